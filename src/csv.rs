@@ -54,6 +54,7 @@ fn cell(value: Option<&Value>) -> String {
 }
 
 const MAX_ROWS: usize = 100_000;
+const MAX_CELLS: usize = 1_000_000;
 
 /// The cells of a row by column name.
 pub type Row = BTreeMap<String, String>;
@@ -112,6 +113,9 @@ pub fn rows(text: &str) -> Result<Vec<Row>, String> {
         }
         if rows.len() == MAX_ROWS {
             return Err(format!("it has more than {MAX_ROWS} rows"));
+        }
+        if (rows.len() + 1) * columns.len() > MAX_CELLS {
+            return Err(format!("it has more than {MAX_CELLS} cells"));
         }
         let named = columns.iter().zip(&record);
         rows.push(named.map(|(name, cell)| (name.to_owned(), cell.to_owned())).collect());

@@ -61,6 +61,26 @@ impl fmt::Debug for ApiKey {
     }
 }
 
+/// Most bytes of a page of an engine, such as its metrics. Those of vLLM with a hundred workers are a few MiB.
+pub const MAX_PAGE: usize = 16 << 20;
+
+/// The beginning of a response's body, at most `most` bytes, and whether there was more. Invalid UTF-8 is replaced.
+///
+/// # Errors
+///
+/// If the body cannot be read.
+pub async fn text(mut response: reqwest::Response, most: usize) -> reqwest::Result<(String, bool)> {
+    let mut body = Vec::new();
+    while body.len() <= most
+        && let Some(chunk) = response.chunk().await?
+    {
+        body.extend_from_slice(&chunk);
+    }
+    let cut = body.len() > most;
+    body.truncate(most);
+    Ok((String::from_utf8_lossy(&body).into_owned(), cut))
+}
+
 /// Builds the client.
 pub fn build(builder: ClientBuilder) -> Result<reqwest::Client> {
     builder.build().map_err(|error| {

@@ -46,6 +46,12 @@ pub(super) struct Args {
     /// Go on with the run in this folder
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Run")]
     resume: Option<PathBuf>,
+    /// End the run after this time as Ctrl-C does, with what it has by then: 90s, 30m, 2h30m
+    #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Permissions and limits")]
+    max_time: Option<Duration>,
+    /// What the run may write to disk, such as 500MB or 20GiB; 10GiB when absent
+    #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Permissions and limits")]
+    max_disk: Option<u64>,
     /// Show what would be done, and start nothing
     #[arg(long, help_heading = "Run")]
     dry_run: bool,
@@ -62,6 +68,36 @@ impl Args {
     pub(super) fn wants_help(&self) -> bool {
         self.help && self.script.is_none() && self.resume.is_none()
     }
+}
+
+/// A time such as `90s` or `2h30m`.
+fn time(text: &str) -> std::result::Result<Duration, String> {
+    let wrong = || "give a time with units, such as 90s, 30m or 2h30m".to_owned();
+    let time = text.parse::<jiff::SignedDuration>().map_err(|_| wrong())?;
+    Duration::try_from(time)
+        .ok()
+        .filter(|time| !time.is_zero())
+        .ok_or_else(wrong)
+}
+
+/// A size in bytes such as `500MB` or `20GiB`.
+fn size(text: &str) -> std::result::Result<u64, String> {
+    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit.trim() {
+        "" | "B" => Some(1_u64),
+        "MB" => Some(1_000_000),
+        "MiB" => Some(1 << 20),
+        "GB" => Some(1_000_000_000),
+        "GiB" => Some(1 << 30),
+        _ => None,
+    };
+    number
+        .parse::<u64>()
+        .ok()
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor))
+        .ok_or_else(|| "give a whole number with a unit, such as 500MB or 20GiB".to_owned())
 }
 
 /// The result of preparing a run.
@@ -108,6 +144,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         permissions: args.options.allow.clone(),
         shared_gpu: args.options.shared_gpu,
         max_operations: args.options.max_operations,
+        max_disk: args.max_disk,
     };
     if args.resume.is_none() && !check_first(args, &script, &main, &plan, program)? {
         return Ok(Prepared::Finished(Kind::Compile.exit_code()));
@@ -161,12 +198,18 @@ fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &P
 
 /// Runs the script, ends everything that it started, and prints the result.
 fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Result<Status> {
+    let timer = args
+        .max_time
+        .map(|time| program.signals.end_after(time, &program.tasks));
     let live = Live::watch(&host.run, args.json);
     let inventory = std::thread::spawn({
         let run = Arc::clone(&host.run);
         move || take_inventory(&run)
     });
     let ended = script::run(host, main);
+    if let Some(timer) = timer {
+        timer.abort();
+    }
     program.signals.script_ended();
     let stopped = program.tasks.finish(async {
         let stopped = host.services.stop_all(GRACE).await;
@@ -222,9 +265,12 @@ fn conclude(
 ) -> Result<Status> {
     let value = match ended {
         Ok(value) => value,
-        Err(diagnostic) => {
-            let status = program.complain(&diagnostic);
+        Err(mut diagnostic) => {
             let interrupted = diagnostic.fault.kind == Kind::Interrupted;
+            if interrupted && program.signals.out_of_time() {
+                diagnostic.fault.message = program.signals.stopped_by().to_owned();
+            }
+            let status = program.complain(&diagnostic);
             let fault = fault_json(&diagnostic);
             let ended = host
                 .run

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
 use crate::fault::{Fault, Result};
 use crate::runtime::Services;
@@ -16,6 +17,8 @@ use crate::task::Tasks;
 const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 const HUNG_UP: u8 = 129;
+/// Exit status when the time of `--max-time` is over, as that of `timeout` of the GNU core utilities.
+const OUT_OF_TIME: u8 = 124;
 
 /// How long the script may take to notice the first signal before its services are ended without it.
 const NOTICE_TIME: Duration = Duration::from_secs(2);
@@ -70,12 +73,34 @@ impl Signals {
                 if tasks.interrupted() {
                     shared.kill_and_exit(status).await;
                 }
-                shared.status.store(status, Ordering::Relaxed);
-                tasks.interrupt();
-                tokio::spawn(shared.clone().end_unless_stopped(status, tasks.clone()));
+                shared.interrupt(status, &tasks);
             }
         });
         Ok(signals)
+    }
+
+    /// Ends the run after this time as the first signal does.
+    pub(super) fn end_after(&self, time: Duration, tasks: &Tasks) -> JoinHandle<()> {
+        let (shared, tasks) = (self.clone(), tasks.clone());
+        tasks.runtime().clone().spawn(async move {
+            tokio::time::sleep(time).await;
+            if !tasks.interrupted() {
+                shared.interrupt(OUT_OF_TIME, &tasks);
+            }
+        })
+    }
+
+    /// Whether [`Signals::end_after`] ended the run.
+    pub(super) fn out_of_time(&self) -> bool {
+        self.status() == Some(OUT_OF_TIME)
+    }
+
+    fn interrupt(&self, status: u8, tasks: &Tasks) {
+        self.status.store(status, Ordering::Relaxed);
+        tasks.interrupt();
+        tasks
+            .runtime()
+            .spawn(self.clone().end_unless_stopped(status, tasks.clone()));
     }
 
     /// The exit status that a signal asks for, unless it was cleared.
@@ -87,6 +112,7 @@ impl Signals {
     pub(super) fn stopped_by(&self) -> &'static str {
         match self.status() {
             Some(TERMINATED) => "stopped by SIGTERM",
+            Some(OUT_OF_TIME) => "stopped because the time of --max-time is over",
             Some(HUNG_UP) => "stopped because its terminal closed (SIGHUP)",
             _ => "stopped by Ctrl-C",
         }

@@ -15,6 +15,7 @@ use super::protocol::error_text;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
+use crate::http;
 use crate::load::{Failure, FailureForm, Record};
 use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
 use crate::run::Event;
@@ -279,13 +280,14 @@ impl Engine {
             .post(running.server.url("/tokenize")?)
             .json(&body)
             .timeout(TIMEOUT);
-        let page = self.context.tasks.wait(async {
+        let text = self.context.tasks.wait(async {
             let answer = request.send().await.and_then(Response::error_for_status);
             Ok(match answer {
-                Ok(answer) => answer.json::<Value>().await.unwrap_or_default(),
-                Err(_) => Value::Null,
+                Ok(answer) => http::text(answer, http::MAX_PAGE).await.unwrap_or_default().0,
+                Err(_) => String::new(),
             })
         })?;
+        let page: Value = serde_json::from_str(&text).unwrap_or_default();
         let listed = page["tokens"].as_array().map(|tokens| tokens.len() as u64);
         Ok(page["count"].as_u64().or(listed).filter(|count| *count > 0))
     }

@@ -272,6 +272,7 @@ impl Engine {
             client: self.client.clone(),
             url: format!("{}{}", running.server.base_url(), rules.path),
             rules: rules.clone(),
+            run: Arc::clone(&self.context.run),
         })
     }
 

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 use super::facts::{Info, ReportedFact, facts_in_log, group_by_name, without_colour};
@@ -10,6 +11,8 @@ use super::limits::EngineBounds;
 use super::server::{Ready, Server};
 use super::{Engine, Limits};
 use crate::fault::{Fault, Result};
+use crate::http;
+use crate::run::Run;
 use crate::runtime::{LogLine, RuntimeKind};
 use crate::sim::{Profile, Spec};
 use crate::telemetry::Sampler;
@@ -73,9 +76,23 @@ impl Engine {
     /// Fetches a page; `None` if the engine does not have it.
     pub(super) async fn fetch(&self, url: &str) -> Option<String> {
         let request = self.client.get(url).timeout(std::time::Duration::from_secs(10));
-        let answer = request.send().await.and_then(reqwest::Response::error_for_status);
-        answer.ok()?.text().await.ok()
+        read_page(request, &self.context.run).await
     }
+}
+
+/// A page of an engine; `None` if the engine does not have it. A page that is too long is not read, with a warning.
+pub(super) async fn read_page(request: RequestBuilder, run: &Run) -> Option<String> {
+    let answer = request.send().await.and_then(Response::error_for_status).ok()?;
+    let path = answer.url().path().to_owned();
+    let (text, cut) = http::text(answer, http::MAX_PAGE).await.ok()?;
+    if cut {
+        let most = http::MAX_PAGE >> 20;
+        // A full disk is reported by the next event that must be written.
+        let _ = run.warn(format!(
+            "the engine's page `{path}` has more than {most} MiB and was not read: what it tells is unknown"
+        ));
+    }
+    (!cut).then_some(text)
 }
 
 impl Engine {

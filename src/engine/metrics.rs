@@ -2,14 +2,17 @@
 //! (exposition format 0.0.4), or JSON with one snapshot or a list of them, as in TensorRT-LLM.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::info::read_page;
 use super::{MetricFormat, MetricRules};
 use crate::load::engine_side::EngineMetrics;
+use crate::run::Run;
 
 /// Separates the terms of a sum.
 const PLUS: &str = " + ";
@@ -346,13 +349,15 @@ pub(super) struct MetricsPage {
     pub(super) client: Client,
     pub(super) url: String,
     pub(super) rules: MetricRules,
+    /// Is told of a page that is too long.
+    pub(super) run: Arc<Run>,
 }
 
 impl MetricsPage {
     /// Fetches the page; snapshots are oldest first. `None` if the page does not answer.
     pub(super) async fn fetch(&self) -> Option<Vec<EngineMetrics>> {
-        let request = self.client.get(&self.url).timeout(PAGE_TIMEOUT).send().await.ok()?;
-        let text = request.error_for_status().ok()?.text().await.ok()?;
+        let request = self.client.get(&self.url).timeout(PAGE_TIMEOUT);
+        let text = read_page(request, &self.run).await?;
         Some(read(&text, &self.rules))
     }
 }

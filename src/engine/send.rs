@@ -339,6 +339,7 @@ mod tests {
                 waiting: vec!["/waiting".into()],
                 ..MetricRules::default()
             },
+            run: Arc::default(),
         };
         let job = |_| Job {
             at: None,

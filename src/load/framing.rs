@@ -4,6 +4,9 @@
 //! them: an event that the end of the stream cuts off before its blank line is still delivered, and so is an event
 //! named `error` without data. Newline-delimited JSON is Ollama's streaming format.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use memchr::memchr2;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +37,9 @@ pub struct StreamEvent {
     pub content: bool,
     /// Number of tokens it carries, if stated. An event may carry several tokens or none.
     pub tokens: Option<u64>,
+    /// The most tokens that it can carry: the ids, or the bytes of its text. One without either may stand for a token
+    /// that has no text.
+    pub most_tokens: u64,
     /// The engine's finish reason.
     pub finish: Option<String>,
     /// Token counts, so far or final.
@@ -64,20 +70,50 @@ pub trait Decode: Send {
     fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> StreamEvent;
 }
 
+/// What all streams of a load hold together: events that are not complete, and texts that are kept.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Held(Arc<AtomicUsize>);
+
+impl Held {
+    /// Adds bytes.
+    ///
+    /// # Errors
+    ///
+    /// `engine` if it is too much.
+    pub(super) fn add(&self, bytes: usize) -> Result<()> {
+        let held = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
+        if held <= MAX_HELD {
+            return Ok(());
+        }
+        Err(Fault::new(
+            Kind::Engine,
+            format!(
+                "the streams of this load hold more than {} MiB together, in unfinished events and kept texts",
+                MAX_HELD >> 20
+            ),
+        ))
+    }
+}
+
 /// Splits a body into events incrementally.
 #[derive(Debug)]
 pub(super) struct EventReader {
     framing: Framing,
     lines: Lines,
     partial: PartialEvent,
+    held: Held,
+    /// Bytes that the buffers take of `held`.
+    buffered: usize,
 }
 
 impl EventReader {
-    pub(super) fn new(framing: Framing) -> Self {
+    pub(super) fn new(framing: Framing, held: Held) -> Self {
         Self {
             framing,
             lines: Lines::default(),
             partial: PartialEvent::default(),
+            held,
+            buffered: 0,
         }
     }
 
@@ -88,8 +124,19 @@ impl EventReader {
             framing,
             lines,
             partial,
+            ..
         } = self;
-        lines.push(bytes, |line| partial.line(*framing, line, &mut event))
+        lines.push(bytes, |line| partial.line(*framing, line, &mut event))?;
+        let buffered = self.lines.partial.capacity() + self.partial.data.capacity();
+        let before = std::mem::replace(&mut self.buffered, buffered);
+        match buffered.checked_sub(before) {
+            Some(0) => Ok(()),
+            Some(more) => self.held.add(more),
+            None => {
+                self.held.0.fetch_sub(before - buffered, Ordering::Relaxed);
+                Ok(())
+            }
+        }
     }
 
     /// Ends the stream: calls `event` for a last event that was not terminated.
@@ -99,6 +146,12 @@ impl EventReader {
         }
         self.partial.dispatch(&mut event);
         Ok(())
+    }
+}
+
+impl Drop for EventReader {
+    fn drop(&mut self) {
+        self.held.0.fetch_sub(self.buffered, Ordering::Relaxed);
     }
 }
 
@@ -162,13 +215,25 @@ impl PartialEvent {
             );
         }
         self.name.clear();
-        self.data.clear();
+        empty(&mut self.data);
         self.has_data = false;
+    }
+}
+
+/// Empties a buffer. It is kept for the next event unless a long one has made it large.
+fn empty(buffer: &mut Vec<u8>) {
+    const KEPT: usize = 64 << 10;
+    match buffer.capacity() {
+        0..=KEPT => buffer.clear(),
+        _ => *buffer = Vec::new(),
     }
 }
 
 /// Maximum length of a line and of an event. The longest seen is 8 MB: vLLM's first event for a prompt of a million tokens, with its ids.
 const MAX_LINE: usize = 64 << 20;
+
+/// Maximum of [`Held`], bytes. The first events for a KV cache of ten million tokens, all at once, would need a third.
+const MAX_HELD: usize = 256 << 20;
 
 /// An incremental line splitter. Lines end with LF, CR or CRLF, even if CR and LF arrive in different chunks.
 #[derive(Debug, Default)]
@@ -193,7 +258,7 @@ impl Lines {
             } else {
                 self.partial.extend_from_slice(head);
                 line(&self.partial)?;
-                self.partial.clear();
+                empty(&mut self.partial);
             }
             bytes = match tail {
                 [b'\r'] => {

@@ -11,6 +11,7 @@ mod lexicon;
 mod model_files;
 mod prompts;
 mod spec;
+mod template;
 mod text;
 mod tokenizer;
 
@@ -18,4 +19,5 @@ pub use hub::{Hub, ModelId, Secret};
 pub use model_files::{locate, read_model};
 pub use prompts::{Origin, PromptCache, Prompts};
 pub use spec::{Calibration, Content, MAX_TOKENS, Prompt, PromptForm, PromptSpec, is_near};
+pub use template::rendered_as_child;
 pub use tokenizer::{Files, Tokenizer};

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ids::{PromptRng, first_two, shuffle};
 use super::lexicon::Lexicon;
+use super::template::Wrapper;
 use super::text::{TextWriter, common_words};
-use super::tokenizer::Wrapper;
 use super::{Content, Hub, Prompt, PromptForm, PromptSpec, Tokenizer, ids, locate};
 use crate::fault::{Fault, Kind, Result};
 

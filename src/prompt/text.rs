@@ -9,7 +9,7 @@
 
 use super::ids::{PromptRng, first_two};
 use super::lexicon::{Lexicon, Word};
-use super::tokenizer::Wrapper;
+use super::template::Wrapper;
 use super::{PromptSpec, Tokenizer};
 use crate::fault::{Fault, Result};
 

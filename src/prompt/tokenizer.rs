@@ -1,18 +1,14 @@
-//! Loads a `tokenizer.json` with the model files in the same folder, and finds the text that an engine adds around a
-//! prompt: special tokens and the model's chat template.
-//!
-//! Chat templates are Jinja for Python's implementation. A template is rendered once, with a single user message, to
-//! find the text before and after the message. Engines may add more than the template (a default system message); then
-//! their count decides, see [`super::Calibration`].
+//! Loads a `tokenizer.json` with the model files in the same folder.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read as _;
+use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
-use minijinja::syntax::SyntaxConfig;
-use minijinja::value::Kwargs;
-use minijinja::{Environment, Error, ErrorKind, context};
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
+use super::template::{Wrapper, in_config};
 use crate::fault::{Fault, Kind, Result};
 
 /// Contains a fast tokenizer.
@@ -42,7 +38,7 @@ impl Files {
     fn chat_template(&self) -> Option<&str> {
         self.chat_template
             .as_deref()
-            .or_else(|| template(&self.tokenizer_config))
+            .or_else(|| in_config(&self.tokenizer_config))
     }
 }
 
@@ -62,7 +58,7 @@ impl Tokenizer {
     /// `missing` if there is no such file; `usage` for an unreadable file.
     pub fn open(path: &Path) -> Result<Self> {
         let file = file(path)?;
-        let bytes = fs::read(&file).map_err(|error| Fault::io(&file, &error))?;
+        let bytes = optional(&file)?.unwrap_or_default();
         let folder = file.parent().unwrap_or(Path::new(""));
         Self::new(&Files {
             tokenizer: bytes,
@@ -76,12 +72,20 @@ impl Tokenizer {
 
     /// Loads a tokenizer from file contents.
     pub fn new(files: &Files) -> Result<Self> {
-        let unusable = |error| {
+        let unusable = |error: &dyn std::fmt::Display| {
             Fault::usage(format!("not a tokenizer that can be used: {error}"))
                 .hint("`tokenizer.json` is the format of the Hugging Face tokenizers library; check that the download is whole")
         };
-        let mut inner = tokenizers::Tokenizer::from_bytes(&files.tokenizer).map_err(unusable)?;
-        inner.with_truncation(None).map_err(unusable)?.with_padding(None);
+        // The library panics on some texts that are not JSON.
+        let text = str::from_utf8(&files.tokenizer).map_err(|error| unusable(&error))?;
+        let _checked: IgnoredAny = serde_json::from_str(text).map_err(|error| unusable(&error))?;
+        let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(&files.tokenizer))
+            .map_err(|_| unusable(&"the tokenizers library panicked"))?
+            .map_err(|error| unusable(&error))?;
+        inner
+            .with_truncation(None)
+            .map_err(|error| unusable(&error))?
+            .with_padding(None);
         let user_wrapper = match files.chat_template() {
             Some(template) => Wrapper::user_message(template, &files.tokenizer_config)
                 .map_err(|why| format!("the chat template cannot be used: {why}")),
@@ -158,193 +162,23 @@ fn json(path: &Path) -> Result<Value> {
     serde_json::from_slice(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
 }
 
+/// Longest file of a tokenizer. The longest seen has 35 MB, for a vocabulary of 262,144.
+const MAX_FILE: u64 = 128 << 20;
+
 /// Reads an optional file.
 fn optional(path: &Path) -> Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    match read {
+        Ok(length) if length as u64 > MAX_FILE => {
+            let most = MAX_FILE >> 20;
+            Err(
+                Fault::new(Kind::Limit, format!("`{}` has more than {most} MiB", path.display()))
+                    .hint("check that it is a file of a tokenizer"),
+            )
+        }
+        Ok(_) => Ok(Some(bytes)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(Fault::io(path, &error)),
-    }
-}
-
-/// A marker that no template contains or changes.
-const MESSAGE: &str = "zqmessagezq";
-/// Step limit for a template, which is untrusted code and may loop forever.
-const FUEL: u64 = 1_000_000;
-/// Maximum length of a rendered template.
-const LONGEST: usize = 1 << 20;
-
-/// The text around a prompt when the engine encodes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Wrapper {
-    pub(super) prefix: String,
-    pub(super) suffix: String,
-    /// Whether the post-processor adds special tokens; a chat template contains its own.
-    pub(super) special: bool,
-}
-
-impl Wrapper {
-    /// A prompt without a chat template.
-    pub(super) fn plain() -> Self {
-        Self {
-            special: true,
-            ..Self::default()
-        }
-    }
-
-    /// The text around the only user message in this template. `config` is `tokenizer_config.json`, which names the
-    /// special tokens. The error says why the template is unusable.
-    pub(super) fn user_message(template: &str, config: &Value) -> Result<Self, String> {
-        let rendered = render(template, config).map_err(|error| explain(&error))?;
-        let mut parts = rendered.split(MESSAGE);
-        match (parts.next(), parts.next(), parts.next()) {
-            (Some(prefix), Some(suffix), None) => Ok(Self {
-                prefix: prefix.to_owned(),
-                suffix: suffix.to_owned(),
-                special: false,
-            }),
-            (_, None, _) => Err("it leaves the message out, or changes it".to_owned()),
-            _ => Err("it repeats the message".to_owned()),
-        }
-    }
-
-    /// The full text as the engine encodes it.
-    pub(super) fn wrap(&self, text: &str) -> String {
-        [&self.prefix, text, &self.suffix].concat()
-    }
-}
-
-/// The template in `tokenizer_config.json`: a text, or the one named `default` in a list.
-pub(super) fn template(config: &Value) -> Option<&str> {
-    match &config["chat_template"] {
-        Value::String(text) => Some(text),
-        Value::Array(named) => named.iter().find(|one| one["name"] == "default")?["template"].as_str(),
-        _ => None,
-    }
-}
-
-/// Renders like the transformers library: blocks trimmed, loop controls, and its two functions.
-fn render(template: &str, config: &Value) -> Result<String, Error> {
-    let mut environment = Environment::new();
-    environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
-    environment.set_fuel(Some(FUEL));
-    environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-    environment.add_function("raise_exception", |text: String| -> Result<minijinja::Value, Error> {
-        Err(Error::new(ErrorKind::InvalidOperation, text))
-    });
-    environment.add_function("strftime_now", |format: &str, _: Kwargs| fixed_date(format));
-
-    let special = |name: &str| match &config[name] {
-        Value::String(text) => Some(text.clone()),
-        Value::Object(token) => token.get("content").and_then(Value::as_str).map(str::to_owned),
-        _ => None,
-    };
-    let rendered = environment.render_str(
-        template,
-        context! {
-            messages => [context! { role => "user", content => MESSAGE }],
-            add_generation_prompt => true,
-            bos_token => special("bos_token").unwrap_or_default(),
-            eos_token => special("eos_token").unwrap_or_default(),
-            unk_token => special("unk_token").unwrap_or_default(),
-            pad_token => special("pad_token").unwrap_or_default(),
-            tools => (),
-            documents => (),
-        },
-    )?;
-    if rendered.len() > LONGEST {
-        return Err(Error::new(ErrorKind::InvalidOperation, "its result is too long"));
-    }
-    Ok(rendered)
-}
-
-/// A fixed date in this format. Any date will do, since all have the same length.
-fn fixed_date(format: &str) -> String {
-    let parts = [
-        ("%d", "26"),
-        ("%m", "07"),
-        ("%Y", "2024"),
-        ("%y", "24"),
-        ("%b", "Jul"),
-        ("%B", "July"),
-        ("%a", "Fri"),
-        ("%A", "Friday"),
-        ("%H", "12"),
-        ("%M", "00"),
-        ("%S", "00"),
-    ];
-    parts
-        .iter()
-        .fold(format.to_owned(), |text, (code, value)| text.replace(code, value))
-}
-
-fn explain(error: &Error) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn wrapper(template: &str) -> Result<Wrapper, String> {
-        let config = json!({ "bos_token": "<s>", "eos_token": { "content": "</s>" } });
-        Wrapper::user_message(template, &config)
-    }
-
-    #[test]
-    fn the_text_around_the_message_is_found() {
-        let template = "{{ bos_token }}{% for m in messages %}{{ m['role'] }}: {{ m['content'].strip() }}\n{% endfor %}{% if add_generation_prompt %}assistant:{% endif %}{{ eos_token }}";
-        let wrapper = wrapper(template).unwrap();
-        assert_eq!(
-            (wrapper.prefix.as_str(), wrapper.suffix.as_str()),
-            ("<s>user: ", "\nassistant:</s>")
-        );
-        assert!(!wrapper.special);
-        assert_eq!(wrapper.wrap("x"), "<s>user: x\nassistant:</s>");
-    }
-
-    #[test]
-    fn real_templates_can_be_rendered() {
-        for template in [
-            "{% set ns = namespace(found=false) %}{% for m in messages %}{% if m.role == 'system' %}{% continue %}{% endif %}{{ m.content | trim }}{% endfor %}",
-            "{%- if not date_string is defined %}{%- set date_string = strftime_now('%d %b %Y') %}{%- endif %}{{ date_string }}{{ messages[0]['content'] }}",
-            "{% if messages[0]['role'] == 'system' %}{% set messages = messages[1:] %}{% endif %}{{ messages[-1].content }}",
-            "{% macro show(m) %}{{ m.content }}{% endmacro %}{{ show(messages[0]) }}{{ tools | tojson }}",
-            "{% if messages | length > 1 %}{{ raise_exception('one only') }}{% endif %}{{ messages[0].content.split('</think>')[-1].lstrip('\n') }}",
-            "{% if tools is not none and tools | length > 0 %}x{% endif %}{{ messages[0].content }}",
-        ] {
-            assert!(wrapper(template).is_ok(), "{template}: {:?}", wrapper(template));
-        }
-    }
-
-    #[test]
-    fn templates_that_cannot_be_used_say_why() {
-        for (template, why) in [
-            ("{% if", "syntax"),
-            ("{{ raise_exception('no users') }}", "no users"),
-            ("nothing", "leaves the message out"),
-            ("{{ messages[0].content | upper }}", "changes it"),
-            ("{{ messages[0].content }}{{ messages[0].content }}", "repeats"),
-            (
-                "{% for a in range(9999) %}{% for b in range(9999) %}{{ b }}{% endfor %}{% endfor %}",
-                "fuel",
-            ),
-        ] {
-            let reason = wrapper(template).unwrap_err();
-            assert!(reason.contains(why), "{template}: {reason}");
-        }
-    }
-
-    #[test]
-    fn the_default_template_is_found() {
-        assert_eq!(template(&json!({ "chat_template": "a" })), Some("a"));
-        let named = json!({ "chat_template": [{ "name": "tool_use", "template": "t" }, { "name": "default", "template": "d" }] });
-        assert_eq!(template(&named), Some("d"));
-        assert_eq!(template(&Value::Null), None);
     }
 }

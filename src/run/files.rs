@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value};
 
+use super::disk::BoundedFile;
 use super::writer::RunWriter;
 use super::{Folder, Run, folder, hide, lock};
 use crate::csv;
@@ -20,11 +21,11 @@ impl Run {
     /// # Errors
     ///
     /// `io` and `missing` if it cannot be opened.
-    pub fn append(&self, subfolder: &str, name: &str) -> Result<Option<(PathBuf, File)>> {
-        let Some((folder, name)) = self.locate(subfolder, name)? else {
+    pub fn append(&self, subfolder: &str, name: &str) -> Result<Option<(PathBuf, BoundedFile)>> {
+        let (Some((folder, name)), Some(writer)) = (self.locate(subfolder, name)?, &self.writer) else {
             return Ok(None);
         };
-        let file = folder.append(&name)?;
+        let file = BoundedFile::new(folder.append(&name)?, &writer.disk);
         Ok(Some((folder.path().join(name), file)))
     }
 
@@ -91,12 +92,15 @@ impl Run {
                 Fault::usage(format!("`{name}` is not a valid table name")).hint("use letters, digits, `_` and `-`")
             );
         }
-        let Some(RunWriter { folder, .. }) = &self.writer else {
+        let Some(RunWriter { folder, disk, .. }) = &self.writer else {
             return Ok(None);
         };
         let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
+        let table = csv::write(columns, rows);
+        // With its names in each row, the JSON is about three times as long.
+        disk.claim(4 * table.len(), 0)?;
         folder.replace_json(&file("json"), &rows)?;
-        folder.replace_text(&file("csv"), &hide(&csv::write(columns, rows)))?;
+        folder.replace_text(&file("csv"), &hide(&table))?;
         Ok(Some(folder.path().join(file("csv"))))
     }
 
@@ -145,7 +149,7 @@ impl Run {
     ///
     /// `usage` for a name that leads out of the folder; `io` and `missing` if it cannot be written.
     pub fn write_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
-        let Some((folder, file)) = self.script_file(name)? else {
+        let Some((folder, file)) = self.script_file(name, text)? else {
             return Ok(None);
         };
         folder.replace_text(&file, &hide(text))?;
@@ -159,7 +163,7 @@ impl Run {
     ///
     /// As [`Run::write_file`].
     pub fn append_file(&self, name: &str, text: &str) -> Result<Option<PathBuf>> {
-        let Some((folder, file)) = self.script_file(name)? else {
+        let Some((folder, file)) = self.script_file(name, text)? else {
             return Ok(None);
         };
         let path = folder.path().join(&file);
@@ -177,8 +181,8 @@ impl Run {
         lock(&self.started_files).insert(file.to_owned())
     }
 
-    /// The run's folder, and the file's path relative to it.
-    fn script_file(&self, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+    /// The run's folder, and the path in it of a file that gets this text.
+    fn script_file(&self, name: &str, text: &str) -> Result<Option<(&Folder, PathBuf)>> {
         let inside = Path::new(name);
         let plain =
             |part: Component<'_>| matches!(part, Component::Normal(name) if !name.as_encoded_bytes().starts_with(b"."));
@@ -186,9 +190,10 @@ impl Run {
             return Err(Fault::usage(format!("`{name}` is not a valid file name"))
                 .hint("give a name, or a relative path without `..`, such as `rows.csv` or `models/a.json`"));
         }
-        Ok(self
-            .writer
-            .as_ref()
-            .map(|writer| (&writer.folder, Path::new("files").join(inside))))
+        let Some(writer) = &self.writer else {
+            return Ok(None);
+        };
+        writer.disk.claim(text.len(), 0)?;
+        Ok(Some((&writer.folder, Path::new("files").join(inside))))
     }
 }

@@ -135,8 +135,9 @@ impl Journal {
         })
     }
 
-    /// Appends an event. A failed write leaves no torn line, so that earlier events stay readable.
-    pub(super) fn append(&mut self, event: &Event) -> Result<()> {
+    /// Appends an event, if `may_write` allows a line of that length. A failed write leaves no torn line, so that earlier
+    /// events stay readable.
+    pub(super) fn append(&mut self, event: &Event, may_write: impl FnOnce(usize) -> Result<()>) -> Result<()> {
         let line = serde_json::to_string(&Entry::now(event))
             .map_err(|error| Fault::internal(format!("an event that cannot be written: {error}")))?;
         let mut line = secrets::hide_json(line);
@@ -144,6 +145,7 @@ impl Journal {
         let sum = chain.add(line.as_bytes());
         line.pop();
         line.extend([SUM, &sum, END, "\n"]);
+        may_write(line.len())?;
         self.write(line.as_bytes(), event.must_sync()).map_err(|error| {
             // If truncating fails too, the next resume cuts the torn line.
             let _ = self.file.set_len(self.length);
@@ -365,7 +367,9 @@ mod tests {
     fn written(events: &[Event]) -> (TempDir, PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let (_, mut journal, _) = reopen(folder.path()).unwrap();
-        events.iter().for_each(|event| journal.append(event).unwrap());
+        for event in events {
+            journal.append(event, |_| Ok(())).unwrap();
+        }
         let path = folder.path().join(JOURNAL);
         (folder, path)
     }
@@ -380,7 +384,7 @@ mod tests {
             let lines = bytes[..cut].iter().filter(|byte| **byte == b'\n').count();
             let (read, mut journal, note) = reopen(folder.path()).unwrap();
             assert_eq!((&read[..], note), (&events[..lines], None), "cut after {cut} bytes");
-            journal.append(&done(9)).unwrap();
+            journal.append(&done(9), |_| Ok(())).unwrap();
             drop(journal);
             let (read, ..) = reopen(folder.path()).unwrap();
             assert_eq!(read.last(), Some(&done(9)), "cut after {cut} bytes");
@@ -404,7 +408,7 @@ mod tests {
             assert_eq!(read, events[..before], "bit {bit}");
             // The last line may look torn, and so may the last two where the end of one was changed.
             assert!(note.is_some() || before >= 2, "bit {bit}");
-            journal.append(&event(9)).unwrap();
+            journal.append(&event(9), |_| Ok(())).unwrap();
             drop(journal);
             let (read, _, note) = reopen(folder.path()).unwrap();
             assert_eq!(
@@ -427,7 +431,7 @@ mod tests {
         std::fs::write(&path, [line(1), line(2)].concat()).unwrap();
         let (read, mut journal, note) = reopen(folder.path()).unwrap();
         assert_eq!((read.len(), note), (2, None));
-        journal.append(&done(3)).unwrap();
+        journal.append(&done(3), |_| Ok(())).unwrap();
         drop(journal);
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(reopen(folder.path()).unwrap().0.len(), 3);
@@ -498,7 +502,7 @@ mod tests {
             return;
         };
         let mut journal = Journal::from_file(full, Path::new("/dev/full")).unwrap();
-        let fault = journal.append(&done(1)).unwrap_err();
+        let fault = journal.append(&done(1), |_| Ok(())).unwrap_err();
         assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
         assert!(fault.hint.unwrap().contains("--out"));
     }

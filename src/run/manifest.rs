@@ -228,6 +228,8 @@ pub struct Plan {
     pub shared_gpu: bool,
     /// `--max-operations`.
     pub max_operations: Option<u64>,
+    /// `--max-disk`, bytes; default 10 GiB.
+    pub max_disk: Option<u64>,
 }
 
 /// Differences between `plan` and the recorded manifest, for people. `module` returns the current hash of a module.

@@ -5,6 +5,7 @@
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
 //! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
+mod disk;
 mod event;
 mod files;
 mod folder;
@@ -17,6 +18,7 @@ mod secrets;
 mod sessions;
 mod writer;
 
+pub use disk::BoundedFile;
 pub use event::Event;
 pub use folder::Folder;
 pub(crate) use folder::read_line;

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
 
+use super::disk::{Disk, RESERVE};
 use super::event::Totals;
 use super::folder::Folder;
 use super::journal::Journal;
@@ -20,6 +21,7 @@ use crate::warning::Warning;
 /// Writes the folder of a run under way.
 pub(super) struct RunWriter {
     pub(super) folder: Folder,
+    pub(super) disk: Arc<Disk>,
     /// File names of this execution, by the name that was asked for.
     names: Mutex<HashMap<PathBuf, PathBuf>>,
     state: Mutex<State>,
@@ -61,7 +63,11 @@ impl RunWriter {
             }
             state.stale |= state.manifest.add_engine(info);
         }
-        state.journal.append(event)?;
+        state.journal.append(event, |line| match event {
+            Event::End { .. } => Ok(()),
+            Event::Done { .. } => self.disk.claim(line, RESERVE),
+            _ => self.disk.claim(line, 0),
+        })?;
         self.refresh(&mut state)
     }
 
@@ -140,7 +146,7 @@ impl Run {
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
         let (journal, _) = Journal::open(&folder, |_| ())?;
-        Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default())
+        Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default(), plan)
     }
 
     /// Resumes a run, however it ended. That `plan` is the plan of that run was checked by [`Manifest::check`]. Also
@@ -163,7 +169,7 @@ impl Run {
         manifest.allow(plan);
         let (answers, points) = replay.size();
         let has_begun = !journal.is_empty();
-        let run = Self::with_writer(folder, journal, manifest, replay, totals)?;
+        let run = Self::with_writer(folder, journal, manifest, replay, totals, plan)?;
         // A run that was killed before its first event has nothing to resume.
         if has_begun {
             run.note(Event::Resumed { answers, points })?;
@@ -182,6 +188,7 @@ impl Run {
         manifest: Manifest,
         replay: Replay,
         totals: Totals,
+        plan: &Plan,
     ) -> Result<Self> {
         manifest.write(&folder)?;
         let state = State {
@@ -198,6 +205,7 @@ impl Run {
             replay: Mutex::new(replay),
             totals: Mutex::new(totals),
             writer: Some(RunWriter {
+                disk: Arc::new(Disk::new(folder.path(), plan.max_disk)),
                 folder,
                 names: Mutex::default(),
                 state: Mutex::new(state),

@@ -1,7 +1,6 @@
 //! Output of servers and of commands inside them: lines, the log of a server, captured streams.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
@@ -10,10 +9,11 @@ use serde::Serialize;
 use tokio::sync::watch;
 
 use crate::fault::Result;
-use crate::run::{Run, hide};
+use crate::run::{BoundedFile, Run, hide};
 
 /// Older lines are only in the file.
 const MAX_LINES_IN_MEMORY: usize = 20_000;
+const MAX_BYTES_IN_MEMORY: usize = 16 << 20;
 
 /// A shared log that grows while the server writes.
 #[derive(Clone, Debug)]
@@ -38,7 +38,9 @@ pub struct LogLine {
 struct LogBuffer {
     lines: VecDeque<(Instant, String)>,
     first_number: u64,
-    file: Option<BufWriter<File>>,
+    file: Option<BufWriter<BoundedFile>>,
+    /// Bytes of the lines.
+    bytes: usize,
 }
 
 impl Default for ServerLog {
@@ -57,9 +59,9 @@ impl ServerLog {
         Ok(file.map_or_else(Self::default, |(_, file)| Self::with_file(file)))
     }
 
-    fn with_file(file: File) -> Self {
+    fn with_file(file: impl Into<BoundedFile>) -> Self {
         let log = Self::default();
-        log.buffer().file = Some(BufWriter::new(file));
+        log.buffer().file = Some(BufWriter::new(file.into()));
         log
     }
 
@@ -148,8 +150,12 @@ impl ServerLog {
 
 impl LogBuffer {
     fn append(&mut self, line: String) {
-        if self.lines.len() == MAX_LINES_IN_MEMORY {
-            self.lines.pop_front();
+        self.bytes += line.len();
+        while self.lines.len() == MAX_LINES_IN_MEMORY || self.bytes > MAX_BYTES_IN_MEMORY {
+            let Some((_, oldest)) = self.lines.pop_front() else {
+                break;
+            };
+            self.bytes -= oldest.len();
             self.first_number += 1;
         }
         self.lines.push_back((Instant::now(), line));
@@ -299,7 +305,7 @@ mod tests {
     fn old_lines_are_dropped_from_memory_but_stay_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("engine.log");
-        let log = ServerLog::with_file(File::create(&path).unwrap());
+        let log = ServerLog::with_file(std::fs::File::create(&path).unwrap());
         for number in 0..MAX_LINES_IN_MEMORY + 2 {
             log.push(number.to_string());
         }

@@ -338,18 +338,8 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Res
 }
 
 async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
-    let mut response = request.send().await?;
+    let response = request.send().await?;
     let status = response.status().as_u16();
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await? {
-        body.extend_from_slice(&chunk);
-        if body.len() > MAX_BODY {
-            body.truncate(MAX_BODY);
-            break;
-        }
-    }
-    Ok(Answer {
-        status,
-        body: String::from_utf8_lossy(&body).into_owned(),
-    })
+    let (body, _cut) = http::text(response, MAX_BODY).await?;
+    Ok(Answer { status, body })
 }

@@ -22,6 +22,9 @@ const FILE_KIND: &str = "file";
 /// Longest text that a script can read, in bytes: it is stored in the journal.
 const MAX_TEXT: usize = 4 << 20;
 
+/// Deepest brackets of a document. The time that the YAML parser takes grows with the square of the depth.
+const MAX_DEPTH: usize = 128;
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteMode {
     Replace,
@@ -52,11 +55,28 @@ pub(super) fn read_text(host: &Host, path: &str) -> Result<String> {
 /// Reads and parses a `YAML` or `JSON` file.
 pub(super) fn read_document(host: &Host, path: &str, format: &str) -> Result<Value> {
     let text = read_text(host, path)?;
+    if depth(&text) > MAX_DEPTH {
+        return Err(Fault::new(
+            Kind::Limit,
+            format!("`{path}` has brackets in more than {MAX_DEPTH} levels"),
+        )
+        .hint("write it with fewer levels"));
+    }
     let value = match format {
         "YAML" => yaml_serde::from_str(&text).map_err(|error| error.to_string()),
         _ => serde_json::from_str(&text).map_err(|error| error.to_string()),
     };
     value.map_err(|error| Fault::usage(format!("`{path}` is not valid {format}: {error}")))
+}
+
+/// How deep the brackets of a text are nested at most.
+fn depth(text: &str) -> usize {
+    let step = |(now, most): (usize, usize), byte: u8| match byte {
+        b'[' | b'{' => (now + 1, most.max(now + 1)),
+        b']' | b'}' => (now.saturating_sub(1), most),
+        _ => (now, most),
+    };
+    text.bytes().fold((0, 0), step).1
 }
 
 /// Writes a file of the run and returns its path.

@@ -16,6 +16,7 @@ mod attacks;
 mod batch;
 mod beside;
 mod boundary;
+mod bounds;
 mod breakdown;
 mod browser;
 mod cli;

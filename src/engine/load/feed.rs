@@ -1,7 +1,6 @@
 //! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is
 //! written to disk as one JSON line, so that nothing is lost in a crash.
 
-use std::fs::File;
 use std::io::{LineWriter, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +16,7 @@ use crate::engine::{Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::plan::{LoadProgress, Request, Schedule};
 use crate::load::{BuildJob, Control, FailureForm, Job, Outcome, Record, RequestSource};
-use crate::run::hide_json;
+use crate::run::{BoundedFile, hide_json};
 
 /// Ends a load after this many consecutive requests without an answer: immediately if the engine is unreachable; after
 /// timeouts only if nothing completed for two timeouts.
@@ -232,13 +231,13 @@ pub(super) enum Signal {
 
 /// Writes nothing in a run without a folder.
 pub(super) struct RecordWriter {
-    file: Option<(PathBuf, LineWriter<File>)>,
+    file: Option<(PathBuf, LineWriter<BoundedFile>)>,
     repeat: u64,
 }
 
 impl RecordWriter {
     /// Appends the records of this repeat, counted from 1.
-    pub(super) fn new(file: Option<(PathBuf, File)>, repeat: u64) -> Self {
+    pub(super) fn new(file: Option<(PathBuf, BoundedFile)>, repeat: u64) -> Self {
         Self {
             file: file.map(|(path, file)| (path, LineWriter::new(file))),
             repeat,

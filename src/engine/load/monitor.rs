@@ -334,6 +334,7 @@ mod tests {
                 running: vec!["running".into()],
                 ..MetricRules::default()
             },
+            run: Arc::default(),
         }
     }
 

@@ -15,6 +15,11 @@ impl Text<'_> {
         !self.0.is_empty()
     }
 
+    /// The most tokens that it can be.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.len() as u64
+    }
+
     /// Appends it to the response text, if that is kept.
     pub(super) fn add_to(&self, text: Option<&mut String>) {
         if let Some(text) = text {

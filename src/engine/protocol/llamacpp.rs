@@ -51,6 +51,7 @@ impl Decode for LlamaCpp {
         StreamEvent {
             content,
             tokens: ids.filter(|_| content),
+            most_tokens: event.content.bytes().max(ids.unwrap_or(u64::from(!event.stop))),
             last: event.stop,
             counts: Counts {
                 input: event.tokens_evaluated.filter(|_| event.stop),

@@ -45,12 +45,14 @@ impl Decode for Ollama {
         StreamEvent {
             content: line.response.filled() || line.thinking.filled(),
             tokens: None,
+            most_tokens: (line.response.bytes() + line.thinking.bytes()).max(u64::from(!line.done)),
             last: line.done,
             counts: Counts {
                 input: line.prompt_eval_count,
                 output: line.eval_count,
             },
-            finish: line.done_reason.filter(|_| line.done),
+            // Old versions give no reason.
+            finish: line.done.then(|| line.done_reason.unwrap_or_else(|| "stop".to_owned())),
             error: None,
         }
     }

@@ -138,12 +138,16 @@ impl OpenAi {
             let delta = choice.delta.unwrap_or_default();
             for part in [choice.text, delta.reasoning, delta.reasoning_content, delta.content] {
                 piece.content |= part.filled();
+                piece.most_tokens += part.bytes();
                 part.add_to(text.as_deref_mut());
             }
             piece.content |= delta.tool_calls.0.is_some_and(|calls| calls > 0);
             ids = choice.token_ids.0.or(ids);
             piece.finish = choice.finish_reason.or(piece.finish);
         }
+        let stands_for_one = of_a_choice && piece.finish.is_none();
+        let most_tokens = piece.most_tokens.max(ids.unwrap_or_default());
+        piece.most_tokens = most_tokens.max(u64::from(stands_for_one));
         // A token with incomplete text (half a UTF-8 character) has an id but no text.
         piece.content |= ids.is_some_and(|ids| ids > 0);
         if let Some(usage) = event.usage {

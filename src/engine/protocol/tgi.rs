@@ -54,7 +54,8 @@ impl Decode for Tgi {
         let details = event.details;
         StreamEvent {
             content: event.token.is_some(),
-            tokens: event.token.map(|_| 1),
+            tokens: event.token.as_ref().map(|_| 1),
+            most_tokens: event.token.as_ref().map_or(0, |token| token.text.bytes().max(1)),
             last: details.is_some(),
             counts: Counts {
                 input: details.as_ref().and_then(|details| details.input_length),

@@ -21,6 +21,7 @@ use super::shared::{NextRequest, RequestQueue, SharedControl};
 use super::target::Target;
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, Slots};
 use crate::fault::{Fault, Kind, Result};
+use crate::load::framing::Held;
 use crate::load::record::{FailureForm, Record};
 
 /// Connection timeout of a load. A probe connects until its own timeout.
@@ -76,6 +77,8 @@ pub(super) struct Client {
     /// Lower bound of all deadlines.
     deadline: Option<Instant>,
     read_buffer: Vec<u8>,
+    /// What all responses hold.
+    held: Held,
 }
 
 impl Client {
@@ -109,6 +112,7 @@ impl Client {
             next_due: None,
             deadline: None,
             read_buffer: vec![0; READ_BUFFER],
+            held: Held::default(),
         }
     }
 
@@ -276,6 +280,7 @@ impl Client {
                         self.issued,
                         (self.clock.began, scheduled, ready),
                         self.config.keep_text,
+                        &self.held,
                         *prepared,
                     );
                     let index = self.issued;

@@ -2,17 +2,19 @@
 
 use std::time::{Duration, Instant};
 
+use serde::de::IgnoredAny;
+
 use super::Job;
 use super::http1::Response;
 use super::shared::Prepared;
-use crate::load::framing::{EventReader, StreamEvent};
+use crate::load::framing::{Counts, EventReader, Held, StreamEvent};
 use crate::load::record::{Failure, FailureForm, Outcome, Record};
 
 /// How long to wait for the end of the body after the last event.
 const LINGER: Duration = Duration::from_millis(200);
 
 /// Bytes kept of a body without events, and characters of it shown in an error message.
-const MAX_BEGINNING: usize = 512;
+const MAX_BEGINNING: usize = 16 << 10;
 const MAX_SHOWN: usize = 120;
 
 /// Maximum number of bytes kept of an error response's body.
@@ -20,6 +22,12 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// Upper limit of the preallocated capacity for inter-token latencies.
 const MAX_ITL_CAPACITY: u64 = 1 << 16;
+
+/// Tokens that a chat template and a system message may add to a prompt.
+const MAX_ADDED: u64 = 1 << 16;
+
+/// A stream with twice the requested tokens and so many more does not end by itself.
+const MAX_MORE: u64 = 1024;
 
 /// Finish reasons of requests that the engine aborted.
 const ABORT_REASONS: [&str; 3] = ["abort", "error", "cancelled"];
@@ -53,6 +61,11 @@ struct ResponseState {
     any_event: bool,
     malformed: Option<String>,
     last: bool,
+    /// Bytes of the request.
+    request: u64,
+    /// The most tokens that the events can have carried.
+    most_tokens: u64,
+    held: Held,
 }
 
 impl Exchange {
@@ -61,6 +74,7 @@ impl Exchange {
         index: u64,
         (began, scheduled, ready): (Instant, Instant, Instant),
         keep_text: bool,
+        held: &Held,
         prepared: Prepared,
     ) -> Self {
         let Prepared { job, wire } = prepared;
@@ -76,11 +90,12 @@ impl Exchange {
             text: keep_text.then(String::new),
             ..Record::default()
         };
+        let request = wire.len() as u64;
         Self {
             wire,
             written: 0,
             response: Response::new(),
-            events: EventReader::new(job.decoder.framing()),
+            events: EventReader::new(job.decoder.framing(), held.clone()),
             deadline: ready + job.timeout,
             ready,
             on_idle: false,
@@ -94,6 +109,9 @@ impl Exchange {
                 any_event: false,
                 malformed: None,
                 last: false,
+                request,
+                most_tokens: 0,
+                held: held.clone(),
             },
             job,
         }
@@ -179,6 +197,9 @@ impl Exchange {
             if let Err(fault) = events.push(body, |name, data| state.event(job, name, data, at)) {
                 state.malformed.get_or_insert(fault.message);
             }
+            if state.any_event {
+                state.beginning = Vec::new();
+            }
         });
         if let Err(error) = pushed {
             state.malformed.get_or_insert(error.0);
@@ -202,8 +223,12 @@ impl Exchange {
     /// The record of a complete response.
     pub(super) fn complete(mut self, now: Instant) -> Record {
         let Self { events, job, state, .. } = &mut self;
-        if let Err(fault) = events.finish(|name, data| state.event(job, name, data, now)) {
-            state.malformed.get_or_insert(fault.message);
+        // What follows a malformed part means nothing.
+        if state.malformed.is_none() {
+            if let Err(fault) = events.finish(|name, data| state.event(job, name, data, now)) {
+                state.malformed = Some(fault.message);
+            }
+            state.read_error(job);
         }
         let outcome = self.state.outcome(&self.response);
         self.into_record(now, outcome)
@@ -243,9 +268,12 @@ impl Exchange {
 
 impl ResponseState {
     fn event(&mut self, job: &mut Job, name: &str, data: &str, at: Instant) {
+        let kept = |record: &Record| record.text.as_ref().map_or(0, String::len);
+        let before = kept(&self.record);
         let StreamEvent {
             content,
             tokens,
+            most_tokens,
             finish,
             counts,
             error,
@@ -253,6 +281,12 @@ impl ResponseState {
         } = job.decoder.event(name, data, self.record.text.as_mut());
         self.last |= last;
         self.any_event = true;
+        self.most_tokens = self.most_tokens.saturating_add(most_tokens);
+        if self.record.text.is_some()
+            && let Err(fault) = self.held.add(kept(&self.record) - before)
+        {
+            self.malformed.get_or_insert(fault.message);
+        }
         let record = &mut self.record;
         if content {
             let at = at.saturating_duration_since(self.began);
@@ -264,7 +298,28 @@ impl ResponseState {
             record.first_token.get_or_insert(at);
             record.last_token = Some(at);
             record.events += 1;
-            record.tokens_seen = record.tokens_seen.zip(tokens).map(|(sum, more)| sum + more);
+            record.tokens_seen = record
+                .tokens_seen
+                .zip(tokens)
+                .map(|(sum, more)| sum.saturating_add(more));
+            if record.events > record.output.saturating_mul(2).saturating_add(MAX_MORE) {
+                let (events, asked) = (record.events, record.output);
+                self.malformed.get_or_insert_with(|| {
+                    format!("the engine does not stop: it sent {events} events with tokens where {asked} tokens were asked for")
+                });
+            }
+        }
+        for (what, before, now) in [
+            ("prompt", record.counts.input, counts.input),
+            ("output", record.counts.output, counts.output),
+        ] {
+            if let (Some(before), Some(now)) = (before, now)
+                && (now < before || (what == "prompt" && now > before && before > 0))
+            {
+                self.malformed.get_or_insert_with(|| {
+                    format!("the engine counted {before} and then {now} tokens of the same {what}")
+                });
+            }
         }
         record.counts.input = counts.input.or(record.counts.input);
         record.counts.output = counts.output.or(record.counts.output);
@@ -274,6 +329,32 @@ impl ResponseState {
         if error.is_some() && self.error.is_none() {
             self.error = error;
         }
+    }
+
+    /// Reads the error of a body that is JSON rather than a stream, such as `{"error": {"message": "CUDA out of memory"}}`. Some
+    /// servers write what they quote without escapes, so that the rest is no JSON.
+    fn read_error(&mut self, job: &mut Job) {
+        let body = String::from_utf8_lossy(&self.beginning);
+        let is_json = || serde_json::from_str::<IgnoredAny>(&body).is_ok();
+        if !self.any_event && (body.trim_start().starts_with("{\"error\"") || is_json()) {
+            self.error = job.decoder.event("", &body, None).error;
+        }
+    }
+
+    /// Why the token counts that the engine reports cannot be true, if so.
+    fn impossible_count(&self) -> Option<String> {
+        let Counts { input, output } = self.record.counts;
+        if let Some(output) = output.filter(|output| *output > self.most_tokens.saturating_mul(2)) {
+            let most = self.most_tokens;
+            return Some(format!(
+                "the engine counted {output} tokens of output, and sent what can be {most} at most"
+            ));
+        }
+        let input = input.filter(|input| *input > self.request.saturating_add(MAX_ADDED))?;
+        let bytes = self.request;
+        Some(format!(
+            "the engine counted {input} tokens of input in a request of {bytes} bytes"
+        ))
     }
 
     /// The outcome of a response that is complete, or complete enough.
@@ -310,11 +391,14 @@ impl ResponseState {
                 FailureForm::EndedEarly,
                 "the stream ended without text or tokens".to_owned(),
             ),
-            None if !self.last => failed(
+            None => failed(
                 FailureForm::EndedEarly,
-                "the stream ended without saying why the generation did".to_owned(),
+                "the stream ended without a finish reason".to_owned(),
             ),
-            _ => Outcome::Completed,
+            Some(_) => match self.impossible_count() {
+                Some(why) => failed(FailureForm::Malformed, why),
+                None => Outcome::Completed,
+            },
         }
     }
 

@@ -7,7 +7,7 @@ fn events(chunks: &[&[u8]]) -> Vec<(String, String)> {
 }
 
 fn read(framing: Framing, chunks: &[&[u8]]) -> Vec<(String, String)> {
-    let mut reader = EventReader::new(framing);
+    let mut reader = EventReader::new(framing, Held::default());
     let mut seen = Vec::new();
     let mut keep = |name: &str, data: &str| seen.push((name.to_owned(), data.to_owned()));
     for chunk in chunks {
@@ -88,7 +88,7 @@ fn joins_utf8_that_was_split_and_ignores_a_byte_order_mark() {
 
 #[test]
 fn bounds_a_line_that_does_not_end() {
-    let mut parser = EventReader::new(Framing::Sse);
+    let mut parser = EventReader::new(Framing::Sse, Held::default());
     let chunk = vec![b'x'; 1 << 20];
     let fault = (0..100).find_map(|_| parser.push(&chunk, |_, _| {}).err()).unwrap();
     assert!(fault.message.contains("64 MiB"), "{fault}");
@@ -96,7 +96,7 @@ fn bounds_a_line_that_does_not_end() {
 
 #[test]
 fn bounds_an_event_of_many_lines() {
-    let mut parser = EventReader::new(Framing::Sse);
+    let mut parser = EventReader::new(Framing::Sse, Held::default());
     let mut line = b"data: ".to_vec();
     line.resize(1 << 20, b'x');
     line.push(b'\n');
@@ -125,4 +125,25 @@ proptest! {
         let at = at.index(bytes.len() + 1);
         prop_assert_eq!(events(&[&bytes[..at], &bytes[at..]]), events(&[&bytes]));
     }
+}
+
+/// Events that never end are bounded for all streams together; what a stream held is free for the others when it ends.
+#[test]
+fn what_all_streams_hold_is_bounded() {
+    let held = Held::default();
+    let chunk = vec![b'x'; 1 << 20];
+    let fill = |reader: &mut EventReader, chunks: usize| {
+        (0..chunks).try_for_each(|_| reader.push(&chunk, |_, _| unreachable!("there is no line end")))
+    };
+    let mut streams: Vec<EventReader> = (0..64).map(|_| EventReader::new(Framing::Sse, held.clone())).collect();
+    let fault = streams.iter_mut().try_for_each(|stream| fill(stream, 16)).unwrap_err();
+    assert!(fault.message.contains("more than 256 MiB together"), "{fault}");
+    drop(streams);
+    let mut long = EventReader::new(Framing::Sse, held.clone());
+    fill(&mut long, 32).unwrap();
+    long.push(b"\n", |_, _| {}).unwrap();
+    assert!(
+        held.0.load(Ordering::Relaxed) < 1 << 20,
+        "a long line is freed at its end"
+    );
 }

@@ -7,15 +7,19 @@ use serde_json::Value;
 
 use super::arguments::{FromShorthand, Mark, Named, axis, keep_by_default};
 use super::text_table::ColumnFormat;
-use crate::fault::{Fault, Result};
-use crate::fmt::{number, slug};
+use crate::fault::{Fault, Kind, Result};
+use crate::fmt::{number, slug, thousands};
 use crate::report::Page;
 use crate::report::plot::{
-    Axis, Bar, Cell, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, text,
+    Axis, Bar, Cell, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, reduced, text,
 };
 
 /// Maximum number of points of a line that are marked.
 const MARKED: usize = 24;
+/// Maximum number of cells of a heat map, and of points of a scatter plot or bars: a cell takes about 7 KB while it is drawn.
+const DRAWN: usize = 40_000;
+/// Columns to which a long line is reduced. Each keeps its first, lowest, highest and last point.
+const COLUMNS: usize = 2_000;
 /// Maximum number of points with a tooltip, and of rows of the table beside a plot, to keep the page small.
 const TOOLTIPS: usize = 5000;
 const ROWS: usize = 500;
@@ -85,6 +89,19 @@ fn finished(mut plot: Plot, keep: bool, page: Page) -> Result<ScriptPlot> {
     Ok(ScriptPlot { plot, text, keep })
 }
 
+/// Refuses what would take too much memory to draw.
+fn check_size(what: &str, count: usize) -> Result<()> {
+    if count <= DRAWN {
+        return Ok(());
+    }
+    let (count, most) = (thousands(count as u64), thousands(DRAWN as u64));
+    Err(Fault::new(
+        Kind::Limit,
+        format!("the chart has {count} {what}; at most {most} are drawn"),
+    )
+    .hint("draw fewer, such as averages; `keep_table` keeps all of them"))
+}
+
 /// Describes a series by its lowest and highest value.
 fn sentence(name: &str, points: impl IntoIterator<Item = (String, f64)>) -> String {
     let name = if name.is_empty() { "It" } else { name };
@@ -111,6 +128,7 @@ fn names(places: &[Value]) -> Vec<String> {
 
 /// Vertical rules for the marks.
 fn rules(marks: &[Mark], at: impl Fn(&Mark) -> Result<f64>) -> Result<Vec<Layer>> {
+    check_size("marks", marks.len())?;
     let rule = |mark: &Mark| Ok(Layer::vertical_rule(mark.text.as_str(), at(mark)?, Colour::Quiet));
     marks.iter().map(rule).collect()
 }
@@ -176,6 +194,7 @@ impl LineChart {
         let few = self.series.0.iter().all(|series| series.points.len() <= MARKED);
         for (index, series) in self.series.0.iter_mut().enumerate() {
             series.points.sort_by(|one, other| one.0.total_cmp(&other.0));
+            series.points = reduced(&series.points, COLUMNS);
             series.band.sort_by(|one, other| one.0.total_cmp(&other.0));
             let colour = Colour::series(index);
             if !series.band.is_empty() {
@@ -198,6 +217,7 @@ impl LineChart {
     ///
     /// `usage` for an invalid name, or a mark whose position is not a number.
     pub fn scatter(self, page: Page) -> Result<ScriptPlot> {
+        check_size("points", self.series.0.iter().map(|series| series.points.len()).sum())?;
         let layer = |(index, series): (usize, &LineSeries)| {
             let points = series.present();
             Layer::dots(series.name.clone(), points, Colour::series(index), Shape::series(index))
@@ -346,6 +366,8 @@ impl BarChart {
             let (y, values, series) = (self.y.clone(), self.values.clone(), self.series.clone());
             given.insert(0, BarPanel { y, values, series });
         }
+        let series: usize = given.iter().map(|panel| panel.series.0.len().max(1)).sum();
+        check_size("bars", names.len().saturating_mul(series))?;
         let equal = |one: &Value, other: &Value| {
             one == other || one.as_f64().is_some_and(|value| other.as_f64() == Some(value))
         };
@@ -432,6 +454,7 @@ impl HeatMap {
             ));
             return Err(fault.hint("`values` has a row for each of `rows`, with a value or `()` for each of `columns`"));
         }
+        check_size("cells", wide.saturating_mul(high))?;
         let (columns, rows) = (names(&self.columns), names(&self.rows));
         let (mut cells, mut spots, mut points) = (Vec::new(), Vec::new(), Vec::new());
         for ((row, across), values) in rows.iter().enumerate().zip(&self.values) {

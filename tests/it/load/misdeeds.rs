@@ -57,7 +57,7 @@ fn errors_within_a_stream_of_status_200_are_failures() {
     for engine in ENGINES {
         let (form, said) = match engine {
             // It sends no word of it.
-            "tensorrt_llm" => ("ended_early", "the stream ended without saying why"),
+            "tensorrt_llm" => ("ended_early", "the stream ended without a finish reason"),
             _ => ("in_stream", "SIMULATED failure"),
         };
         check(engine, &misled(engine, "error_then_done: 2"), form, said);
@@ -76,7 +76,7 @@ fn connections_that_break_within_an_answer_are_failures() {
 fn streams_that_end_without_a_word_are_failures() {
     for engine in ENGINES {
         let load = misled(engine, "end_silently: 2");
-        check(engine, &load, "ended_early", "the stream ended without saying why");
+        check(engine, &load, "ended_early", "the stream ended without a finish reason");
     }
 }
 

@@ -189,7 +189,7 @@ fn a_page_of_status_200() {
 fn an_error_of_status_200_that_is_no_stream() {
     let body = r#"{"error":{"message":"upstream is gone"}}"#;
     let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
-    fails(&format!("{head}{body}"), End::Stays, "malformed", "upstream is gone");
+    fails(&format!("{head}{body}"), End::Stays, "in_stream", "upstream is gone");
 }
 
 #[test]

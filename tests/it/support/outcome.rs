@@ -75,6 +75,16 @@ impl Outcome {
         self
     }
 
+    /// The most bytes that a program started by [`Profiler::measured`](super::Profiler::measured) held.
+    #[track_caller]
+    pub fn peak(&self) -> u64 {
+        let kib = self
+            .stderr
+            .rsplit_once("peak KiB: ")
+            .map(|(_, rest)| rest.trim().parse::<u64>());
+        kib.unwrap_or_else(|| panic!("not measured{}", self.streams())).unwrap() << 10
+    }
+
     /// Standard output as one JSON document.
     #[track_caller]
     pub fn json(&self) -> Value {

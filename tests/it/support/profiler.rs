@@ -69,6 +69,30 @@ impl Profiler {
         self
     }
 
+    /// Bounds the program's address space, for tests that would else take all memory, and measures the most memory that it or
+    /// one of its children held: [`Outcome::peak`].
+    pub fn measured(mut self) -> Self {
+        const MEASURE: &str = "import resource, subprocess, sys
+resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
+code = subprocess.run(sys.argv[1:]).returncode
+print('peak KiB:', resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(code if code >= 0 else 128 - code)";
+        let mut command = Command::new("python3");
+        command.args(["-c", MEASURE]).arg(self.command.get_program());
+        command.args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(folder) = self.command.get_current_dir() {
+            command.current_dir(folder);
+        }
+        self.command = command;
+        self
+    }
+
     /// The folder that the program starts in.
     pub fn folder(&self) -> &Path {
         self.folder.path()
