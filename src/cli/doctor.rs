@@ -266,11 +266,9 @@ fn disk(path: &Path) -> Finding {
     }
 }
 
-/// Looks for containers and processes with our mark whose host process is dead. Without Docker, for processes
-/// only.
+/// Looks for containers with our mark whose host process is dead.
 async fn check_leftovers(clean: bool) -> Finding {
-    let mut found = orphans::processes();
-    found.extend(orphans::containers().await.unwrap_or_default());
+    let found = orphans::containers().await.unwrap_or_default();
     let (dead, elsewhere): (Vec<Orphan>, Vec<Orphan>) = found.into_iter().partition(|orphan| orphan.dead);
     match (dead.as_slice(), elsewhere.as_slice()) {
         ([], []) => Finding::ok("none"),
@@ -283,7 +281,7 @@ async fn check_leftovers(clean: bool) -> Finding {
             "end them with `profiler doctor --clean`",
         ),
         (dead, _) => match orphans::end(dead).await {
-            Ok(_) => Finding::ok(format!("ended: {}", names(dead))),
+            Ok(()) => Finding::ok(format!("ended: {}", names(dead))),
             Err(fault) => Finding::from(&fault),
         },
     }
@@ -292,6 +290,6 @@ async fn check_leftovers(clean: bool) -> Finding {
 fn names(orphans: &[Orphan]) -> String {
     let names = orphans
         .iter()
-        .map(|orphan| format!("{} {} of {}", orphan.kind, orphan.name, orphan.run));
+        .map(|orphan| format!("container {} of {}", orphan.name, orphan.run));
     names.collect::<Vec<_>>().join(", ")
 }

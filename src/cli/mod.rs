@@ -27,6 +27,7 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 use crate::fault::{Fault, Result};
 use crate::fmt::columns;
 use crate::report::{OutputChoice, Terminal};
+use crate::runtime;
 use program::{Program, Status};
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine, and how fast.
@@ -112,6 +113,9 @@ enum Command {
     Fork(fork::Args),
     /// Serve the simulated engine
     Sim(Box<sim::Args>),
+    /// End what runs below it when the program that started it is gone
+    #[command(hide = true)]
+    Supervise,
 }
 
 /// The command line with its help for `width` columns, in which the commands are grouped.
@@ -142,6 +146,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(answer) => return usage(&Terminal::detect(), &answer),
     };
     arguments.output.choice().apply();
+    // Without the signals and threads of other commands.
+    if let Command::Supervise = arguments.command {
+        let ended = runtime::supervise().map(|()| ExitCode::SUCCESS);
+        return ended.unwrap_or_else(|fault| failed(&fault));
+    }
     let status = Program::new(Terminal::detect()).map(|program| {
         let ended = dispatch(&arguments.command, &program);
         let status = ended.unwrap_or_else(|fault| {
@@ -151,10 +160,12 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         // A signal determines the status, however the script's thread ended.
         program.signals.status().unwrap_or(status)
     });
-    ExitCode::from(status.unwrap_or_else(|fault| {
-        Terminal::detect().print_fault(&fault);
-        fault.kind.exit_code()
-    }))
+    status.map_or_else(|fault| failed(&fault), ExitCode::from)
+}
+
+fn failed(fault: &Fault) -> ExitCode {
+    Terminal::detect().print_fault(fault);
+    ExitCode::from(fault.kind.exit_code())
 }
 
 fn dispatch(command: &Command, program: &Program) -> Result<Status> {
@@ -172,6 +183,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => sim::execute(args, program),
+        Command::Supervise => Ok(0),
     }
 }
 
@@ -220,7 +232,8 @@ mod tests {
     fn the_help_lists_every_command_once() {
         let mut listed: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
         let command = Arguments::command();
-        let mut known: Vec<&str> = command.get_subcommands().map(clap::Command::get_name).collect();
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let mut known: Vec<&str> = shown.map(clap::Command::get_name).collect();
         listed.sort_unstable();
         known.sort_unstable();
         assert_eq!(listed, known);

@@ -249,7 +249,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
 /// Ends leftovers of the run's earlier processes. The timeout keeps a hanging Docker daemon from blocking the
 /// run's end.
 async fn sweep(run: &Run) -> Result<()> {
-    match tokio::time::timeout(SWEEP, orphans::sweep_all(run)).await {
+    match tokio::time::timeout(SWEEP, orphans::sweep_resumed(run)).await {
         Ok(swept) => swept,
         Err(_) => run
             .warn("Docker does not answer: containers of dead runs may be left, which `profiler doctor --clean` ends"),

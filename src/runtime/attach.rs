@@ -65,9 +65,12 @@ pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
     ))
 }
 
-/// Attaches to a URL.
-pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attached>> {
-    let url = permitted_url(text, permits)?;
+/// Attaches to a URL; `own` is of a server that this run started.
+pub(super) fn attach_url(text: &str, permits: &Permits, own: bool) -> Result<Started<Attached>> {
+    let url = match own {
+        true => server_url(text)?,
+        false => permitted_url(text, permits)?,
+    };
     let logs = ServerLog::default();
     logs.end();
     let info = json!({"runtime": "attach", "url": redact::url(&url)});

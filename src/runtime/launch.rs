@@ -143,13 +143,12 @@ pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Res
 
 /// Replaced by the folder's path in arguments and environment.
 const PLACEHOLDER: &str = "{files}";
-/// Folder inside a container, relative to `/` as in a tar archive.
-pub(super) const CONTAINER_FOLDER: &str = "profiler-files";
 /// Limit for all texts together: these are options, not data.
 const MAX_TOTAL_BYTES: usize = 1 << 20;
 
+/// Folder inside a container, which it may write to.
 pub(super) fn container_path() -> String {
-    format!("/{CONTAINER_FOLDER}")
+    "/profiler-files".to_owned()
 }
 
 /// Replaces `{files}` by `folder`. Without files nothing is replaced, because the braces may be meant for the engine.

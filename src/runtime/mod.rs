@@ -1,8 +1,8 @@
 //! Runs engines in Docker containers, native processes or in-process (simulated), or attaches to running ones: start,
 //! stop, logs, exec, copy, exit state, and the user's permissions.
 //!
-//! Only this module uses Docker. Everything started is registered in [`Services`] and carries the run's id as a label
-//! or environment variable, so that nothing is left running after a failure, Ctrl-C, a panic or SIGKILL. [`start`]
+//! Only this module uses Docker. Everything started is registered in [`Services`], carries the run's id as a label or
+//! environment variable, and has a supervisor, so that nothing is left running after a failure, Ctrl-C, a panic or SIGKILL. [`start`]
 //! and [`attach`] return a [`Service`], which is the same for every runtime. [`Permits`] is checked before anything
 //! starts.
 
@@ -18,6 +18,7 @@ mod process;
 pub mod redact;
 mod service;
 mod services;
+mod supervisor;
 
 pub use attach::{Target, api_key, check_reachable, server_url};
 pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
@@ -26,6 +27,7 @@ pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Grant, Permits};
 pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};
 pub use services::{Services, StartContext, attach, start};
+pub use supervisor::{set_program as set_supervisor, supervise};
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,62 +1,26 @@
-//! Containers and processes left over by runs whose profiler process was killed, found by label or environment
-//! variable that names the owner: the profiler process that started them.
+//! Containers left over by runs whose profiler process and its supervisor were killed, found by a label that names the
+//! owner: the profiler process that started them.
 //!
 //! A pid may be reused, so the owner is compared together with start time, boot, machine and pid namespace.
 
 use std::fs;
 
-use nix::sys::signal::Signal;
 use serde::Serialize;
 
-use super::RuntimeKind;
 use super::docker;
-use super::process::{HOST_VARIABLE, RUN_VARIABLE, SERVICE_VARIABLE, tree};
 use crate::fault::{Kind, Result};
 use crate::run::Run;
 use crate::warning::Warning;
 
-/// A leftover container or process whose owner is dead or cannot be checked.
+/// A leftover container, with its network, whose owner is dead or cannot be checked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Orphan {
-    /// `container` or `process`.
-    pub kind: &'static str,
-    /// Container name, or pid.
+    /// Name of the container.
     pub name: String,
     /// Id of the run that started it.
     pub run: String,
     /// Whether the owner is certainly dead. If false, it is left alone.
     pub dead: bool,
-    #[serde(skip)]
-    handle: Handle,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Handle {
-    Container(String),
-    Process(u32, Option<u64>),
-}
-
-/// Native processes whose owner is dead or cannot be checked.
-#[must_use]
-pub fn processes() -> Vec<Orphan> {
-    let here = ProcessIdentity::current();
-    tree::pids()
-        .into_iter()
-        .filter(|&pid| pid != here.pid)
-        .filter_map(|pid| {
-            // Read before the environment, so that a reused pid is detected by its start time.
-            let start = start_time(pid);
-            tree::env_variable(pid, SERVICE_VARIABLE)?;
-            let dead = owner_is_dead(&tree::env_variable(pid, HOST_VARIABLE)?, &here)?;
-            Some(Orphan {
-                kind: "process",
-                name: pid.to_string(),
-                run: tree::env_variable(pid, RUN_VARIABLE)?,
-                dead,
-                handle: Handle::Process(pid, start),
-            })
-        })
-        .collect()
 }
 
 /// Containers whose owner is dead or cannot be checked.
@@ -66,64 +30,46 @@ pub fn processes() -> Vec<Orphan> {
 /// `missing` if no Docker daemon is reachable.
 pub async fn containers() -> Result<Vec<Orphan>> {
     let here = ProcessIdentity::current();
-    let (_, found) = docker::labelled_containers().await?;
+    let (_, found) = docker::labelled().await?;
     Ok(found
         .into_iter()
-        .filter_map(|container| {
+        .filter_map(|found| {
             Some(Orphan {
-                kind: "container",
-                dead: owner_is_dead(&container.host, &here)?,
-                name: container.name,
-                run: container.run,
-                handle: Handle::Container(container.id),
+                dead: owner_is_dead(&found.host, &here)?,
+                name: found.name,
+                run: found.run,
             })
         })
         .collect())
 }
 
-/// Kills or removes those whose owner is dead; returns their number.
-pub async fn end(orphans: &[Orphan]) -> Result<usize> {
-    let mut ended = 0;
+/// Removes those whose owner is dead.
+pub async fn end(orphans: &[Orphan]) -> Result<()> {
     for orphan in orphans.iter().filter(|orphan| orphan.dead) {
-        match &orphan.handle {
-            Handle::Container(id) => {
-                let docker = docker::connect().await?;
-                docker::remove(&docker, id).await?;
-            }
-            Handle::Process(pid, start) if start_time(*pid) == *start => {
-                tree::signal(&[*pid], Signal::SIGKILL);
-            }
-            Handle::Process(..) => continue,
-        }
-        ended += 1;
+        docker::remove(&docker::connect().await?, &orphan.name).await?;
     }
-    Ok(ended)
+    Ok(())
 }
 
-/// Removes leftovers of dead runs before this run starts something of that kind. Emits a warning for each.
-pub(super) async fn sweep(kind: RuntimeKind, run: &Run) -> Result<()> {
-    let found = match kind {
-        RuntimeKind::Docker => containers().await?,
-        RuntimeKind::Process => processes(),
-        RuntimeKind::Attach | RuntimeKind::Sim => return Ok(()),
-    };
-    let dead: Vec<Orphan> = found.into_iter().filter(|orphan| orphan.dead).collect();
+/// Removes leftovers of dead runs before this run starts a container. Emits a warning for each.
+pub(super) async fn sweep(run: &Run) -> Result<()> {
+    let mut dead = containers().await?;
+    dead.retain(|orphan| orphan.dead);
     end(&dead).await?;
     for orphan in dead {
         let message = format!(
-            "cleaned up the {} `{}` left by the dead run `{}`",
-            orphan.kind, orphan.name, orphan.run
+            "cleaned up the container `{}` left by the dead run `{}`",
+            orphan.name, orphan.run
         );
         run.warn(Warning::new("cleaned_up", message))?;
     }
     Ok(())
 }
 
-/// Removes leftovers of dead runs of every kind, for a resumed run. A resumed run may start nothing, and so never
-/// sweep; and a container that the daemon was still creating when its owner died appears only after the first sweep.
-pub async fn sweep_all(run: &Run) -> Result<()> {
-    sweep(RuntimeKind::Process, run).await?;
-    match sweep(RuntimeKind::Docker, run).await {
+/// Removes leftovers of dead runs, for a resumed run. A resumed run may start nothing, and so never sweep; and a
+/// container that the daemon was still creating when its owner died appears only after the first sweep.
+pub async fn sweep_resumed(run: &Run) -> Result<()> {
+    match sweep(run).await {
         // No daemon, no containers.
         Err(fault) if fault.kind == Kind::Missing => Ok(()),
         swept => swept,

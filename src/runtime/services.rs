@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::attach::{Target, attach_container, attach_url};
 use super::docker::{self, ContainerRegistry};
-use super::process::{self, tree};
+use super::process;
 use super::service::{Backend, Service};
 use super::{Launch, Permits, RuntimeKind, ServerLog, in_process, launch, orphans, phase};
 use crate::fault::{Fault, Result};
@@ -57,11 +56,11 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     launch::check_files(&launch.files)?;
     let grace = launch.grace()?;
     let services = &context.services;
-    services.sweep(kind, &context.run).await?;
     let name = services.next_name(&context.prefix);
     let logs = ServerLog::create(&context.run, &name)?;
     match kind {
         RuntimeKind::Docker => {
+            services.swept.get_or_try_init(|| orphans::sweep(&context.run)).await?;
             let registry = services.container_registry();
             let start = docker::prepare(launch, &grant, &context.run, &name, logs, registry).await?;
             let context = context.clone();
@@ -75,7 +74,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
         RuntimeKind::Process => {
             let program = launch.command.first().map_or("", String::as_str);
             phase(&context.run, "starting", program)?;
-            let started = process::start(launch, &grant, &context.run, &name, logs, services.force_kill())?;
+            let started = process::start(launch, &grant, &context.run, &name, logs, services.force_kill()).await?;
             Ok(services.register(Service::new(&name, started, Backend::Process, grace)))
         }
         RuntimeKind::Sim => {
@@ -96,7 +95,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
 pub async fn attach(target: &Target, context: &StartContext) -> Result<Arc<Service>> {
     let name = context.services.next_name(&context.prefix);
     let started = match target {
-        Target::Url(url) => attach_url(url, &context.permits)?,
+        Target::Url(url) => attach_url(url, &context.permits, context.services.serves(url))?,
         Target::Container(container, port) => {
             attach_container(container, *port, &name, &context.run, &context.permits).await?
         }
@@ -116,24 +115,13 @@ pub struct Services {
     starting: Mutex<Vec<JoinHandle<()>>>,
     containers: ContainerRegistry,
     count: AtomicUsize,
-    swept_docker: OnceCell<()>,
-    swept_processes: OnceCell<()>,
+    swept: OnceCell<()>,
 }
 
 impl Services {
     /// Next free name: `engine-1`, `engine-2`, …
     pub(super) fn next_name(&self, prefix: &str) -> String {
         format!("{prefix}-{}", self.count.fetch_add(1, Ordering::Relaxed) + 1)
-    }
-
-    /// Removes leftovers of dead runs, once for each runtime.
-    pub(super) async fn sweep(&self, kind: RuntimeKind, run: &Run) -> Result<()> {
-        let swept = match kind {
-            RuntimeKind::Docker => &self.swept_docker,
-            RuntimeKind::Process => &self.swept_processes,
-            RuntimeKind::Attach | RuntimeKind::Sim => return Ok(()),
-        };
-        swept.get_or_try_init(|| orphans::sweep(kind, run)).await.copied()
     }
 
     /// Registers a server, so that it is stopped with the run.
@@ -147,6 +135,15 @@ impl Services {
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Service>> {
         self.lock().clone()
+    }
+
+    /// Whether this run started the server at this URL.
+    fn serves(&self, url: &str) -> bool {
+        let same = |base: &str| {
+            url.strip_prefix(base)
+                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.lock().iter().filter_map(|service| service.base_url()).any(same)
     }
 
     /// Runs `work` to its end even if the caller is cancelled.
@@ -200,7 +197,7 @@ impl Services {
         self.containers.force_kill.cancel();
         for service in &*self.lock() {
             if let Backend::Process(process) = service.backend() {
-                tree::signal(&process.pids(), Signal::SIGKILL);
+                process.kill();
             }
         }
         let containers = self.containers.names.all();
@@ -228,7 +225,9 @@ impl Services {
 
 impl Drop for Services {
     fn drop(&mut self) {
-        if !self.lock().is_empty() || !self.containers.names.all().is_empty() {
+        if self.lock().is_empty() && self.containers.names.all().is_empty() {
+            self.containers.dismiss();
+        } else {
             self.kill_all();
         }
     }

@@ -1,13 +1,16 @@
 //! Docker that is absent, down, forbidden, full or without the image: each is named, with its remedy. The daemon is a fake on a socket of
 //! the test's own; the program is the real one.
 
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener;
+use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::runtime::daemon::{Daemon, message};
+use crate::runtime::eventually;
 use crate::support::{Outcome, Profiler, temp};
 
 const CREATE: &str = "POST /containers/create";
@@ -195,7 +198,10 @@ fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
         .stderr("port is already allocated")
         .stderr("end what listens on that port");
     // Every container that was created for it is removed.
-    assert_eq!([CREATE, "DELETE "].map(|asked| daemon.asked(asked).len()), [3, 3]);
+    assert_eq!(
+        [CREATE, "DELETE /containers/"].map(|asked| daemon.asked(asked).len()),
+        [3, 3]
+    );
 }
 
 #[test]
@@ -267,7 +273,35 @@ fn only_containers_of_dead_runs_are_removed() {
         } else {
             let _ = daemon.run(START, &[]).stderr("cleaned up the container `dead`");
         }
-        assert_eq!(daemon.asked("DELETE ").len(), 1);
+        assert_eq!(daemon.asked("DELETE /containers/").len(), 1);
         assert_eq!(daemon.asked("DELETE /containers/dead").len(), 1);
     }
+}
+
+/// The supervisor asks for the removal: the program itself is dead, and nobody else asks this daemon.
+#[test]
+fn a_container_is_removed_when_its_host_is_killed() {
+    let listed: Arc<Mutex<Value>> = Arc::new(Mutex::new(json!([])));
+    let answered = Arc::clone(&listed);
+    let daemon = Daemon::new(move |asked| match asked {
+        "GET /images/engine:1/json" => (200, json!({"Id": "sha256:1"})),
+        "POST /containers/create" => (201, json!({"Id": "c0ffee", "Warnings": []})),
+        "POST /containers/c0ffee/start" => (204, Value::Null),
+        "GET /containers/c0ffee/logs" => (200, Value::Null),
+        "GET /containers/json" => (200, answered.lock().unwrap().clone()),
+        _ => message(404, "not found"),
+    });
+    let program = Profiler::new().file("ask.rhai", format!("{START}; print(\"started\"); sleep(1000)"));
+    let program = program.args(["run", "ask.rhai"]).env("DOCKER_HOST", daemon.host());
+    let (mut child, _folder) = program.spawn();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.contains("started")));
+    let labels = daemon.asked(CREATE)[0]["Labels"].clone();
+    let other = json!({"profiler.run": "other", "profiler.host": labels["profiler.host"]});
+    *listed.lock().unwrap() =
+        json!([{"Names": ["/mine"], "Labels": labels}, {"Names": ["/of-another-run"], "Labels": other}]);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("it is removed", || !daemon.asked("DELETE /containers/mine").is_empty());
+    assert_eq!(daemon.asked("DELETE /containers/of-another-run").len(), 0);
 }

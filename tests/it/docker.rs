@@ -1,12 +1,13 @@
 //! Containers, on the real daemon: what they get, what is seen of them, and that nothing of them stays.
 
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use profiler::fault::Kind;
-use profiler::runtime::{Launch, Mount, RuntimeKind, State};
+use profiler::runtime::{Launch, Mount, RuntimeKind, State, Target};
 
 use crate::runtime::{containers_of, context, docker, line, lives, shell, start};
-use crate::support::{needs_docker, temp};
+use crate::support::{Profiler, image, needs_docker, temp};
 
 const GRACE: Duration = Duration::from_millis(100);
 
@@ -34,7 +35,7 @@ async fn a_container_is_started_seen_and_removed() {
     if !needs_docker() {
         return;
     }
-    let context = context("");
+    let context = context("net=localhost");
     let launch = Launch {
         env: [("GREETING".to_owned(), "hello".to_owned())].into(),
         port: 8000,
@@ -90,6 +91,93 @@ async fn a_container_is_started_seen_and_removed() {
     assert_eq!(service.logs().last(1), ["bye"]);
     assert_eq!(containers_of(context.run.id()), "");
     context.services.stop_all(GRACE).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_of_a_script_has_a_network_of_its_own_and_writes_only_where_it_must() {
+    if !needs_docker() {
+        return;
+    }
+    let context = context("");
+    let launch = Launch {
+        port: 8000,
+        ..shell("echo x > /tmp/x && echo x > /root/.cache/x && echo tmp; echo x > /x || echo closed; sleep 1000")
+    };
+    let service = start(RuntimeKind::Docker, &launch, &context).await;
+    line(&service, "tmp").await;
+    line(&service, "closed").await;
+    let id = service.info()["id"].as_str().unwrap();
+    let address = docker(&[
+        "inspect",
+        "--format",
+        "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}",
+        id,
+    ]);
+    assert_eq!(service.base_url().unwrap(), format!("http://{address}:8000"));
+    let network = service.info()["container"].as_str().unwrap();
+    assert_eq!(
+        docker(&[
+            "network",
+            "inspect",
+            "--format",
+            "{{.Internal}} {{len .Containers}}",
+            network
+        ]),
+        "true 1"
+    );
+    // What this run started may be asked for.
+    let target = Target::Url(service.base_url().unwrap().to_owned());
+    profiler::runtime::attach(&target, &context).await.unwrap();
+    let target = Target::Url(format!("http://{address}:8001"));
+    let refused = profiler::runtime::attach(&target, &context).await.unwrap_err();
+    assert_eq!(refused.kind, Kind::NotAllowed);
+    context.services.stop_all(GRACE).await.unwrap();
+    assert_eq!(containers_of(context.run.id()), "");
+}
+
+/// `tests/data/attacks`, defect 5.
+#[test]
+fn a_container_has_no_way_to_the_services_of_this_machine() {
+    if !needs_docker() {
+        return;
+    }
+    let bridge = docker(&[
+        "network",
+        "inspect",
+        "bridge",
+        "--format",
+        "{{(index .IPAM.Config 0).Gateway}}",
+    ]);
+    let service = TcpListener::bind((bridge.as_str(), 0)).unwrap();
+    service.set_nonblocking(true).unwrap();
+    // This one, on every address, can only be warned of.
+    let open = TcpListener::bind("0.0.0.0:0").unwrap();
+    let warned = open.local_addr().unwrap().port().to_string();
+    let port = service.local_addr().unwrap().port();
+    for (permits, reached) in [
+        ("image=profiler-test", false),
+        ("image=profiler-test,net=localhost", true),
+    ] {
+        let outcome = Profiler::new()
+            .args(["run", "--allow", permits])
+            .arg(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/tests/data/attacks/docker_nc_host.rhai"
+            ))
+            .args([
+                "--set",
+                &format!("image={}", image::shell()),
+                "--set",
+                &format!("host={bridge}"),
+            ])
+            .args(["--set", &format!("port={port}")])
+            .run()
+            .success();
+        assert_eq!(service.accept().is_ok(), reached, "{}", outcome.stdout);
+        assert_eq!(outcome.stdout.contains("reached"), reached, "{}", outcome.stdout);
+        assert_eq!(outcome.stderr.contains(&warned), !reached, "{}", outcome.stderr);
+    }
+    drop(open);
 }
 
 #[tokio::test(flavor = "multi_thread")]

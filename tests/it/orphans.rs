@@ -1,30 +1,25 @@
-//! What a run leaves when it is killed with SIGKILL is found by its marks and ended; what a live run uses is not.
+//! What a run started ends when the run is killed with SIGKILL; where its supervisor is killed too, what is left is found by its mark. What a live run
+//! uses is left alone.
 
 use std::io::{BufRead, BufReader};
+use std::process::Child;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use profiler::runtime::RuntimeKind;
+use tempfile::TempDir;
 
-use crate::runtime::{containers_of, context, docker, eventually, line, lives, native, shell, start};
+use crate::runtime::{below, containers_of, context, eventually, labelled, line, lives, native, shell, start};
 use crate::support::{Profiler, image, needs_docker};
 
-/// Starts something in a program of its own, kills that program, and gives what the script printed.
-fn killed(script: &str) -> String {
-    let program = Profiler::new().file(
-        "left.rhai",
-        format!(
-            "{script}
-sleep(1000);"
-        ),
-    );
-    let (mut child, _folder) = program.args(["run", "left.rhai", "--allow", "process"]).spawn();
-    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let printed = lines
-        .into_iter()
-        .find_map(|line| line.split_once("started ").map(|(_, rest)| rest.to_owned()));
-    child.kill().unwrap();
-    child.wait().unwrap();
-    printed.unwrap()
+/// A run of this script, and what it said after `started `.
+fn started(script: &str) -> (Child, TempDir, String) {
+    let program = Profiler::new().file("left.rhai", script);
+    let (mut child, folder) = program.args(["run", "left.rhai", "--allow", "process"]).spawn();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.find_map(|line| line.split_once("started ").map(|(_, rest)| rest.to_owned()));
+    (child, folder, said.unwrap())
 }
 
 fn clean() {
@@ -36,35 +31,54 @@ fn clean() {
 }
 
 #[test]
-fn processes_of_a_killed_run_are_ended() {
-    let script = r#"let s = process::start(#{ command: ["sh", "-c", "setsid sleep 1000 & echo $!; sleep 1000"] }); while s.logs() == [] { sleep(0.01); } print(`started ${s.logs()[0]}`);"#;
-    let pid: u32 = killed(script).trim().parse().unwrap();
-    clean();
-    eventually("the process ended", || !lives(pid));
+fn processes_end_with_their_killed_run() {
+    // One that is a daemon with an empty environment, and the commands of two `exec`: one that runs, one that left something.
+    let script = r#"
+        let s = process::start(#{ command: ["sh", "-c", "setsid -f env -i sh -c 'echo $$; exec sleep 1000'; sleep 1000"] });
+        while s.logs() == [] { sleep(0.01); }
+        let left = s.exec(["sh", "-c", "setsid sleep 1000 >&- 2>&- & echo $!"]).output;
+        print(`started ${s.logs()[0]} ${left}`);
+        s.exec(["sh", "-c", "echo > running; sleep 1000"]);"#;
+    let (mut child, folder, said) = started(script);
+    let mut pids: Vec<u32> = said.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    eventually("the last command runs", || folder.path().join("running").exists());
+    pids.extend(below(child.id()));
+    assert!(pids.iter().all(|&pid| lives(pid)));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("everything ended", || pids.iter().all(|&pid| !lives(pid)));
 }
 
 #[test]
-fn containers_of_a_killed_run_are_removed() {
+fn containers_are_removed_with_their_killed_run() {
     if !needs_docker() {
         return;
     }
     let script = format!(
-        r#"let s = docker::start(#{{ image: "{}", args: ["-c", "cat /proc/self/mountinfo; sleep 1000"] }}); print(`started ${{s}}`);"#,
+        r#"let s = docker::start(#{{ image: "{}", args: ["-c", "sleep 1000"] }});
+        print(`started ${{s}}`);
+        sleep(1000);"#,
         image::shell()
     );
-    let before = docker(&["ps", "--quiet", "--no-trunc", "--filter", "label=profiler.run"]);
-    killed(&script);
-    let after = docker(&["ps", "--quiet", "--no-trunc", "--filter", "label=profiler.run"]);
-    let new: Vec<&str> = after.lines().filter(|id| !before.contains(id)).collect();
-    // Other tests have containers of their own, whose hosts may die at any time: those whose host lives stay as they are.
-    eventually("no container of a dead host is there", || {
-        clean();
-        let left = docker(&["ps", "--all", "--quiet", "--no-trunc", "--filter", "label=profiler.run"]);
-        new.iter().filter(|id| left.contains(**id)).all(|id| {
-            let pid = docker(&["inspect", "--format", r#"{{index .Config.Labels "profiler.pid"}}"#, id]);
-            pid.parse().is_ok_and(lives) || pid.is_empty()
-        })
-    });
+    for with_supervisor in [false, true] {
+        let (mut child, _folder, _) = started(&script);
+        let mark = format!("label=profiler.pid={}", child.id());
+        let containers = || labelled(&mark);
+        assert_ne!(containers(), "");
+        if with_supervisor {
+            for pid in below(child.id()) {
+                kill(Pid::from_raw(i32::try_from(pid).unwrap()), Signal::SIGKILL).unwrap();
+            }
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        eventually("the container is removed", || {
+            if with_supervisor {
+                clean();
+            }
+            containers().is_empty()
+        });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

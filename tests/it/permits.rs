@@ -314,7 +314,8 @@ fn token_and_cache_are_for_the_images_of_shipped_adapters() {
             .unwrap()
             .iter()
             .any(|entry| entry == "HF_TOKEN=hf_secret");
-        let mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap();
+        let mut mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap().clone();
+        mounts.retain(|mount| mount["Type"] == "bind");
         assert!(mounts.iter().all(|mount| mount["ReadOnly"] == true), "{mounts:?}");
         assert_eq!((token, mounts.len()), (given, usize::from(given)), "{engine}");
         if !given {

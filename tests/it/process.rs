@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use profiler::fault::Kind;
 use profiler::run::Event;
 use profiler::runtime::{Launch, RuntimeKind, State};
@@ -86,8 +88,8 @@ async fn files_lie_in_a_folder_of_the_process_and_go_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_whole_tree_ends_also_what_left_the_group() {
     let context = context("process");
-    // A worker in a session of its own whose parent is gone, and one that ignores the polite signal.
-    let script = "setsid sh -c 'echo away $$; exec sleep 1000' & sh -c 'trap \"\" TERM; echo deaf $$; while :; do sleep 1; done' & echo ready; exit 0";
+    // A worker in a session of its own whose parent is gone and whose environment is empty, and one that ignores the polite signal.
+    let script = "setsid env -i sh -c 'echo away $$; exec sleep 1000' & sh -c 'trap \"\" TERM; echo deaf $$; while :; do sleep 1; done' & echo ready; exit 0";
     let service = start(RuntimeKind::Process, &native(script), &context).await;
     let number = |line: String| line.rsplit(' ').next().unwrap().parse::<u32>().unwrap();
     let away = number(line(&service, "away").await);
@@ -136,6 +138,33 @@ async fn grace_is_given_and_cut_by_a_hurried_user() {
     context.services.kill_all();
     ending.await.unwrap().unwrap();
     assert!(begun.elapsed() < Duration::from_secs(10));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_command_left_running_ends_with_the_process() {
+    let context = context("process");
+    let service = start(RuntimeKind::Process, &native("echo ready; sleep 1000"), &context).await;
+    line(&service, "ready").await;
+    let command = ["sh", "-c", "setsid sleep 1000 >&- 2>&- & echo $!; exit 3"].map(str::to_owned);
+    let done = service.exec(&command).await.unwrap();
+    let left: u32 = done.output.trim().parse().unwrap();
+    assert_eq!(done.code, Some(3));
+    assert!(lives(left) && service.pids().await.unwrap().contains(&left));
+    service.stop(GRACE).await.unwrap();
+    assert!(!lives(left));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_supervisor_takes_its_process_along() {
+    let context = context("process");
+    let service = start(RuntimeKind::Process, &native("echo ready; exec sleep 1000"), &context).await;
+    line(&service, "ready").await;
+    let pid = service.pids().await.unwrap()[0];
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let parent = stat.rsplit_once(") S ").unwrap().1.split(' ').next().unwrap();
+    kill(Pid::from_raw(parent.parse().unwrap()), Signal::SIGKILL).unwrap();
+    assert_eq!(service.wait_exit().await.unwrap().code, None);
+    eventually("it ended", || !lives(pid));
 }
 
 #[tokio::test(flavor = "multi_thread")]

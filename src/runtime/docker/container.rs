@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use bollard::Docker;
@@ -15,10 +15,12 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{connect, daemon};
+use super::{connect, daemon, labelled, network};
 use crate::fault::Result;
 use crate::run::Run;
 use crate::runtime::cgroup;
+use crate::runtime::orphans::ProcessIdentity;
+use crate::runtime::supervisor::Supervisor;
 use crate::runtime::{Exit, Outside, State};
 use crate::warning::Warning;
 
@@ -26,8 +28,31 @@ use crate::warning::Warning;
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct ContainerRegistry {
     pub(in crate::runtime) names: ContainerNames,
+    /// Removes the containers if this program is killed; started with the first of them.
+    supervisor: Arc<OnceLock<Supervisor>>,
     /// Cancelled when stopping is forced.
     pub(in crate::runtime) force_kill: CancellationToken,
+}
+
+impl ContainerRegistry {
+    /// To be called before anything is created.
+    pub(super) fn supervise(&self, run: &str) -> Result<()> {
+        if self.supervisor.get().is_none() {
+            let supervisor = Supervisor::of_containers(run, ProcessIdentity::current().encode())?;
+            // Where two starts come together, the second one is not needed.
+            if let Err(supervisor) = self.supervisor.set(supervisor) {
+                supervisor.dismiss();
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is left to remove.
+    pub(in crate::runtime) fn dismiss(&self) {
+        if let Some(supervisor) = self.supervisor.get() {
+            supervisor.dismiss();
+        }
+    }
 }
 
 /// A container started by this run.
@@ -50,6 +75,8 @@ pub(in crate::runtime) struct ContainerClient {
     run: Option<Arc<Run>>,
     /// The memory limit that this program chose, in bytes.
     own_limit: Option<u64>,
+    /// Whether it may write to a few folders only.
+    pub(super) read_only: bool,
 }
 
 impl fmt::Debug for ContainerClient {
@@ -68,11 +95,13 @@ impl Container {
         registry: ContainerRegistry,
         run: Arc<Run>,
         own_limit: Option<u64>,
+        read_only: bool,
     ) -> Self {
         Self {
             client: ContainerClient {
                 run: Some(run),
                 own_limit,
+                read_only,
                 ..ContainerClient::new(docker, id)
             },
             name,
@@ -121,7 +150,7 @@ impl Container {
             // We killed it, so no OOM event is expected.
             self.cache_exit(&self.client.current_state().await?);
         }
-        remove(&self.client.docker, &self.client.id).await?;
+        remove(&self.client.docker, &self.name).await?;
         *removed = true;
         self.registry.names.remove(&self.name);
         Ok(())
@@ -159,6 +188,7 @@ impl ContainerClient {
             id,
             run: None,
             own_limit: None,
+            read_only: false,
         }
     }
 
@@ -339,29 +369,52 @@ impl ContainerNames {
     }
 }
 
-/// Removes a container by force. One that is already gone is not an error.
-pub(in crate::runtime) async fn remove(docker: &Docker, id: &str) -> Result<()> {
+/// Removes a container by force, and its network. What is already gone is not an error.
+pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
-    match docker.remove_container(id, Some(options)).await {
-        Ok(()) => Ok(()),
-        Err(error) if matches!(daemon::status(&error), Some(404 | 409)) => Ok(()),
+    match docker.remove_container(name, Some(options)).await {
+        Ok(()) => network::remove(docker, name).await,
+        Err(error) if daemon::status(&error) == Some(404) => network::remove(docker, name).await,
+        // Somebody else is removing it.
+        Err(error) if daemon::status(&error) == Some(409) => Ok(()),
         Err(error) => Err(daemon::explain(&error)),
     }
 }
 
 /// Last resort, with its own async runtime and connection, as the program's may be gone. Failures are ignored; the
 /// next start finds what remains by its labels.
-pub(in crate::runtime) fn remove_blocking(ids: &[String]) {
+pub(in crate::runtime) fn remove_blocking(names: &[String]) {
     let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
         return;
     };
     runtime.block_on(async {
         if let Ok(docker) = connect().await {
-            for id in ids {
-                let _ = remove(&docker, id).await;
+            for name in names {
+                let _ = remove(&docker, name).await;
             }
         }
     });
+}
+
+/// How long a daemon may take to create what it was asked for by a program that was killed.
+const LATE: Duration = Duration::from_secs(10);
+
+/// Removes what has the labels of this run and host, of which the daemon may still be creating something.
+pub(in crate::runtime) fn remove_all_blocking(run: &str, host: &str) {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
+        return;
+    };
+    let deadline = std::time::Instant::now() + LATE;
+    while std::time::Instant::now() < deadline {
+        let _: Result<()> = runtime.block_on(async {
+            let (docker, found) = labelled().await?;
+            for found in found.iter().filter(|found| found.run == run && found.host == host) {
+                remove(&docker, &found.name).await?;
+            }
+            Ok(())
+        });
+        std::thread::sleep(AWAY_PAUSE);
+    }
 }
 
 /// How long a daemon that went away is waited for, and how often it is asked.

@@ -1,25 +1,29 @@
 //! Builds the request that creates a container from launch, permissions and the machine's GPUs.
 
 use std::collections::HashMap;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use bollard::Docker;
 use bollard::models::{
-    ContainerCreateBody, DeviceMapping, DeviceRequest, HostConfig, Mount, MountType, PortBinding, ResourcesUlimits,
+    ContainerCreateBody, DeviceMapping, DeviceRequest, EndpointIpamConfig, EndpointSettings, HostConfig, Mount,
+    MountType, NetworkingConfig, PortBinding, ResourcesUlimits,
 };
 
 use super::daemon;
 use crate::fault::{Fault, Result};
-use crate::runtime::{Grant, Launch};
+use crate::runtime::{Grant, Launch, launch};
 use crate::telemetry;
 use crate::telemetry::{GpuInfo, Vendor};
 
 /// Inputs that are not part of the launch.
 pub(super) struct CreateParams {
     pub(super) image: String,
-    /// Loopback port to publish on.
-    pub(super) host_port: u16,
+    /// Name of the container and of its network.
+    pub(super) name: String,
+    /// Where it is asked.
+    pub(super) reach: Reach,
     pub(super) labels: HashMap<String, String>,
     pub(super) gpus: Option<Gpus>,
     /// The host's model cache, if it is to be mounted.
@@ -30,8 +34,29 @@ pub(super) struct CreateParams {
     pub(super) token: Vec<(&'static str, String)>,
 }
 
+/// How the host reaches a container's port.
+#[derive(Clone, Copy)]
+pub(super) enum Reach {
+    /// Published on this loopback port, on the usual network.
+    Published(u16),
+    /// At its own address in a network of its own.
+    Own(Ipv4Addr),
+}
+
+/// The server of containers without a way out: an address that nobody has. Docker's own would ask others in their stead.
+const NO_NAMES: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+
+/// Folders that a container may write to where the rest is read-only, as volumes that go with it.
+const WRITABLE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/root/.cache"];
+
 /// More processes and threads than any engine has.
 const MAX_PROCESSES: i64 = 32_768;
+
+/// Whether it may write to a few folders only. What runs on a GPU writes where it likes: kernels that it compiles,
+/// settings.
+pub(super) fn is_read_only(launch: &Launch, grant: &Grant) -> bool {
+    !grant.network && launch.gpus.is_empty()
+}
 
 pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> ContainerCreateBody {
     let mut env: Vec<String> = launch
@@ -48,8 +73,15 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
     if let (Some(host), Some(inside)) = (&params.cache, &launch.cache) {
         mounts.push(bind(host, inside, false));
     }
-    let limit = params.memory.map(to_i64);
     let reads_files = !mounts.is_empty();
+    let read_only = is_read_only(launch, grant);
+    let files = launch::container_path();
+    for folder in WRITABLE.into_iter().chain([files.as_str()]).filter(|_| read_only) {
+        if mounts.iter().all(|mount| mount.target.as_deref() != Some(folder)) {
+            mounts.push(volume(folder));
+        }
+    }
+    let limit = params.memory.map(to_i64);
     let mut host = HostConfig {
         mounts: Some(mounts),
         shm_size: launch.shm_size.map(to_i64),
@@ -64,6 +96,7 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
         // Init process: reaps zombies of the engine's workers and forwards signals.
         init: Some(true),
         network_mode: Some("bridge".to_owned()),
+        readonly_rootfs: read_only.then_some(true),
         privileged: Some(false),
         // No privilege escalation by setuid programs of the image.
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
@@ -73,12 +106,30 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
         add_gpus(gpus, &mut host, &mut env);
     }
     let port = format!("{}/tcp", launch.port);
-    if launch.port != 0 {
-        let binding = PortBinding {
-            host_ip: Some("127.0.0.1".to_owned()),
-            host_port: Some(params.host_port.to_string()),
-        };
-        host.port_bindings = Some([(port.clone(), Some(vec![binding]))].into());
+    let mut networking = None;
+    match params.reach {
+        Reach::Published(host_port) if launch.port != 0 => {
+            let binding = PortBinding {
+                host_ip: Some("127.0.0.1".to_owned()),
+                host_port: Some(host_port.to_string()),
+            };
+            host.port_bindings = Some([(port.clone(), Some(vec![binding]))].into());
+        }
+        Reach::Published(_) => {}
+        Reach::Own(address) => {
+            let endpoint = EndpointSettings {
+                ipam_config: Some(EndpointIpamConfig {
+                    ipv4_address: Some(address.to_string()),
+                    ..EndpointIpamConfig::default()
+                }),
+                ..EndpointSettings::default()
+            };
+            networking = Some(NetworkingConfig {
+                endpoints_config: Some([(params.name.clone(), endpoint)].into()),
+            });
+            host.network_mode = Some(params.name);
+            host.dns = Some(vec![NO_NAMES.to_string()]);
+        }
     }
     ContainerCreateBody {
         image: Some(params.image),
@@ -88,6 +139,7 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
         exposed_ports: (launch.port != 0).then(|| vec![port]),
         labels: Some(params.labels),
         host_config: Some(host),
+        networking_config: networking,
         ..ContainerCreateBody::default()
     }
 }
@@ -98,6 +150,15 @@ fn bind(host: &str, inside: &str, writable: bool) -> Mount {
         source: Some(host.to_owned()),
         target: Some(inside.to_owned()),
         read_only: Some(!writable),
+        ..Mount::default()
+    }
+}
+
+/// A volume without a name, which is removed with its container.
+fn volume(folder: &str) -> Mount {
+    Mount {
+        typ: Some(MountType::VOLUME),
+        target: Some(folder.to_owned()),
         ..Mount::default()
     }
 }
@@ -249,7 +310,8 @@ mod tests {
     fn created(launch: &Launch, grant: &Grant) -> ContainerCreateBody {
         let params = CreateParams {
             image: "engine:1".into(),
-            host_port: 4711,
+            name: "profiler-r-1-engine-1".into(),
+            reach: Reach::Published(4711),
             labels: HashMap::new(),
             gpus: None,
             cache: Some("/home/me/hub".into()),
@@ -265,7 +327,17 @@ mod tests {
         let host = body.host_config.unwrap();
         assert_eq!(host.privileged, Some(false));
         assert_eq!(host.network_mode.as_deref(), Some("bridge"));
-        assert_eq!(host.mounts, Some(vec![]));
+        let writable: Vec<_> = host
+            .mounts
+            .iter()
+            .flatten()
+            .flat_map(|mount| mount.target.as_deref())
+            .collect();
+        assert_eq!(
+            writable,
+            ["/tmp", "/var/tmp", "/run", "/root/.cache", "/profiler-files"]
+        );
+        assert_eq!(host.readonly_rootfs, Some(true));
         assert_eq!((host.port_bindings, body.exposed_ports), (None, None));
         assert_eq!(
             (host.cap_add, host.devices, host.pid_mode, host.ipc_mode),
@@ -290,6 +362,38 @@ mod tests {
         assert_eq!(bindings[0].host_ip.as_deref(), Some("127.0.0.1"));
         assert_eq!(bindings[0].host_port.as_deref(), Some("4711"));
         assert_eq!((host.memory, host.memory_swap), (Some(1 << 30), Some(1 << 30)));
+    }
+
+    #[test]
+    fn without_a_way_out_it_is_asked_at_its_own_address() {
+        let params = CreateParams {
+            image: "engine:1".into(),
+            name: "profiler-r-1-engine-1".into(),
+            reach: Reach::Own(Ipv4Addr::new(198, 19, 0, 2)),
+            labels: HashMap::new(),
+            gpus: None,
+            cache: None,
+            memory: None,
+            token: Vec::new(),
+        };
+        let launch = Launch {
+            port: 8000,
+            ..Launch::default()
+        };
+        let body = request(&launch, &Grant::default(), params);
+        let host = body.host_config.unwrap();
+        assert_eq!(host.network_mode.as_deref(), Some("profiler-r-1-engine-1"));
+        assert_eq!(
+            (host.port_bindings, host.dns),
+            (None, Some(vec!["192.0.2.1".to_owned()]))
+        );
+        let endpoint = body.networking_config.unwrap().endpoints_config.unwrap();
+        let address = endpoint["profiler-r-1-engine-1"]
+            .ipam_config
+            .clone()
+            .unwrap()
+            .ipv4_address;
+        assert_eq!(address.as_deref(), Some("198.19.0.2"));
     }
 
     /// Simulates three GPUs in sysfs.
@@ -317,7 +421,8 @@ mod tests {
         let chosen: Vec<_> = cards.list().unwrap().into_iter().step_by(2).collect();
         let params = CreateParams {
             image: "vllm/vllm-openai-rocm:v1".into(),
-            host_port: 1,
+            name: String::new(),
+            reach: Reach::Published(1),
             labels: HashMap::new(),
             gpus: Some(Gpus::Amd(AmdGpus::new(&chosen, Path::new("/dev")))),
             cache: None,
@@ -366,7 +471,7 @@ mod tests {
         let mounts = created(&launch, &grant).host_config.unwrap().mounts.unwrap();
         let bound: Vec<_> = mounts
             .iter()
-            .map(|mount| (mount.source.as_deref().unwrap(), mount.read_only))
+            .filter_map(|mount| Some((mount.source.as_deref()?, mount.read_only)))
             .collect();
         assert_eq!(bound, [("/models", Some(false)), ("/home/me/hub", Some(true))]);
     }

@@ -88,19 +88,24 @@ impl ContainerClient {
         Ok(ended.map_err(|error| daemon::explain(&error))?.exit_code)
     }
 
-    /// Puts files into a new folder below `/`, and returns its path.
+    /// Puts files into a new folder and returns its path.
     pub(in crate::runtime) async fn upload_files(
         &self,
         folder: &str,
         texts: &BTreeMap<String, String>,
     ) -> Result<String> {
-        let options = UploadToContainerOptionsBuilder::default().path("/").build();
+        let parent = match self.read_only {
+            true => launch::container_path(),
+            false => String::new(),
+        };
+        let path = format!("{parent}/");
+        let options = UploadToContainerOptionsBuilder::default().path(&path).build();
         let archive = bollard::body_full(launch::archive(folder, texts)?);
         self.docker
             .upload_to_container(&self.id, Some(options), archive)
             .await
             .map_err(|error| daemon::explain(&error).while_doing("cannot copy the probe into the container"))?;
-        Ok(format!("/{folder}"))
+        Ok(format!("{parent}/{folder}"))
     }
 }
 

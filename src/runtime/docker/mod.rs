@@ -5,17 +5,20 @@ mod create;
 mod daemon;
 mod exec;
 mod image;
+mod network;
 mod start;
 
 use std::collections::HashMap;
 
 use bollard::Docker;
-use bollard::query_parameters::ListContainersOptionsBuilder;
+use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
 
 use super::orphans::ProcessIdentity;
 use crate::fault::{Fault, Result};
 
-pub(super) use container::{Container, ContainerClient, ContainerRegistry, remove, remove_blocking};
+pub(super) use container::{
+    Container, ContainerClient, ContainerRegistry, remove, remove_all_blocking, remove_blocking,
+};
 pub use daemon::{DockerInfo, info};
 pub(super) use daemon::{connect, explain};
 pub use image::is_present;
@@ -69,36 +72,39 @@ fn with_tag(image: &str) -> String {
     }
 }
 
-pub(in crate::runtime) struct LabelledContainer {
-    pub(in crate::runtime) id: String,
+/// A container, its network, or both.
+pub(in crate::runtime) struct Labelled {
     pub(in crate::runtime) name: String,
     pub(in crate::runtime) run: String,
     pub(in crate::runtime) host: String,
 }
 
-/// All containers with our labels, running or not.
-pub(in crate::runtime) async fn labelled_containers() -> Result<(Docker, Vec<LabelledContainer>)> {
+/// All containers, running or not, and networks with our labels.
+pub(in crate::runtime) async fn labelled() -> Result<(Docker, Vec<Labelled>)> {
     let docker = connect().await?;
     let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
-    let options = ListContainersOptionsBuilder::default()
-        .all(true)
-        .filters(&filters)
-        .build();
-    let found = docker
-        .list_containers(Some(options))
-        .await
-        .map_err(|error| explain(&error))?;
-    let labelled = found.into_iter().filter_map(|container| {
-        let mut marks = container.labels?;
-        Some(LabelledContainer {
-            id: container.id?,
-            name: container.names?.first()?.trim_start_matches('/').to_owned(),
-            run: marks.remove(RUN_LABEL)?,
-            host: marks.remove(HOST_LABEL)?,
+    let options = ListContainersOptionsBuilder::default().all(true).filters(&filters);
+    let containers = docker.list_containers(Some(options.build())).await;
+    let containers = containers.map_err(|error| explain(&error))?.into_iter();
+    let containers = containers.filter_map(|container| Some((container.names?.into_iter().next()?, container.labels?)));
+    let options = ListNetworksOptionsBuilder::default().filters(&filters);
+    let networks = docker.list_networks(Some(options.build())).await;
+    let networks = networks.map_err(|error| explain(&error))?.into_iter();
+    let networks = networks.filter_map(|network| Some((network.name?, network.labels?)));
+    let mut found: Vec<Labelled> = containers
+        .chain(networks)
+        .filter_map(|(name, mut labels)| {
+            Some(Labelled {
+                name: name.trim_start_matches('/').to_owned(),
+                run: labels.remove(RUN_LABEL)?,
+                host: labels.remove(HOST_LABEL)?,
+            })
         })
-    });
-    let labelled = labelled.collect();
-    Ok((docker, labelled))
+        .collect();
+    // A container and its network have one name.
+    found.sort_by(|one, other| one.name.cmp(&other.name));
+    found.dedup_by(|one, other| one.name == other.name);
+    Ok((docker, found))
 }
 
 #[cfg(test)]

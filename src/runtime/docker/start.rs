@@ -1,5 +1,6 @@
 //! Starts a container and follows its log.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use bollard::Docker;
@@ -10,9 +11,9 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use serde_json::json;
 
-use super::create::{CreateParams, Gpus};
+use super::create::{CreateParams, Gpus, Reach};
 use super::image::Image;
-use super::{Container, ContainerRegistry, connect, container, create, daemon, image};
+use super::{Container, ContainerRegistry, connect, container, create, daemon, image, network};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::launch::Started;
@@ -38,6 +39,7 @@ pub(in crate::runtime) async fn prepare(
         .as_deref()
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
+    registry.supervise(run.id())?;
     let image = image::ensure(&docker, image, run).await?;
     let gpus = match launch.gpus.is_empty() {
         true => None,
@@ -50,7 +52,12 @@ pub(in crate::runtime) async fn prepare(
     };
     let cache = grant.cache.then(|| launch::cache_with_model(launch)).flatten();
     if grant.cache && cache.is_none() && grant.mounts.is_empty() {
-        let message = "the model is not in this machine's model cache: the container downloads it at every start";
+        let message = match grant.network {
+            true => "the model is not in this machine's model cache: the container downloads it at every start",
+            false => {
+                "the model is not in this machine's model cache, and the container has no way to fetch it (allow it with `--allow net=huggingface.co`)"
+            }
+        };
         run.warn(Warning::new("model_not_cached", message))?;
     }
     phase(
@@ -95,33 +102,55 @@ pub(in crate::runtime) struct ContainerStart {
 impl ContainerStart {
     /// Creates and starts the container. Must not be interrupted before it is registered, or it would be lost.
     pub(in crate::runtime) async fn run(self) -> Result<Started<Container>> {
+        self.registry.names.add(&self.container);
+        let labels = super::labels(self.run.id(), &ProcessIdentity::current());
+        let own = match self.grant.network {
+            true => None,
+            false => network::create(&self.docker, &self.container, labels.clone(), &self.run).await?,
+        };
         let mut attempt = 1;
-        let (id, port) = loop {
-            // Somebody may take it before the daemon does; see [`ATTEMPTS`].
-            let port = free_port(0)?;
-            match self.create_and_start(port).await {
-                Ok(id) => break (id, port),
-                Err(fault) if daemon::is_port_conflict(&fault) && attempt < ATTEMPTS => attempt += 1,
-                Err(fault) => return Err(fault),
+        let (id, base_url) = loop {
+            let (reach, base_url) = match own {
+                Some(address) => (Reach::Own(address), format!("http://{address}:{}", self.launch.port)),
+                // Somebody may take it before the daemon does; see [`ATTEMPTS`].
+                None => {
+                    let port = free_port(0)?;
+                    (Reach::Published(port), format!("http://127.0.0.1:{port}"))
+                }
+            };
+            let fault = match self.create_and_start(reach, labels.clone()).await {
+                Ok(id) => break (id, base_url),
+                Err(fault) => fault,
+            };
+            // Created or not, it is useless.
+            let removed = container::remove(&self.docker, &self.container).await;
+            if !daemon::is_port_conflict(&fault) || attempt == ATTEMPTS {
+                if removed.is_ok() {
+                    self.registry.names.remove(&self.container);
+                }
+                return Err(fault);
             }
+            attempt += 1;
         };
         follow(&self.docker, &id, "all", self.logs.clone());
-        let base_url = (self.launch.port != 0).then(|| format!("http://127.0.0.1:{port}"));
+        let base_url = (self.launch.port != 0).then_some(base_url);
         let info = self.info(&id);
+        let read_only = self.is_read_only();
+        let (docker, registry, limit) = (self.docker, self.registry, self.own_limit);
         Ok(Started {
-            backend: Container::new(self.docker, id, self.container, self.registry, self.run, self.own_limit),
+            backend: Container::new(docker, id, self.container, registry, self.run, limit, read_only),
             base_url,
             logs: self.logs,
             info,
         })
     }
 
-    async fn create_and_start(&self, port: u16) -> Result<String> {
-        self.registry.names.add(&self.container);
+    async fn create_and_start(&self, reach: Reach, labels: HashMap<String, String>) -> Result<String> {
         let params = CreateParams {
             image: self.image.reference.clone(),
-            host_port: port,
-            labels: super::labels(self.run.id(), &ProcessIdentity::current()),
+            name: self.container.clone(),
+            reach,
+            labels,
             gpus: self.gpus.clone(),
             cache: self.cache.clone(),
             memory: self.launch.memory_limit.or(self.own_limit),
@@ -138,22 +167,20 @@ impl ContainerStart {
             .create_container(Some(options), body)
             .await
             .map_err(|error| daemon::explain(&error))?;
-        match self.fill_and_start(&created.id).await {
-            Ok(()) => Ok(created.id),
-            Err(fault) => {
-                // Created but not started: useless.
-                container::remove(&self.docker, &created.id).await?;
-                self.registry.names.remove(&self.container);
-                Err(fault)
-            }
-        }
+        self.fill_and_start(&created.id).await?;
+        Ok(created.id)
     }
 
     /// Adds the files before starting, so that the engine finds them.
     async fn fill_and_start(&self, id: &str) -> Result<()> {
         if !self.launch.files.is_empty() {
-            let options = UploadToContainerOptionsBuilder::default().path("/").build();
-            let archive = bollard::body_full(launch::archive(launch::CONTAINER_FOLDER, &self.launch.files)?);
+            let folder = launch::container_path();
+            let (path, name) = match self.is_read_only() {
+                true => (folder.as_str(), "."),
+                false => ("/", folder.trim_start_matches('/')),
+            };
+            let options = UploadToContainerOptionsBuilder::default().path(path).build();
+            let archive = bollard::body_full(launch::archive(name, &self.launch.files)?);
             self.docker
                 .upload_to_container(id, Some(options), archive)
                 .await
@@ -163,6 +190,10 @@ impl ContainerStart {
             .start_container(id, None::<StartContainerOptions>)
             .await
             .map_err(|error| daemon::explain(&error))
+    }
+
+    fn is_read_only(&self) -> bool {
+        create::is_read_only(&self.launch, &self.grant)
     }
 
     fn info(&self, id: &str) -> serde_json::Value {

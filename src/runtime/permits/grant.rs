@@ -13,6 +13,8 @@ pub struct Grant {
     pub token: bool,
     /// Whether the model cache is mounted, read-only.
     pub cache: bool,
+    /// Whether a container reaches more than the host that asks it.
+    pub network: bool,
     /// Mounts with canonical host paths.
     pub mounts: Vec<Mount>,
     /// Requests that were denied without failing the launch, and how to allow them.
@@ -49,7 +51,10 @@ impl Permits {
     fn check_container(&self, launch: &Launch, shipped: bool) -> Result<Grant> {
         let image = launch.image.as_deref().unwrap_or_default();
         let trusted = shipped || self.images.iter().any(|prefix| matches(image, prefix));
-        let mut grant = Grant::default();
+        let mut grant = Grant {
+            network: shipped || self.network,
+            ..Grant::default()
+        };
         for mount in &launch.mounts {
             grant.mounts.push(self.check_mount(mount)?);
         }

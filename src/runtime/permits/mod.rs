@@ -30,6 +30,8 @@ pub struct Permits {
     // Canonical folders; writable if given by `--allow mount=`.
     mounts: Vec<(PathBuf, Access)>,
     hosts: Vec<String>,
+    // Whether containers have a network: Docker knows no single hosts.
+    network: bool,
     // Servers and environment variables with API keys that the command line names.
     servers: Vec<String>,
     keys: Vec<String>,
@@ -72,7 +74,10 @@ impl Permits {
             ("exec", None) if name == word => self.exec = true,
             ("code", None) if name == word => self.code = true,
             ("image", Some(prefix)) => self.images.push(prefix.to_owned()),
-            ("net", Some(host)) => self.hosts.push(host.to_ascii_lowercase()),
+            ("net", Some(host)) => {
+                self.hosts.push(host.to_ascii_lowercase());
+                self.network = true;
+            }
             ("mount", Some(folder)) => {
                 let folder = canonical(Path::new(folder)).map_err(|fault| fault.while_doing("`--allow mount`"))?;
                 self.mounts.push((folder, Access::Write));

@@ -14,7 +14,7 @@ const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
 /// State of kernel log and OOM counter before the process ends.
 #[derive(Debug)]
-pub(super) struct OomWatch {
+pub(in crate::runtime) struct OomWatch {
     // Positioned after the newest record, so that only later ones are read.
     log: Option<File>,
     pid: u32,
@@ -24,7 +24,7 @@ pub(super) struct OomWatch {
 
 impl OomWatch {
     /// Call before the process starts, so that nothing is missed.
-    pub(super) fn new() -> Self {
+    pub(in crate::runtime) fn new() -> Self {
         Self {
             log: kernel_log(),
             pid: 0,
@@ -33,7 +33,7 @@ impl OomWatch {
         }
     }
 
-    pub(super) fn watch(mut self, pid: u32) -> Self {
+    pub(in crate::runtime) fn watch(mut self, pid: u32) -> Self {
         self.pid = pid;
         self.group = cgroup::memory_folder(pid);
         self.before = self.group.as_deref().and_then(cgroup::oom_kills).unwrap_or_default();
@@ -41,7 +41,7 @@ impl OomWatch {
     }
 
     /// To be called after the process died of SIGKILL.
-    pub(super) fn was_oom_killed(mut self) -> bool {
+    pub(in crate::runtime) fn was_oom_killed(mut self) -> bool {
         let counter_rose = self
             .group
             .as_deref()

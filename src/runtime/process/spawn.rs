@@ -2,29 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
+use std::sync::Mutex;
 
 use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::process::{Child, Command};
-use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::{HOST_VARIABLE, Process, RUN_VARIABLE, SERVICE_VARIABLE, oom_watch, tree};
-use crate::fault::{Fault, Result};
+use super::{Process, RUN_VARIABLE};
+use crate::fault::{Fault, Kind, Result};
 use crate::run::Run;
 use crate::runtime::launch::Started;
-use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::LineSplitter;
-use crate::runtime::{Exit, Outside};
-use crate::runtime::{Grant, Launch, ServerLog, free_port, launch, orphans, redact};
+use crate::runtime::supervisor::{Supervised, Work};
+use crate::runtime::{Grant, Launch, ServerLog, free_port, launch, redact};
 use crate::telemetry;
 use crate::telemetry::{GpuInfo, Vendor};
 
 /// Starts the process that `launch` describes.
-pub(in crate::runtime) fn start(
+pub(in crate::runtime) async fn start(
     launch: &Launch,
     grant: &Grant,
     run: &Run,
@@ -39,11 +36,10 @@ pub(in crate::runtime) fn start(
     let launch = &launch::with_folder(launch, folder_path.as_deref().unwrap_or_default());
     let fill = |text: &String| text.replace("{port}", &port.to_string());
     let command: Vec<String> = launch.command.iter().map(fill).collect();
-    let Some((program, args)) = command.split_first() else {
+    if command.is_empty() {
         return Err(Fault::usage("`command` is empty: a native process needs a program"));
-    };
-    let service_id = format!("{}.{}.{name}", run.id(), std::process::id());
-    let mut env: std::collections::BTreeMap<_, _> = launch
+    }
+    let mut env: BTreeMap<_, _> = launch
         .env
         .iter()
         .map(|(key, value)| (key.clone(), fill(value)))
@@ -54,50 +50,34 @@ pub(in crate::runtime) fn start(
     for (name, value) in visible_devices(&gpus, &env, inherited) {
         env.insert(name.to_owned(), value);
     }
-    env.extend([
-        (RUN_VARIABLE.to_owned(), run.id().to_owned()),
-        (HOST_VARIABLE.to_owned(), ProcessIdentity::current().encode()),
-        (SERVICE_VARIABLE.to_owned(), service_id.clone()),
-    ]);
+    env.insert(RUN_VARIABLE.to_owned(), run.id().to_owned());
     let info = json!({
         "runtime": "process",
         "command": redact::command_line(&command),
         "env": launch.env.iter().map(|(key, value)| (key.clone(), redact::env(key, value).to_owned()))
-            .collect::<std::collections::BTreeMap<_, _>>(),
+            .collect::<BTreeMap<_, _>>(),
         "files": launch.files,
         "port": port,
     });
 
-    let mut child = Command::new(program);
-    child.args(args);
-    for name in launch::TOKEN_VARIABLES {
-        child.env_remove(name);
-    }
-    child.envs(&env).stdin(Stdio::null()).process_group(0);
-    if grant.token {
-        child.envs(launch::token_env());
-    }
     // One pipe for both streams keeps their order.
-    let (reader, writer) = io::pipe().map_err(|error| pipe_error(&error))?;
-    child
-        .stderr(writer.try_clone().map_err(|error| pipe_error(&error))?)
-        .stdout(writer);
-    let oom_watch = oom_watch::OomWatch::new();
-    let child = child.spawn().map_err(|error| spawn_error(program, &error))?;
-    let pid = child.id().unwrap_or_default();
-    let reader = pipe::Receiver::from_owned_fd(reader.into()).map_err(|error| pipe_error(&error))?;
+    let (reader, stdout, stderr) = pipe()?;
+    let token = if grant.token { launch::token_env() } else { Vec::new() };
+    let token = token.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let work = Work {
+        command,
+        env: env.clone().into_iter().chain(token).collect(),
+        holds_stdin: false,
+        folder: folder.as_ref().map(|folder| folder.path().to_owned()),
+    };
+    let root = supervised(work, stdout, stderr).await?;
+    // From here on it is the supervisor's to remove.
+    folder.map(tempfile::TempDir::keep);
     tokio::spawn(follow(reader, logs.clone()));
-    let (sender, exit) = watch::channel(None);
-    tokio::spawn(wait(child, oom_watch.watch(pid), sender));
     let process = Process {
-        service_id,
-        root: tree::Root {
-            pid,
-            start: orphans::start_time(pid),
-        },
+        root,
+        left: Mutex::default(),
         env,
-        exit,
-        _files: folder,
         force_kill,
     };
     Ok(Started {
@@ -124,44 +104,26 @@ async fn follow(mut reader: pipe::Receiver, logs: ServerLog) {
     logs.end();
 }
 
-async fn wait(mut child: Child, oom_watch: oom_watch::OomWatch, sender: watch::Sender<Option<Exit>>) {
-    let status = child.wait().await;
-    let finished_at = Some(jiff::Timestamp::now().to_string());
-    let exit = match status {
-        Ok(status) => {
-            let signal = status.signal();
-            let oom_killed = signal == Some(9) && oom_watch.was_oom_killed();
-            Exit {
-                code: exit_code(status),
-                signal,
-                oom_killed,
-                finished_at,
-                outside: signal
-                    .filter(|signal| !oom_killed && matches!(signal, 9 | 15))
-                    .map(Outside::Process),
-            }
-        }
-        Err(_) => Exit {
-            finished_at,
-            ..Exit::default()
-        },
+/// A pipe whose write end is to be both output streams of a process.
+pub(super) fn pipe() -> Result<(pipe::Receiver, Stdio, Stdio)> {
+    let pipe = || {
+        let (reader, writer) = io::pipe()?;
+        let reader = pipe::Receiver::from_owned_fd(reader.into())?;
+        io::Result::Ok((reader, Stdio::from(writer.try_clone()?), Stdio::from(writer)))
     };
-    sender.send_replace(Some(exit));
+    pipe().map_err(|error| Fault::new(Kind::Io, format!("cannot create a pipe for the output: {error}")))
 }
 
-pub(super) fn exit_code(status: ExitStatus) -> Option<i64> {
-    let after_signal = status.signal().map(|signal| 128 + signal);
-    status.code().or(after_signal).map(i64::from)
+/// Starts a command below a supervisor of its own.
+pub(super) async fn supervised(work: Work, stdout: Stdio, stderr: Stdio) -> Result<Supervised> {
+    let Some(program) = work.command.first().cloned() else {
+        return Err(Fault::usage("a command needs a program"));
+    };
+    let started = Supervised::start(work, stdout, stderr).await?;
+    started.map_err(|error| spawn_error(&program, &error))
 }
 
-pub(super) fn pipe_error(error: &io::Error) -> Fault {
-    Fault::new(
-        crate::fault::Kind::Io,
-        format!("cannot create a pipe for the log: {error}"),
-    )
-}
-
-pub(super) fn spawn_error(program: &str, error: &io::Error) -> Fault {
+fn spawn_error(program: &str, error: &io::Error) -> Fault {
     let hint = match error.kind() {
         io::ErrorKind::NotFound => "install it, or give its full path",
         io::ErrorKind::PermissionDenied => "make the file executable",

@@ -237,11 +237,14 @@ pub mod docker {
     /// Starts a container and returns it as a service. It is stopped at the end of the run at the latest.
     ///
     /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (inside the
-    /// container; published on a free port of 127.0.0.1, see `url`); `mounts` (`#{ host, container, writable }` each);
+    /// container, see `url`); `mounts` (`#{ host, container, writable }` each);
     /// `gpus` (indices or UUIDs); `shm_size`, `memory_limit` (bytes, without swap); `ulimits` (a map of `memlock` and
     /// `stack` in bytes; -1 means unlimited); `files` (a map from file names to texts; `{files}` in `args` and `env`
     /// stands for their folder); `stop_grace` (seconds); `cache` (the path of the hub cache in the image) and `token`
     /// (true: the Hugging Face token is needed).
+    ///
+    /// It reaches no network and, without GPUs, writes only to `/tmp`, `/var/tmp`, `/run`, `/root/.cache` and `{files}`;
+    /// `--allow net=HOST` gives it Docker's usual network, without limit to that host, and a writable image.
     ///
     /// Mounts need `--allow mount=DIR`. The model cache (`cache`, read-only) is mounted only with
     /// `--allow image=PREFIX`, and the token passed only with `--allow token`; otherwise the container starts without

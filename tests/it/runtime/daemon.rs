@@ -98,7 +98,8 @@ fn usual(asked: &str) -> Option<Value> {
     match asked {
         "GET /version" => Some(json!({"Version": "fake", "ApiVersion": "1.41"})),
         "GET /info" => Some(json!({"DockerRootDir": "/", "Runtimes": {}})),
-        "GET /containers/json" => Some(json!([])),
+        "GET /containers/json" | "GET /networks" => Some(json!([])),
+        "POST /networks/create" => Some(json!({"Id": "network", "Warning": ""})),
         _ => None,
     }
 }

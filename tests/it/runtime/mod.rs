@@ -13,6 +13,7 @@ use profiler::runtime::{Launch, Permits, RuntimeKind, Service, Services, StartCo
 /// The start of a run that nobody else uses.
 pub fn context(allow: &str) -> StartContext {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
+    profiler::runtime::set_supervisor(env!("CARGO_BIN_EXE_profiler"));
     let id = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     StartContext {
         run: Arc::new(Run::ephemeral(&id)),
@@ -50,15 +51,15 @@ pub fn docker(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
 }
 
-/// The names of all containers of a run.
+/// The ids of all containers and networks of a run.
 pub fn containers_of(run: &str) -> String {
-    docker(&[
-        "ps",
-        "--all",
-        "--quiet",
-        "--filter",
-        &format!("label=profiler.run={run}"),
-    ])
+    labelled(&format!("label=profiler.run={run}"))
+}
+
+/// The ids of all containers and networks with such a label.
+pub fn labelled(label: &str) -> String {
+    let containers = docker(&["ps", "--all", "--quiet", "--filter", label]);
+    containers + docker(&["network", "ls", "--quiet", "--filter", label]).as_str()
 }
 
 /// Waits for a line in the log.
@@ -85,6 +86,21 @@ pub async fn line(service: &Service, part: &str) -> String {
 pub fn lives(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with(['Z', 'X']))
+}
+
+/// The processes that descend from this one.
+pub fn below(pid: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let children: Vec<u32> = entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .filter(|child| {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            let parent = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(1));
+            parent.is_some_and(|parent| parent == pid.to_string())
+        })
+        .collect();
+    let further: Vec<u32> = children.iter().flat_map(|&child| below(child)).collect();
+    [children, further].concat()
 }
 
 /// Waits until something is so that nothing tells of.

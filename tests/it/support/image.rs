@@ -12,12 +12,12 @@ pub fn of(binary: &Path, tag: &str) -> String {
     import(&[(binary, "app/server")], "/app/server", tag)
 }
 
-/// An image with a shell and a few tools, made once: `sh`, `sleep`, `cat`, `mkdir`. Its entry point is the shell.
+/// An image with a shell and a few tools, made once: `sh`, `bash`, `sleep`, `cat`, `mkdir`. Its entry point is the shell.
 pub fn shell() -> &'static str {
     static IMAGE: OnceLock<String> = OnceLock::new();
     IMAGE.get_or_init(|| {
-        let tools =
-            ["sh", "sleep", "cat", "mkdir"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
+        let tools = ["sh", "bash", "sleep", "cat", "mkdir"]
+            .map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
         let tools: Vec<(&Path, &str)> = tools
             .iter()
             .map(|(path, name)| (path.as_path(), name.as_str()))

@@ -1,0 +1,351 @@
+//! A small process above each native process, and one above the containers of a run. It ends everything below it as
+//! soon as this program is gone, also when that was killed.
+//!
+//! It is this program again, with the hidden command `supervise`. Its standard input is a socket: an order comes in,
+//! reports go out, and its end means that this program is gone or wants an end. As a child subreaper it is the parent
+//! of whatever loses its own, so that what daemonizes itself stays below it.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, BufRead, BufReader, Write};
+use std::net::Shutdown;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::prctl;
+use nix::sys::signal::{SigSet, Signal, killpg};
+use nix::sys::wait::{WaitStatus, waitpid};
+use nix::unistd::{Pid, dup2_stderr, dup2_stdout};
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncBufReadExt;
+use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
+
+use super::launch::TOKEN_VARIABLES;
+use super::process::{oom_watch::OomWatch, tree};
+use super::{Exit, Outside, docker};
+use crate::fault::{Fault, Result};
+
+/// The program that has the command `supervise`: set by its `main`, as in a test the running program is another.
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Says which program supervises; the first call counts.
+pub fn set_program(program: impl Into<PathBuf>) {
+    PROGRAM.get_or_init(|| program.into());
+}
+
+/// What a supervisor is to do.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Order {
+    Command(Work),
+    /// Containers and networks with the labels of this run and host.
+    Containers(String, String),
+}
+
+/// A command to run.
+#[derive(Default, Serialize, Deserialize)]
+pub(super) struct Work {
+    pub(super) command: Vec<String>,
+    /// In addition to this program's environment without the token.
+    pub(super) env: BTreeMap<String, String>,
+    /// Whether its standard input is open until the end, instead of empty.
+    pub(super) holds_stdin: bool,
+    /// Removed when everything has ended.
+    pub(super) folder: Option<PathBuf>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Report {
+    Started(u32),
+    /// With the system's error number.
+    NotStarted(i32),
+    Exited(Exit),
+}
+
+/// Sent when nothing is left to end.
+const DONE: &[u8] = b"done\n";
+
+/// A running supervisor. Dropped, it ends everything below it.
+#[derive(Debug)]
+pub(super) struct Supervisor {
+    pid: u32,
+    socket: UnixStream,
+    gone: CancellationToken,
+}
+
+impl Drop for Supervisor {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Supervisor {
+    /// Above the containers of this run and host.
+    pub(super) fn of_containers(run: &str, host: String) -> Result<Self> {
+        let null = |_| Fault::internal("/dev/null cannot be opened");
+        let null = || {
+            File::options()
+                .write(true)
+                .open("/dev/null")
+                .map_err(null)
+                .map(Stdio::from)
+        };
+        let (supervisor, mut child) = Self::spawn(&Order::Containers(run.to_owned(), host), null()?, null()?)?;
+        let gone = supervisor.gone.clone();
+        tokio::spawn(async move {
+            let _ = child.wait().await;
+            gone.cancel();
+        });
+        Ok(supervisor)
+    }
+
+    fn spawn(order: &Order, stdout: Stdio, stderr: Stdio) -> Result<(Self, tokio::process::Child)> {
+        let failed = |error: io::Error| Fault::internal(format!("cannot start the supervisor: {error}"));
+        let program = PROGRAM
+            .get()
+            .ok_or_else(|| Fault::internal("no program that supervises: `runtime::set_supervisor` was not called"))?;
+        let (mut socket, theirs) = UnixStream::pair().map_err(failed)?;
+        let mut command = tokio::process::Command::new(program);
+        command
+            .arg0("profiler")
+            .arg("supervise")
+            .stdin(OwnedFd::from(theirs))
+            .stdout(stdout)
+            .stderr(stderr)
+            // Signals of the terminal are this program's to pass on.
+            .process_group(0);
+        for name in TOKEN_VARIABLES {
+            command.env_remove(name);
+        }
+        let child = command.spawn().map_err(failed)?;
+        let mut line = serde_json::to_vec(order).map_err(|error| failed(error.into()))?;
+        line.push(b'\n');
+        socket.write_all(&line).map_err(failed)?;
+        let supervisor = Self {
+            pid: child.id().unwrap_or_default(),
+            socket,
+            gone: CancellationToken::new(),
+        };
+        Ok((supervisor, child))
+    }
+
+    /// Ends everything below it. Returns at once.
+    pub(super) fn end(&self) {
+        let _ = self.socket.shutdown(Shutdown::Write);
+    }
+
+    /// Nothing is left that it had to end.
+    pub(super) fn dismiss(&self) {
+        let _ = (&self.socket).write_all(DONE);
+    }
+}
+
+/// A command below a supervisor of its own.
+#[derive(Debug)]
+pub(super) struct Supervised {
+    pid: u32,
+    exit: watch::Receiver<Option<Exit>>,
+    supervisor: Supervisor,
+}
+
+impl Supervised {
+    /// Starts a command with these output streams. Fails with the system's error.
+    pub(super) async fn start(
+        work: Work,
+        stdout: Stdio,
+        stderr: Stdio,
+    ) -> Result<std::result::Result<Self, io::Error>> {
+        let (supervisor, child) = Supervisor::spawn(&Order::Command(work), stdout, stderr)?;
+        let failed = |error: io::Error| Fault::internal(format!("the supervisor of a process: {error}"));
+        let socket = supervisor.socket.try_clone().map_err(failed)?;
+        socket.set_nonblocking(true).map_err(failed)?;
+        let socket = tokio::net::UnixStream::from_std(socket).map_err(failed)?;
+        let mut reports = tokio::io::BufReader::new(socket).lines();
+        let first = reports.next_line().await.map_err(failed)?.unwrap_or_default();
+        let pid = match serde_json::from_str(&first) {
+            Ok(Report::Started(pid)) => pid,
+            Ok(Report::NotStarted(error)) => return Ok(Err(io::Error::from_raw_os_error(error))),
+            _ => return Err(Fault::internal("the supervisor of a process ended at once")),
+        };
+        let (sender, exit) = watch::channel(None);
+        tokio::spawn(follow(reports, child, pid, sender, supervisor.gone.clone()));
+        Ok(Ok(Self { pid, exit, supervisor }))
+    }
+
+    /// The pid of the command itself.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// How the command exited.
+    pub(super) fn exit(&self) -> watch::Receiver<Option<Exit>> {
+        self.exit.clone()
+    }
+
+    /// Cancelled when nothing of it runs any more.
+    pub(super) fn gone(&self) -> &CancellationToken {
+        &self.supervisor.gone
+    }
+
+    /// All that runs of it, the command itself first.
+    pub(super) fn pids(&self) -> Vec<u32> {
+        if self.gone().is_cancelled() {
+            return Vec::new();
+        }
+        let mut pids = tree::below(self.supervisor.pid);
+        pids.sort_unstable_by_key(|&pid| (pid != self.pid, pid));
+        pids
+    }
+
+    /// Kills everything. Returns at once.
+    pub(super) fn end(&self) {
+        self.supervisor.end();
+    }
+}
+
+type Lines = tokio::io::Lines<tokio::io::BufReader<tokio::net::UnixStream>>;
+
+/// Follows the reports of a supervisor until it is gone.
+async fn follow(
+    mut reports: Lines,
+    mut child: tokio::process::Child,
+    pid: u32,
+    sender: watch::Sender<Option<Exit>>,
+    gone: CancellationToken,
+) {
+    while let Ok(Some(line)) = reports.next_line().await {
+        if let Ok(Report::Exited(exit)) = serde_json::from_str(&line) {
+            sender.send_replace(Some(exit));
+        }
+    }
+    let _ = child.wait().await;
+    if sender.borrow().is_none() {
+        // Somebody killed the supervisor.
+        let _ = killpg(as_pid(pid), Signal::SIGKILL);
+        sender.send_replace(Some(Exit {
+            finished_at: Some(jiff::Timestamp::now().to_string()),
+            outside: Some(Outside::Process(Signal::SIGKILL as i32)),
+            ..Exit::default()
+        }));
+    }
+    gone.cancel();
+}
+
+fn as_pid(pid: u32) -> Pid {
+    Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
+}
+
+/// How often those below are killed until none is left.
+const KILL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// The command `supervise`.
+///
+/// # Errors
+///
+/// `usage` if it was not started by this program.
+pub fn supervise() -> Result<()> {
+    let ordered = || {
+        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
+        let mut lines = BufReader::new(socket.try_clone()?).lines();
+        let order = lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
+        io::Result::Ok((serde_json::from_str(&order)?, socket, lines))
+    };
+    let (order, socket, mut lines) =
+        ordered().map_err(|error| Fault::usage(format!("`supervise` is for this program's own use: {error}")))?;
+    // `killall profiler` is not for this one.
+    let _ = prctl::set_name(c"supervisor");
+    match order {
+        Order::Command(work) => supervise_command(&work, &socket, lines),
+        Order::Containers(run, host) => {
+            let _ = SigSet::all().thread_block();
+            if !lines.any(|line| line.is_ok_and(|line| line.as_bytes() == DONE.trim_ascii_end())) {
+                docker::remove_all_blocking(&run, &host);
+            }
+            Ok(())
+        }
+    }
+}
+
+fn supervise_command(
+    work: &Work,
+    mut socket: &UnixStream,
+    lines: impl Iterator<Item = io::Result<String>> + Send + 'static,
+) -> Result<()> {
+    let mut report = |report: &Report| {
+        // If nobody listens any more, the end of the input says so too.
+        let _ = writeln!(socket, "{}", serde_json::json!(report));
+    };
+    let failed = |error: Errno| Fault::internal(format!("cannot supervise: {error}"));
+    prctl::set_child_subreaper(true).map_err(failed)?;
+    let null = File::options().write(true).open("/dev/null");
+    let null = null.map_err(|error| Fault::internal(format!("/dev/null: {error}")))?;
+    let (program, args) = work.command.split_first().ok_or_else(|| Fault::usage("no command"))?;
+    let mut command = Command::new(program);
+    command.args(args).envs(&work.env).process_group(0);
+    command.stdin(if work.holds_stdin {
+        Stdio::piped()
+    } else {
+        Stdio::null()
+    });
+    let oom_watch = OomWatch::new();
+    let child = match command.spawn() {
+        Ok(child) => child,
+        Err(error) => {
+            report(&Report::NotStarted(
+                error.raw_os_error().unwrap_or(Errno::EINVAL as i32),
+            ));
+            return Ok(());
+        }
+    };
+    let pid = as_pid(child.id());
+    let mut oom_watch = Some(oom_watch.watch(child.id()));
+    // Its output ends when the last of those below has closed it.
+    dup2_stdout(&null).and_then(|()| dup2_stderr(&null)).map_err(failed)?;
+    let _ = SigSet::all().thread_block();
+    report(&Report::Started(child.id()));
+    std::thread::spawn(move || {
+        lines.take_while(io::Result::is_ok).for_each(drop);
+        loop {
+            tree::signal(&tree::below(std::process::id()), Signal::SIGKILL);
+            std::thread::sleep(KILL_INTERVAL);
+        }
+    });
+    loop {
+        let exit = match waitpid(None, None) {
+            Ok(WaitStatus::Exited(ended, code)) if ended == pid => Exit {
+                code: Some(code.into()),
+                ..Exit::default()
+            },
+            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == pid => {
+                let signal = signal as i32;
+                let oom_killed = signal == 9 && oom_watch.take().is_some_and(OomWatch::was_oom_killed);
+                Exit {
+                    code: Some(i64::from(128 + signal)),
+                    signal: Some(signal),
+                    oom_killed,
+                    outside: (!oom_killed && matches!(signal, 9 | 15)).then_some(Outside::Process(signal)),
+                    ..Exit::default()
+                }
+            }
+            // Nothing is left below.
+            Err(Errno::ECHILD) => break,
+            Ok(_) | Err(_) => continue,
+        };
+        report(&Report::Exited(Exit {
+            finished_at: Some(jiff::Timestamp::now().to_string()),
+            ..exit
+        }));
+    }
+    if let Some(folder) = &work.folder {
+        let _ = fs::remove_dir_all(folder);
+    }
+    Ok(())
+}
