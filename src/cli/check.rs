@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::options::ScriptOptions;
+use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
 use crate::fault::{Kind, Result};
 use crate::run::Run;
@@ -25,7 +25,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let mut status = 0;
     for script in &args.scripts {
         let nowhere = Arc::new(Run::ephemeral("check"));
-        let host = args.options.host(script, set.clone(), nowhere, false, program)?;
+        let host = args
+            .options
+            .host(script, set.clone(), nowhere, false, Author::Stranger, program)?;
         let found = script::check(&host, script);
         for diagnostic in &found {
             status = Kind::Compile.exit_code();

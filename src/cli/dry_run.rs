@@ -10,13 +10,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::options::ScriptOptions;
+use super::consent;
+use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
 use crate::boundary::Point;
 use crate::fault::{Kind, Result};
 use crate::fmt::grouped;
 use crate::report::{planned_starts, simulated_line};
 use crate::run::{Event, Plan, Run};
+use crate::runtime::Want;
 use crate::script::{self, Main};
 
 /// Number of first points shown.
@@ -28,7 +30,8 @@ struct Preview {
     dry_run: bool,
     simulated: bool,
     parameters: Map<String, Value>,
-    permissions: Vec<String>,
+    /// What needs permission, allowed or not.
+    wants: Vec<Want>,
     engines: Vec<Value>,
     boundaries: Vec<Search>,
     /// Output of the script.
@@ -83,7 +86,8 @@ pub(super) fn execute(
     program: &Program,
 ) -> Result<Status> {
     let run = Arc::new(Run::ephemeral("dry-run"));
-    let host = options.host(script, plan.set, run, true, program)?;
+    let host = options.host(script, plan.set, run, true, Author::of(main), program)?;
+    consent::install(&host, None::<fn(&mut dyn FnMut())>);
     let preview = Arc::new(Mutex::new(Preview::default()));
     let listener = Arc::clone(&preview);
     host.run.listen(Box::new(move |event| {
@@ -95,8 +99,9 @@ pub(super) fn execute(
     if let Err(diagnostic) = ended {
         match diagnostic.fault.kind {
             Kind::DryRun => {}
-            // If the script found something missing, its output up to there is printed too.
-            Kind::Missing | Kind::NotAllowed if !preview.said.is_empty() => missing = Some(diagnostic),
+            // What the script wanted up to there, and what it printed, is shown too.
+            Kind::NotAllowed => missing = Some(diagnostic),
+            Kind::Missing if !preview.said.is_empty() => missing = Some(diagnostic),
             _ if preview.engines.is_empty() => return Ok(program.complain(&diagnostic)),
             // After a made-up answer, the script may miss values that only a real answer has.
             _ => {}
@@ -106,7 +111,7 @@ pub(super) fn execute(
     let limit = parameters.get("search").map(|search| search["max_seconds"].clone());
     preview.dry_run = true;
     preview.simulated = host.run.simulated();
-    preview.permissions = plan.permissions;
+    preview.wants = host.permits.wants();
     preview.seconds_at_most = limit.unwrap_or_default();
     preview.parameters = parameters;
     for search in &mut preview.boundaries {
@@ -167,6 +172,18 @@ fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// What the script wants, and the option that allows what is missing.
+fn permissions(wants: &[Want]) -> Vec<String> {
+    let missing = wants.iter().filter(|want| !want.allowed).collect::<Vec<_>>();
+    let line = |want: &Want| {
+        let state = if want.allowed { "allowed" } else { "missing" };
+        format!("{state}: {}: {}", want.allow, want.to)
+    };
+    let add =
+        (!missing.is_empty()).then(|| format!("to allow what is missing: {}", Want::option(missing.iter().copied())));
+    wants.iter().map(line).chain(add).collect()
+}
+
 fn describe(preview: &Preview, notice: Option<String>) -> String {
     let mut lines = vec!["dry run: nothing was started".to_owned()];
     lines.extend(notice);
@@ -181,7 +198,7 @@ fn describe(preview: &Preview, notice: Option<String>) -> String {
     let parameters = preview.parameters.iter().filter(|(_, value)| !is_unset(value));
     let parameters = parameters.map(|(name, value)| format!("{name} = {value}"));
     list("parameters", parameters.collect());
-    list("permissions", preview.permissions.clone());
+    list("permissions", permissions(&preview.wants));
     if !preview.said.is_empty() {
         list("the script says", preview.said.clone());
     }

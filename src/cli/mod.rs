@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod consent;
 mod doc;
 mod doctor;
 mod dry_run;

@@ -9,8 +9,8 @@ use super::program::Program;
 use crate::fault::Result;
 use crate::report::Page;
 use crate::run::{Run, add_secrets};
-use crate::runtime::{Permits, Services, redact, server_url};
-use crate::script::{Host, Settings, params};
+use crate::runtime::{Permits, Services, redact};
+use crate::script::{Host, Main, Settings, params};
 
 /// What a script is run with.
 #[derive(clap::Args, Debug, Default)]
@@ -30,7 +30,7 @@ pub(super) struct ScriptOptions {
     /// Seed of everything random; drawn and recorded when absent
     #[arg(long, value_name = "N", help_heading = "Parameters")]
     pub(super) seed: Option<u64>,
-    /// Allow what a stranger's script may not do: token, process, exec, code, image=PREFIX, mount=DIR, net=HOST
+    /// Allow what a script may not do: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N
     #[arg(long, value_name = "WHAT", help_heading = "Permissions and limits")]
     pub(super) allow: Vec<String>,
     /// Operations that a script may use between two calls of the API
@@ -49,6 +49,7 @@ impl ScriptOptions {
         set: Map<String, Value>,
         run: Arc<Run>,
         dry_run: bool,
+        author: Author,
         program: &Program,
     ) -> Result<Arc<Host>> {
         let settings = Settings {
@@ -62,7 +63,7 @@ impl ScriptOptions {
             max_memory: None,
             page: Page::from(&program.terminal),
         };
-        let permits = self.permits()?;
+        let permits = self.permits(author)?;
         let services = Arc::new(Services::default());
         program.signals.guard(&services);
         Ok(Arc::new(Host::new(
@@ -98,41 +99,35 @@ impl ScriptOptions {
         Ok(map)
     }
 
-    /// The permissions of `--allow`, and those implied by `--set`: an address, a container, a model's folder,
-    /// and files that the user named there. A parameter file grants nothing: like the script, it may come from
-    /// somebody else.
-    pub(super) fn permits(&self) -> Result<Permits> {
+    /// The permissions of `--allow`, and what `--set` names. A parameter of somebody else's script allows nothing,
+    /// whatever its name. Neither does a parameter file: like the script, it may come from somebody else.
+    fn permits(&self, author: Author) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
-        for (path, value) in self.assignments()? {
-            name_files(&mut permits, &value);
-            let Value::String(value) = value else { continue };
-            match path.rsplit('.').next().unwrap_or(path) {
-                "url" => {
-                    if let Ok(url) = server_url(&value) {
-                        permits.name_url(&url);
-                    }
-                }
-                "api_key_env" => permits.name_key(&value),
-                "container" => permits.name_container(&value),
-                "model" | "tokenizer" => {
-                    // A name that is no folder is a model of the hub.
-                    let _ = permits.name_model(Path::new(&value));
-                }
-                _ => {}
-            }
+        if author != Author::Stranger {
+            let assigned = self.assignments()?;
+            let assigned = assigned.iter().map(|(path, value)| (*path, value));
+            permits.name(assigned, author == Author::User);
         }
         Ok(permits)
     }
 }
 
-/// Permits every file that a value names. Missing files are reported when the script reads them.
-fn name_files(permits: &mut Permits, value: &Value) {
-    match value {
-        Value::String(text) => {
-            let _ = permits.name_file(Path::new(text));
+/// Who wrote a script, as far as its permissions depend on it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Author {
+    /// Anybody. The user's own scripts cannot be told from others'.
+    Stranger,
+    /// It ships with the program, unchanged.
+    Shipped,
+    /// The user types it.
+    User,
+}
+
+impl Author {
+    pub(super) fn of(main: &Main) -> Self {
+        match main.has_shipped_text() {
+            true => Self::Shipped,
+            false => Self::Stranger,
         }
-        Value::Array(values) => values.iter().for_each(|value| name_files(permits, value)),
-        Value::Object(values) => values.values().for_each(|value| name_files(permits, value)),
-        _ => {}
     }
 }

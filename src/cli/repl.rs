@@ -17,7 +17,8 @@ use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::options::ScriptOptions;
+use super::consent;
+use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status, json_text};
 use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
@@ -80,9 +81,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let main = args.script.as_deref().map(Main::open).transpose()?;
     let script = args.script.clone().unwrap_or_default();
     let run = Arc::new(Run::ephemeral("repl"));
+    let author = match &main {
+        Some(main) if !main.has_shipped_text() => Author::Stranger,
+        _ => Author::User,
+    };
     let host = args
         .options
-        .host(&script, args.options.parameters()?, run, false, program)?;
+        .host(&script, args.options.parameters()?, run, false, author, program)?;
+    consent::install(&host, Some(|ask: &mut dyn FnMut()| ask()));
     // Only a running input has services that a signal ends.
     program.signals.unguard();
     let shared = Arc::new(Shared::default());

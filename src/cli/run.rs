@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::options::ScriptOptions;
+use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
-use super::{dry_run, report, script_help, show};
+use super::{consent, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
-use crate::run::{Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden};
+use crate::run::{
+    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, remember,
+};
 use crate::runtime::orphans;
 use crate::script::{self, Diagnostic, Host, Main};
 use crate::telemetry;
@@ -52,6 +54,9 @@ pub(super) struct Args {
     /// What the run may write to disk, such as 500MB or 20GiB; 10GiB when absent
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Permissions and limits")]
     max_disk: Option<u64>,
+    /// Resume somebody else's run, whose script has this hash
+    #[arg(long, value_name = "sha256:HASH", requires = "resume", help_heading = "Run")]
+    trust_script: Option<String>,
     /// Show what would be done, and start nothing
     #[arg(long, help_heading = "Run")]
     dry_run: bool,
@@ -120,15 +125,19 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 }
 
 fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
-    let script = match (&args.script, &args.resume) {
+    let resumed = args.resume.as_deref().map(|folder| trusted(args, folder)).transpose()?;
+    let script = match (&args.script, &resumed) {
         (Some(script), _) => script.clone(),
-        (None, Some(folder)) => PathBuf::from(Manifest::read(&Folder::open(folder)?)?.script.path),
+        (None, Some(manifest)) => PathBuf::from(&manifest.script.path),
         (None, None) => {
             return Err(Fault::usage("`profiler run` needs a script")
                 .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
         }
     };
     let main = Main::open(&script)?;
+    if let Some(manifest) = &resumed {
+        manifest.check_script(&main.source.sha256, &script)?;
+    }
     if args.help {
         return script_help::print(&script, &main, program).map(Prepared::Finished);
     }
@@ -175,17 +184,64 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         }
         None => Run::create(&plan, args.out.as_deref())?,
     };
+    if let Err(fault) = remember(&own_run(run.id(), &main.source.sha256)) {
+        program.note(format!(
+            "warning: going on with this run will need --trust-script: {}",
+            fault.message
+        ));
+    }
     if let Some(folder) = run.folder() {
         program.note(format!("run folder: {}", folder.display()));
     }
-    let host = args.options.host(&script, plan.set, Arc::new(run), false, program)?;
+    let host = args
+        .options
+        .host(&script, plan.set, Arc::new(run), false, Author::of(&main), program)?;
     Ok(Prepared::Ready(main, host))
+}
+
+/// The manifest of a run that may be resumed, as its script may run: the user's own run, or one whose script the user
+/// named by its hash.
+///
+/// # Errors
+///
+/// `not_allowed` for any other.
+fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
+    let manifest = Manifest::read(&Folder::open(folder)?)?;
+    let sha256 = &manifest.script.sha256;
+    let named = args.trust_script.as_deref();
+    if named.is_some_and(|named| named.strip_prefix("sha256:").unwrap_or(named) == sha256)
+        || is_remembered(&own_run(&manifest.run, sha256))
+    {
+        return Ok(manifest);
+    }
+    let message = match named {
+        Some(named) => format!("the script of this run is not the one that `--trust-script {named}` names"),
+        None => format!(
+            "`{}` is not a run of yours: to resume it runs its script, `{}`",
+            folder.display(),
+            manifest.script.path
+        ),
+    };
+    Err(Fault::not_allowed(
+        message,
+        format!(
+            "read the script; if you trust it, add `--trust-script sha256:{sha256}`. `profiler show {}` runs nothing",
+            folder.display()
+        ),
+    ))
+}
+
+/// The line by which it is remembered that a run is the user's own.
+fn own_run(id: &str, sha256: &str) -> String {
+    format!("run {id} {sha256}")
 }
 
 /// Prints what `profiler check` finds in the script; false if there is anything. Nothing has begun yet.
 fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &Program) -> Result<bool> {
     let nowhere = Arc::new(Run::ephemeral("check"));
-    let host = args.options.host(script, plan.set.clone(), nowhere, false, program)?;
+    let host = args
+        .options
+        .host(script, plan.set.clone(), nowhere, false, Author::of(main), program)?;
     let found = script::check_main(&host, main);
     for diagnostic in &found {
         program.complain(diagnostic);
@@ -202,6 +258,8 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
         .max_time
         .map(|time| program.signals.end_after(time, &program.tasks));
     let live = Live::watch(&host.run, args.json);
+    let view = live.clone();
+    consent::install(host, Some(move |ask: &mut dyn FnMut()| view.ask(ask)));
     let inventory = std::thread::spawn({
         let run = Arc::clone(&host.run);
         move || take_inventory(&run)
@@ -380,7 +438,9 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     }
     // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;
-    let mut flags = allow_flags(&options.allow);
+    let mut allowed = options.allow.clone();
+    allowed.extend(host.permits.answered());
+    let mut flags = allow_flags(&allowed);
     flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
     let script = host.settings.script.display().to_string();

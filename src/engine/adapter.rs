@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
+use super::LaunchOptions;
 use crate::boundary::{Point, Verdict};
 use crate::fault::Result;
 use crate::http::ApiKey;
@@ -46,6 +47,36 @@ pub trait Adapter: Send + Sync {
     /// `settings(options)`, optional: further flags that production needs for the same limits to fit, such as dtypes,
     /// memory fraction and tensor parallelism.
     fn settings(&self, options: &Value) -> Result<Vec<String>>;
+
+    /// `harmless()`, optional: what a script may set without losing the Hugging Face token.
+    fn harmless(&self) -> Result<Harmless> {
+        Ok(Harmless::default())
+    }
+}
+
+/// Names of what cannot send the Hugging Face token elsewhere, whatever the value.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Harmless {
+    /// Environment variables.
+    env: Vec<String>,
+    /// Flags of the command line, with dashes.
+    flags: Vec<String>,
+}
+
+impl Harmless {
+    /// The variables and arguments among the options that are not in these lists.
+    pub(super) fn unlisted(&self, options: &LaunchOptions) -> Vec<String> {
+        let args = options.engine_args.iter();
+        let flag = |word: &&String| word.starts_with('-') && word.parse::<f64>().is_err();
+        let flags = args
+            // Without a list of flags, every argument may mean anything.
+            .filter(|word| self.flags.is_empty() || flag(word))
+            .map(|word| word.split('=').next().unwrap_or(word))
+            .filter(|name| !self.flags.contains(&name.replace('_', "-")));
+        let env = options.env.keys().filter(|name| !self.env.contains(name));
+        env.map(String::as_str).chain(flags).map(str::to_owned).collect()
+    }
 }
 
 /// Result of `ready(engine)`.
@@ -242,4 +273,30 @@ fn one_or_more<'de, D: Deserializer<'de>>(
         Places::More(rules) => (fact, rules),
     });
     Ok(listed.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_listed_variables_and_flags_are_harmless() {
+        let options: LaunchOptions = serde_json::from_value(json!({
+            "env": { "OMP_NUM_THREADS": "1", "NCCL_NET_PLUGIN": "/x" },
+            "engine_args": ["--max_num_seqs=8", "--seed", "-1", "--middleware", "x:y"],
+        }))
+        .unwrap();
+        let listed: Harmless =
+            serde_json::from_value(json!({ "env": ["OMP_NUM_THREADS"], "flags": ["--max-num-seqs", "--seed"] }))
+                .unwrap();
+        assert_eq!(listed.unlisted(&options), ["NCCL_NET_PLUGIN", "--middleware"]);
+        let all = Harmless::default().unlisted(&options);
+        assert_eq!(
+            all.len(),
+            2 + options.engine_args.len(),
+            "without lists nothing is: {all:?}"
+        );
+    }
 }

@@ -110,8 +110,11 @@ impl Engine {
     ///
     /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the
     /// script may not read.
-    pub fn describe(context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
+    pub fn describe(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
+        if !adapter.shipped() {
+            context.permits = context.permits.for_foreign_code();
+        }
         options.find_model(&context.home);
         // Both may be read for the tokenizer.
         if let Some(model) = &options.model {

@@ -245,7 +245,7 @@ impl Engine {
         let service = self
             .context
             .tasks
-            .wait(start(self.runtime, &launch, &self.start_context()))?;
+            .wait(start(self.runtime, &launch, &self.start_context(self.origin()?)))?;
         let captured = self.context.tasks.wait(service.run_program(program));
         self.context.tasks.finish(service.stop(self.grace()))?;
         captured

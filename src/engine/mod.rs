@@ -36,8 +36,8 @@ mod start;
 mod usage;
 
 pub use adapter::{
-    Adapter, Facts, FailureRule, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, Protocol, Readiness,
-    RequestForm, RulePhase,
+    Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, Protocol,
+    Readiness, RequestForm, RulePhase,
 };
 pub use answer::{Evidence, ProbeAnswer, ProbeOptions};
 pub use facts::{Info, ReportedFact};

@@ -190,6 +190,12 @@ pub(super) fn seconds(name: &str, value: f64) -> Result<Duration> {
 
 impl LaunchOptions {
     pub(super) fn check(&self) -> Result<()> {
+        if let Some(model) = self.model.as_deref().filter(|model| model.starts_with('-')) {
+            // An engine would take it for a flag.
+            return Err(
+                Fault::usage(format!("option `model` is `{model}`, no model")).hint("give a model id or a folder")
+            );
+        }
         seconds("start_timeout", self.start_timeout)?;
         seconds("settle_timeout", self.settle_timeout)?;
         seconds("stop_grace", self.stop_grace)?;

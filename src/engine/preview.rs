@@ -54,12 +54,12 @@ impl Engine {
             RuntimeKind::Attach => None,
             _ => Some(self.adapter.launch(&self.adapter_options(Some(whole)))?),
         };
-        let shipped = self.shipped_image();
-        let check = |launch| self.context.permits.check_launch(self.runtime, launch, shipped);
+        let origin = self.origin()?;
+        let check = |launch| self.context.permits.check_launch(self.runtime, launch, &origin);
         let (refused, withheld) = match launch.as_ref().map(check) {
             Some(Ok(grant)) => (None, grant.withheld),
             Some(Err(fault)) => (Some(refusal_text(fault)), Vec::new()),
-            None => (None, Vec::new()),
+            None => (self.check_container().err().map(refusal_text), Vec::new()),
         };
         let simulated = self.runtime == RuntimeKind::Sim;
         if simulated {
@@ -77,6 +77,12 @@ impl Engine {
             }),
         })?;
         Ok(self.dry_run_fault())
+    }
+
+    /// Checks that the container to attach to is allowed. A URL was checked before.
+    fn check_container(&self) -> Result<()> {
+        let mut container = self.options.container.iter();
+        container.try_for_each(|name| self.context.permits.check_attach(name))
     }
 
     fn dry_run_fault(&self) -> Fault {
@@ -186,7 +192,7 @@ impl Engine {
             return Ok(needs);
         };
         let permits = &self.context.permits;
-        let grant = needs.require(permits.check_launch(self.runtime, &launch, self.shipped_image()))?;
+        let grant = needs.require(permits.check_launch(self.runtime, &launch, &self.origin()?))?;
         needs.withheld = grant.map(|grant| grant.withheld).unwrap_or_default();
         match self.runtime {
             RuntimeKind::Docker => {

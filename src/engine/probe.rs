@@ -311,7 +311,9 @@ impl Engine {
         let launch = self
             .adapter
             .launch(&self.adapter_options(Some(self.full_limits(requested))))?;
-        self.context.permits.check_launch(self.runtime, &launch, false)?;
+        self.context
+            .permits
+            .check_launch(self.runtime, &launch, &self.origin()?)?;
         self.prepare_prompts(live, form)
     }
 

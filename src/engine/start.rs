@@ -15,7 +15,7 @@ use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
-use crate::runtime::{Launch, Mount, RuntimeKind, StartContext, Target, attach, check_reachable, start};
+use crate::runtime::{Launch, Mount, Origin, RuntimeKind, StartContext, Target, attach, check_reachable, start};
 use crate::sim::Spec;
 use crate::telemetry::{Phase, Sampler, Vendor, select};
 
@@ -352,7 +352,7 @@ impl Engine {
             // The adapter's port is the one inside a container; on this machine it may be taken.
             launch.port = self.options.port.unwrap_or_default();
         }
-        let context = self.start_context();
+        let context = self.start_context(self.origin()?);
         let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
         Server::new(service)
     }
@@ -371,22 +371,28 @@ impl Engine {
                 return Err(Fault::usage("`url` and `container` are both given").hint("give one of them"));
             }
         };
-        let context = self.start_context();
+        let context = self.start_context(Origin::Script);
         Server::new(self.context.tasks.wait(attach(&target, &context))?)
     }
 
-    pub(super) fn start_context(&self) -> StartContext {
+    pub(super) fn start_context(&self, origin: Origin) -> StartContext {
         StartContext {
             run: Arc::clone(&self.context.run),
             permits: self.context.permits.clone(),
             services: Arc::clone(&self.context.services),
-            shipped_image: self.shipped_image(),
+            origin,
             prefix: "engine".to_owned(),
         }
     }
 
-    /// Whether a shipped adapter alone decides what is started.
-    pub(super) fn shipped_image(&self) -> bool {
-        self.adapter.shipped() && self.options.image.is_none() && self.options.program.is_none()
+    /// Who decides what is started.
+    pub(super) fn origin(&self) -> Result<Origin> {
+        if !self.adapter.shipped() {
+            return Ok(Origin::Script);
+        }
+        Ok(Origin::ShippedAdapter {
+            replaced: self.options.image.is_some() || self.options.program.is_some(),
+            unlisted: self.adapter.harmless()?.unlisted(&self.options),
+        })
     }
 }

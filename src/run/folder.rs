@@ -43,6 +43,7 @@ const MAX_READ: u64 = 512 << 20;
 
 /// Permissions of new files and folders, before the user's umask.
 const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
+const PRIVATE_FILE: Mode = Mode::from_bits_truncate(0o600);
 const NEW_FOLDER: Mode = Mode::from_bits_truncate(0o777);
 
 /// An open run folder. File names are relative to it.
@@ -204,7 +205,7 @@ impl Folder {
         // A killed run may have left one. The file must be created anew: an existing one could be a link.
         let _ = remove();
         let flags = FILE | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let written = openat(&dir, new.as_os_str(), flags, NEW_FILE)
+        let written = openat(&dir, new.as_os_str(), flags, mode(name))
             .map_err(io::Error::from)
             .and_then(|new| {
                 let mut file = BufWriter::new(File::from(new));
@@ -274,7 +275,7 @@ impl Folder {
             return Ok(None);
         };
         let path = self.path.join(name);
-        let file = match openat(&dir, last, FILE | flags, NEW_FILE) {
+        let file = match openat(&dir, last, FILE | flags, mode(name)) {
             Ok(file) => File::from(file),
             Err(Errno::ENOENT) => return Ok(None),
             Err(error) => return Err(open_error(&dir, last, &path, error)),
@@ -342,6 +343,18 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
         }
     }
     Ok(parts)
+}
+
+/// The permissions of a new file. Only the user may read what an engine printed and what a script wrote: it may contain
+/// secrets that were not recognised.
+fn mode(name: &Path) -> Mode {
+    match ["logs", "files", "journal.jsonl"]
+        .iter()
+        .any(|private| name.starts_with(private))
+    {
+        true => PRIVATE_FILE,
+        false => NEW_FILE,
+    }
 }
 
 fn kind(dir: &OwnedFd, name: &OsStr) -> nix::Result<SFlag> {
@@ -508,6 +521,20 @@ mod tests {
                 folder.read(name).is_err() && folder.append(Path::new(name)).is_err(),
                 "{name}"
             );
+        }
+    }
+
+    #[test]
+    fn what_may_contain_secrets_is_for_its_owner_only() {
+        let (temp, folder) = folder();
+        for (name, private) in [
+            ("logs/engine-1.log", true),
+            ("journal.jsonl", true),
+            ("memory/engine-1.csv", false),
+        ] {
+            folder.append(Path::new(name)).unwrap();
+            let mode = fs::metadata(temp.path().join("run").join(name)).unwrap().mode();
+            assert_eq!(mode & 0o077 == 0, private, "{name}: {mode:o}");
         }
     }
 

@@ -177,6 +177,18 @@ impl Manifest {
         }
     }
 
+    /// Fails if the script at `path` is not the one that ran.
+    ///
+    /// # Errors
+    ///
+    /// `usage`.
+    pub fn check_script(&self, sha256: &str, path: &Path) -> Result<()> {
+        match self.script.sha256 == sha256 {
+            true => Ok(()),
+            false => Err(refusal(&[format!("the script `{}` has changed", path.display())])),
+        }
+    }
+
     /// Adds the permissions of a later execution: repeating the run needs all of them.
     pub(super) fn allow(&mut self, plan: &Plan) {
         for allowed in &plan.permissions {
@@ -235,9 +247,6 @@ pub struct Plan {
 /// Differences between `plan` and the recorded manifest, for people. `module` returns the current hash of a module.
 fn differences(manifest: &Manifest, plan: &Plan, module: impl Fn(&str) -> Option<String>) -> Vec<String> {
     let mut differences = Vec::new();
-    if manifest.script.sha256 != plan.script.sha256 {
-        differences.push(format!("the script `{}` has changed", plan.script.path));
-    }
     for (name, sha256) in &manifest.modules {
         match module(name) {
             Some(now) if now == *sha256 => {}

@@ -13,6 +13,7 @@ mod journal;
 mod manifest;
 mod reader;
 mod recorded;
+mod remembered;
 mod replay;
 mod secrets;
 mod sessions;
@@ -24,6 +25,7 @@ pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use recorded::{RecordedBoundary, RecordedRun};
+pub use remembered::{is_remembered, remember};
 pub use replay::RecordedPoint;
 pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};
@@ -105,6 +107,17 @@ impl Run {
     /// Records the parameters of the script.
     pub fn set_parameters(&self, parameters: &Value) {
         self.amend(|manifest| manifest.parameters = Some(parameters.clone()));
+    }
+
+    /// Records what the user allowed while it runs, as words of `--allow`: repeating the run needs it.
+    pub fn permit(&self, words: impl IntoIterator<Item = String>) {
+        self.amend(|manifest| {
+            for word in words {
+                if !manifest.permissions.contains(&word) {
+                    manifest.permissions.push(word);
+                }
+            }
+        });
     }
 
     /// Records the machine's GPUs, by UUID, and their driver version.

@@ -13,7 +13,7 @@ use super::attach::{Target, attach_container, attach_url};
 use super::docker::{self, ContainerRegistry};
 use super::process;
 use super::service::{Backend, Service};
-use super::{Launch, Permits, RuntimeKind, ServerLog, in_process, launch, orphans, phase};
+use super::{Launch, Origin, Permits, RuntimeKind, ServerLog, in_process, launch, orphans, phase};
 use crate::fault::{Fault, Result};
 use crate::run::{Run, can_be_hidden, is_secret_name};
 use crate::warning::Warning;
@@ -27,9 +27,8 @@ pub struct StartContext {
     pub permits: Permits,
     /// Where the server is registered.
     pub services: Arc<Services>,
-    /// Whether a shipped adapter chose the image or program itself (false once a script's option replaces it). Only
-    /// then are the token and the model cache given without explicit permission.
-    pub shipped_image: bool,
+    /// Who decided what is started.
+    pub origin: Origin,
     /// Prefix of server names, such as `engine`.
     pub prefix: String,
 }
@@ -41,7 +40,7 @@ pub struct StartContext {
 /// `not_allowed`, before anything starts; `missing` if Docker, an image, a GPU, a port or disk space is not
 /// available; `usage` for a launch without an image or command.
 pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -> Result<Arc<Service>> {
-    let grant = context.permits.check_launch(kind, launch, context.shipped_image)?;
+    let grant = context.permits.check_launch(kind, launch, &context.origin)?;
     for withheld in &grant.withheld {
         context.run.warn(Warning::from(withheld.as_str()))?;
     }
@@ -58,7 +57,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     let services = &context.services;
     let name = services.next_name(&context.prefix);
     let logs = ServerLog::create(&context.run, &name)?;
-    match kind {
+    let service = match kind {
         RuntimeKind::Docker => {
             services.swept.get_or_try_init(|| orphans::sweep(&context.run)).await?;
             let registry = services.container_registry();
@@ -69,21 +68,25 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
                     let service = Service::new(&name, start.run().await?, Backend::Container, grace);
                     Ok(context.services.register(service))
                 })
-                .await
+                .await?
         }
         RuntimeKind::Process => {
             let program = launch.command.first().map_or("", String::as_str);
             phase(&context.run, "starting", program)?;
             let started = process::start(launch, &grant, &context.run, &name, logs, services.force_kill()).await?;
-            Ok(services.register(Service::new(&name, started, Backend::Process, grace)))
+            services.register(Service::new(&name, started, Backend::Process, grace))
         }
         RuntimeKind::Sim => {
             context.run.set_simulated();
             let started = in_process::start(launch, logs)?;
-            Ok(services.register(Service::new(&name, started, Backend::InProcess, grace)))
+            services.register(Service::new(&name, started, Backend::InProcess, grace))
         }
-        RuntimeKind::Attach => Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`")),
-    }
+        RuntimeKind::Attach => {
+            return Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`"));
+        }
+    };
+    service.base_url().iter().for_each(|url| context.permits.open_port(url));
+    Ok(service)
 }
 
 /// Attaches to a running server. A container's log is followed, starting with its newest 1000 lines.

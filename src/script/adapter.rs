@@ -20,7 +20,7 @@ use super::resolver::{resolve_below, with_extension};
 use super::source::Source;
 use super::{Host, convert, resolver, shipped, source};
 use crate::boundary::Point;
-use crate::engine::{Adapter, Facts, FailureRule, Limits, Readiness, RequestForm};
+use crate::engine::{Adapter, Facts, FailureRule, Harmless, Limits, Readiness, RequestForm};
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::runtime::Launch;
@@ -167,6 +167,13 @@ impl RhaiAdapter {
         )
     }
 
+    fn exports(&self, function: &str, parameters: usize) -> bool {
+        let same = |found: rhai::ScriptFnMetadata| {
+            found.name == function && found.params.len() == parameters && !found.access.is_private()
+        };
+        self.ast.iter_functions().any(same)
+    }
+
     fn result_of<T>(&self, function: &str, result: Result<T>) -> Result<T> {
         result.map_err(|fault| fault.while_doing(format!("adapter `{}`: result of `{function}`", self.name)))
     }
@@ -238,13 +245,16 @@ impl Adapter for RhaiAdapter {
     }
 
     fn settings(&self, options: &Value) -> Result<Vec<String>> {
-        let is_settings = |function: rhai::ScriptFnMetadata| {
-            function.name == "settings" && function.params.len() == 1 && !function.access.is_private()
-        };
-        if self.ast.iter_functions().any(is_settings) {
-            self.call_as("settings", (convert::to_script(options)?,))
-        } else {
-            Ok(Vec::new())
+        match self.exports("settings", 1) {
+            true => self.call_as("settings", (convert::to_script(options)?,)),
+            false => Ok(Vec::new()),
+        }
+    }
+
+    fn harmless(&self) -> Result<Harmless> {
+        match self.exports("harmless", 0) {
+            true => self.call_as("harmless", ()),
+            false => Ok(Harmless::default()),
         }
     }
 }

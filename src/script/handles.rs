@@ -14,7 +14,7 @@ use crate::boundary::memory_model::{MemoryModel, Prior, Sample};
 use crate::boundary::{KnownBoundary, Point};
 use crate::engine::{Context, Engine, LaunchOptions};
 use crate::fault::{Fault, Result};
-use crate::runtime::{Exit, Launch, RuntimeKind, StartContext};
+use crate::runtime::{Exit, Launch, Origin, RuntimeKind, StartContext};
 use crate::warning::Warning;
 use crate::{runtime, telemetry};
 
@@ -105,7 +105,7 @@ impl Service {
         check_runtime_options(kind, launch)?;
         if host.settings.dry_run {
             // A dry run refuses what a run would refuse.
-            host.permits.check_launch(kind, launch, false)?;
+            host.permits.check_launch(kind, launch, &Origin::Script)?;
             return Err(Fault::dry_run(match &launch.image {
                 Some(image) => format!("the image `{image}` would be started"),
                 None => format!(
@@ -118,8 +118,7 @@ impl Service {
             run: Arc::clone(&host.run),
             permits: host.permits.clone(),
             services: Arc::clone(&host.services),
-            // The script chose the image.
-            shipped_image: false,
+            origin: Origin::Script,
             prefix: "service".to_owned(),
         };
         host.tasks.wait(runtime::start(kind, launch, &context)).map(Self)

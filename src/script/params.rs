@@ -241,8 +241,8 @@ pub fn assign(map: &mut Map<String, Value>, path: &str, value: Value) -> Result<
 /// Reads a YAML, TOML or JSON file, by its extension. Keys may contain dots, as with `--set`.
 pub fn read_file(path: &Path) -> Result<Map<String, Value>> {
     let name = path.display();
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| Fault::usage(format!("`{name}`: {error}")).hint("--params takes a YAML, TOML or JSON file"))?;
+    let text = super::source::read(path)
+        .map_err(|fault| Fault::usage(fault.message).hint("--params takes a YAML, TOML or JSON file"))?;
     let wrong = |error: &dyn std::fmt::Display| Fault::usage(format!("`{name}`: {error}"));
     let value: Value = match path.extension().and_then(|extension| extension.to_str()) {
         Some("yaml" | "yml") => yaml_serde::from_str(&text).map_err(|error| wrong(&error))?,

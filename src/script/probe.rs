@@ -13,7 +13,7 @@ use super::source::{self, Source};
 use super::{Host, shipped};
 use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
-use crate::runtime::{self, Launch, Mount, RuntimeKind, StartContext, placeholder_launch, redact};
+use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, StartContext, placeholder_launch, redact};
 
 /// Options of `probe::run`.
 #[derive(Debug, Deserialize)]
@@ -58,6 +58,7 @@ pub(super) fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
         shipped_probe(name)?
     };
     host.run.module(&key, &source.text, &source.sha256)?;
+    host.sources.insert(source.clone());
     let mut files: BTreeMap<String, String> = shipped::shared_probe_files().into_iter().collect();
     files.insert(file.clone(), source.text.to_string());
     Ok(ProbeProgram {
@@ -138,7 +139,7 @@ pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<
         );
     }
     let launch = placeholder_launch(launch, options.python.as_deref());
-    host.permits.check_launch(kind, &launch, false)?;
+    host.permits.check_launch(kind, &launch, &Origin::Script)?;
     if host.settings.dry_run {
         return Err(Fault::dry_run(format!("the probe `{name}` would be run")));
     }
@@ -154,7 +155,7 @@ pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<
         run: Arc::clone(&host.run),
         permits: host.permits.clone(),
         services: Arc::clone(&host.services),
-        shipped_image: false,
+        origin: Origin::Script,
         prefix: "probe".to_owned(),
     };
     probe.run_or_replay(&host.run, question, || {

@@ -87,6 +87,13 @@ impl Main {
             shipped: false,
         })
     }
+
+    /// Whether its text is that of a shipped script, also where it was given by its path.
+    #[must_use]
+    pub fn has_shipped_text(&self) -> bool {
+        let same = |name| shipped::script(name).is_some_and(|text| *text == *self.source.text);
+        self.shipped || shipped::scripts().any(same)
+    }
 }
 
 /// The folder of a script; the current one for a shipped script.

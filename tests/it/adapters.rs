@@ -86,7 +86,8 @@ fn an_api_key_goes_only_to_the_address_of_the_command_line() {
 
     let (chosen, seen) = answering(REFUSED);
     let script = format!("import \"std/engines\" as engines; engines::launch(\"auto\", #{{ url: \"{chosen}\" }})");
-    let stranger = Profiler::new().file("s.rhai", script).args(["run", "s.rhai"]);
+    let stranger = Profiler::new().file("s.rhai", script);
+    let stranger = stranger.args(["run", "s.rhai", "--allow", "net=127.0.0.1"]);
     let _ = stranger.env("OPENAI_API_KEY", "a-key-of-this-test").run().code(3);
     let sent = seen.lock().unwrap().clone();
     assert!(

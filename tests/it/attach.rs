@@ -14,8 +14,10 @@ fn url(text: &str) -> Target {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn only_addresses_of_this_machine_or_allowed_ones() {
-    let own = context("");
+async fn only_addresses_that_are_allowed() {
+    let fault = attach(&url("http://localhost:8000/"), &context("")).await.unwrap_err();
+    assert!(fault.hint.unwrap().contains("--allow port=8000"));
+    let own = context("port=8000");
     let service = attach(&url("http://localhost:8000/"), &own).await.unwrap();
     assert_eq!(service.base_url(), Some("http://localhost:8000"));
     assert_eq!(service.state().await.unwrap(), State::Running);
@@ -47,7 +49,7 @@ async fn only_addresses_of_this_machine_or_allowed_ones() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_password_in_a_url_is_shown_nowhere() {
-    let context = context("");
+    let context = context("port=1");
     let service = attach(&url("http://me:hunter2@127.0.0.1:1/v1?key=hunter2"), &context)
         .await
         .unwrap();
@@ -88,7 +90,7 @@ async fn a_running_container_is_read_not_touched() {
     assert!(fault.message.contains(&name));
 
     let mut named = context("");
-    named.permits.name_container(&name);
+    named.permits.name([("container", &name.clone().into())], false);
     let service = attach(&target, &named).await.unwrap();
     assert_eq!(service.base_url(), other.base_url());
     line(&service, "serving").await;

@@ -26,7 +26,7 @@ fn used_with(server: &Running, options: &str, args: &[&str]) -> Outcome {
     );
     Profiler::new()
         .file("main.rhai", script)
-        .args(["run", "main.rhai", "--out", "run", "--json"])
+        .args(["run", "main.rhai", "--allow", "net=127.0.0.1", "--out", "run", "--json"])
         .args(args)
         .run()
 }
@@ -250,7 +250,7 @@ fn a_verdict_holds_for_the_length_that_was_counted() {
     );
     let outcome = Profiler::new()
         .file("main.rhai", script)
-        .args(["run", "main.rhai", "--out", "run", "--json"])
+        .args(["run", "main.rhai", "--allow", "net=127.0.0.1", "--out", "run", "--json"])
         .run()
         .success();
     let result = outcome.json()["result"].clone();
@@ -316,7 +316,7 @@ fn a_text_that_ends_early_says_what_keeps_it_going() {
     );
     let outcome = Profiler::new()
         .file("main.rhai", script)
-        .args(["run", "main.rhai", "--json"])
+        .args(["run", "main.rhai", "--json", "--allow", "net=127.0.0.1"])
         .run()
         .success();
     let result = outcome.json()["result"].clone();

@@ -188,7 +188,7 @@ const ASK: &str = r#"
 
 /// The key is the user's word for an address, and a run's folder may come from somebody else.
 #[test]
-fn a_resumed_run_has_the_key_where_its_command_line_names_the_address() {
+fn a_resumed_run_has_the_key_where_its_command_line_allows_it_again() {
     let server = MadeUp {
         key: Some("sk-made-up"),
         ..MadeUp::default()
@@ -200,6 +200,8 @@ fn a_resumed_run_has_the_key_where_its_command_line_names_the_address() {
         .args([
             "run",
             "s.rhai",
+            "--allow",
+            "net=127.0.0.1,token",
             "--out",
             "out",
             "--set",
@@ -214,11 +216,14 @@ fn a_resumed_run_has_the_key_where_its_command_line_names_the_address() {
         let profiler = Profiler::new()
             .current_dir(first.folder())
             .env("OPENAI_API_KEY", "sk-made-up");
-        profiler.args(["run", "s.rhai", "--resume", "out"]).args(args).run()
+        profiler
+            .args(["run", "s.rhai", "--resume", "out", "--allow", "net=127.0.0.1"])
+            .args(args)
+            .run()
     };
     let _ = resume(&[]).code(3).stderr("status 401").stderr("`--url URL`");
     let asked = server.completions().len();
-    let resumed = resume(&["--url", &server.url]).code(1).stderr("later");
+    let resumed = resume(&["--allow", "token"]).code(1).stderr("later");
     let _ = resumed.nowhere("sk-made-up");
     assert_eq!(
         server.completions().len(),

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::support::Profiler;
+use crate::support::made_up::MadeUp;
 
 fn script(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/data/attacks", name]
@@ -133,4 +134,99 @@ fn hiding_secrets_destroys_no_journal() {
             .success();
         let _ = shown.stdout("undecided").nowhere("***");
     }
+}
+
+#[test]
+fn what_could_send_the_token_elsewhere_costs_it() {
+    for name in [
+        "NCCL_NET_PLUGIN",
+        "VLLM_LOGGING_CONFIG_PATH",
+        "CUDA_INJECTION64_PATH",
+        "CC",
+    ] {
+        let outcome = Profiler::new()
+            .env("HF_TOKEN", "hf_TEST")
+            .args(["run"])
+            .arg(script(&format!("env_{name}.rhai")))
+            .run()
+            .success();
+        let _ = outcome.stdout(&format!(
+            "the Hugging Face token is not given: the script sets `{name}`"
+        ));
+    }
+    // In the container itself, as the daemon is asked to make it.
+    let daemon = crate::permits::reluctant();
+    let outcome = Profiler::new()
+        .env("HF_TOKEN", "hf_TEST")
+        .env("DOCKER_HOST", daemon.host())
+        .args(["run"])
+        .arg(script("token_to_script_controlled_env.rhai"))
+        .run();
+    let made = daemon.asked("POST /containers/create");
+    assert_eq!(made.len(), 1, "{}", outcome.stderr);
+    let made = made[0].to_string();
+    assert!(made.contains("NCCL_NET_PLUGIN") && !made.contains("hf_TEST"), "{made}");
+}
+
+#[test]
+fn no_service_on_loopback_is_reached_unasked() {
+    let victim = MadeUp::default().start();
+    let port = victim.url.rsplit(':').next().unwrap();
+    let read = |name: &str| std::fs::read_to_string(script(name)).unwrap();
+    let run = |allow: &[&str]| {
+        Profiler::new()
+            .file("evil_adapter.rhai", read("evil_adapter.rhai"))
+            .file("s.rhai", read("ssrf_loopback_post.rhai").replace("19999", port))
+            .args(["run", "s.rhai"])
+            .args(allow)
+            .run()
+    };
+    let _ = run(&[]).stderr(&format!("--allow port={port}")).nowhere("GET ->");
+    assert!(victim.all().is_empty());
+    let _ = run(&["--allow", &format!("port={port}")]).stdout("GET -> ");
+}
+
+#[test]
+fn no_image_and_no_entry_point_is_a_scripts_own_choice() {
+    for name in ["any_image", "mem_none", "hostconfig", "nc_host", "trust3"] {
+        let daemon = crate::permits::reluctant();
+        let run = |allow: &str| {
+            Profiler::new()
+                .env("DOCKER_HOST", daemon.host())
+                // A parameter of a stranger's script allows nothing, whatever its name.
+                .args(["run", "--set", "image=busybox:1", "--allow", allow])
+                .arg(script(&format!("docker_{name}.rhai")))
+                .run()
+        };
+        let code = if name == "trust3" { "code," } else { "" };
+        let _ = run("")
+            .code(3)
+            .stderr(&format!("--allow {code}image=busybox:1,entrypoint"));
+        let _ = run("image=busybox")
+            .code(3)
+            .stderr(&format!("--allow {code}entrypoint"));
+        assert!(daemon.asked("POST").is_empty(), "{name}");
+        let _ = run("code,image=busybox,entrypoint").stderr("not today");
+    }
+}
+
+/// Links in a run folder, in place of everything that is written or read there.
+#[test]
+fn a_run_folder_of_links_leads_nowhere() {
+    let run = Profiler::new()
+        .args(["run", "adaptive", "--set", "engine=sim", "--seed", "7", "--out", "base"])
+        .args(["--set", "sim.time_scale=0.001"])
+        .run()
+        .success();
+    let tried = std::process::Command::new("python3")
+        .arg(script("run_folder_links.py"))
+        .arg(env!("CARGO_BIN_EXE_profiler"))
+        .args(["base", "scratch"])
+        .current_dir(run.folder())
+        .env("HOME", run.folder())
+        .env("XDG_STATE_HOME", run.folder().join("state"))
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&tried.stdout);
+    assert!(tried.status.success() && told.contains("held"), "{told}");
 }

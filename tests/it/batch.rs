@@ -152,7 +152,7 @@ fn a_dry_run_tells_what_is_missing_and_starts_nothing() {
     let _ = outcome
         .stdout("nothing was started")
         .stdout("does not answer")
-        .stdout("the container `vllm-7b` was not started by this run, nor named on the command line")
+        .stdout("attach to the container `vllm-7b`, which this run did not start")
         .stdout("the engine runs already, which ignores dtype=")
         .stdout("5 configurations of 2 entries")
         .stderr("2 of 2 entries cannot be measured");
@@ -339,10 +339,13 @@ fn an_engine_that_runs_is_asked_and_left_running() {
         "models:\n  - model_id: ./nowhere\n    url: {}\n    input_lengths: [64, 9000]\n    output_lengths: [8]\n    batch_sizes: [2]\n    dtype: float16\n    requests: 8\n",
         url.trim()
     );
+    // As with containers, the command line names it too.
+    let named = format!("url={}", url.trim());
+    let _ = batch(&file, &[]).run().code(3).stderr("`--url 127.0.0.1:");
     // A start of the simulated engine takes a second: until then nothing is ready.
     let eventually = || {
         for _ in 0..200 {
-            let outcome = batch(&file, &[]).args(["--dry-run"]).run();
+            let outcome = batch(&file, &[&named]).args(["--dry-run"]).run();
             if outcome.code == Some(0) {
                 return outcome;
             }
@@ -352,7 +355,7 @@ fn an_engine_that_runs_is_asked_and_left_running() {
     let _ = eventually()
         .stdout("runs")
         .stdout("the engine runs already, which ignores dtype=float16");
-    let outcome = batch(&file, &[]).args(["--out", "out"]).run().success();
+    let outcome = batch(&file, &[&named]).args(["--out", "out"]).run().success();
     let rows = rows(&outcome);
     assert!(served(&rows[0]) && rows[0]["engine"] == "vllm", "{}", rows[0]);
     assert_eq!(
@@ -372,7 +375,14 @@ fn an_image_that_is_not_here_is_told_and_not_pulled() {
         return;
     }
     let file = "models:\n  - model_id: a/b\n    engine: llamacpp\n    image: profiler-tests/no-such-image:1\n    input_lengths: 64\n    output_lengths: 8\n    batch_sizes: 1\n";
-    let outcome = batch(file, &[]).arg("--dry-run").run();
+    let _ = batch(file, &[])
+        .arg("--dry-run")
+        .run()
+        .code(3)
+        .stdout("--allow image=profiler-tests");
+    let outcome = batch(file, &[])
+        .args(["--dry-run", "--allow", "image=profiler-tests"])
+        .run();
     let _ = outcome
         .stdout("profiler-tests/no-such-image:1: to be pulled")
         .nowhere("pulling");

@@ -18,6 +18,7 @@ const START: &str = r#"docker::start(#{ image: "engine:1", port: 80 })"#;
 
 fn start(host: &str) -> Outcome {
     let program = Profiler::new().file("ask.rhai", START).args(["run", "ask.rhai"]);
+    let program = program.args(["--allow", "image=engine:1"]);
     program.env("DOCKER_HOST", host).run()
 }
 
@@ -53,6 +54,7 @@ fn a_remote_daemon() {
 fn the_context_names_the_daemon_where_docker_host_does_not() {
     let ask = |config: &str, context: &str| {
         let program = Profiler::new().file("ask.rhai", START).args(["run", "ask.rhai"]);
+        let program = program.args(["--allow", "image=engine:1"]);
         let folder = program.folder().to_path_buf();
         let hash: String = Sha256::digest("mine")
             .iter()
@@ -222,7 +224,10 @@ fn a_full_disk_at_creation() {
 fn a_name_cannot_lead_to_another_question() {
     let daemon = Daemon::new(|_| message(404, "asked something else"));
     let outcome = daemon
-        .run(r#"docker::start(#{ image: "../containers/prune?x=" })"#, &[])
+        .run(
+            r#"docker::start(#{ image: "../containers/prune?x=" })"#,
+            &["--allow", "image=../containers/prune?x="],
+        )
         .code(2);
     outcome
         .stderr("is not a valid image reference")

@@ -40,7 +40,10 @@ engine.probe(#{{ input: 1000, output: 200 }})"#
         .file("main.rhai", script)
         .file("mine.rhai", adapter)
         .args(["run", "main.rhai", "--json", "--out", "out"])
-        .args(["--allow", &format!("mount=/usr,mount={FOLDER}")])
+        .args([
+            "--allow",
+            &format!("mount=/usr,mount={FOLDER},image={},entrypoint", image::shell()),
+        ])
         .spawn();
     let log = folder.path().join("out/logs/engine-1.log");
     let label = format!("label=profiler.pid={}", child.id());

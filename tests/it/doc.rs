@@ -13,12 +13,12 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Profiler, temp};
 
-/// What examples run in: a user who allowed native processes.
+/// What examples run in: a user who allowed native processes, and a port where nothing listens.
 fn host(runtime: &Runtime) -> Arc<Host> {
     Arc::new(Host::new(
         Tasks::new(runtime.handle().clone()),
         Arc::new(Run::ephemeral("doc")),
-        Permits::parse(["process"]).unwrap(),
+        Permits::parse(["process,port=1"]).unwrap(),
         Default::default(),
         Settings {
             max_memory: Some(u64::MAX),

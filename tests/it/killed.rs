@@ -26,7 +26,7 @@ const SEARCH: [&str; 10] = [
     "engine=./mine.rhai",
     "--set",
     "model=",
-    "--allow=process",
+    "--allow=process,image=profiler-test",
 ];
 
 /// Instants drawn from a seed that a failing test shows. `PROFILER_TEST_SEED` draws them again.

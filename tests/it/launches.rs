@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use profiler::engine::{Adapter, LaunchOptions};
 use profiler::fault::Fault;
-use profiler::runtime::{Launch, Permits, RuntimeKind};
+use profiler::runtime::{Launch, Origin, Permits, RuntimeKind};
 use profiler::script;
 use serde_json::{Value, json};
 
@@ -68,11 +68,15 @@ fn every_image_that_ships_gets_the_model_cache_and_the_token_unasked() {
             let given =
                 json!({ "runtime": "docker", "gpu_vendor": vendor, "prefix_cache": null, "random_weights": false });
             let launch = launch(engine, &given).unwrap();
+            let origin = Origin::ShippedAdapter {
+                replaced: false,
+                unlisted: Vec::new(),
+            };
             let grant = Permits::default()
-                .check_launch(RuntimeKind::Docker, &launch, true)
+                .check_launch(RuntimeKind::Docker, &launch, &origin)
                 .unwrap();
             assert!(
-                grant.cache && grant.token && grant.withheld.is_empty(),
+                launch.cache.is_some() && grant.token && grant.withheld.is_empty(),
                 "{engine} {vendor}: {grant:?}"
             );
         }
@@ -80,7 +84,7 @@ fn every_image_that_ships_gets_the_model_cache_and_the_token_unasked() {
 }
 
 #[test]
-fn an_image_of_ones_own_gets_neither_and_a_dry_run_says_so() {
+fn a_dry_run_says_what_is_withheld_and_refused() {
     let dry = |sets: &[&str]| {
         let sets = sets.iter().flat_map(|set| ["--set", set]);
         let outcome = Profiler::new()
@@ -90,10 +94,16 @@ fn an_image_of_ones_own_gets_neither_and_a_dry_run_says_so() {
         outcome.success().json()["engines"][0].clone()
     };
     assert_eq!(dry(&["engine=sglang"])["withheld"], json!([]));
-    let own = dry(&["engine=sglang", "image=mine/sglang:1"])["withheld"].to_string();
+    let harmless = r#"engine_args=["--max-running-requests=8"]"#;
+    assert_eq!(
+        dry(&["engine=sglang", "image=mine/sglang:1", harmless])["withheld"],
+        json!([]),
+        "the user named it"
+    );
+    let unknown = dry(&["engine=sglang", r#"engine_args=["--tokenizer-path=x"]"#])["withheld"].to_string();
     assert!(
-        own.contains("--allow image=mine/sglang:1") && own.contains("--allow token"),
-        "{own}"
+        unknown.contains("`--tokenizer-path`") && unknown.contains("--allow token"),
+        "{unknown}"
     );
     let process = dry(&["engine=vllm", "runtime=process"]);
     let refused = process["not_allowed"].as_str().unwrap();

@@ -78,3 +78,4 @@ mod textengines;
 mod torn;
 mod usage;
 mod verdicts;
+mod wants;

@@ -16,7 +16,9 @@ use crate::support::{Profiler, image, needs_docker};
 /// A run of this script, and what it said after `started `.
 fn started(script: &str) -> (Child, TempDir, String) {
     let program = Profiler::new().file("left.rhai", script);
-    let (mut child, folder) = program.args(["run", "left.rhai", "--allow", "process"]).spawn();
+    let (mut child, folder) = program
+        .args(["run", "left.rhai", "--allow", "process,image=profiler-test"])
+        .spawn();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said = lines.find_map(|line| line.split_once("started ").map(|(_, rest)| rest.to_owned()));
     (child, folder, said.unwrap())

@@ -5,16 +5,11 @@ use serde_json::{Value, json};
 use crate::runtime::daemon::{Daemon, message};
 use crate::support::{Outcome, Profiler, temp};
 
-/// Runs one line of a script where no daemon is: what is refused is refused before that matters.
+/// Runs one line of a script, which may start the image `x`, where no daemon is: what is refused is refused before that matters.
 fn ask(allow: &str, line: &str) -> Outcome {
     let program = Profiler::new().file("ask.rhai", line).args(["run", "ask.rhai"]);
     let program = program.env("DOCKER_HOST", "unix:///no/daemon/here");
-    if allow.is_empty() {
-        program
-    } else {
-        program.args(["--allow", allow])
-    }
-    .run()
+    program.args(["--allow", "image=x", "--allow", allow]).run()
 }
 
 const NO_DAEMON: &str = "there is no Docker daemon";
@@ -67,9 +62,7 @@ fn mounts_need_the_users_word() {
 #[test]
 fn native_processes_need_the_users_word() {
     let line = r#"process::start(#{ command: ["true"] }).wait().code"#;
-    ask("", line)
-        .stderr("native processes are not allowed")
-        .stderr("--allow process");
+    ask("", line).stderr("start native processes").stderr("--allow process");
     ask("process", line).stdout("0");
 }
 
@@ -90,7 +83,9 @@ fn files_are_copied_in_only_from_where_the_user_allowed() {
         r#"process::start(#{{ command: ["sleep", "9"] }}).copy_in("{}", "/tmp")"#,
         folder.path().display()
     );
-    ask("process", &line).stderr("reading").stderr("--allow mount=");
+    ask("process", &line)
+        .stderr("not allowed to read")
+        .stderr("--allow mount=");
 }
 
 #[test]
@@ -161,15 +156,18 @@ fn what_an_engine_asks_for_is_refused_by_name_before_anything_starts() {
         ),
         (
             r#"launch("vllm", #{ model: "m", runtime: "process" })"#,
-            "native processes are not allowed",
+            "start native processes",
         ),
-        (r#"attach("openai", #{ url: "http://10.0.0.1:8000" })"#, "`10.0.0.1`"),
+        (
+            r#"attach("openai", #{ url: "http://10.0.0.1:8000" })"#,
+            "`10.0.0.1:8000`",
+        ),
         (r#"attach("openai", #{ container: "db" })"#, "the container `db`"),
         (
             r#"launch("vllm", #{ model: "m", tokenizer: "/etc/hostname" })"#,
-            "reading `/etc/hostname` is not allowed",
+            "not allowed to read `/etc/hostname`",
         ),
-        (&model, &format!("reading `{outside}` is not allowed")),
+        (&model, &format!("not allowed to read `{outside}`")),
     ] {
         let outcome = probe(engine, "").code(3).stderr(name).stderr("--allow");
         outcome.nowhere(NO_DAEMON);
@@ -182,7 +180,10 @@ fn what_an_adapter_asks_for_is_refused_by_name_before_anything_starts() {
         ("privileged: true", "`privileged`"),
         (r#"network: "host""#, r#"`network: "host"`"#),
         (r#"mounts: [#{ host: "/run", container: "/r" }]"#, "never allowed"),
-        (r#"mounts: [#{ host: "/etc", container: "/e" }]"#, "--allow mount=/etc"),
+        (
+            r#"mounts: [#{ host: "/etc", container: "/e" }]"#,
+            "entrypoint,mount=/etc",
+        ),
         (r#"args: ["--trust-remote-code"]"#, "`trust_remote_code`"),
     ] {
         probe(r#"launch("./mine.rhai", #{ model: "m" })"#, more)
@@ -232,51 +233,60 @@ fn flags(limits) { sim::flags(limits) }
 }
 
 #[test]
-fn only_the_command_line_is_the_users_word() {
-    let script = r#"import "std/engines" as engines; let p = params(#{ url: param("", "") });
-        engines::attach("openai", #{ url: p.url, start_timeout: 0.1 }).probe(#{ input: 9, output: 9 })"#;
-    let program = || Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
+fn no_parameter_of_a_strangers_script_is_the_users_word() {
+    let script = r#"import "std/engines" as engines; let p = params(#{ url: param((), ""), container: param((), ""), model: param("m", "") });
+        if p.url != () { engines::attach("openai", #{ url: p.url, start_timeout: 0.1 }).probe(#{ input: 9, output: 9 }) }
+        else if p.container != () { engines::attach("openai", #{ container: p.container }).probe(#{ input: 9, output: 9 }) }
+        else { engines::launch("vllm", #{ model: p.model }).probe(#{ input: 9, output: 9 }) }"#;
+    let ask = |args: &[&str]| {
+        let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
+        program.args(args).env("DOCKER_HOST", "unix:///no/daemon/here").run()
+    };
+    let model = temp();
+    std::fs::write(model.path().join("config.json"), "{}").unwrap();
+    let folder = model.path().canonicalize().unwrap().display().to_string();
     // No address is ever used: this one is for documentation.
-    let url = "http://192.0.2.1:9";
-    let file = format!("url: {url}\n");
-    let _ = program()
-        .file("p.yaml", file)
-        .args(["--params", "p.yaml"])
-        .run()
-        .code(3)
-        .stderr("--allow net=192.0.2.1");
-    for word in [["--set", "url=http://192.0.2.1:9"], ["--allow", "net=192.0.2.1"]] {
-        let outcome = program().args(["--set", &format!("url={url}")]).args(word).run();
-        // Refused at once or never answered, as the network has it; but asked.
-        let _ = outcome
+    for (set, word) in [
+        ("url=http://192.0.2.1:9", "net=192.0.2.1:9"),
+        ("container=db", "exec"),
+        (&format!("model={folder}"), &format!("mount={folder}")),
+    ] {
+        let _ = ask(&["--set", set])
             .code(3)
-            .stderr("at `http://192.0.2.1:9/`")
-            .nowhere("--allow net");
+            .stderr(&format!("--allow {word}"))
+            .nowhere(NO_DAEMON);
+        // Refused at once or never answered, as the network has it; but asked.
+        let _ = ask(&["--set", set, "--allow", word]).code(3).nowhere("not allowed");
     }
 }
 
 #[test]
-fn what_the_command_line_names_counts_as_allowed() {
-    let script = r#"import "std/engines" as engines; let p = params(#{ container: param("db", ""), model: param("m", "") });
-        if p.model == "m" { engines::attach("openai", #{ container: p.container }).probe(#{ input: 9, output: 9 }) }
-        else { engines::launch("vllm", #{ model: p.model }).probe(#{ input: 9, output: 9 }) }"#;
+fn what_the_command_line_names_to_a_shipped_script_counts_as_allowed() {
     let model = temp();
     std::fs::write(model.path().join("config.json"), "{}").unwrap();
     let folder = model.path().canonicalize().unwrap().display().to_string();
-    let ask = |set: &str| {
-        let program = Profiler::new()
-            .file("ask.rhai", script)
-            .args(["run", "ask.rhai", "--set", set]);
+    let ask = |args: &[&str]| {
+        let program = Profiler::new().file("p.yaml", "url: http://192.0.2.1:9\n");
+        let program = program.args(["run", "engine_info"]).args(args);
         program.env("DOCKER_HOST", "unix:///no/daemon/here").run()
     };
-    let _ = ask("container=db").stderr(NO_DAEMON);
-    let _ = ask(&format!("model={folder}")).stderr(NO_DAEMON);
-    // The default of the script is the script's word.
-    let _ = ask("model=m").stderr("`--set container=db`").nowhere(NO_DAEMON);
+    let _ = ask(&["--set", "engine=openai", "--set", "container=db"]).stderr(NO_DAEMON);
+    let launched = [
+        "--set",
+        "engine=vllm",
+        "--set",
+        "image=mine:1",
+        "--set",
+        &format!("model={folder}"),
+    ];
+    let _ = ask(&launched).stderr(NO_DAEMON);
+    let _ = ask(&["--url", "http://192.0.2.1:9"]).code(3).nowhere("not allowed");
+    // A file of parameters may come from anybody.
+    let _ = ask(&["--params", "p.yaml"]).code(3).stderr("--allow net=192.0.2.1:9");
 }
 
 /// A daemon that has every image and starts nothing.
-fn reluctant() -> Daemon {
+pub fn reluctant() -> Daemon {
     Daemon::new(|asked| match asked {
         "POST /containers/create" => (201, json!({"Id": "c0ffee", "Warnings": []})),
         "POST /containers/c0ffee/start" => message(500, "not today"),
@@ -287,14 +297,13 @@ fn reluctant() -> Daemon {
 }
 
 #[test]
-fn token_and_cache_are_for_the_images_of_shipped_adapters() {
+fn the_token_is_for_launches_of_shipped_adapters_and_the_cache_for_allowed_images() {
     let cache = temp();
     std::fs::create_dir(cache.path().join("models--org--m")).unwrap();
     for (engine, allow, given) in [
         (r#""vllm", #{ model: "org/m" }"#, "", true),
-        (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "", false),
         (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "image=mine", true),
-        (r#""./mine.rhai", #{ model: "org/m" }"#, "", false),
+        (r#""./mine.rhai", #{ model: "org/m" }"#, "image=vllm,entrypoint", false),
     ] {
         let daemon = reluctant();
         let script =
@@ -317,11 +326,9 @@ fn token_and_cache_are_for_the_images_of_shipped_adapters() {
         let mut mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap().clone();
         mounts.retain(|mount| mount["Type"] == "bind");
         assert!(mounts.iter().all(|mount| mount["ReadOnly"] == true), "{mounts:?}");
-        assert_eq!((token, mounts.len()), (given, usize::from(given)), "{engine}");
+        assert_eq!((token, mounts.len()), (given, 1), "{engine}");
         if !given {
-            let _ = outcome
-                .stderr("the Hugging Face token is not given")
-                .stderr("the model cache is not mounted");
+            let _ = outcome.stderr("the Hugging Face token is not given");
         }
     }
 }
@@ -358,7 +365,7 @@ fn a_rehearsal_starts_nothing() {
         r#"import "std/engines" as engines; engines::attach("openai", #{ url: "http://127.0.0.1:1" }).probe(#{ input: 9, output: 9 })"#.to_owned(),
     ] {
         let daemon = reluctant();
-        let outcome = daemon.run(&script, &["--dry-run", "--allow", "process"]);
+        let outcome = daemon.run(&script, &["--dry-run", "--allow", "process,port=1"]);
         let _ = outcome.success().stdout("nothing was started");
         assert_eq!(daemon.asked("").len(), 0, "{script}");
     }
@@ -390,11 +397,14 @@ fn a_script_reads_tokenizers_only_below_its_folder_or_where_the_user_allowed() {
     };
     let shown = path.display().to_string();
     for name in [&shown, &format!("{shown}/tokenizer.json"), "link", "/etc/hostname"] {
-        let _ = ask(name, "").code(3).stderr("reading `").stderr("--allow mount=");
+        let _ = ask(name, "")
+            .code(3)
+            .stderr("not allowed to read `")
+            .stderr("--allow mount=");
     }
     // Read, and found to be none.
-    let _ = ask("mine", "").nowhere("is not allowed").stderr("tokenizer");
+    let _ = ask("mine", "").nowhere("not allowed").stderr("tokenizer");
     let _ = ask(&shown, &format!("mount={shown}"))
-        .nowhere("is not allowed")
+        .nowhere("not allowed")
         .stderr("tokenizer");
 }

@@ -226,7 +226,9 @@ fn a_signal_to_end_is_obeyed_at_the_prompt_and_in_a_line() {
 
 #[test]
 fn leaving_ends_what_the_session_started() {
-    let mut repl = Profiler::new().args(["repl", "--allow", "process"]).on_terminal();
+    let mut repl = Profiler::new()
+        .args(["repl", "--allow", "process,image=profiler-test"])
+        .on_terminal();
     repl.line("let server = process::start(#{ command: [\"sh\", \"-c\", \"echo pid=$$; exec sleep 1000\"] });");
     repl.line("while server.logs().is_empty() { sleep(0.01); } print(`the ` + server.logs()[0] + `;`);");
     repl.expect("the pid=");
@@ -241,7 +243,7 @@ fn leaving_ends_what_the_session_started() {
 fn leave_with_an_engine(runtime: &str, adapter: &str, name: &str) {
     let mut repl = Profiler::new()
         .file("mine.rhai", adapter)
-        .args(["repl", "--allow", "process", "--set"])
+        .args(["repl", "--allow", "process,image=profiler-test", "--set"])
         .arg(format!("runtime={runtime}"))
         .on_terminal();
     let lives = || match runtime {
@@ -292,14 +294,17 @@ fn a_script_is_loaded_first() {
 
 #[test]
 fn a_pipe_is_read_to_its_end() {
-    let outcome = Profiler::new()
+    let program = Profiler::new();
+    let state = program.folder().join("state");
+    let outcome = program
+        .env("XDG_STATE_HOME", &state)
         .arg("repl")
         .stdin("let x = 40;\nfn f(n) {\n  n + 2\n}\nprint(\"hello\");\nf(x)\n:hepl\nlet y = ;\nx\n")
         .run();
     // To its end, though some of it is wrong.
     let outcome = outcome.code(1).stderr("did you mean `:help`?").stderr("input 5:1:9");
     assert_eq!(outcome.stdout, "hello\n42\n40\n");
-    assert!(Path::new(outcome.folder()).join("state/profiler/history").exists());
+    assert!(state.join("profiler/history").exists());
     let misspelt = "boundary(#{ inptu: [1, 2] }, #{})\nlet p = #{ colour: 1 };\np.coluor\nstart(1)\n";
     let outcome = Profiler::new().arg("repl").stdin(misspelt).run().code(1);
     let _ = outcome

@@ -311,7 +311,16 @@ fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
     let repeated = ["set", "seed", "allow", "max-operations", "shared-gpu"];
     // What a file of parameters or a short option gives is set; the others say where to write, and what to show.
     let beside = [
-        "params", "model", "url", "out", "resume", "dry-run", "json", "help", "color",
+        "params",
+        "model",
+        "url",
+        "out",
+        "resume",
+        "trust-script",
+        "dry-run",
+        "json",
+        "help",
+        "color",
     ];
     let help = Profiler::new().args(["run", "--help"]).run().success();
     let options: Vec<&str> = help

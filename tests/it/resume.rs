@@ -9,10 +9,11 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::run::{SEARCH, journal};
-use crate::support::{Profiler, temp};
+use crate::support::{Profiler, SHARED_STATE, temp};
 
 fn program(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+    command.env("XDG_STATE_HOME", SHARED_STATE);
     command
         .current_dir(folder)
         .env("HOME", folder)
@@ -99,6 +100,7 @@ fn an_unfinished_grid_goes_on_where_it_was() {
     let (mut child, folder) = profiler.args(["run", "grid.rhai", "--out", "out"]).spawn();
     let program = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+        command.env("XDG_STATE_HOME", SHARED_STATE);
         let output = command
             .current_dir(folder.path())
             .args(["run", "grid.rhai"])
@@ -147,6 +149,7 @@ fn a_torn_last_line_is_cut() {
     fs::write(&path, text).unwrap();
     let _ = Profiler::new().arg("show").arg(&out).run().success().stdout("1 point;");
     let again = Command::new(env!("CARGO_BIN_EXE_profiler"))
+        .env("XDG_STATE_HOME", SHARED_STATE)
         .current_dir(outcome.folder())
         .args(["run", "s.rhai", "--resume", "out"])
         .output()
@@ -165,6 +168,7 @@ fn a_finished_run_prints_its_result_again() {
         .success();
     let again = |args: &[&str]| {
         let command = Command::new(env!("CARGO_BIN_EXE_profiler"))
+            .env("XDG_STATE_HOME", SHARED_STATE)
             .current_dir(outcome.folder())
             .args(args)
             .output();
@@ -202,6 +206,7 @@ fn another_run_is_refused_with_the_differences() {
     let folder = started.folder();
     let resume = |args: &[&str]| {
         let command = Command::new(env!("CARGO_BIN_EXE_profiler"))
+            .env("XDG_STATE_HOME", SHARED_STATE)
             .current_dir(folder)
             .args(["run", "s.rhai", "--resume", "out"])
             .args(args)
@@ -240,6 +245,7 @@ fn two_hosts_cannot_use_one_folder() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let output = Command::new(env!("CARGO_BIN_EXE_profiler"))
+        .env("XDG_STATE_HOME", SHARED_STATE)
         .current_dir(folder.path())
         .args(["run", "s.rhai", "--resume", "out"])
         .output()
@@ -259,6 +265,7 @@ fn a_run_that_was_killed_before_its_first_event_is_begun_by_a_resume() {
         .success();
     let program = |args: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
+        command.env("XDG_STATE_HOME", SHARED_STATE);
         command.current_dir(done.folder()).env("HOME", done.folder()).args(args);
         command.output().unwrap()
     };

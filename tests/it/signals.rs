@@ -55,7 +55,14 @@ impl Run {
             .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_profiler")])
             .current_dir(folder.path())
             .env("HOME", folder.path())
-            .args(["run", "one.rhai", "--json", "--allow=process", "--out", "out"])
+            .args([
+                "run",
+                "one.rhai",
+                "--json",
+                "--allow=process,image=profiler-test",
+                "--out",
+                "out",
+            ])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()

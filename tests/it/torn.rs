@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 
-use crate::support::{Outcome, Profiler, copy_run, temp};
+use crate::support::{Outcome, Profiler, SHARED_STATE, copy_run, temp};
 
 /// A copy of a real run.
 fn copy(run: &str) -> (TempDir, PathBuf) {
@@ -382,6 +382,7 @@ fn a_broken_folder_is_not_gone_on_with() {
         .code(1);
     let resume = || {
         let command = std::process::Command::new(env!("CARGO_BIN_EXE_profiler"))
+            .env("XDG_STATE_HOME", SHARED_STATE)
             .current_dir(begun.folder())
             .args(["run", "s.rhai", "--resume", "out"])
             .output();

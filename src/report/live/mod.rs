@@ -91,6 +91,15 @@ impl Live {
         }
     }
 
+    /// Asks the user something while the view is off the terminal and nothing else is printed.
+    pub fn ask<T>(&self, ask: impl FnOnce() -> T) -> T {
+        let mut view = self.lock();
+        if let Output::Screen(screen) = &mut view.output {
+            screen.clear();
+        }
+        ask()
+    }
+
     /// Whether it was said that the engine is simulated.
     #[must_use]
     pub fn has_noted_simulation(&self) -> bool {

@@ -50,8 +50,8 @@ pub(in crate::runtime) async fn prepare(
         Some(_) => None,
         None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
     };
-    let cache = grant.cache.then(|| launch::cache_with_model(launch)).flatten();
-    if grant.cache && cache.is_none() && grant.mounts.is_empty() {
+    let cache = launch.cache.as_ref().and_then(|_| launch::cache_with_model(launch));
+    if launch.cache.is_some() && cache.is_none() && grant.mounts.is_empty() {
         let message = match grant.network {
             true => "the model is not in this machine's model cache: the container downloads it at every start",
             false => {

@@ -1,8 +1,8 @@
 //! What one launch gets after the permission check.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::{Access, Permits, danger};
+use super::{Access, Allowed, Permits, Want, danger};
 use crate::fault::{Fault, Result};
 use crate::runtime::{Launch, Mount, RuntimeKind};
 
@@ -11,8 +11,6 @@ use crate::runtime::{Launch, Mount, RuntimeKind};
 pub struct Grant {
     /// Whether the Hugging Face token is put into its environment.
     pub token: bool,
-    /// Whether the model cache is mounted, read-only.
-    pub cache: bool,
     /// Whether a container reaches more than the host that asks it.
     pub network: bool,
     /// Mounts with canonical host paths.
@@ -21,84 +19,116 @@ pub struct Grant {
     pub withheld: Vec<String>,
 }
 
+/// Who decided what a launch starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Origin {
+    /// A script, or an adapter that is not shipped.
+    #[default]
+    Script,
+    /// A shipped adapter, with the options of a script.
+    ShippedAdapter {
+        /// Whether an option replaced its image or program.
+        replaced: bool,
+        /// Variables and arguments of the script that are not known to be harmless.
+        unlisted: Vec<String>,
+    },
+}
+
 impl Permits {
-    /// Checks a launch against the permissions. `shipped`: a shipped adapter chose the image itself, without an
-    /// option of a script or user.
+    /// Checks a launch against the permissions.
     ///
     /// # Errors
     ///
-    /// `not_allowed`, with the requested thing and the exact `--allow` if there is one.
-    pub fn check_launch(&self, kind: RuntimeKind, launch: &Launch, shipped: bool) -> Result<Grant> {
+    /// `not_allowed`, with all that it needs and the `--allow` for it.
+    pub fn check_launch(&self, kind: RuntimeKind, launch: &Launch, origin: &Origin) -> Result<Grant> {
         check_forbidden(launch)?;
-        if !self.code && enables_remote_code_anywhere(launch) {
-            return Err(Fault::not_allowed(
-                "`trust_remote_code` would run code that comes with the model",
-                "allow it with `--allow code`",
-            ));
+        let mut wants = Vec::new();
+        if enables_remote_code_anywhere(launch) {
+            let want = Want::new("code", "run code that comes with the model (`trust_remote_code`)");
+            wants.push(want.allowed(self.allows(|allowed| allowed.code)));
         }
+        let mut grant = Grant::default();
         match kind {
-            RuntimeKind::Docker => self.check_container(launch, shipped),
-            RuntimeKind::Process => {
-                self.check_process()?;
-                let mut grant = Grant::default();
-                self.give_token(kind, launch, shipped, &mut grant);
-                Ok(grant)
-            }
-            RuntimeKind::Attach | RuntimeKind::Sim => Ok(Grant::default()),
-        }
-    }
-
-    fn check_container(&self, launch: &Launch, shipped: bool) -> Result<Grant> {
-        let image = launch.image.as_deref().unwrap_or_default();
-        let trusted = shipped || self.images.iter().any(|prefix| matches(image, prefix));
-        let mut grant = Grant {
-            network: shipped || self.network,
-            ..Grant::default()
-        };
-        for mount in &launch.mounts {
-            grant.mounts.push(self.check_mount(mount)?);
-        }
-        grant.cache = launch.cache.is_some() && trusted;
-        if launch.cache.is_some() && !trusted {
-            grant.withheld.push(format!(
-                "the model cache is not mounted for the image `{image}`, which no shipped adapter uses (allow it with `--allow image={image}`)"
-            ));
-        }
-        self.give_token(RuntimeKind::Docker, launch, trusted, &mut grant);
-        Ok(grant)
-    }
-
-    fn check_mount(&self, mount: &Mount) -> Result<Mount> {
-        let real = std::fs::canonicalize(&mount.host)
-            .map_err(|error| Fault::usage(format!("the mount `{}`: {error}", mount.host)))?;
-        danger::check_mount(&real)?;
-        let access = if mount.writable { Access::Write } else { Access::Read };
-        let real = self
-            .check_path(Path::new(&mount.host), access)
-            .map_err(|fault| fault.while_doing("mount"))?;
-        Ok(Mount {
-            host: text(real)?,
-            ..mount.clone()
-        })
-    }
-
-    /// Without `--allow token`, only for a trusted image, and only if the environment does not redirect its requests
-    /// or code.
-    fn give_token(&self, kind: RuntimeKind, launch: &Launch, trusted: bool, grant: &mut Grant) {
-        let redirecting = launch.env.keys().find(|name| redirects_traffic(name));
-        grant.token = launch.token && (self.token || (trusted && redirecting.is_none()));
-        if launch.token && !grant.token && !launch.has_local_model() {
-            let why = match (redirecting, launch.image.as_deref()) {
-                (Some(name), _) => format!("the environment sets `{name}`, which could send it elsewhere"),
-                (None, Some(image)) if kind == RuntimeKind::Docker => {
-                    format!("no shipped adapter uses the image `{image}`")
+            RuntimeKind::Docker => {
+                wants.extend(self.image_wants(launch, origin));
+                for mount in &launch.mounts {
+                    let real = std::fs::canonicalize(&mount.host)
+                        .map_err(|error| Fault::usage(format!("the mount `{}`: {error}", mount.host)))?;
+                    danger::check_mount(&real)?;
+                    wants.extend(self.path_want(&real, if mount.writable { Access::Write } else { Access::Read }));
+                    grant.mounts.push(Mount {
+                        host: text(real)?,
+                        ..mount.clone()
+                    });
                 }
-                (None, _) => "no shipped adapter uses the program".to_owned(),
-            };
+                self.settle(wants)?;
+                // Shipped adapters start engines, which fetch their models. Docker knows no single hosts.
+                let engine = matches!(origin, Origin::ShippedAdapter { .. });
+                grant.network = engine || self.allows(|allowed| !allowed.hosts.is_empty());
+            }
+            RuntimeKind::Process => {
+                wants.push(self.process_want());
+                self.settle(wants)?;
+            }
+            RuntimeKind::Attach | RuntimeKind::Sim => return self.settle(wants).map(|()| grant),
+        }
+        let why_not = self.doubt(kind, launch, origin);
+        grant.token = launch.token && (why_not.is_none() || self.allows(|allowed| allowed.token));
+        if let Some(why) = why_not
+            && launch.token
+            && !grant.token
+            && !launch.has_local_model()
+        {
             grant.withheld.push(format!(
                 "the Hugging Face token is not given: {why} (allow it with `--allow token`)"
             ));
         }
+        Ok(grant)
+    }
+
+    /// The permissions for image and entry point. A shipped adapter needs none for its own.
+    fn image_wants(&self, launch: &Launch, origin: &Origin) -> Vec<Want> {
+        let image = launch.image.as_deref().unwrap_or_default();
+        let by_script = *origin == Origin::Script;
+        let typed = self.names(|named| named.typed);
+        let mut wants = Vec::new();
+        let replaced = matches!(origin, Origin::ShippedAdapter { replaced: true, .. });
+        if (by_script && !typed) || (replaced && !typed && !self.names_start(image)) {
+            let listed = |allowed: &Allowed| allowed.images.iter().any(|prefix| matches(image, prefix));
+            let want = Want::new(
+                format!("image={image}"),
+                format!("start the image `{image}`, which the script chose"),
+            );
+            wants.push(want.allowed(self.allows(listed)));
+        }
+        if by_script && !typed && !launch.entrypoint.is_empty() {
+            let program = launch.entrypoint.join(" ");
+            let want = Want::new("entrypoint", format!("run `{program}` in it, not its own program"));
+            wants.push(want.allowed(self.allows(|allowed| allowed.entrypoint)));
+        }
+        wants
+    }
+
+    /// Whether the command line names this image or program.
+    fn names_start(&self, name: &str) -> bool {
+        self.names(|named| named.starts.iter().any(|start| start == name))
+    }
+
+    /// Why the launch could send the token elsewhere.
+    fn doubt(&self, kind: RuntimeKind, launch: &Launch, origin: &Origin) -> Option<String> {
+        let Origin::ShippedAdapter { replaced, unlisted } = origin else {
+            return Some("no shipped adapter describes the launch".to_owned());
+        };
+        if !unlisted.is_empty() {
+            return Some(format!(
+                "the script sets `{}`, which could send it elsewhere",
+                unlisted.join("`, `")
+            ));
+        }
+        let program = launch.command.first().map_or("", String::as_str);
+        // An image that a script chose was allowed by the user.
+        (*replaced && kind == RuntimeKind::Process && !self.names_start(program))
+            .then(|| format!("no shipped adapter uses the program `{program}`"))
     }
 }
 
@@ -150,18 +180,6 @@ fn matches(image: &str, prefix: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || prefix.ends_with(['/', ':', '@']) || rest.starts_with(['/', ':', '@']))
 }
 
-/// Environment variables that redirect requests, or replace the code that sends them.
-fn redirects_traffic(name: &str) -> bool {
-    let name = name.to_ascii_uppercase();
-    name.contains("PROXY")
-        // `…_HEALTH_ENDPOINT_…` concerns the engine's own routes.
-        || name.replace("HEALTH_ENDPOINT", "").contains("ENDPOINT")
-        || name.contains("CA_BUNDLE")
-        || ["LD_", "PYTHON", "SSL_", "PATH", "BASH_ENV", "ENV"]
-            .iter()
-            .any(|start| name.starts_with(start))
-}
-
 /// Whether an argument, file or variable enables code from the model's repository; also abbreviated as Python's
 /// argparse allows, inside a shell command, or as JSON.
 fn enables_remote_code_anywhere(launch: &Launch) -> bool {
@@ -175,16 +193,15 @@ fn enables_remote_code_anywhere(launch: &Launch) -> bool {
 }
 
 fn enables_remote_code(text: &str) -> bool {
+    const REFUSED: [&str; 6] = ["=false", "=0", "=no", ": false", "\": false", "\":false"];
     let plain = text.to_ascii_lowercase().replace('_', "-");
-    let abbreviated = plain
-        .split_whitespace()
-        .map(|word| word.split('=').next().unwrap_or(word))
-        .any(|word| word.len() >= 4 && "--trust-remote-code".starts_with(word));
-    let refused = ["=false", "=0", "=no", ": false", "\": false", "\":false"];
-    let asked = plain
-        .match_indices("trust-remote-code")
-        .any(|(at, found)| !refused.iter().any(|no| plain[at + found.len()..].starts_with(no)));
-    asked || (abbreviated && !plain.contains("trust-remote-code"))
+    let abbreviated = |word: &str| word.len() >= 4 && "--trust-remote-code".starts_with(word);
+    // Each part follows a mention of the option, and begins with its value.
+    let mut parts = plain.split("trust-remote-code");
+    let first = parts.next().unwrap_or_default();
+    let asked = parts.clone().any(|rest| !REFUSED.iter().any(|no| rest.starts_with(no)));
+    let mut words = std::iter::once(first).chain(parts).flat_map(str::split_whitespace);
+    asked || words.any(|word| abbreviated(word.split('=').next().unwrap_or(word)))
 }
 
 fn text(path: PathBuf) -> Result<String> {

@@ -1,43 +1,103 @@
-//! The user's permissions: `--allow`, and what the user named on the command line.
+//! The user's permissions: `--allow`, what the user named on the command line, and answers to the prompt.
 //!
-//! Scripts are untrusted: whatever reaches beyond a container is checked here by name before anything starts.
+//! Scripts are untrusted: what reaches beyond the script is denied unless it is on a list of what is allowed. What a script
+//! lacks is a [`Want`].
 
 mod danger;
 mod grant;
+mod want;
 
-pub use grant::Grant;
+pub use grant::{Grant, Origin};
+pub use want::Want;
 
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use serde_json::Value;
 use url::{Host, Url};
 
+use super::attach::server_url;
 use crate::fault::{Fault, Kind, Result};
 
 /// Keywords of `--allow`.
-const KEYWORDS: [&str; 7] = ["token", "process", "exec", "code", "image", "mount", "net"];
+const KEYWORDS: [&str; 9] = [
+    "token",
+    "process",
+    "exec",
+    "code",
+    "entrypoint",
+    "image",
+    "mount",
+    "net",
+    "port",
+];
 
 /// Largest file read for a script, in bytes.
 const LARGEST_FILE: u64 = 256 << 20;
 
-/// The user's permissions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The user's permissions. Clones share the answers to the prompt, and the ports that the run opened.
+#[derive(Clone, Debug, Default)]
 pub struct Permits {
+    allowed: Allowed,
+    /// What the command line names to a shipped script; `None` for any other script.
+    named: Option<Named>,
+    shared: Arc<Shared>,
+}
+
+/// What `--allow` or an answer to the prompt allows.
+#[derive(Clone, Debug, Default)]
+struct Allowed {
     token: bool,
     process: bool,
     exec: bool,
     code: bool,
+    entrypoint: bool,
     images: Vec<String>,
-    // Canonical folders; writable if given by `--allow mount=`.
-    mounts: Vec<(PathBuf, Access)>,
+    // Canonical paths, to be read and written.
+    mounts: Vec<PathBuf>,
     hosts: Vec<String>,
-    // Whether containers have a network: Docker knows no single hosts.
-    network: bool,
-    // Servers and environment variables with API keys that the command line names.
+    ports: Vec<u16>,
+}
+
+/// What the command line names.
+#[derive(Clone, Debug, Default)]
+struct Named {
+    // Host and port.
     servers: Vec<String>,
+    // Environment variables with API keys.
     keys: Vec<String>,
     containers: Vec<String>,
-    // Canonical files.
+    // Images and programs.
+    starts: Vec<String>,
+    // Canonical files, and folders of models.
     files: Vec<PathBuf>,
+    models: Vec<PathBuf>,
+    /// Whether the user types the script: then ports of this machine and images are named in it.
+    typed: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Ports of services that this run started.
+    opened: Mutex<BTreeSet<u16>>,
+    wants: Mutex<Vec<Want>>,
+    /// From answers to the prompt, and their words.
+    allowed: Mutex<Allowed>,
+    answered: Mutex<Vec<String>>,
+    ask: OnceLock<Box<Ask>>,
+}
+
+/// Asks the user for all of these together; whether they are allowed.
+type Ask = dyn Fn(&[Want]) -> Result<bool> + Send + Sync;
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Shared").finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,23 +106,7 @@ enum Access {
     Write,
 }
 
-impl Permits {
-    /// Parses the values of all `--allow` options: comma-separated lists of `token`, `process`, `exec`, `code`,
-    /// `image=PREFIX`, `mount=DIR` and `net=HOST`.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for an unknown keyword, a missing or unexpected value, or a folder that does not exist.
-    pub fn parse<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Result<Self> {
-        let mut permits = Self::default();
-        for value in values {
-            for word in value.as_ref().split(',').map(str::trim).filter(|word| !word.is_empty()) {
-                permits.add(word)?;
-            }
-        }
-        Ok(permits)
-    }
-
+impl Allowed {
     fn add(&mut self, word: &str) -> Result<()> {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value).filter(|value| !value.is_empty())),
@@ -73,16 +117,17 @@ impl Permits {
             ("process", None) if name == word => self.process = true,
             ("exec", None) if name == word => self.exec = true,
             ("code", None) if name == word => self.code = true,
+            ("entrypoint", None) if name == word => self.entrypoint = true,
             ("image", Some(prefix)) => self.images.push(prefix.to_owned()),
-            ("net", Some(host)) => {
-                self.hosts.push(host.to_ascii_lowercase());
-                self.network = true;
-            }
+            ("net", Some(host)) => self.hosts.push(host.to_ascii_lowercase()),
+            ("port", Some(port)) => self.ports.push(port.parse().map_err(|_| {
+                Fault::usage(format!("`--allow port={port}`: that is no port")).hint("give a number from 0 to 65535")
+            })?),
             ("mount", Some(folder)) => {
                 let folder = canonical(Path::new(folder)).map_err(|fault| fault.while_doing("`--allow mount`"))?;
-                self.mounts.push((folder, Access::Write));
+                self.mounts.push(folder);
             }
-            ("image" | "mount" | "net", None) => {
+            ("image" | "mount" | "net" | "port", None) => {
                 return Err(
                     Fault::usage(format!("`--allow {name}` needs a value")).hint(format!("write `--allow {name}=…`"))
                 );
@@ -94,29 +139,116 @@ impl Permits {
         }
         Ok(())
     }
+}
 
-    /// Allows attaching to a container named on the command line.
-    pub fn name_container(&mut self, name: &str) {
-        self.containers.push(name.to_owned());
+impl Permits {
+    /// Parses the values of all `--allow` options: comma-separated lists of `token`, `process`, `exec`, `code`,
+    /// `entrypoint`, `image=PREFIX`, `mount=PATH`, `net=HOST[:PORT]` and `port=N`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an unknown keyword, a missing or unexpected value, or a folder that does not exist.
+    pub fn parse<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Result<Self> {
+        let mut permits = Self::default();
+        for value in values {
+            for word in value.as_ref().split(',').map(str::trim).filter(|word| !word.is_empty()) {
+                permits.allowed.add(word)?;
+            }
+        }
+        Ok(permits)
     }
 
-    /// Allows the host of a URL named on the command line.
-    pub fn name_url(&mut self, url: &Url) {
-        self.hosts.extend(url.host().map(|host| address(&host, url.port())));
-        self.servers.extend(server(url));
+    /// Allows what parameters on the command line name to a shipped script: addresses, containers, images, programs,
+    /// folders of models, and files. With `typed`, also the ports of this machine and the images that the script names,
+    /// as the user types it.
+    pub fn name<'a>(&mut self, parameters: impl IntoIterator<Item = (&'a str, &'a Value)>, typed: bool) {
+        let named = self.named.get_or_insert_default();
+        named.typed = typed;
+        for (parameter, value) in parameters {
+            named.add(parameter, value);
+        }
     }
 
-    /// Allows giving a server the API key in an environment variable named on the command line.
-    pub fn name_key(&mut self, variable: &str) {
-        self.keys.push(variable.to_owned());
+    /// The permissions of code that is not the user's: nothing counts that the command line names.
+    #[must_use]
+    pub fn for_foreign_code(&self) -> Self {
+        Self {
+            named: None,
+            ..self.clone()
+        }
+    }
+
+    /// Has `ask` decide what is not allowed. Without it, or after the first call, nothing changes.
+    pub fn ask_with(&self, ask: impl Fn(&[Want]) -> Result<bool> + Send + Sync + 'static) {
+        // A host has one prompt.
+        let _ = self.shared.ask.set(Box::new(ask));
+    }
+
+    /// What was wanted so far, allowed or not, in the order in which it was first wanted.
+    #[must_use]
+    pub fn wants(&self) -> Vec<Want> {
+        lock(&self.shared.wants).clone()
+    }
+
+    /// What was allowed in answer to the prompt, as words of `--allow`.
+    #[must_use]
+    pub fn answered(&self) -> Vec<String> {
+        lock(&self.shared.answered).clone()
+    }
+
+    /// Allows connecting to a service that this run started.
+    pub(super) fn open_port(&self, url: &str) {
+        let port = Url::parse(url).ok().and_then(|url| url.port_or_known_default());
+        lock(&self.shared.opened).extend(port);
+    }
+
+    /// Whether `--allow` or an answer allows it.
+    fn allows(&self, test: impl Fn(&Allowed) -> bool) -> bool {
+        test(&self.allowed) || test(&lock(&self.shared.allowed))
+    }
+
+    fn names(&self, test: impl Fn(&Named) -> bool) -> bool {
+        self.named.as_ref().is_some_and(test)
+    }
+
+    /// Asks for all that is not allowed, together.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed`, with the `--allow` that allows all of it; `interrupted`.
+    fn settle(&self, wants: Vec<Want>) -> Result<()> {
+        let missing: Vec<Want> = wants.iter().filter(|want| !want.allowed).cloned().collect();
+        let mut granted = false;
+        if let Some(ask) = self.shared.ask.get()
+            && !missing.is_empty()
+        {
+            granted = ask(&missing)?;
+        }
+        for mut want in wants {
+            if granted && !want.allowed {
+                want.allowed = true;
+                lock(&self.shared.allowed).add(&want.allow)?;
+                lock(&self.shared.answered).push(want.allow.clone());
+            }
+            let mut known = lock(&self.shared.wants);
+            match known.iter_mut().find(|known| known.allow == want.allow) {
+                Some(known) => known.allowed = want.allowed,
+                None => known.push(want),
+            }
+        }
+        match missing.is_empty() || granted {
+            true => Ok(()),
+            false => Err(want::refusal(&missing)),
+        }
     }
 
     /// Whether the API key in this environment variable may be given to a server: the command line names both, or the
     /// user allowed tokens. `OPENAI_API_KEY` need not be named.
     #[must_use]
     pub fn gives_key(&self, url: &Url, variable: &str) -> bool {
-        let named = server(url).is_some_and(|server| self.servers.contains(&server));
-        self.token || (named && (variable == super::attach::API_KEY || self.keys.iter().any(|key| key == variable)))
+        let key = |named: &Named| variable == super::attach::API_KEY || named.keys.iter().any(|key| key == variable);
+        let server = |named: &Named| server(url).is_some_and(|server| named.servers.contains(&server));
+        self.allows(|allowed| allowed.token) || self.names(|named| key(named) && server(named))
     }
 
     /// Whether an address is this machine's own.
@@ -130,92 +262,89 @@ impl Permits {
         }
     }
 
-    /// Allows reading a model named on the command line: its folder, or the folder of the given file, since a model
-    /// has many files. False if there is no such folder.
-    pub fn name_model(&mut self, model: &Path) -> bool {
-        let Ok(mut folder) = canonical(model) else {
-            return false;
-        };
-        if folder.is_file() {
-            folder.pop();
-        }
-        self.mounts.push((folder, Access::Read));
-        true
-    }
-
-    /// Allows reading a single file named on the command line. False if there is no such file.
-    pub fn name_file(&mut self, file: &Path) -> bool {
-        let found = canonical(file).ok().filter(|file| file.is_file());
-        self.files.extend(found.iter().cloned());
-        found.is_some()
-    }
-
-    /// Checks an address: loopback, or allowed or named by the user.
+    /// Checks an address: that of a service of this run, or allowed or named by the user.
     pub fn check_url(&self, url: &Url) -> Result<()> {
-        let Some(host) = url.host() else {
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
             return Err(Fault::usage(format!("`{}` names no host", super::redact::url(url))));
         };
-        let bare = address(&host, None);
-        if Self::is_loopback(url)
-            || self.hosts.contains(&bare)
-            || self.hosts.contains(&address(&host, url.port_or_known_default()))
-        {
+        let (bare, server) = (address(&host, None), address(&host, Some(port)));
+        let own = Self::is_loopback(url);
+        if own && lock(&self.shared.opened).contains(&port) {
             return Ok(());
         }
-        Err(Fault::not_allowed(
-            format!("the address `{bare}` is not this machine's own"),
-            format!("allow it with `--allow net={bare}`"),
-        ))
+        if self.names(|named| named.servers.contains(&server) || (own && named.typed)) {
+            return Ok(());
+        }
+        let listed = |allowed: &Allowed| {
+            let host = allowed.hosts.iter().any(|host| *host == bare || *host == server);
+            host || (own && allowed.ports.contains(&port))
+        };
+        let want = match own {
+            true => Want::new(
+                format!("port={port}"),
+                format!("connect to `{server}`, which this run did not start"),
+            ),
+            false => Want::new(
+                format!("net={server}"),
+                format!("connect to `{server}`, which is not on this machine"),
+            ),
+        };
+        let remedy = self.named.as_ref().map(|_| format!("name it with `--url {server}`"));
+        self.settle(vec![want.or(remedy).allowed(self.allows(listed))])
     }
 
     /// Checks attaching to a container that this run did not start: its log, environment and addresses are read.
     pub fn check_attach(&self, container: &str) -> Result<()> {
-        if self.exec || self.containers.iter().any(|name| name == container) {
+        if self.names(|named| named.containers.iter().any(|name| name == container)) {
             return Ok(());
         }
-        Err(Fault::not_allowed(
-            format!("the container `{container}` was not started by this run, nor named on the command line"),
-            format!("name it with `--set container={container}`, or allow it with `--allow exec`"),
-        ))
+        let want = Want::new(
+            "exec",
+            format!("attach to the container `{container}`, which this run did not start"),
+        );
+        let remedy = self
+            .named
+            .as_ref()
+            .map(|_| format!("name it with `--set container={container}`"));
+        self.settle(vec![want.or(remedy).allowed(self.allows(|allowed| allowed.exec))])
     }
 
     /// Checks running commands in, or copying files from or to, a container that this run did not start.
     pub fn check_exec(&self, container: &str) -> Result<()> {
-        if self.exec {
-            return Ok(());
-        }
-        Err(Fault::not_allowed(
-            format!("`exec` in the container `{container}`, which this run did not start"),
-            "allow it with `--allow exec`",
+        self.require_exec(format!(
+            "use `exec` in the container `{container}`, which this run did not start"
         ))
     }
 
     /// Checks running a script's code, or setting its environment, in an engine's container, which may have the token
     /// and the model cache.
     pub fn check_program(&self, what: &str) -> Result<()> {
-        if self.exec {
-            return Ok(());
-        }
-        Err(Fault::not_allowed(
-            format!("{what}, which the script brings, would run in the container of an engine"),
-            "allow it with `--allow exec`",
+        self.require_exec(format!(
+            "run {what}, which the script brings, in the container of an engine"
         ))
+    }
+
+    fn require_exec(&self, what: String) -> Result<()> {
+        let allowed = self.allows(|allowed| allowed.exec);
+        self.settle(vec![Want::new("exec", what).allowed(allowed)])
     }
 
     /// Checks whether native processes may be started.
     pub fn check_process(&self) -> Result<()> {
-        if self.process {
-            return Ok(());
-        }
-        Err(Fault::not_allowed(
-            "native processes are not allowed",
-            "allow them with `--allow process`, or use the docker runtime",
-        ))
+        self.settle(vec![self.process_want()])
+    }
+
+    fn process_want(&self) -> Want {
+        let want = Want::new("process", "start native processes, which can do all that you can");
+        let remedy = Some("use the runtime `docker`".to_owned());
+        want.or(remedy).allowed(self.allows(|allowed| allowed.process))
     }
 
     /// Canonical path of a host file or folder that a script may read.
     pub fn check_read(&self, path: &Path) -> Result<PathBuf> {
-        self.check_path(path, Access::Read)
+        let real = canonical(path)?;
+        self.settle(self.path_want(&real, Access::Read).into_iter().collect())?;
+        Ok(real)
     }
 
     /// Canonical path of a file that a script may read: a trace, prompts, results of another tool. `option` is the
@@ -223,20 +352,18 @@ impl Permits {
     ///
     /// # Errors
     ///
-    /// `usage` if it does not exist; `not_allowed` unless the user named it on the command line in any parameter, or
-    /// allowed its folder.
+    /// `usage` if it does not exist; `not_allowed` unless the user named it on the command line in any parameter of a
+    /// shipped script, or allowed it.
     pub fn check_file(&self, file: &Path, option: &str) -> Result<PathBuf> {
         let real = canonical(file)?;
-        if self.files.contains(&real) {
+        if self.names(|named| named.files.contains(&real)) {
             return Ok(real);
         }
-        self.check_read(&real).map_err(|fault| {
-            let folder = real.parent().unwrap_or(&real).display();
-            fault.hint(format!(
-                "name it on the command line with `--set {option}={}`, or allow its folder with `--allow mount={folder}`",
-                file.display()
-            ))
-        })
+        let name = |_: &Named| format!("name it with `--set {option}={}`", file.display());
+        let remedy = self.named.as_ref().map(name);
+        let want = self.path_want(&real, Access::Read).map(|want| want.or(remedy));
+        self.settle(want.into_iter().collect())?;
+        Ok(real)
     }
 
     /// Text of a file that [`Permits::check_file`] allows, up to 256 MiB of UTF-8.
@@ -246,9 +373,15 @@ impl Permits {
     /// As above; `limit` for a larger file; `usage` if it is not text.
     pub fn read_file(&self, file: &Path, option: &str) -> Result<String> {
         let real = self.check_file(file, option)?;
-        let size = std::fs::metadata(&real)
-            .map_err(|error| Fault::io(&real, &error))?
-            .len();
+        let io = |error: std::io::Error| Fault::io(&real, &error);
+        // Opening a pipe must not wait for its other end, and a device may never end.
+        let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
+        let opened = File::options().read(true).custom_flags(flags).open(&real).map_err(io)?;
+        let data = opened.metadata().map_err(io)?;
+        if !data.is_file() {
+            return Err(Fault::usage(format!("`{}` is not a regular file", file.display())));
+        }
+        let size = data.len();
         if size > LARGEST_FILE {
             return Err(
                 Fault::new(Kind::Limit, format!("`{}` has {} MiB", file.display(), size >> 20)).hint(format!(
@@ -257,7 +390,8 @@ impl Permits {
                 )),
             );
         }
-        let bytes = std::fs::read(&real).map_err(|error| Fault::io(&real, &error))?;
+        let mut bytes = Vec::new();
+        opened.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(io)?;
         String::from_utf8(bytes)
             .map_err(|_| Fault::usage(format!("`{}` is not text", file.display())).hint("give a file of UTF-8 text"))
     }
@@ -284,25 +418,50 @@ impl Permits {
         Ok(real.display().to_string())
     }
 
-    fn check_path(&self, path: &Path, access: Access) -> Result<PathBuf> {
-        let real = canonical(path)?;
-        let allows_access = |(_, allowed): &&(PathBuf, Access)| access == Access::Read || *allowed == Access::Write;
-        if self
-            .mounts
-            .iter()
-            .filter(allows_access)
-            .any(|(folder, _)| real.starts_with(folder))
-        {
-            return Ok(real);
+    /// The permission to use a canonical path; `None` if none is needed, as the command line names it to be read.
+    fn path_want(&self, real: &Path, access: Access) -> Option<Want> {
+        let below = |folder: &PathBuf| real.starts_with(folder);
+        if access == Access::Read && self.names(|named| named.models.iter().any(below)) {
+            return None;
         }
         let how = match access {
-            Access::Read => "reading",
-            Access::Write => "writing to",
+            Access::Read => "read",
+            Access::Write => "write to",
         };
-        Err(Fault::not_allowed(
-            format!("{how} `{}` is not allowed", real.display()),
-            format!("allow it with `--allow mount={}`", real.display()),
-        ))
+        let allowed = self.allows(|allowed| allowed.mounts.iter().any(&below));
+        let want = Want::new(
+            format!("mount={}", real.display()),
+            format!("{how} `{}`", real.display()),
+        );
+        Some(want.allowed(allowed))
+    }
+}
+
+impl Named {
+    /// Adds what the value of a parameter names. What does not exist is reported when the script uses it.
+    fn add(&mut self, parameter: &str, value: &Value) {
+        let text = match value {
+            Value::String(text) => text,
+            Value::Array(values) => return values.iter().for_each(|value| self.add(parameter, value)),
+            Value::Object(values) => return values.iter().for_each(|(name, value)| self.add(name, value)),
+            _ => return,
+        };
+        let real = canonical(Path::new(text));
+        self.files.extend(real.iter().filter(|file| file.is_file()).cloned());
+        match parameter.rsplit('.').next().unwrap_or(parameter) {
+            "url" => self.servers.extend(server_url(text).ok().as_ref().and_then(server)),
+            "api_key_env" => self.keys.push(text.clone()),
+            "container" => self.containers.push(text.clone()),
+            "image" | "program" => self.starts.push(text.clone()),
+            // A model has many files, so that its folder is named; a name that is no path is a model of the hub.
+            "model" | "tokenizer" => self.models.extend(real.ok().map(|mut model| {
+                if model.is_file() {
+                    model.pop();
+                }
+                model
+            })),
+            _ => {}
+        }
     }
 }
 
@@ -332,8 +491,13 @@ fn unknown(word: &str) -> Fault {
     let fault = Fault::usage(format!("`--allow` does not know `{word}`"));
     match nearest {
         Some((_, known)) => fault.hint(format!("did you mean `{known}`?")),
-        None => fault.hint("known: token, process, exec, code, image=PREFIX, mount=DIR, net=HOST"),
+        None => fault
+            .hint("known: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N"),
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -1,11 +1,19 @@
+use serde_json::json;
+
 use super::*;
 use crate::fault::Kind;
 use crate::runtime::{Launch, Mount, RuntimeKind};
 
 const NOTHING: [&str; 0] = [];
 
+/// A shipped adapter with nothing of the script's.
+const SHIPPED: Origin = Origin::ShippedAdapter {
+    replaced: false,
+    unlisted: Vec::new(),
+};
+
 fn refused(permits: &Permits, launch: &Launch) -> Fault {
-    let fault = permits.check_launch(RuntimeKind::Docker, launch, true).unwrap_err();
+    let fault = permits.check_launch(RuntimeKind::Docker, launch, &SHIPPED).unwrap_err();
     assert_eq!(fault.kind, Kind::NotAllowed, "{fault:?}");
     fault
 }
@@ -14,8 +22,15 @@ fn none() -> Permits {
     Permits::parse(NOTHING).unwrap()
 }
 
+/// What a shipped script is allowed by a parameter on the command line.
+fn naming(parameter: &str, value: &str) -> Permits {
+    let mut permits = none();
+    permits.name([(parameter, &json!(value))], false);
+    permits
+}
+
 fn everything() -> Permits {
-    Permits::parse(["token,process,exec,code,image=x,mount=/,net=example.org"]).unwrap()
+    Permits::parse(["token,process,exec,code,entrypoint,image=x,mount=/,net=example.org,port=81"]).unwrap()
 }
 
 fn mount(host: &Path, writable: bool) -> Launch {
@@ -120,13 +135,13 @@ fn mounts_need_permission() {
             .contains(&format!("--allow mount={}", real.display()))
     );
 
-    let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&inside, true), false);
+    let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&inside, true), &SHIPPED);
     assert_eq!(grant.unwrap().mounts[0].host, real.to_str().unwrap());
 
     // A link is resolved once, here; a later change of its target has no effect.
     let name = folder.path().join("name");
     std::os::unix::fs::symlink(&inside, &name).unwrap();
-    let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&name, false), false);
+    let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&name, false), &SHIPPED);
     assert_eq!(grant.unwrap().mounts[0].host, real.to_str().unwrap());
 
     // A sibling with the same prefix, and a link that leads out.
@@ -143,52 +158,60 @@ fn mounts_need_permission() {
 #[test]
 fn a_named_model_folder_may_be_read_not_written() {
     let folder = tempfile::tempdir().unwrap();
-    let mut permits = none();
-    assert!(permits.name_model(folder.path()));
-    assert!(!permits.name_model(Path::new("/no/such/folder")));
-    assert!(
-        permits
-            .check_launch(RuntimeKind::Docker, &mount(folder.path(), false), false)
-            .is_ok()
-    );
+    let permits = naming("model", &folder.path().display().to_string());
+    let check = |permits: &Permits| permits.check_launch(RuntimeKind::Docker, &mount(folder.path(), false), &SHIPPED);
+    assert!(check(&permits).is_ok());
+    assert!(check(&permits.for_foreign_code()).is_err());
     assert!(
         refused(&permits, &mount(folder.path(), true))
             .message
-            .contains("writing to")
+            .contains("write to")
     );
 }
 
 #[test]
 fn native_processes_need_permission() {
     let launch = Launch::default();
-    let fault = none().check_launch(RuntimeKind::Process, &launch, true).unwrap_err();
+    let fault = none()
+        .check_launch(RuntimeKind::Process, &launch, &SHIPPED)
+        .unwrap_err();
     assert_eq!(
         (fault.kind, fault.message.contains("native processes")),
         (Kind::NotAllowed, true)
     );
     assert!(fault.hint.unwrap().contains("--allow process"));
-    assert!(everything().check_launch(RuntimeKind::Process, &launch, true).is_ok());
+    assert!(
+        everything()
+            .check_launch(RuntimeKind::Process, &launch, &SHIPPED)
+            .is_ok()
+    );
 }
 
 #[test]
-fn foreign_addresses_need_permission() {
+fn addresses_that_the_run_did_not_open_need_permission() {
     let check = |permits: &Permits, url: &str| permits.check_url(&Url::parse(url).unwrap());
     for own in [
-        "http://localhost:1",
-        "http://127.0.0.1",
-        "http://127.9.9.9:5",
-        "http://[::1]:80",
-        "http://[::ffff:127.0.0.1]",
+        "http://localhost:81",
+        "http://127.9.9.9:81",
+        "http://[::1]:81",
+        "http://[::ffff:127.0.0.1]:81",
     ] {
-        assert!(check(&none(), own).is_ok(), "{own}");
+        let fault = check(&none(), own).unwrap_err();
+        assert_eq!(fault.kind, Kind::NotAllowed, "{own}");
+        assert!(fault.hint.unwrap().contains("--allow port=81"), "{own}");
+        assert!(check(&everything(), own).is_ok(), "{own}");
+        let opening = none();
+        opening.open_port("http://127.0.0.1:81");
+        assert!(check(&opening, own).is_ok(), "{own}");
     }
+    assert!(check(&everything(), "http://localhost:82").is_err());
     for foreign in [
         "http://example.org",
         "http://10.0.0.1:8000",
-        "http://0.0.0.0:80",
-        "http://localhost.example.org",
-        "http://localhost@example.org",
-        "http://[::ffff:10.0.0.1]",
+        "http://0.0.0.0:81",
+        "http://localhost.example.org:81",
+        "http://localhost@example.org:81",
+        "http://[::ffff:10.0.0.1]:81",
     ] {
         let fault = check(&none(), foreign).unwrap_err();
         assert_eq!(fault.kind, Kind::NotAllowed, "{foreign}");
@@ -199,18 +222,23 @@ fn foreign_addresses_need_permission() {
     let only = Permits::parse(["net=example.org:81"]).unwrap();
     assert!(check(&only, "http://example.org:81").is_ok());
     assert!(check(&only, "http://example.org:80").is_err());
-    let mut named = none();
-    named.name_url(&Url::parse("http://10.0.0.1:8000/v1").unwrap());
-    assert!(check(&named, "http://10.0.0.1:8000").is_ok());
-    assert!(check(&named, "http://10.0.0.1:22").is_err());
+    for (named, other) in [
+        ("10.0.0.1:8000/v1", "http://10.0.0.1:22"),
+        ("localhost:8000", "http://localhost:22"),
+    ] {
+        let named_url = format!("http://{}", named.trim_end_matches("/v1"));
+        let named = naming("url", named);
+        assert!(check(&named, &named_url).is_ok() && check(&named, other).is_err());
+        assert!(check(&named.for_foreign_code(), &named_url).is_err());
+    }
 }
 
 #[test]
 fn foreign_containers_need_permission() {
-    let mut permits = none();
-    assert!(permits.check_attach("db").unwrap_err().message.contains("`db`"));
-    permits.name_container("db");
+    assert!(none().check_attach("db").unwrap_err().message.contains("`db`"));
+    let permits = naming("container", "db");
     assert!(permits.check_attach("db").is_ok());
+    assert!(permits.for_foreign_code().check_attach("db").is_err());
     assert!(
         permits
             .check_exec("db")
@@ -220,6 +248,59 @@ fn foreign_containers_need_permission() {
             .contains("--allow exec")
     );
     assert!(everything().check_exec("db").is_ok());
+}
+
+#[test]
+fn everything_that_a_launch_needs_is_asked_for_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let launch = Launch {
+        entrypoint: vec!["/bin/id".into()],
+        ..mount(folder.path(), false)
+    };
+    let check = |permits: &Permits| permits.check_launch(RuntimeKind::Docker, &launch, &Origin::Script);
+    let fault = check(&none()).unwrap_err();
+    let real = folder.path().canonicalize().unwrap();
+    let option = format!("image=x,entrypoint,mount={}", real.display());
+    assert!(fault.hint.unwrap().contains(&format!("`--allow {option}`")));
+    assert!(check(&Permits::parse([option]).unwrap()).is_ok());
+
+    // An answer counts for all that was asked, and for the rest of the run.
+    let asked = Permits::parse(["image=x"]).unwrap();
+    asked.ask_with(|wants| Ok(wants.len() == 2));
+    assert!(check(&asked).is_ok());
+    assert_eq!(
+        asked.answered(),
+        ["entrypoint".to_owned(), format!("mount={}", real.display())]
+    );
+    assert!(check(&asked.clone()).is_ok() && asked.answered().len() == 2);
+}
+
+#[test]
+fn images_of_shipped_adapters_need_no_permission_and_others_do() {
+    let launch = Launch {
+        image: Some("ghcr.io/me/engine:1".into()),
+        ..Launch::default()
+    };
+    let replaced = Origin::ShippedAdapter {
+        replaced: true,
+        unlisted: Vec::new(),
+    };
+    let check = |permits: &Permits, origin: &Origin| permits.check_launch(RuntimeKind::Docker, &launch, origin).is_ok();
+    assert!(check(&none(), &SHIPPED));
+    for origin in [&replaced, &Origin::Script] {
+        assert!(!check(&none(), origin), "{origin:?}");
+        for (allow, enough) in [
+            ("ghcr.io/me", true),
+            ("ghcr.io/me/engine:1", true),
+            ("ghcr.io/m", false),
+        ] {
+            let permits = Permits::parse([format!("image={allow}")]).unwrap();
+            assert_eq!(check(&permits, origin), enough, "{origin:?} {allow}");
+        }
+    }
+    let named = naming("image", "ghcr.io/me/engine:1");
+    assert!(check(&named, &replaced) && !check(&named, &Origin::Script));
+    assert!(!check(&naming("image", "ghcr.io/me"), &replaced), "named as it is");
 }
 
 #[test]
@@ -235,66 +316,60 @@ fn code_from_the_model_needs_permission() {
         with(&["--trust-remote"], &[]),
         with(&["-c", "serve --trust-remote-code m"], &[]),
         with(&[r#"{"trust_remote_code": true}"#], &[]),
+        with(&["-c", "echo --trust-remote-code=false --trust-remote"], &[]),
         with(&[], &[("TRUST_REMOTE_CODE", "true")]),
     ] {
         let fault = refused(&none(), &launch);
         assert!(fault.message.contains("trust_remote_code"), "{launch:?}");
         assert!(fault.hint.unwrap().contains("--allow code"));
-        assert!(everything().check_launch(RuntimeKind::Docker, &launch, true).is_ok());
+        assert!(
+            everything()
+                .check_launch(RuntimeKind::Docker, &launch, &SHIPPED)
+                .is_ok()
+        );
     }
     for harmless in [
         with(&["--trust-remote-code=false", "--tokenizer", "t", "--tp"], &[]),
         with(&[], &[("TRUST_REMOTE_CODE", "0")]),
     ] {
         assert!(
-            none().check_launch(RuntimeKind::Docker, &harmless, true).is_ok(),
+            none().check_launch(RuntimeKind::Docker, &harmless, &SHIPPED).is_ok(),
             "{harmless:?}"
         );
     }
 }
 
 #[test]
-fn cache_and_token_are_for_shipped_images_and_allowed_ones() {
+fn the_token_is_for_launches_that_shipped_adapters_describe() {
     let launch = Launch {
-        image: Some("ghcr.io/me/engine:1".into()),
-        cache: Some("/cache".into()),
-        token: true,
-        ..Launch::default()
-    };
-    let check = |allow: &str, shipped| {
-        let permits = Permits::parse([allow]).unwrap();
-        let grant = permits.check_launch(RuntimeKind::Docker, &launch, shipped).unwrap();
-        // Every denial is reported.
-        assert_eq!(
-            grant.withheld.len(),
-            usize::from(!grant.cache) + usize::from(!grant.token)
-        );
-        (grant.cache, grant.token)
-    };
-    assert_eq!(check("", true), (true, true));
-    assert_eq!(check("", false), (false, false));
-    assert_eq!(check("token", false), (false, true));
-    assert_eq!(check("image=ghcr.io/me", false), (true, true));
-    assert_eq!(check("image=ghcr.io/me/engine:1", false), (true, true));
-    assert_eq!(check("image=ghcr.io/m,image=ghcr.io/you", false), (false, false));
-}
-
-#[test]
-fn the_token_is_withheld_when_the_environment_redirects_traffic() {
-    let mut launch = Launch {
         image: Some("x".into()),
         token: true,
         ..Launch::default()
     };
-    let mut harmless = launch.clone();
-    harmless
-        .env
-        .insert("SGLANG_ENABLE_HEALTH_ENDPOINT_GENERATION".into(), "0".into());
-    let grant = none().check_launch(RuntimeKind::Docker, &harmless, true).unwrap();
-    assert!(grant.token, "a page of the engine's own turns nothing elsewhere");
-    for name in ["HF_ENDPOINT", "https_proxy", "LD_PRELOAD", "PYTHONPATH"] {
-        launch.env = [(name.to_owned(), "http://example.org".to_owned())].into();
-        let grant = none().check_launch(RuntimeKind::Docker, &launch, true).unwrap();
-        assert!(!grant.token && grant.withheld[0].contains(name), "{name}");
+    let of = |replaced, unlisted: &[&str]| Origin::ShippedAdapter {
+        replaced,
+        unlisted: unlisted.iter().map(|&name| name.into()).collect(),
+    };
+    let grant = |allow: &str, kind, origin: &Origin| {
+        let permits = Permits::parse(["image=x,process", allow]).unwrap();
+        let grant = permits.check_launch(kind, &launch, origin).unwrap();
+        // A denial is reported.
+        assert_ne!(
+            grant.token,
+            grant.withheld.iter().any(|what| what.contains("--allow token"))
+        );
+        grant
+    };
+    for (origin, docker, process) in [
+        (of(false, &[]), true, true),
+        (of(true, &[]), true, false),
+        (of(false, &["NCCL_NET_PLUGIN"]), false, false),
+        (Origin::Script, false, false),
+    ] {
+        assert_eq!(grant("", RuntimeKind::Docker, &origin).token, docker, "{origin:?}");
+        assert_eq!(grant("", RuntimeKind::Process, &origin).token, process, "{origin:?}");
+        assert!(grant("token", RuntimeKind::Docker, &origin).token);
     }
+    let withheld = grant("", RuntimeKind::Docker, &of(false, &["NCCL_NET_PLUGIN"])).withheld;
+    assert!(withheld[0].contains("`NCCL_NET_PLUGIN`"), "{withheld:?}");
 }

@@ -7,7 +7,7 @@ use crate::script::inputs::{WriteMode, read_document, read_results_file, read_te
 use crate::script::workload::read as read_workload;
 use crate::script::{BoundaryHandle, Caught, host, to_script};
 
-/// Reads files that are named on the command line (in any parameter) or in a folder of `--allow mount=DIR`, and writes
+/// Reads files that the command line names to a shipped script (in any parameter) or that `--allow mount=PATH` allows, and writes
 /// files into the run's folder.
 #[export_module]
 pub mod files {
@@ -144,8 +144,7 @@ pub mod results {
     /// `points` is a list of `#{ point, answer }` in the order of the file, for `map.record(point, answer)`. An answer
     /// moves the boundary only if the file says that memory ran out. `notes` lists what is uncertain in the file.
     ///
-    /// A file is read only if the user named it on the command line, in a parameter called `resume_from`, or if it is
-    /// in a folder of `--allow mount=DIR`. A resumed run replays the earlier result.
+    /// A file is read only if the command line names it to a shipped script, or if `--allow mount=PATH` allows it. A resumed run replays the earlier result.
     ///
     /// # Errors
     ///

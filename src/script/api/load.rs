@@ -246,8 +246,8 @@ pub mod loading {
     /// the effect). All keys are always present, `()` without a
     /// value.
     ///
-    /// A trace or prompt file is read only if the user named it on the command line, in any parameter, or permitted its
-    /// folder with `--allow mount=DIR`.
+    /// A trace or prompt file is read only if the command line names it to a shipped script, in any parameter, or if
+    /// `--allow mount=PATH` allows it.
     ///
     /// # Errors
     ///

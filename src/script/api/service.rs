@@ -173,8 +173,8 @@ pub mod service {
         Ok(to_script(&service.exec(&host(&context), &words)?)?)
     }
 
-    /// Copies a file or folder of this machine into an existing folder of the container. It must be in a folder
-    /// permitted with `--allow mount=DIR`, or named on the command line.
+    /// Copies a file or folder of this machine into an existing folder of the container. It must be
+    /// permitted with `--allow mount=PATH`.
     ///
     /// # Errors
     ///
@@ -246,9 +246,9 @@ pub mod docker {
     /// It reaches no network and, without GPUs, writes only to `/tmp`, `/var/tmp`, `/run`, `/root/.cache` and `{files}`;
     /// `--allow net=HOST` gives it Docker's usual network, without limit to that host, and a writable image.
     ///
-    /// Mounts need `--allow mount=DIR`. The model cache (`cache`, read-only) is mounted only with
-    /// `--allow image=PREFIX`, and the token passed only with `--allow token`; otherwise the container starts without
-    /// them, and a warning says so. `privileged`, `network: "host"`, `pid`, `ipc`, `devices`, `capabilities`,
+    /// The image needs `--allow image=PREFIX`, an `entrypoint` of your own `--allow entrypoint`, and mounts
+    /// `--allow mount=PATH`. The token is passed only with `--allow token`; otherwise the container starts without it,
+    /// and a warning says so. `privileged`, `network: "host"`, `pid`, `ipc`, `devices`, `capabilities`,
     /// `security` and the Docker socket are always refused.
     ///
     /// # Errors

@@ -64,7 +64,9 @@ fn an_engine_that_was_attached_to_and_killed_ends_the_run_once_it_is_needed_agai
     );
     let program = Profiler::new().file("main.rhai", text);
     let kept = program.folder().join("run/loads/1.jsonl");
-    let (profiler, _folder) = program.args(["run", "main.rhai", "--out", "run"]).spawn();
+    let (profiler, _folder) = program
+        .args(["run", "main.rhai", "--out", "run", "--allow", "net=127.0.0.1"])
+        .spawn();
     let deadline = Instant::now() + Duration::from_secs(60);
     while std::fs::read_to_string(&kept).unwrap_or_default().lines().count() < 8 {
         assert!(Instant::now() < deadline, "no records");

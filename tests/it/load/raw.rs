@@ -131,7 +131,7 @@ fn fails(answer: &str, end: End, form: &str, said: &str) {
         "import \"std/engines\" as engines;
         engines::attach(\"openai\", #{{ url: \"{url}\" }}).load(#{{ concurrency: 2, requests: 20, input: 3, output: 2, timeout: 20 }})"
     );
-    let load = finished(Profiler::new().file("main.rhai", text), &[]);
+    let load = finished(Profiler::new().file("main.rhai", text), &["--allow", "net=127.0.0.1"]);
     assert_eq!(load.counts(), [20, 15, 5, 0], "{}", load.answer);
     let failure = &load.answer["failures"][form];
     assert_eq!(failure["count"], json!(5), "{}", load.answer["failures"]);
@@ -227,6 +227,6 @@ fn a_stream_that_trickles_is_read_to_its_end() {
         "import \"std/engines\" as engines;
         engines::attach(\"openai\", #{{ url: \"{url}\" }}).load(#{{ concurrency: 2, requests: 12, input: 3, output: 2 }})"
     );
-    let load = finished(Profiler::new().file("main.rhai", text), &[]);
+    let load = finished(Profiler::new().file("main.rhai", text), &["--allow", "net=127.0.0.1"]);
     assert_eq!(load.counts(), [12, 12, 0, 0], "{}", load.answer);
 }

@@ -5,7 +5,7 @@ use crate::support::{Outcome, Profiler, image, needs_docker};
 
 /// Python of this machine in an image that has none: what `/usr` holds, mounted.
 fn run(script: &str, allow: &str, env: &[(&str, &str)]) -> Outcome {
-    let mounts = format!("mount=/usr,mount={STAND_INS}");
+    let mounts = format!("mount=/usr,mount={STAND_INS},image={},entrypoint", image::shell());
     let adapter = format!(
         r#"
 fn launch(options) {{
@@ -29,7 +29,7 @@ fn flags(limits) {{ [] }}
         .file("main.rhai", script)
         .file("mine.rhai", adapter)
         .file("look.py", look);
-    let program = program.args(["run", "main.rhai", "--json", "--allow", &format!("{mounts}{allow}")]);
+    let program = program.args(["run", "main.rhai", "--json", "--allow", &format!("{mounts},{allow}")]);
     env.iter()
         .fold(program, |program, (name, value)| program.env(name, value))
         .run()

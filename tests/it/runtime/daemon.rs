@@ -64,9 +64,10 @@ impl Daemon {
             .collect()
     }
 
-    /// Runs a script before this daemon, with these arguments.
+    /// Runs a script before this daemon, with these arguments. It may start the images `engine` and `x`.
     pub fn run(&self, script: &str, args: &[&str]) -> Outcome {
         let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
+        let program = program.args(["--allow", "image=engine,image=x"]);
         program.args(args).env("DOCKER_HOST", self.host()).run()
     }
 }

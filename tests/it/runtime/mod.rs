@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use profiler::run::Run;
-use profiler::runtime::{Launch, Permits, RuntimeKind, Service, Services, StartContext};
+use profiler::runtime::{Launch, Origin, Permits, RuntimeKind, Service, Services, StartContext};
 
 /// The start of a run that nobody else uses.
 pub fn context(allow: &str) -> StartContext {
@@ -19,7 +19,11 @@ pub fn context(allow: &str) -> StartContext {
         run: Arc::new(Run::ephemeral(&id)),
         permits: Permits::parse([allow]).unwrap(),
         services: Arc::new(Services::default()),
-        shipped_image: false,
+        // What may be started is tested elsewhere.
+        origin: Origin::ShippedAdapter {
+            replaced: false,
+            unlisted: Vec::new(),
+        },
         prefix: "engine".into(),
     }
 }

@@ -92,7 +92,8 @@ impl Bench {
         Arc::new(Host::new(
             tasks,
             run,
-            Permits::parse([allow]).unwrap(),
+            // Servers of the tests listen on this machine.
+            Permits::parse(["net=127.0.0.1", allow]).unwrap(),
             Arc::default(),
             settings,
         ))

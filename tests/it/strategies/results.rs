@@ -140,7 +140,10 @@ fn no_file_is_read_that_the_user_did_not_name() {
         );
         command.args(["run", "main.rhai"]).args(arguments).run()
     };
-    let refused = run(&[]).code(3).stderr("reading `").stderr("--set resume_from=");
+    let refused = run(&[])
+        .code(3)
+        .stderr("not allowed to read `")
+        .stderr("--allow mount=");
     let _ = refused.stdout("");
     // A file of parameters may be a stranger's.
     let _ = run(&["--params", "p.json"]).code(3);
@@ -164,7 +167,7 @@ fn a_resumed_run_has_what_it_read_before() {
             .args(arguments)
             .run()
     };
-    let _ = run(&["--out", "run", "--set", "resume_from=r.json"])
+    let _ = run(&["--out", "run", "--set", "resume_from=r.json", "--allow", "mount=r.json"])
         .code(1)
         .stdout("8 points");
     std::fs::remove_file(folder.path().join("r.json")).unwrap();

@@ -82,6 +82,7 @@ impl Dialogue {
         self.session.exp_eof().unwrap();
         let mut command = super::profiler::command(self.folder.path());
         command.arg("repl").env("TERM", "xterm");
+        command.env("XDG_STATE_HOME", self.folder.path().join("state"));
         Self::begin(command, self.folder)
     }
 }

@@ -121,6 +121,12 @@ sys.exit(code if code >= 0 else 128 - code)";
     /// Starts on a terminal of its own. The folder lives as long as what is returned.
     #[track_caller]
     pub fn on_terminal(mut self) -> Dialogue {
+        let shared =
+            |(name, value): (&OsStr, Option<&OsStr>)| name == "XDG_STATE_HOME" && value == Some(SHARED_STATE.as_ref());
+        if self.command.get_envs().any(shared) {
+            // A history of inputs of its own.
+            self.command.env("XDG_STATE_HOME", self.folder.path().join("state"));
+        }
         self.command.env("TERM", "xterm");
         Dialogue::begin(self.command, self.folder)
     }
@@ -133,6 +139,9 @@ sys.exit(code if code >= 0 else 128 - code)";
     }
 }
 
+/// The state folder of all tests: a start of the program may resume the run of an earlier one.
+pub const SHARED_STATE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/state");
+
 /// The program, at home in `folder`.
 pub(super) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
@@ -140,7 +149,7 @@ pub(super) fn command(folder: &Path) -> Command {
         .current_dir(folder)
         .env("HOME", folder)
         .env("XDG_CACHE_HOME", folder.join("cache"))
-        .env("XDG_STATE_HOME", folder.join("state"))
+        .env("XDG_STATE_HOME", SHARED_STATE)
         .env("NO_COLOR", "1")
         .env_remove("HF_HOME")
         .env_remove("HF_TOKEN");

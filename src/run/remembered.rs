@@ -1,0 +1,80 @@
+//! What is remembered of this user's runs: which are the user's own, and what scripts may always do.
+//!
+//! One line for each fact in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`). Facts are
+//! only added; when the file is full, its older half goes.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::PathBuf;
+
+use crate::fault::{Fault, Result};
+
+/// Bytes of the file before its older half is removed: thousands of runs.
+const MAX_SIZE: usize = 1 << 20;
+
+/// The file, which need not exist; `None` without a home.
+fn file() -> Option<PathBuf> {
+    Some(dirs::state_dir()?.join("profiler/remembered"))
+}
+
+/// Whether this line was remembered.
+#[must_use]
+pub fn is_remembered(fact: &str) -> bool {
+    let read = |file: PathBuf| -> io::Result<String> {
+        let file = File::open(file)?;
+        file.lock_shared()?;
+        let mut text = String::new();
+        file.take(2 * MAX_SIZE as u64).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    file().is_some_and(|file| read(file).is_ok_and(|text| text.lines().any(|line| line == fact)))
+}
+
+/// Remembers a line.
+///
+/// # Errors
+///
+/// `io` and `missing` if there is no state folder or it cannot be written.
+pub fn remember(fact: &str) -> Result<()> {
+    let path =
+        file().ok_or_else(|| Fault::missing("there is no home to remember this in", "set HOME or XDG_STATE_HOME"))?;
+    add(&path, fact).map_err(|error| Fault::io(&path, &error))
+}
+
+fn add(path: &std::path::Path, fact: &str) -> io::Result<()> {
+    if let Some(folder) = path.parent() {
+        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
+    file.lock()?;
+    if file.metadata()?.len() > MAX_SIZE as u64 {
+        let mut text = String::new();
+        (&file).take(2 * MAX_SIZE as u64).read_to_string(&mut text)?;
+        let lines: Vec<&str> = text.lines().collect();
+        let newer = lines[lines.len() / 2..].join("\n");
+        file.set_len(0)?;
+        writeln!(file, "{newer}")?;
+    }
+    // One write, so that a crash leaves no half of a line before another.
+    file.write_all(format!("{fact}\n").as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_facts_are_kept_when_the_file_is_full() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("state/profiler/remembered");
+        let fact = |number: usize| format!("run {number} {}", "0".repeat(MAX_SIZE / 16));
+        for number in 0..40 {
+            add(&path, &fact(number)).unwrap();
+            let text = std::fs::read_to_string(&path).unwrap();
+            assert!(text.len() <= 2 * MAX_SIZE && text.ends_with(&format!("{}\n", fact(number))));
+            assert!(number == 0 || text.contains(&fact(number - 1)));
+        }
+    }
+}

@@ -1,0 +1,222 @@
+//! What a script wants and may not do by itself: it is listed, asked for where somebody sits at a terminal, refused with the option that allows it where nobody
+//! does, and remembered.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::support::made_up::MadeUp;
+use crate::support::{Profiler, temp};
+
+const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/engine_info.rhai");
+
+/// A script that wants to start a process.
+const STARTS: &str = r#"print(`code ${process::start(#{ command: ["true"] }).wait().code}`)"#;
+
+#[test]
+fn what_the_command_line_names_counts_for_shipped_scripts_alone() {
+    let server = MadeUp::default().start();
+    let port = server.url.rsplit(':').next().unwrap().to_owned();
+    let fork = format!("// mine\n{}", fs::read_to_string(SHIPPED).unwrap());
+    let run = |script: &str, more: &[&str]| {
+        let program = Profiler::new().file("fork.rhai", &fork);
+        program.args(["run", script, "--url", &server.url]).args(more).run()
+    };
+    let _ = run("engine_info", &[]).success();
+    let _ = run(SHIPPED, &[]).success();
+    let before = server.all().len();
+    let _ = run("fork.rhai", &[])
+        .code(3)
+        .stderr(&format!("connect to `127.0.0.1:{port}`"))
+        .stderr(&format!("--allow port={port}"));
+    assert_eq!(server.all().len(), before, "it was refused before it asked anything");
+    let _ = run("fork.rhai", &["--allow", &format!("port={port}")]).success();
+    // An adapter of somebody else is no better than a script.
+    let adapter = "import \"std/engines/openai\" as o;\nfn launch(p) { o::launch(p) }\nfn ready(e) { o::ready(e) }\nfn request(p) { o::request(p) }
+        fn facts() { o::facts() }\nfn failures() { o::failures() }\nfn flags(l) { o::flags(l) }";
+    let outcome = Profiler::new()
+        .file("mine.rhai", adapter)
+        .args([
+            "run",
+            "engine_info",
+            "--url",
+            &server.url,
+            "--set",
+            "engine=./mine.rhai",
+        ])
+        .run();
+    let _ = outcome.code(3).stderr(&format!("--allow port={port}"));
+}
+
+#[test]
+fn a_service_of_the_run_itself_may_be_asked() {
+    let script = r#"import "std/engines" as engines;
+        let mine = process::start(#{ command: ["python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}"] });
+        engine::page(mine.url, "/", "");
+        true"#;
+    let program = Profiler::new().file("s.rhai", script);
+    let _ = program
+        .args(["run", "s.rhai", "--allow", "process"])
+        .run()
+        .success()
+        .stdout("true");
+}
+
+#[test]
+fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
+    let script = r#"import "std/engines" as engines;
+        engines::launch("vllm", #{ model: "m", image: "mine/vllm:1", runtime: "docker" }).start()"#;
+    let dry = |allow: &[&str]| {
+        let program = Profiler::new().file("s.rhai", script);
+        program.args(["run", "s.rhai", "--dry-run"]).args(allow).run().success()
+    };
+    let _ = dry(&[])
+        .stdout("missing: image=mine/vllm:1: start the image `mine/vllm:1`, which the script chose")
+        .stdout("to allow what is missing: --allow image=mine/vllm:1");
+    // What ends the script is listed too.
+    let script = r#"import "std/engines" as engines; engines::attach("vllm", #{ url: "http://127.0.0.1:1" })"#;
+    let program = Profiler::new()
+        .file("s.rhai", script)
+        .args(["run", "s.rhai", "--dry-run"]);
+    let _ = program
+        .run()
+        .code(3)
+        .stdout("missing: port=1: connect to `127.0.0.1:1`");
+    let _ = dry(&["--allow", "image=mine"])
+        .stdout("allowed: image=mine/vllm:1")
+        .nowhere("to allow");
+}
+
+#[test]
+fn somebody_at_a_terminal_is_asked_and_always_is_remembered_for_this_text() {
+    let state = temp();
+    let run = |script: &str| {
+        let program = Profiler::new().file("s.rhai", script).args(["run", "s.rhai"]);
+        program.env("XDG_STATE_HOME", state.path())
+    };
+    let talk = |script: &str, answer: &str| {
+        let mut dialogue = run(script).on_terminal();
+        dialogue.expect("`s.rhai` wants to");
+        dialogue.expect("(process)");
+        dialogue.expect("N: no");
+        dialogue.line(answer);
+        dialogue
+    };
+    assert_eq!(talk(STARTS, "").end(), 3);
+    let mut once = talk(STARTS, "y");
+    once.expect("code 0");
+    assert_eq!(once.end(), 0);
+    // Nobody is asked where nobody sits, and one answer was for one run.
+    let _ = run(STARTS).run().code(3).stderr("--allow process");
+    let mut always = talk(STARTS, "a");
+    always.expect("code 0");
+    assert_eq!(always.end(), 0);
+    let manifest = |folder: &Path| fs::read_to_string(run_folder(folder).join("manifest.json")).unwrap();
+    let outcome = run(STARTS).run().success().stdout("code 0");
+    let manifest: Value = serde_json::from_str(&manifest(outcome.folder())).unwrap();
+    assert_eq!(
+        manifest["permissions"],
+        json!(["process"]),
+        "repeating the run needs it"
+    );
+    // Another text of that name is another script.
+    let _ = run(&format!("{STARTS};")).run().code(3).stderr("--allow process");
+}
+
+#[test]
+fn ctrl_c_ends_a_run_that_asks() {
+    let mut dialogue = Profiler::new()
+        .file("s.rhai", STARTS)
+        .args(["run", "s.rhai"])
+        .on_terminal();
+    dialogue.expect("N: no");
+    dialogue.control('c');
+    assert_eq!(dialogue.end(), 130);
+}
+
+/// The only run below `runs/`.
+fn run_folder(folder: &Path) -> PathBuf {
+    fs::read_dir(folder.join("runs"))
+        .unwrap()
+        .next()
+        .unwrap()
+        .unwrap()
+        .path()
+}
+
+/// A run that was begun and not finished, and tells when it is gone on with.
+fn begun(state: &Path) -> Profiler {
+    let program = Profiler::new()
+        .file("sent/mod.rhai", "print(\"its module runs\"); fn one() { 1 }")
+        .file(
+            "sent/s.rhai",
+            "import \"mod\" as m; let p = params(#{ a: param(1, \"a\") }); print(\"its script runs\"); m::one()",
+        );
+    let outcome = Profiler::new()
+        .current_dir(program.folder())
+        .env("XDG_STATE_HOME", state)
+        .args(["run", "sent/s.rhai", "--out", "run"])
+        .run();
+    let _ = outcome.success();
+    let run = program.folder().join("run");
+    let manifest = fs::read_to_string(run.join("manifest.json")).unwrap();
+    fs::write(run.join("manifest.json"), manifest.replace("\"done\"", "\"running\"")).unwrap();
+    fs::write(run.join("journal.jsonl"), "").unwrap();
+    fs::remove_file(run.join("result.json")).unwrap();
+    program
+}
+
+#[test]
+fn the_run_of_a_stranger_is_shown_and_gone_on_with_only_by_the_hash_of_its_script() {
+    let (mine, theirs) = (temp(), temp());
+    let at = |program: Profiler, state: &Path| program.env("XDG_STATE_HOME", state);
+    let _ = at(begun(mine.path()), mine.path())
+        .args(["run", "--resume", "run"])
+        .run()
+        .success()
+        .stdout("its script runs");
+    let text = fs::read_to_string(begun(theirs.path()).folder().join("run/manifest.json")).unwrap();
+    let sha256 = serde_json::from_str::<Value>(&text).unwrap()["script"]["sha256"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let named = format!("sha256:{sha256}");
+    for args in [
+        ["run", "--resume", "run"].as_slice(),
+        &["run", "sent/s.rhai", "--resume", "run"],
+        &["run", "--resume", "run", "--help"],
+        &["run", "--resume", "run", "--trust-script", "sha256:0123"],
+    ] {
+        let outcome = at(begun(theirs.path()), mine.path()).args(args).run().code(3);
+        let _ = outcome.stderr(&format!("`--trust-script {named}`")).nowhere("runs\n");
+    }
+    let trusted = at(begun(theirs.path()), mine.path()).args(["run", "--resume", "run", "--trust-script", &named]);
+    let _ = trusted
+        .run()
+        .success()
+        .stdout("its script runs")
+        .stdout("its module runs");
+    for args in [["show", "run"], ["report", "run"]] {
+        let _ = at(begun(theirs.path()), mine.path())
+            .args(args)
+            .run()
+            .success()
+            .nowhere("script runs");
+    }
+    // The run that is known does not vouch for another script.
+    let swapped = begun(mine.path());
+    fs::write(swapped.folder().join("sent/s.rhai"), "print(\"its script runs\")").unwrap();
+    let outcome = at(swapped, mine.path())
+        .args(["run", "--resume", "run", "--help"])
+        .run();
+    let _ = outcome.code(2).stderr("has changed").nowhere("script runs");
+}
+
+#[test]
+fn without_a_state_folder_a_run_is_made_and_says_how_to_go_on_with_it() {
+    let program = Profiler::new().file("s.rhai", "1").file("no_folder", "");
+    let state = program.folder().join("no_folder");
+    let outcome = program.env("XDG_STATE_HOME", state).args(["run", "s.rhai"]).run();
+    let _ = outcome.success().stderr("--trust-script");
+}
