@@ -109,6 +109,9 @@ pub struct Evidence {
     pub finish: Option<String>,
     /// Output tokens beyond the requested number.
     pub excess: Option<u64>,
+    /// The input that the engine counted, where that is not what was asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u64>,
     /// Output tokens with which requests were sent once more, so that early ones would not end before late ones were admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longer_output: Option<u64>,

@@ -1,17 +1,17 @@
 //! What servers of one protocol do in different ways: which of an adapter's requests they take, and whether they count tokens. The first is found out
 //! once after the start, with small requests, if there are several.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
+use futures_util::{StreamExt, TryStreamExt, stream};
 use reqwest::Response;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::handle::Running;
-use super::judge::{excerpt, succeeded};
+use super::judge::{complaint, succeeded, words};
 use super::prompting::VOCABULARY;
-use super::protocol::error_text;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
@@ -27,10 +27,22 @@ const OPTIONAL: [&str; 4] = ["min_tokens", "ignore_eos", "stream_options", "temp
 /// Fields that keep a text from ending before its length.
 const LENGTHENING: [&str; 2] = ["ignore_eos", "min_tokens"];
 
+/// The longest output, and what newer servers call it.
+const LENGTH: &str = "max_tokens";
+const NEWER_LENGTH: &str = "max_completion_tokens";
+
+/// What to do where a server wants a key.
+pub const KEY_REMEDY: &str = "set OPENAI_API_KEY, or name the variable that holds its key: `--set api_key_env=NAME`. The key is sent only to an address on \
+     the command line, also when a run is resumed: `--url URL`";
+
 /// Of the small request.
 pub(super) const INPUT: u64 = 16;
 const OUTPUT: u64 = 4;
 const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// How long a server may take to count the tokens of a prompt, and of how many at the same time.
+const COUNTING: Duration = Duration::from_secs(30);
+const COUNTED_TOGETHER: usize = 32;
 
 /// The form of the requests that a server takes: by default the adapter's first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -77,6 +89,9 @@ impl Accepted {
         if !self.left_out.is_empty() {
             let fields = self.left_out.join("`, `");
             parts.push(format!("requests go without `{fields}`, which the server refused"));
+        }
+        if self.left_out.iter().any(|field| field == LENGTH) {
+            parts.push(format!("they say `{NEWER_LENGTH}` instead of `{LENGTH}`"));
         }
         (!parts.is_empty()).then(|| Warning::new("request_form", parts.join("; ")))
     }
@@ -156,25 +171,33 @@ impl Engine {
                     let warning = running.accepted.warning();
                     return warning.map_or(Ok(()), |warning| self.context.run.warn(warning));
                 };
-                let names = |word: &str| failure.message.contains(word);
+                let complaint = complaint(&failure.message);
+                let names = |word: &str| complaint.contains(word);
                 let unstated = running.facts.iter().all(|fact| fact.name != "model");
                 if unstated && running.info.model.as_deref().is_some_and(names) {
                     running.info.model = None;
                 } else if let Some(field) = OPTIONAL.iter().find(|field| names(field) && remove(&mut form, field)) {
                     left_out.push((*field).to_owned());
+                } else if names(NEWER_LENGTH) && remove(&mut form, LENGTH) {
+                    left_out.push(LENGTH.to_owned());
                 } else {
                     break failure.clone();
                 }
             };
-            let words = words(&failure.message);
+            let words = match failure.form {
+                FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
+                _ => words(&failure.message),
+            };
             let said = match failure.form {
                 FailureForm::Status(status) => format!("{} ({status}: {words})", described(&form)),
                 _ => format!("{} ({words})", described(&form)),
             };
             if !is_of_the_form(&failure) {
                 let remedy = match failure.form {
-                    FailureForm::Status(401 | 403) => {
-                        "set OPENAI_API_KEY, or name the variable that holds its key: `--set api_key_env=NAME`"
+                    _ if needs_key(&failure) => KEY_REMEDY,
+                    FailureForm::Status(300..400) => "give the address of the server itself: `--url URL`",
+                    FailureForm::Deadline => {
+                        "see whether it hangs or still loads its model; a slow one gets more time with `--set request_timeout=600`"
                     }
                     _ => "see the server's log; when it answers again, run this again",
                 };
@@ -192,7 +215,11 @@ impl Engine {
                 self.name(),
                 refused.join("; ")
             ),
-            "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)",
+            if refused.iter().all(|said| said.contains("does not stream")) {
+                "let it stream (`stream: true`): without a stream it is not seen when tokens come"
+            } else {
+                "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)"
+            },
         ))
     }
 }
@@ -211,12 +238,21 @@ impl Engine {
         answers: &mut [Record],
     ) -> Result<()> {
         let mut how = BTreeSet::new();
-        for (answer, prompt) in answers.iter_mut().zip(prompts) {
-            if !succeeded(answer) {
-                continue;
-            }
-            if answer.counts.input.is_none() {
-                let (input, by) = self.count_prompt(running, form, prompt, answer.input)?;
+        let uncounted: Vec<(&mut Record, &Content)> = answers
+            .iter_mut()
+            .zip(prompts)
+            .filter(|(answer, _)| succeeded(answer))
+            .collect();
+        let unknown = uncounted.iter().filter(|(answer, _)| answer.counts.input.is_none());
+        let mut counts = self.count_prompts(
+            running,
+            form,
+            unknown.map(|(answer, prompt)| (*prompt, answer.input)).collect(),
+        )?;
+        for (answer, _) in uncounted {
+            if answer.counts.input.is_none()
+                && let Some((input, by)) = counts.pop_front()
+            {
                 answer.counts.input = Some(input);
                 how.insert(format!("input by {by}"));
             }
@@ -239,32 +275,36 @@ impl Engine {
         self.context.run.warn(Warning::new("counted_otherwise", message))
     }
 
-    /// The tokens of a prompt that was made for `wanted`, and what counts them.
-    fn count_prompt(
+    /// The tokens of prompts, each with the length that it was made for, and what counts them.
+    fn count_prompts(
         &self,
         running: &Running,
         form: &RequestForm,
-        prompt: &Content,
-        wanted: u64,
-    ) -> Result<(u64, String)> {
-        let text = match prompt {
-            Content::Tokens(ids) => return Ok((ids.len() as u64, "the token ids that were sent".to_owned())),
-            Content::Text(text) => text,
+        prompts: Vec<(&Content, u64)>,
+    ) -> Result<VecDeque<(u64, String)>> {
+        let url = running.server.url("/tokenize")?;
+        let count = async |(prompt, wanted): (&Content, u64)| {
+            let text = match prompt {
+                Content::Tokens(ids) => return Ok((ids.len() as u64, "the token ids that were sent".to_owned())),
+                Content::Text(text) => text,
+            };
+            if let Some(count) = self.tokenized(&url, running, form, text).await {
+                return Ok((count, "the server's `/tokenize`".to_owned()));
+            }
+            match &self.options.tokenizer {
+                Some(tokenizer) => Ok((wanted, format!("the tokenizer `{tokenizer}`"))),
+                None => Err(Fault::missing(
+                    "the server takes prompts of text, reports no token counts and has no `/tokenize`: how long a prompt is cannot be known",
+                    "name the tokenizer of its model, an id of the Hugging Face hub or a folder: `--set tokenizer=NAME`",
+                )),
+            }
         };
-        if let Some(count) = self.tokenized(running, form, text)? {
-            return Ok((count, "the server's `/tokenize`".to_owned()));
-        }
-        match &self.options.tokenizer {
-            Some(tokenizer) => Ok((wanted, format!("the tokenizer `{tokenizer}`"))),
-            None => Err(Fault::missing(
-                "the server takes prompts of text, reports no token counts and has no `/tokenize`: how long a prompt is cannot be known",
-                "name the tokenizer of its model, an id of the Hugging Face hub or a folder: `--set tokenizer=NAME`",
-            )),
-        }
+        let all = stream::iter(prompts).map(count).buffered(COUNTED_TOGETHER);
+        self.context.tasks.wait(all.try_collect())
     }
 
     /// The count of the server's own `/tokenize`, in vLLM's form and in llama.cpp's; `None` if it has none.
-    fn tokenized(&self, running: &Running, form: &RequestForm, text: &str) -> Result<Option<u64>> {
+    async fn tokenized(&self, url: &str, running: &Running, form: &RequestForm, text: &str) -> Option<u64> {
         let mut body = match form.protocol {
             // llama.cpp's has no chat template.
             Protocol::OpenaiChat => {
@@ -275,21 +315,12 @@ impl Engine {
         if let Some(model) = &running.info.model {
             body["model"] = json!(model);
         }
-        let request = self
-            .client
-            .post(running.server.url("/tokenize")?)
-            .json(&body)
-            .timeout(TIMEOUT);
-        let text = self.context.tasks.wait(async {
-            let answer = request.send().await.and_then(Response::error_for_status);
-            Ok(match answer {
-                Ok(answer) => http::text(answer, http::MAX_PAGE).await.unwrap_or_default().0,
-                Err(_) => String::new(),
-            })
-        })?;
-        let page: Value = serde_json::from_str(&text).unwrap_or_default();
+        let request = self.client.post(url).json(&body).timeout(COUNTING);
+        let answer = request.send().await.and_then(Response::error_for_status).ok()?;
+        let (text, _cut) = http::text(answer, http::MAX_PAGE).await.ok()?;
+        let page: Value = serde_json::from_str(&text).ok()?;
         let listed = page["tokens"].as_array().map(|tokens| tokens.len() as u64);
-        Ok(page["count"].as_u64().or(listed).filter(|count| *count > 0))
+        page["count"].as_u64().or(listed).filter(|count| *count > 0)
     }
 }
 
@@ -302,18 +333,21 @@ fn is_of_the_form(failure: &Failure) -> bool {
     }
 }
 
-/// Removes a field of the body. Returns whether it was there.
-fn remove(form: &mut RequestForm, field: &str) -> bool {
-    form.body
-        .as_object_mut()
-        .is_some_and(|body| body.remove(field).is_some())
+/// Whether the server wants a key, or another one.
+pub(super) fn needs_key(failure: &Failure) -> bool {
+    matches!(failure.form, FailureForm::Status(401 | 403))
 }
 
-/// What a body says, without its JSON.
-fn words(body: &str) -> String {
-    let json: Value = serde_json::from_str(body).unwrap_or_default();
-    let said = ["error", "detail", "message"].iter().find_map(|key| json.get(key));
-    excerpt(&said.map_or_else(|| body.to_owned(), error_text))
+/// Removes a field of the body, or gives it its newer name. Returns whether it was there.
+fn remove(form: &mut RequestForm, field: &str) -> bool {
+    let Some(body) = form.body.as_object_mut() else {
+        return false;
+    };
+    let Some(value) = body.remove(field) else { return false };
+    if field == LENGTH {
+        body.insert(NEWER_LENGTH.to_owned(), value);
+    }
+    true
 }
 
 fn described(form: &RequestForm) -> String {

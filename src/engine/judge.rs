@@ -2,14 +2,18 @@
 //!
 //! Output shorter than requested is never `ok`: the engine's token counts are compared with the requested ones.
 
+use serde_json::Value;
+
 use super::failure::{Exit, FailureRules, Finding, Symptoms};
 use super::limits::{Bound, EngineBounds};
 use super::metrics::QueueMetrics;
+use super::protocol::error_text;
 use super::residency::judge_residency;
 use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
-use crate::load::{FailureForm, Outcome, Record};
+use crate::load::{Failure, FailureForm, Outcome, Record};
 use crate::prompt::is_near;
+use crate::runtime::Outside;
 
 /// What was observed during a probe.
 pub(super) struct Observation<'a> {
@@ -28,6 +32,10 @@ pub(super) struct Observation<'a> {
     pub(super) reported: &'a EngineBounds,
     /// Tokens of prompts that the engine reads at once, if known.
     pub(super) prefill_budget: Option<u64>,
+    /// Whether the engine is simulated.
+    pub(super) simulated: bool,
+    /// Where the requests were sent.
+    pub(super) path: &'a str,
     /// Whether a count of the input that is near the requested one is taken for it.
     pub(super) near: bool,
 }
@@ -81,7 +89,15 @@ pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
                 .iter()
                 .find_map(|answer| check_counts(answer, &seen.requested, seen.tolerance, seen.near, seen.reported))
         })
-        .unwrap_or_else(|| judge_residency(&seen.requested, seen.answers, seen.queue, seen.prefill_budget))
+        .unwrap_or_else(|| {
+            judge_residency(
+                &seen.requested,
+                seen.answers,
+                seen.queue,
+                seen.prefill_budget,
+                seen.simulated,
+            )
+        })
 }
 
 /// Checks whether the engine died or a request failed.
@@ -111,7 +127,10 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
         return Some(classified_failure(found, seen));
     }
     if let Some(stopped) = seen.exit.and_then(Exit::stopped_by) {
-        return Some(Judgement::new(Verdict::Error, "stopped", stopped));
+        // That of this program: it would happen again.
+        let own = matches!(seen.exit.and_then(|exit| exit.outside), Some(Outside::OwnLimit(_)));
+        let cause = if own { "memory_limit" } else { "stopped" };
+        return Some(Judgement::new(Verdict::Error, cause, stopped));
     }
     if let Some(exit) = seen.exit {
         let message = format!("the engine exited with {}, without a known reason", exit.status());
@@ -167,10 +186,12 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
 fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
     let served = seen.answers.iter().filter(|answer| succeeded(answer)).count();
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
-    let message = format!(
-        "the engine rejected requests; {served} of {} were served",
-        seen.answers.len()
+    let refused = seen.answers.iter().find_map(Record::failure);
+    let words = refused.map_or_else(
+        || "the engine rejected requests".to_owned(),
+        |refused| told(refused, seen.path),
     );
+    let message = format!("{words}; {served} of {} were served", seen.answers.len());
     Judgement::new(verdict, "overloaded", message)
 }
 
@@ -208,10 +229,7 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
             "timed out, and the engine's metrics show no progress",
         ),
         FailureForm::Deadline => Judgement::new(Verdict::Timeout, "deadline", "timed out"),
-        FailureForm::Status(status) => error(
-            "status",
-            format!("the engine answered with status {status}: {}", excerpt(why)),
-        ),
+        FailureForm::Status(_) => error("status", told(failure, seen.path)),
         FailureForm::Broken => error("broken", format!("the stream broke: {why}")),
         FailureForm::Unreachable => error("unreachable", format!("no connection: {why}")),
         FailureForm::Malformed => error("malformed", why.clone()),
@@ -242,6 +260,27 @@ pub(super) fn error_message(answer: &Record) -> Option<&String> {
     matches!(failure.form, FailureForm::InStream | FailureForm::Status(_)).then_some(&failure.message)
 }
 
+/// What a request came to: its path, the status and the words of a refusal.
+pub(super) fn told(failure: &Failure, path: &str) -> String {
+    match failure.form {
+        FailureForm::Status(status) => format!("`{path}` answered with status {status}: {}", words(&failure.message)),
+        _ => words(&failure.message),
+    }
+}
+
+/// What a refusal says is wrong, without the request that it may repeat.
+pub(super) fn complaint(body: &str) -> String {
+    let json = serde_json::from_str(body).ok();
+    let said = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
+    // Python repeats it in a message of its own form.
+    said.split("'input':").next().unwrap_or_default().to_owned()
+}
+
+/// The same in short.
+pub(super) fn words(body: &str) -> String {
+    excerpt(&complaint(body))
+}
+
 /// The first line, shortened.
 pub(super) fn excerpt(text: &str) -> String {
     const LONGEST: usize = 300;
@@ -251,6 +290,9 @@ pub(super) fn excerpt(text: &str) -> String {
     }
     line.chars().take(LONGEST).chain(['…']).collect()
 }
+
+/// [`EngineBounds::bound`] counts what nearly reaches a bound; a prompt is cut only where it and its output exceed it.
+const CUT_BEYOND: u64 = 2;
 
 /// Checks the counts of a completed response. `tolerance` is the number of output tokens that may be missing; `near`
 /// as in [`Observation`].
@@ -267,7 +309,11 @@ fn check_counts(
     };
     if input != requested.input && !(near && is_near(input, requested.input)) {
         // Some engines silently truncate prompts to their limit.
-        let bound = reported.bound(requested).filter(|_| input < requested.input);
+        let beyond = Limits {
+            total: requested.total.saturating_sub(CUT_BEYOND),
+            ..*requested
+        };
+        let bound = reported.bound(&beyond).filter(|_| input < requested.input);
         let other = input_count(input, requested);
         let message = other.message.clone().unwrap_or_default();
         return Some(explain_by_bound(message, bound).unwrap_or(other));
@@ -310,8 +356,7 @@ fn explain_by_bound(message: String, bound: Option<Bound>) -> Result<Judgement, 
 mod tests {
     use super::*;
     use crate::engine::{FailureRule, Metrics};
-    use crate::load::{Counts, Failure};
-    use crate::runtime::Outside;
+    use crate::load::Counts;
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -387,6 +432,8 @@ mod tests {
             queue: &queue,
             reported: &EngineBounds::default(),
             prefill_budget: None,
+            simulated: false,
+            path: "/v1/completions",
             near: false,
         };
         let judgement = judge(&rules(), &seen);
@@ -480,6 +527,14 @@ mod tests {
             ..Exit::default()
         });
         assert_eq!(verdict_of(&broken(), stopped, &[], &[]), is(Verdict::Error, "stopped"));
+        let ours = Some(Exit {
+            outside: Some(Outside::OwnLimit(1 << 33)),
+            ..Exit::default()
+        });
+        assert_eq!(
+            verdict_of(&broken(), ours, &[], &[]),
+            is(Verdict::Error, "memory_limit")
+        );
         assert_eq!(
             verdict_of(&broken(), exit(false), &["Killed"], &[]),
             is(Verdict::Error, "died")

@@ -42,6 +42,7 @@ pub use adapter::{
 pub use answer::{Evidence, ProbeAnswer, ProbeOptions};
 pub use facts::{Info, ReportedFact};
 pub use failure::Allocation;
+pub use forms::KEY_REMEDY;
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
 pub use info::Architecture;

@@ -9,8 +9,9 @@ use super::answer::{Evidence, ProbeAnswer};
 use super::facts::strip_colours;
 use super::failure::Exit;
 use super::failure::allocations;
+use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
-use super::judge::{Judgement, Observation, error_message, judge, succeeded};
+use super::judge::{Judgement, Observation, error_message, judge, succeeded, told};
 use super::limits::{MIN_TIMEOUT, bounds_report};
 use super::memory::memory_window;
 use super::metrics::QueueMetrics;
@@ -185,11 +186,10 @@ impl Engine {
             let again =
                 (1..=most).contains(&misses) || (attempts <= u64::from(options.retries) && worth_retrying(&attempt));
             live.health = attempt.health();
-            if let (Some("length_limit"), Some(refusal), Some(running)) = (
-                attempt.judgement.cause.as_deref(),
-                &attempt.judgement.line,
-                &mut live.running,
-            ) {
+            let judged = attempt.near.as_ref().unwrap_or(&attempt.judgement);
+            if let (Some("length_limit"), Some(refusal), Some(running)) =
+                (judged.cause.as_deref(), &judged.line, &mut live.running)
+            {
                 self.rules.failures.learn_limits(refusal, &mut running.info.reported);
             }
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
@@ -374,6 +374,16 @@ impl Engine {
                 "start it again, and resume the run",
             ));
         }
+        let away = answers
+            .first()
+            .and_then(Record::failure)
+            .filter(|failure| needs_key(failure));
+        if let (false, Some(refused)) = (running.server.ours(), away) {
+            return Err(Fault::missing(
+                format!("the server refused the request: {}", told(refused, &form.path)),
+                KEY_REMEDY,
+            ));
+        }
         self.count_unreported(running, form, &prompts, &mut answers)?;
         let paused = self.context.tasks.wait(running.server.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
@@ -390,6 +400,8 @@ impl Engine {
                 queue: &queue,
                 reported: &running.info.reported,
                 prefill_budget: self.prefill_budget(running),
+                simulated: running.info.simulated,
+                path: &form.path,
                 near,
             };
             judge(&self.rules.failures, &seen)
@@ -618,6 +630,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
             .max()
             .filter(|excess| *excess > 0),
         completed: answers.iter().filter(|answer| succeeded(answer)).count() as u64,
+        counted,
         longer_output,
         issued: answers.len() as u64,
         attempts,

@@ -14,15 +14,21 @@ use crate::load::Record;
 /// a while before they admit more: TGI 20 tokens (`--max-waiting-tokens`).
 const PATIENCE: usize = 32;
 
-/// So many times as long as it takes to read a prompt must nothing be admitted.
+/// So many times as long as it takes to read a prompt must nothing be admitted, and at least so long.
 const PROMPTS: u32 = 2;
+const LEAST_QUIET: Duration = Duration::from_millis(100);
 
-/// All requests completed: judges whether all of them were running at once.
+/// What arrives closer together has no order: a server, a proxy or this program may read or pass on several tokens at once.
+const MARGIN: Duration = Duration::from_millis(10);
+
+/// All requests completed: judges whether all of them were running at once. `simulated`: the engine's time may pass faster than any clock can tell,
+/// but its gauges miss nothing.
 pub(super) fn judge_residency(
     requested: &Limits,
     answers: &[Record],
     queue: &QueueMetrics,
     prefill_budget: Option<u64>,
+    simulated: bool,
 ) -> Judgement {
     if let Some(preempted @ 1..) = queue.preempted() {
         let sequences = if preempted == 1 { "sequence" } else { "sequences" };
@@ -35,7 +41,8 @@ pub(super) fn judge_residency(
     // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if the metrics were
     // polled too rarely.
     let first = FirstRound::new(answers);
-    let together = first.as_ref().map_or(0, |first| first.starts.len() as u64);
+    let overlapped = first.as_ref().map_or(0, FirstRound::overlapped);
+    let together = if simulated && gauge.is_some() { 0 } else { overlapped };
     if wanted <= 1 || gauge.is_some_and(|running| running >= wanted) || together >= wanted {
         return Judgement::ok(None);
     }
@@ -58,12 +65,17 @@ pub(super) fn judge_residency(
         );
         return judged(Verdict::Queued, "kv_cache", message);
     }
-    if first.is_some_and(|first| first.held_back()) {
+    let least = if simulated { Duration::ZERO } else { LEAST_QUIET };
+    if first.as_ref().is_some_and(|first| first.held_back(least)) {
         let message = format!("{ran}: the others waited though nothing else was to be done; the engine admits no more");
         return judged(Verdict::Queued, "admission", message);
     }
     let budget = prefill_budget.map_or_else(String::new, |budget| format!(" (prefill budget {})", thousands(budget)));
-    let message = format!("{ran}{budget}; all {wanted} were served; memory with {wanted} resident was not tested");
+    let short = first
+        .filter(|first| first.end.saturating_sub(first.sent) < LEAST_QUIET)
+        .map_or("", |_| "; answers were too short to overlap, longer outputs may");
+    let message =
+        format!("{ran}{budget}; all {wanted} were served; memory with {wanted} resident was not tested{short}");
     judged(Verdict::Error, NOT_RESIDENT, message)
 }
 
@@ -88,6 +100,8 @@ struct FirstRound<'a> {
     answers: &'a [Record],
     /// First tokens up to that moment, sorted.
     starts: Vec<Duration>,
+    /// When the first request was sent, and when the first ended.
+    sent: Duration,
     end: Duration,
 }
 
@@ -98,26 +112,45 @@ impl<'a> FirstRound<'a> {
         // What began in the moment in which another ended may have its place.
         starts.retain(|start| *start < end);
         starts.sort_unstable();
-        Some(Self { answers, starts, end })
+        let sent = answers.iter().map(|answer| answer.sent).min()?;
+        Some(Self {
+            answers,
+            starts,
+            sent,
+            end,
+        })
     }
 
-    /// Whether nothing was admitted for long enough that the engine could have, while nothing ended.
-    fn held_back(&self) -> bool {
-        let sent = self.answers.iter().map(|answer| answer.sent).min();
-        let (Some(sent), Some(last)) = (sent, self.starts.last()) else {
-            return false;
-        };
-        let times = || std::iter::once(&sent).chain(&self.starts);
+    /// How many surely ran at its end.
+    fn overlapped(&self) -> u64 {
+        let before = |start: &&Duration| **start + MARGIN <= self.end;
+        self.starts.iter().filter(before).count() as u64
+    }
+
+    /// Since when nothing more was sent or admitted.
+    fn settled(&self) -> Duration {
+        let sent = self.answers.iter().map(|answer| answer.sent);
+        sent.chain(self.starts.iter().copied()).max().unwrap_or_default()
+    }
+
+    fn quiet(&self) -> Duration {
+        self.end.saturating_sub(self.settled())
+    }
+
+    /// Whether nothing was admitted for long enough that the engine could have, and for `least`, while nothing ended.
+    fn held_back(&self, least: Duration) -> bool {
+        let times = || std::iter::once(&self.sent).chain(&self.starts);
         let gaps = times()
             .zip(times().skip(1))
             .map(|(before, after)| after.saturating_sub(*before));
         let prompt = gaps.max().unwrap_or_default();
-        let quiet = self.end.saturating_sub(*last);
-        quiet >= prompt * PROMPTS
+        let since = self.settled();
+        !self.starts.is_empty()
+            && self.quiet() >= (prompt * PROMPTS).max(least)
             && self
                 .answers
                 .iter()
-                .any(|answer| self.decoded(answer, *last) >= PATIENCE)
+                .any(|answer| self.decoded(answer, since) >= PATIENCE)
     }
 
     /// Events of a request between `from` and the end of the round.
@@ -182,7 +215,13 @@ mod tests {
 
     #[track_caller]
     fn judged(answers: &[Record], queue: &QueueMetrics, verdict: Verdict, cause: &str) -> String {
-        let judgement = judge_residency(&limits(100, 64, answers.len() as u64), answers, queue, Some(8192));
+        let judgement = judge_residency(
+            &limits(100, 64, answers.len() as u64),
+            answers,
+            queue,
+            Some(8192),
+            false,
+        );
         let found = (judgement.verdict, judgement.cause.as_deref().unwrap_or_default());
         assert_eq!(found, (verdict, cause), "{:?}", judgement.message);
         judgement.message.unwrap_or_default()
@@ -229,6 +268,41 @@ mod tests {
         let short = [decoded(100, 8), decoded(400, 8)];
         judged(&short, &gauge(1, Some(0.6)), Verdict::Queued, "kv_cache");
         judged(&short, &gauge(1, Some(0.4)), Verdict::Error, "not_resident");
+    }
+
+    /// A server that answers in milliseconds, and a client that reads whole answers at once.
+    #[test]
+    fn what_no_clock_can_tell_proves_nothing() {
+        let quick = |sent: u64, tokens: u64| Record {
+            sent: Duration::from_millis(sent),
+            itl_ms: vec![0.05; tokens as usize - 1],
+            last_token: Some(Duration::from_millis(sent + 1 + tokens / 20)),
+            ..decoded(sent + 1, tokens)
+        };
+        let none = QueueMetrics::default();
+        let answers: Vec<Record> = (0..19).map(|index| quick(index, 64)).collect();
+        let said = judged(&answers, &none, Verdict::Error, "not_resident");
+        assert!(said.contains("too short to overlap"), "{said}");
+        // One after the other, but read out of order.
+        judged(&[quick(0, 100), quick(3, 100)], &none, Verdict::Error, "not_resident");
+        // The later ones were sent when the first had nearly ended.
+        let late = [
+            decoded(10, 64),
+            Record {
+                sent: Duration::from_millis(600),
+                ..decoded(800, 64)
+            },
+        ];
+        judged(&late, &none, Verdict::Error, "not_resident");
+    }
+
+    #[test]
+    fn a_simulated_gauge_misses_nothing() {
+        let streams = [decoded(100, 64), decoded(300, 64)];
+        for (running, verdict) in [(1, Verdict::Queued), (2, Verdict::Ok)] {
+            let judgement = judge_residency(&limits(100, 64, 2), &streams, &gauge(running, Some(0.6)), None, true);
+            assert_eq!(judgement.verdict, verdict);
+        }
     }
 
     #[test]
@@ -279,7 +353,7 @@ mod tests {
                 preemptions: peaks.preemptions.map(|_| 0),
                 ..Metrics::default()
             };
-            let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None);
+            let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None, false);
             let cause = judgement.cause.clone();
             map.record(
                 &point,

@@ -24,7 +24,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(2);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
 /// Seconds that an attached engine may take to answer.
-const ATTACH_TIMEOUT: f64 = 10.0;
+const ATTACH_TIMEOUT: f64 = 5.0;
 
 /// How often to list the processes of a starting server, before a failed one takes them with it.
 const PROCESSES_EVERY: Duration = Duration::from_secs(1);

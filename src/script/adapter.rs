@@ -20,7 +20,7 @@ use super::resolver::{resolve_below, with_extension};
 use super::source::Source;
 use super::{Host, convert, resolver, shipped, source};
 use crate::boundary::Point;
-use crate::engine::{Adapter, Facts, FailureRule, Harmless, Limits, Readiness, RequestForm};
+use crate::engine::{Adapter, Facts, FailureRule, Harmless, KEY_REMEDY, Limits, Readiness, RequestForm};
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::runtime::Launch;
@@ -262,9 +262,6 @@ impl Adapter for RhaiAdapter {
 /// Longer responses are truncated: health and information pages are small.
 const MAX_BODY: usize = 1 << 20;
 
-/// Timeout of a page of a server that runs already. One that accepts connections and says nothing is told within two seconds.
-const PAGE_TIMEOUT: Duration = Duration::from_millis(1500);
-
 /// Timeout of one request. `ready` is called repeatedly.
 pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -283,8 +280,10 @@ pub(super) struct Server {
 pub(super) struct Answer {
     /// HTTP status; 0 if there was no response.
     status: u16,
-    /// Response text; without a response, the reason.
+    /// Response text, or where a redirect leads; without a response, the reason.
     body: String,
+    /// What to do about a status that stays.
+    remedy: Option<&'static str>,
 }
 
 impl Server {
@@ -333,6 +332,7 @@ impl Server {
             Err(error) => Answer {
                 status: 0,
                 body: http::root(&error),
+                remedy: None,
             },
         })
     }
@@ -341,7 +341,7 @@ impl Server {
 /// A page of a server that the user named.
 pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Result<Dynamic> {
     let key = crate::runtime::api_key(url, key, &host.permits)?;
-    let client = http::build(http::direct().timeout(PAGE_TIMEOUT))?;
+    let client = http::build(http::direct().timeout(REQUEST_TIMEOUT))?;
     let base = crate::runtime::server_url(url)?;
     let answer = Server::new(base.as_str(), client, Dynamic::UNIT, key).get(&host.tasks, path)?;
     convert::to_script(&answer)
@@ -350,6 +350,21 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Res
 async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     let response = request.send().await?;
     let status = response.status().as_u16();
+    let location = response
+        .headers()
+        .get(reqwest::header::LOCATION)
+        .filter(|_| response.status().is_redirection());
+    if let Some(location) = location.and_then(|location| location.to_str().ok()) {
+        return Ok(Answer {
+            status,
+            body: format!("redirects to `{location}`, which is not followed"),
+            remedy: Some("give the address of the server itself: `--url URL`"),
+        });
+    }
     let (body, _cut) = http::text(response, MAX_BODY).await?;
-    Ok(Answer { status, body })
+    Ok(Answer {
+        status,
+        body,
+        remedy: matches!(status, 401 | 403).then_some(KEY_REMEDY),
+    })
 }

@@ -12,7 +12,7 @@ use super::devices::SimDevices;
 use super::handle::{Exit, LogSink};
 use super::misbehave::{AfterFailure, FailedRequest};
 use super::options::{Setup, Victim};
-use super::scheduler::{Counters, Event, KvStore, Request, Scheduler};
+use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};
 use super::start::{Limits, Serving};
 use super::time::TimeScaler;
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};
@@ -25,9 +25,6 @@ const EXIT_DELAY: Duration = Duration::from_millis(20);
 
 /// Limit of the wait for further requests, in units of `gather_ms`.
 const MAX_GATHER_PERIODS: u32 = 20;
-
-/// How long requests that run together wait for a read of the metrics when model time is free.
-const METRICS_WAIT: Duration = Duration::from_millis(100);
 
 pub(super) struct EngineCore {
     pub(super) setup: Setup,
@@ -43,29 +40,19 @@ pub(super) struct EngineCore {
     arrivals: AtomicU64,
     queue: Mutex<QueueState>,
     wake: Notify,
-    metrics_read: Notify,
     exit_sender: mpsc::UnboundedSender<Exit>,
 }
 
 struct QueueState {
     scheduler: Scheduler,
     prefixes: PrefixCache,
-    clients: HashMap<u64, Client>,
+    clients: HashMap<u64, mpsc::UnboundedSender<Event>>,
     next: u64,
-}
-
-/// A waiting client.
-struct Client {
-    events: mpsc::UnboundedSender<Event>,
-    /// Whether it has received its first token.
-    has_token: bool,
 }
 
 /// State for the metrics pages.
 pub(super) struct Snapshot {
-    pub(super) running: usize,
-    pub(super) waiting: usize,
-    pub(super) usage: Option<f64>,
+    pub(super) gauges: Gauges,
     pub(super) counters: Counters,
     /// Tokens looked up in the prefix cache, and found there.
     pub(super) prefixes: (u64, u64),
@@ -98,7 +85,6 @@ impl EngineCore {
             }),
             limits: serving.limits,
             wake: Notify::new(),
-            metrics_read: Notify::new(),
             exit_sender,
         }
     }
@@ -177,13 +163,7 @@ impl EngineCore {
         let mut queue = self.queue();
         let id = queue.next;
         queue.next += 1;
-        queue.clients.insert(
-            id,
-            Client {
-                events: sender,
-                has_token: false,
-            },
-        );
+        queue.clients.insert(id, sender);
         queue.scheduler.submit(Request {
             id,
             rows,
@@ -201,17 +181,15 @@ impl EngineCore {
         }
     }
 
-    /// Lets requests go on that wait for a read of the metrics.
-    pub(super) fn metrics_were_read(&self) {
-        self.metrics_read.notify_waiters();
-    }
-
-    pub(super) fn snapshot(&self) -> Snapshot {
-        let queue = self.queue();
+    /// What is now, or on the page of `metrics` the highest gauges since it was read.
+    pub(super) fn snapshot(&self, metrics: bool) -> Snapshot {
+        let mut queue = self.queue();
         Snapshot {
-            running: queue.scheduler.running(),
-            waiting: queue.scheduler.waiting(),
-            usage: queue.scheduler.store().usage(),
+            gauges: if metrics {
+                queue.scheduler.take_peaks()
+            } else {
+                queue.scheduler.gauges()
+            },
             counters: *queue.scheduler.counters(),
             prefixes: (queue.prefixes.queries, queue.prefixes.hits),
         }
@@ -236,7 +214,6 @@ impl EngineCore {
     pub(super) async fn run(self: Arc<Self>) {
         let mut scaler = TimeScaler::new(self.setup.time_scale);
         let mut steps: u32 = 0;
-        let mut several = false;
         loop {
             let Some(seconds) = Some(())
                 .filter(|()| !self.setup.misbehave.starve)
@@ -244,16 +221,12 @@ impl EngineCore {
             else {
                 self.devices.set_busy(false);
                 self.wake.notified().await;
-                several = self.wait_for_more_requests().await;
+                self.wait_for_more_requests().await;
                 scaler.reset();
                 continue;
             };
             self.devices.set_busy(true);
             steps = steps.wrapping_add(1);
-            if several && self.setup.time_scale == 0.0 && self.all_have_tokens() {
-                several = false;
-                let _ = tokio::time::timeout(METRICS_WAIT, self.metrics_read.notified()).await;
-            }
             if let Some(sleep) = scaler.spend(seconds) {
                 let began = Instant::now();
                 tokio::time::sleep(sleep).await;
@@ -264,25 +237,16 @@ impl EngineCore {
         }
     }
 
-    /// Waits until no request has arrived for `gather_ms`, or the limit is reached. Returns whether several requests
-    /// are present.
-    async fn wait_for_more_requests(&self) -> bool {
+    /// Waits until no request has arrived for `gather_ms`, or the limit is reached.
+    async fn wait_for_more_requests(&self) {
         let quiet = Duration::from_millis(self.setup.gather_ms);
         if quiet.is_zero() {
-            return false;
+            return;
         }
         let began = Instant::now();
         while began.elapsed() < quiet * MAX_GATHER_PERIODS
             && tokio::time::timeout(quiet, self.wake.notified()).await.is_ok()
         {}
-        self.queue().clients.len() > 1
-    }
-
-    /// Whether several requests are present and all have a token, so all run together. If time is free, the next step
-    /// may finish them.
-    fn all_have_tokens(&self) -> bool {
-        let queue = self.queue();
-        queue.clients.len() > 1 && queue.clients.values().all(|client| client.has_token)
     }
 
     /// Runs one step and returns its model time; none if there are no requests.
@@ -310,11 +274,8 @@ impl EngineCore {
                 }
             }
             let client = match event {
-                Event::Token => queue.clients.get_mut(&id).map(|client| {
-                    client.has_token = true;
-                    client.events.clone()
-                }),
-                Event::Last | Event::Oom(_) => queue.clients.remove(&id).map(|client| client.events),
+                Event::Token => queue.clients.get(&id).cloned(),
+                Event::Last | Event::Oom(_) => queue.clients.remove(&id),
             };
             if let Some(client) = client {
                 // A client that disconnected cancels by dropping its request.

@@ -32,6 +32,15 @@ pub(crate) struct Counters {
     pub(crate) seconds: f64,
 }
 
+/// What the gauges of the metrics page show.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) struct Gauges {
+    pub(crate) running: usize,
+    pub(crate) waiting: usize,
+    /// Share of the pool in use, 0 to 1; none without a pool.
+    pub(crate) usage: Option<f64>,
+}
+
 /// Result of one step.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Step {
@@ -51,6 +60,8 @@ pub(crate) struct Scheduler {
     running: Vec<Sequence>,
     waiting: VecDeque<Sequence>,
     counters: Counters,
+    /// The highest since they were taken.
+    peaks: Gauges,
 }
 
 impl Scheduler {
@@ -65,6 +76,7 @@ impl Scheduler {
             running: Vec::new(),
             waiting: VecDeque::new(),
             counters: Counters::default(),
+            peaks: Gauges::default(),
         }
     }
 
@@ -102,6 +114,8 @@ impl Scheduler {
         if self.counters.preemptions == before {
             self.admit(resident, &mut chunks, &mut step);
         }
+        // Before those that end in this step are released.
+        self.peaks = self.highest();
         self.compute(&chunks, &mut step);
         self.counters.steps += 1;
         self.counters.seconds += step.seconds;
@@ -206,12 +220,28 @@ impl Scheduler {
         step.events.push((seq.request.id, Event::Oom(oom)));
     }
 
-    pub(crate) fn running(&self) -> usize {
-        self.running.len()
+    pub(crate) fn gauges(&self) -> Gauges {
+        Gauges {
+            running: self.running.len(),
+            waiting: self.waiting.len(),
+            usage: self.store.usage(),
+        }
     }
 
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.len()
+    /// The highest of each gauge since the last call: model time may pass faster than anybody reads them.
+    pub(crate) fn take_peaks(&mut self) -> Gauges {
+        let peaks = self.highest();
+        self.peaks = self.gauges();
+        peaks
+    }
+
+    fn highest(&self) -> Gauges {
+        let (now, peaks) = (self.gauges(), self.peaks);
+        Gauges {
+            running: now.running.max(peaks.running),
+            waiting: now.waiting.max(peaks.waiting),
+            usage: now.usage.map(|usage| usage.max(peaks.usage.unwrap_or_default())),
+        }
     }
 
     pub(crate) fn counters(&self) -> &Counters {
@@ -422,7 +452,7 @@ mod tests {
                 prop_assert!(steps < 100_000, "no end");
                 prop_assert!(step.seconds > 0.0);
                 prop_assert!(scheduler.store().usage().unwrap() <= 1.0);
-                prop_assert!(scheduler.running() as u64 <= seqs);
+                prop_assert!(scheduler.gauges().running as u64 <= seqs);
                 for (id, event) in step.events {
                     let at = id as usize;
                     prop_assert!(!done[at], "an event after the end");
@@ -431,7 +461,8 @@ mod tests {
                     done[at] = event == Event::Last;
                 }
                 let counters = scheduler.counters();
-                let present = scheduler.running() as u64 + scheduler.waiting() as u64;
+                let Gauges { running, waiting, .. } = scheduler.gauges();
+                let present = (running + waiting) as u64;
                 prop_assert_eq!(counters.submitted, counters.finished + counters.failed + counters.cancelled + present);
             }
             prop_assert!(done.iter().all(|done| *done));
@@ -475,11 +506,8 @@ mod tests {
                     cached: 0,
                 });
             }
-            let mut max_running = 0;
-            while scheduler.step().is_some() {
-                max_running = max_running.max(scheduler.running());
-            }
-            (scheduler.counters().preemptions > 0, max_running)
+            while scheduler.step().is_some() {}
+            (scheduler.counters().preemptions > 0, scheduler.take_peaks().running)
         };
         assert_eq!(run(KvAllocation::Grow), (true, 3));
         assert_eq!(run(KvAllocation::Slice(1024)), (false, 2));

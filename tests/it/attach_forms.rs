@@ -122,6 +122,85 @@ fn a_field_that_the_server_does_not_know_is_left_out() {
 }
 
 #[test]
+fn a_newer_name_of_the_length_is_taken_over() {
+    let server = MadeUp {
+        newer_length: true,
+        ..MadeUp::default()
+    }
+    .start();
+    let outcome = used(&server, "").success();
+    assert_eq!(outcome.json()["result"], all_served());
+    let outcome = outcome.stderr("they say `max_completion_tokens` instead of `max_tokens`");
+    assert_eq!(journaled(&outcome)["left_out"], json!(["max_tokens"]));
+    assert_eq!(refused(&server).len(), 1);
+}
+
+/// The fields of a request that is repeated are not what is wrong with it.
+#[test]
+fn a_refusal_that_repeats_the_request_costs_no_field() {
+    let server = MadeUp {
+        token_ids: false,
+        repeats_body: true,
+        ..MadeUp::default()
+    }
+    .start();
+    let outcome = used(&server, "").success().nowhere("requests go without");
+    assert_eq!(outcome.json()["result"], all_served());
+    assert_eq!(refused(&server).len(), 1);
+}
+
+#[test]
+fn a_server_that_does_not_stream_is_told_so() {
+    let server = MadeUp {
+        streams: false,
+        ..MadeUp::default()
+    }
+    .start();
+    let _ = used(&server, "")
+        .code(3)
+        .stderr("the server does not stream")
+        .stdout("let it stream");
+}
+
+/// The user's word, even where it is the name that stands for none.
+#[test]
+fn a_model_that_the_user_names_is_sent() {
+    let server = MadeUp {
+        models: false,
+        ..MadeUp::default()
+    }
+    .start();
+    let asked = |set: &[&str]| {
+        let before = server.completions().len();
+        let outcome = Profiler::new()
+            .args([
+                "run",
+                "adaptive",
+                "--set",
+                "input=32",
+                "--set",
+                "output=4",
+                "--set",
+                "concurrency=1",
+            ])
+            .args(["--url", &server.url])
+            .args(set)
+            .run();
+        let _ = outcome.success();
+        server.completions()[before..]
+            .iter()
+            .map(|seen| seen.body["model"].clone())
+            .collect::<Vec<_>>()
+    };
+    assert!(asked(&[]).iter().all(Value::is_null));
+    assert!(
+        asked(&["--model", "Qwen/Qwen3-8B"])
+            .iter()
+            .all(|model| model == "Qwen/Qwen3-8B")
+    );
+}
+
+#[test]
 fn a_server_that_takes_none_is_told_with_each_answer_and_a_remedy() {
     let server = MadeUp {
         completions: false,

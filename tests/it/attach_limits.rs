@@ -2,11 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::support::made_up::{MadeUp, Running, Seen};
-use crate::support::{Outcome, Profiler};
+use crate::support::{Outcome, Profiler, llamacpp, model, needs_llama_server, temp};
 
 fn adaptive(server: &Running, sets: &[&str]) -> Profiler {
     let url = format!("url={}", server.url);
@@ -55,6 +57,114 @@ fn a_limit_that_the_server_states_takes_a_handful_of_requests() {
         assert!(seen.len() <= 8, "{} requests, {case}", seen.len());
         let sure = answer(&outcome)["sure"].to_string();
         assert!(sure.contains("checked on both sides"), "{sure} {case}");
+    }
+}
+
+/// Counts that differ from one request to the next, and a limit that the server states only at its second refusal.
+#[test]
+fn a_limit_is_verified_where_counts_are_near_and_where_it_is_stated_late() {
+    let text = MadeUp {
+        token_ids: false,
+        uneven: 4,
+        ..MadeUp::default()
+    };
+    let chat = MadeUp {
+        completions: false,
+        further_tokens: 9,
+        uneven: 8,
+        ..MadeUp::default()
+    };
+    let long = (8000, 400, "prompt is longer than the context length");
+    let late = MadeUp {
+        refuses_beyond: Some(long),
+        ..MadeUp::default()
+    };
+    for (made_up, most) in [(text, 12), (chat, 12), (late, 16)] {
+        let server = MadeUp {
+            limit: Some(6000),
+            ..made_up
+        }
+        .start();
+        let outcome = adaptive(&server, &[]).run().success();
+        let limit = answer(&outcome)["limit"].to_string();
+        assert!(
+            limit.contains("input + output ≤ 6,000 tokens (the server's own limit, max_model_len; not memory)"),
+            "{limit}"
+        );
+        let requests = server.completions().len();
+        assert!(requests <= most, "{requests} requests\n{}", outcome.stderr);
+    }
+}
+
+/// Its answers end before the next request is sent: that is no limit of its own.
+#[test]
+fn a_server_that_answers_in_milliseconds_is_not_taken_for_a_full_one() {
+    let server = MadeUp::default().start();
+    let outcome = adaptive(&server, &["input=100", "output=64", "concurrency=[1,64]"]).run();
+    let outcome = outcome.success().nowhere("queued").nowhere("admits no more");
+    let state = answer(&outcome)["state"].clone();
+    assert!(state == "undecided" || state == "not_reached", "{}", answer(&outcome));
+}
+
+/// The real one, which has no flag of ours and no model that we know.
+#[test]
+fn a_real_llama_server_is_asked_by_its_address_alone() {
+    let Some(program) = needs_llama_server() else { return };
+    let folder = temp();
+    let port = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
+    let mut server = Command::new(program)
+        .args([
+            "--ctx-size",
+            "2048",
+            "--parallel",
+            "1",
+            "--port",
+            &port.to_string(),
+            "--model",
+        ])
+        .arg(model::write(folder.path()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let address = format!("127.0.0.1:{port}");
+    while !llamacpp::healthy(&address) {
+        assert!(server.try_wait().unwrap().is_none(), "it ended by itself");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let outcome = Profiler::new()
+        .args(["run", "adaptive", "--json", "--url", &address])
+        .run();
+    server.kill().unwrap();
+    server.wait().unwrap();
+    let outcome = outcome.success().nowhere("SIMULATED");
+    let limit = answer(&outcome)["limit"].to_string();
+    assert!(
+        limit.contains("the server's own limit, max_model_len; not memory"),
+        "{limit}\n{}",
+        outcome.stderr
+    );
+}
+
+/// What no rule knows is told in the server's words, and not asked again: it would say the same.
+#[test]
+fn a_refusal_in_unknown_words_is_told() {
+    for (status, most) in [(400, 10), (429, 40)] {
+        let server = MadeUp {
+            refuses_beyond: Some((3000, status, "not today")),
+            ..MadeUp::default()
+        }
+        .start();
+        let outcome = adaptive(&server, &["output=64"]).run().success();
+        let outcome = outcome.stderr(&format!("`/v1/completions` answered with status {status}: not today"));
+        let limit = answer(&outcome).to_string();
+        assert!(limit.contains("not today"), "{limit}");
+        let requests = server.completions().len();
+        assert!(requests <= most, "{requests} requests\n{}", outcome.stderr);
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt as _;
+use std::time::Duration;
 
 use crate::sim::process::Served;
 use crate::support::hub::{self, error};
@@ -132,7 +133,11 @@ fn engines_are_recognised_by_their_address_alone() {
         ("llama-1b-h200-tgi", "Connected", "tgi 3.3"),
         ("llama-1b-llamacpp", "listening", "llamacpp b"),
         ("llama-1b-ollama", "llama-server started", "ollama 0."),
-        ("llama-1b-h200-trtllm", "Application startup complete", "openai 1.2"),
+        (
+            "llama-1b-h200-trtllm",
+            "Application startup complete",
+            "tensorrt_llm 1.2",
+        ),
     ] {
         // Of an hour on the card nothing is left by a factor of 0.
         let mut served = Served::start(&["--profile", profile, "--max-model-len", "4096", "--time-scale", "0"]);
@@ -162,6 +167,38 @@ fn a_server_that_says_nothing_is_given_up_after_one_page() {
     listener.set_nonblocking(true).unwrap();
     let connections = std::iter::from_fn(|| listener.accept().ok()).count();
     assert_eq!(connections, 2, "whether it accepts any, and the list of models");
+    let named = run("adaptive", &[&url, "engine=openai"]).code(3);
+    let _ = named.stderr("is not ready after 5 s");
+}
+
+#[test]
+fn a_slow_list_of_models_is_waited_for() {
+    let server = MadeUp {
+        lists_after: Duration::from_secs(2),
+        ..MadeUp::default()
+    }
+    .start();
+    let _ = run("engine_info", &[&format!("url={}", server.url)])
+        .success()
+        .stdout("serves made-up");
+}
+
+#[test]
+fn a_redirect_is_told_with_its_target_and_not_followed() {
+    let server = MadeUp {
+        always: Some(302),
+        ..MadeUp::default()
+    }
+    .start();
+    for set in [&[][..], &["engine=openai"]] {
+        let url = format!("url={}", server.url);
+        let outcome = run("adaptive", &[&[url.as_str()], set].concat()).code(3);
+        let _ = outcome
+            .stderr("status 302")
+            .stderr("`https://login.example/`")
+            .stderr("--url URL");
+    }
+    assert!(server.all().len() <= 4, "{:?}", server.all());
 }
 
 #[test]

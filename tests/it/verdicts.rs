@@ -22,6 +22,18 @@ fn expect(answer: &Value, verdict: &str, cause: &str) {
     );
 }
 
+/// The engine's time passes faster than a client reads: what overlaps there proves nothing. 2 × 7,405 tokens do not fit into 8,352.
+#[test]
+fn requests_that_only_seem_to_overlap_do_not_fit() {
+    for scale in ["", "sim: #{ time_scale: 0.0 }"] {
+        let answers = value(&format!(
+            "let engine = engines::launch(\"sim\", #{{ limits: #{{ input: 7315, output: 90, concurrency: 3 }}, {scale} }});
+             [1, 2, 2, 3].map(|concurrency| engine.probe(#{{ input: 7315, output: 90, concurrency: concurrency }}).verdict)"
+        ));
+        assert_eq!(answers, serde_json::json!(["ok", "queued", "queued", "queued"]));
+    }
+}
+
 #[test]
 fn an_engine_that_dies_within_a_stream_is_no_lack_of_memory() {
     let answer = misbehaving("#{ die_mid_stream: 3 }");

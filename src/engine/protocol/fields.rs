@@ -107,14 +107,25 @@ impl<'de> Visitor<'de> for Shape<'de> {
     }
 }
 
-/// The text of an `error` field: a string, the `message` of an object, or the value as JSON.
+/// What an error says is wrong, without a request that it repeats: a string, or the messages in an object with the fields that they name; else the value as JSON.
 pub(in crate::engine) fn error_text(error: &Value) -> String {
-    match error {
-        Value::String(text) => text.clone(),
-        other => match other.get("message") {
-            Some(Value::String(text)) => text.clone(),
-            _ => other.to_string(),
-        },
+    fn gather<'a>(value: &'a Value, said: &mut Vec<&'a str>) {
+        match value {
+            Value::String(text) => said.push(text),
+            Value::Array(items) => items.iter().for_each(|item| gather(item, said)),
+            Value::Object(map) => ["error", "errors", "detail", "message", "msg", "loc", "param"]
+                .iter()
+                .filter_map(|key| map.get(*key))
+                .for_each(|value| gather(value, said)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut said = Vec::new();
+    gather(error, &mut said);
+    if said.is_empty() {
+        error.to_string()
+    } else {
+        said.join(": ")
     }
 }
 
@@ -142,5 +153,7 @@ mod tests {
         assert_eq!(text("\"a\""), "a");
         assert_eq!(text("{\"message\":\"b\",\"code\":400}"), "b");
         assert_eq!(text("{\"code\":400}"), "{\"code\":400}");
+        let repeated = r#"{"detail":[{"loc":["body","seed"],"msg":"Not allowed","input":{"ignore_eos":true}}]}"#;
+        assert_eq!(text(repeated), "Not allowed: body: seed");
     }
 }

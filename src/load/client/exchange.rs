@@ -379,7 +379,11 @@ impl ResponseState {
             return failed(FailureForm::Malformed, why.clone());
         }
         if let Some(beginning) = self.non_event_body() {
-            let message = format!("the response is not an event stream; it begins with `{beginning}`");
+            let message = if beginning.starts_with('{') {
+                "the server does not stream: it answered with one JSON object".to_owned()
+            } else {
+                format!("the response is not an event stream; it begins with `{beginning}`")
+            };
             return failed(FailureForm::Malformed, message);
         }
         match self.record.finish.as_deref() {

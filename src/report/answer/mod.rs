@@ -163,6 +163,10 @@ impl Answer {
                 .room
                 .extend(untested.map(|untested| format!("besides: {untested}"))),
         }
+        if answer.why.is_none() && answer.state == State::Undecided {
+            answer.why = unanswered(boundary);
+        }
+        answer.room.extend(counted_otherwise(boundary));
         // A length limit beside one of memory is worth a line of its own.
         let length_limit = boundary.length_limit();
         if let Some(length) = length_limit.filter(|length| limit.as_ref() != Some(length)) {
@@ -350,6 +354,39 @@ fn untested(boundary: &Boundary) -> Option<String> {
     ))
 }
 
+/// The last error, in its own words: `input=4160: \`/v1/completions\` answered with status 400: …`.
+fn unanswered(boundary: &Boundary) -> Option<String> {
+    let errors = boundary
+        .records()
+        .filter(|(_, record)| record.verdict == Verdict::Error);
+    let (point, record) = errors.last()?;
+    let message = record.evidence.as_ref()?["message"].as_str()?.to_owned();
+    Some(format!("{point}: {message}"))
+}
+
+/// Where a range of one length stands for the lengths that the engine counted.
+fn counted_otherwise(boundary: &Boundary) -> Option<String> {
+    let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
+    let counted = || {
+        boundary
+            .records()
+            .filter_map(|(_, record)| record.evidence.as_ref()?["counted"].as_i64())
+    };
+    let (least, most) = (counted().min()?, counted().max()?);
+    let range = if least == most {
+        thousands(most.unsigned_abs())
+    } else {
+        format!(
+            "{} to {}",
+            thousands(least.unsigned_abs()),
+            thousands(most.unsigned_abs())
+        )
+    };
+    Some(format!(
+        "besides: input={input} stands for {range} tokens, as the engine counts them"
+    ))
+}
+
 /// What is known along the only axis that varies, and whether that is all there is to know.
 fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
     let mut axes = boundary
@@ -464,7 +501,8 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
         }
     }
     parts.extend(cut_short);
-    if let Some(starts) = field("starts").and_then(count) {
+    // A server that was attached to was not started.
+    if let Some(starts) = field("starts").and_then(count).filter(|starts| *starts > 0) {
         parts.push(Count(starts, "engine start").to_string());
     }
     if let Some(seconds) = field("seconds").and_then(Value::as_f64) {

@@ -81,7 +81,10 @@ impl Plain {
             } => {
                 let cause = cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
                 let outcome = skipped(*verdict, answer).unwrap_or_else(|| format!("{verdict}{cause}"));
-                Some(format!("{point}: {outcome}"))
+                let said = answer.pointer("/evidence/message").and_then(Value::as_str);
+                let said = said.filter(|_| *verdict == Verdict::Error);
+                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                Some(format!("{point}: {outcome}{said}"))
             }
             Event::StartFailed { failure, .. } => {
                 let cause = failure["cause"]

@@ -97,6 +97,7 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         ("GPU driver", driver(found)),
         ("host", vec![host(manifest)]),
         ("launched", from_engines(manifest, launched)),
+        ("attached to", from_engines(manifest, attached)),
         (
             "script",
             vec![format!("{}, SHA-256 {}", script.path, or_unknown(&script.sha256))],
@@ -109,7 +110,7 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         ("journal", without_checksums.map(str::to_owned).into_iter().collect()),
     ];
     let fact = |term: &str, text: String| match term {
-        "launched" => Fact::code(term, text),
+        "launched" | "attached to" => Fact::code(term, text),
         _ => Fact::new(term, text),
     };
     let facts = terms
@@ -279,21 +280,22 @@ fn image(engine: &StartedEngine) -> Option<String> {
     ))
 }
 
-/// The command of a process, the arguments of a container, or the address of an attached server.
+/// The address of an attached server, or the name of its container.
+fn attached(engine: &StartedEngine) -> Option<String> {
+    let address = engine
+        .text("/launched/url")
+        .or_else(|| engine.text("/launched/container"));
+    address.filter(|_| launched(engine).is_none()).map(str::to_owned)
+}
+
+/// The command of a process, or the arguments of a container.
 fn launched(engine: &StartedEngine) -> Option<String> {
     let line = |lists: &[&str]| {
         let words = lists.iter().flat_map(|list| engine.texts(list)).map(shell_quoted);
         Some(words.collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty())
     };
     let container = || line(&["/launched/entrypoint", "/launched/args"]);
-    let attached = || {
-        engine
-            .text("/launched/url")
-            .or_else(|| engine.text("/launched/container"))
-    };
-    line(&["/launched/command"])
-        .or_else(container)
-        .or_else(|| attached().map(str::to_owned))
+    line(&["/launched/command"]).or_else(container)
 }
 
 fn host(manifest: &Manifest) -> String {

@@ -233,6 +233,18 @@ pub mod params {
         host.state().params = Some(values);
         Ok(shown)
     }
+
+    /// Whether the user set a parameter, on the command line or in a file; otherwise it has its default.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(!is_set("input"));
+    /// ```
+    #[rhai_fn(volatile)]
+    pub fn is_set(context: NativeCallContext, name: &str) -> bool {
+        host(&context).settings.set.contains_key(name)
+    }
 }
 
 fn wait(context: &NativeCallContext, seconds: f64) -> Caught<()> {

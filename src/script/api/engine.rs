@@ -54,7 +54,8 @@ pub mod engine {
         Ok(host.tasks.wait(crate::runtime::check_reachable(url, &host.permits))?)
     }
 
-    /// Fetches a page of a server that runs already: `#{ status, body }`, status 0 when nobody answers within 1.5 seconds.
+    /// Fetches a page of a server that runs already: `#{ status, body, remedy }`, status 0 when nobody answers within five seconds;
+    /// `remedy` is what to do about a key that is wanted or a redirect, else `()`.
     /// `key` names the environment variable with the server's API key; `""` is `OPENAI_API_KEY`.
     ///
     /// # Errors

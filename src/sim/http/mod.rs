@@ -121,17 +121,14 @@ async fn while_loading(State(core): State<Arc<EngineCore>>, request: Request, ne
 
 /// A page of information or metrics: the section of its path in the engine's file.
 async fn page(State(core): State<Arc<EngineCore>>, uri: Uri) -> Response {
-    if uri.path() == "/metrics" {
-        core.metrics_were_read();
-    }
     filled(&core, &format!("GET {}", uri.path()), uri.path() == "/metrics")
 }
 
 /// A section of the engine's file as an answer. `metrics`: it is the page of metrics, which some engines clear.
 fn filled(core: &EngineCore, section: &str, metrics: bool) -> Response {
-    let (setup, limits, snapshot) = (&core.setup, &core.limits, core.snapshot());
+    let (setup, limits, snapshot) = (&core.setup, &core.limits, core.snapshot(metrics));
     let used: u64 = core.devices.reading().devices.iter().map(|device| device.used).sum();
-    let usage = snapshot.usage.unwrap_or_default();
+    let usage = snapshot.gauges.usage.unwrap_or_default();
     let values = context! {
         model => setup.model.as_str(),
         // In a label of Prometheus.
@@ -149,8 +146,8 @@ fn filled(core: &EngineCore, section: &str, metrics: bool) -> Response {
         kv_bytes => limits.memory.blocks.saturating_mul(limits.memory.block_bytes),
         used_blocks => (usage * limits.memory.blocks as f64).round() as u64,
         usage,
-        running => snapshot.running,
-        waiting => snapshot.waiting,
+        running => snapshot.gauges.running,
+        waiting => snapshot.gauges.waiting,
         counters => Values::from(Serde(snapshot.counters)),
         prefix_queries => snapshot.prefixes.0,
         prefix_hits => snapshot.prefixes.1,

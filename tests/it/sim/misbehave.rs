@@ -71,7 +71,8 @@ async fn it_ends_early() {
     assert_eq!(answer.event(3)["choices"][0]["finish_reason"], "stop");
     assert_eq!(answer.event(4)["usage"]["completion_tokens"], 4);
     assert_eq!(answer.events()[5], "[DONE]");
-    // The rest of the text is given up, not produced for nobody.
+    // The rest of the text is given up, not produced for nobody. The first reading is of the highest so far.
+    assert_eq!(engine.metric("vllm:num_requests_running").await, 1.0);
     assert_eq!(engine.metric("vllm:num_requests_running").await, 0.0);
     let exact = engine.post("/v1/completions", completion(10, 4)).await;
     assert_eq!(exact.event(3)["choices"][0]["finish_reason"], "length");

@@ -84,7 +84,8 @@ pub fn start(image: &str, folder: &Path, context: u64, memory: u64) -> Start {
     }
 }
 
-fn healthy(address: &str) -> bool {
+/// Whether it answers `/health`.
+pub fn healthy(address: &str) -> bool {
     use std::io::{Read, Write};
     let Ok(mut stream) = std::net::TcpStream::connect(address) else {
         return false;

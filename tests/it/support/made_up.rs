@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::{Body, Bytes};
@@ -51,6 +52,16 @@ pub struct MadeUp {
     pub only_its_model: bool,
     /// `/tokenize` exists and reads this field: `prompt` as vLLM's, `content` as llama.cpp's.
     pub tokenize: Option<&'static str>,
+    /// A request of more tokens is answered with this status and these words.
+    pub refuses_beyond: Option<(u64, u16, &'static str)>,
+    /// `max_tokens` is answered with 400: it is `max_completion_tokens` here.
+    pub newer_length: bool,
+    /// A refusal repeats the body of the request, as FastAPI's does.
+    pub repeats_body: bool,
+    /// Answers are streams; otherwise one JSON object.
+    pub streams: bool,
+    /// How long the list of models takes.
+    pub lists_after: Duration,
 }
 
 impl Default for MadeUp {
@@ -74,6 +85,11 @@ impl Default for MadeUp {
             ends_at: None,
             only_its_model: false,
             tokenize: None,
+            refuses_beyond: None,
+            newer_length: false,
+            repeats_body: false,
+            streams: true,
+            lists_after: Duration::ZERO,
         }
     }
 }
@@ -197,7 +213,12 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
         (StatusCode::from_u16(status).unwrap(), body.to_string()).into_response()
     };
     if let Some(status) = made_up.always {
-        return error(status, "no such thing here".to_owned());
+        let mut answer = error(status, "no such thing here".to_owned());
+        if answer.status().is_redirection() {
+            let elsewhere = "https://login.example/".parse().unwrap();
+            answer.headers_mut().insert(header::LOCATION, elsewhere);
+        }
+        return answer;
     }
     let key = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
     if let Some(wanted) = made_up.key
@@ -207,6 +228,7 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
     }
     let chat = match (method.as_str(), path) {
         ("GET", "/v1/models") if made_up.models => {
+            tokio::time::sleep(made_up.lists_after).await;
             let mut model = json!({ "id": "made-up", "object": "model" });
             if made_up.limit_in_models {
                 model["max_model_len"] = json!(made_up.limit);
@@ -227,12 +249,21 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
     if let Some(name) = made_up.unknown_fields.iter().find(|name| !body[**name].is_null()) {
         return error(400, format!("Unrecognized request argument supplied: {name}"));
     }
+    if made_up.newer_length && !body["max_tokens"].is_null() {
+        let message = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.";
+        return error(400, message.to_owned());
+    }
     let text = if chat {
         &body["messages"][0]["content"]
     } else {
         &body["prompt"]
     };
     let input = match text {
+        Value::Array(ids) if !made_up.token_ids && made_up.repeats_body => {
+            let said = json!({ "loc": ["body", "prompt"], "msg": "Input should be a valid string", "input": ids, "ctx": body });
+            let answer = json!({ "detail": [said] }).to_string();
+            return (StatusCode::UNPROCESSABLE_ENTITY, answer).into_response();
+        }
         Value::Array(_) if !made_up.token_ids => {
             return error(422, "Input should be a valid string: prompt".to_owned());
         }
@@ -241,7 +272,8 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
     } as u64
         + made_up.further_tokens
         + (serving.seen.lock().unwrap().len() as u64 - 1) % made_up.uneven;
-    let output = body["max_tokens"].as_u64().unwrap_or(16);
+    let output = body["max_tokens"].as_u64().or(body["max_completion_tokens"].as_u64());
+    let output = output.unwrap_or(16);
     let total = input + output;
     if let Some(limit) = made_up.limit.filter(|limit| total + made_up.keeps > *limit) {
         let message = format!(
@@ -249,6 +281,9 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
              in the completion). Please reduce the length of the messages or completion."
         );
         return error(400, message);
+    }
+    if let Some((_, status, words)) = made_up.refuses_beyond.filter(|(most, ..)| total > *most) {
+        return error(status, words.to_owned());
     }
     if made_up.dies_beyond.is_some_and(|most| total > most) {
         serving.end.send_replace(true);
@@ -267,6 +302,12 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
     let usage = made_up
         .usage
         .then(|| json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": total }));
+    if !made_up.streams {
+        let choice = json!({ "index": 0, "text": "word", "finish_reason": finish });
+        return json!({ "id": "x", "choices": [choice], "usage": usage })
+            .to_string()
+            .into_response();
+    }
     (
         [(header::CONTENT_TYPE, "text/event-stream")],
         Body::from_stream(events(chat, output, finish, usage)),

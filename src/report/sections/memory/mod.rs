@@ -83,6 +83,12 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     match names.is_empty() {
         false => missing.extend(lost_series(source, &starts)),
         true if found.sessions.is_empty() => {}
+        // Nobody saw the memory of what ran already.
+        true if found
+            .manifest
+            .engines
+            .iter()
+            .all(|engine| engine["launched"]["runtime"] == "attach") => {}
         true => missing.push("memory/ has no series: memory over time is not shown".to_owned()),
     }
     let title = match names.is_empty() {
