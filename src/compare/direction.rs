@@ -30,8 +30,8 @@ const HIGHER: &str = "
 /// Losses, waiting, and costs of each engine whatever it serves.
 const LOWER: &str = "
     newly_failing start_time kv_tokens_lost mean_latency_ms
-    physical memory memory_per_gpu memory_beside_kv memory_for_each_graph graphs_memory mean_memory peak_memory_share
-    increase_under_load overhead overhead_share total total_measured net_increase
+    physical memory memory_per_gpu memory_beside_kv memory_for_each_graph graphs_memory
+    overhead overhead_share total total_measured net_increase
     model_weights framework_overhead graph_capture
     timeline_min timeline_mean timeline_median timeline_p95 timeline_max
     allocated_after allocated_added allocated_overhead allocated_overhead_share
@@ -44,9 +44,9 @@ const LOWER: &str = "
 /// power.
 const NEUTRAL: &str = "
     elapsed_time prompts num_requests max_concurrent_requests total_input_tokens total_output_tokens
-    runs samples sampled_for timeline_samples points succeeded not_succeeded additional_cuda_graphs
-    allocated_before max_allocated_before reserved_before baseline baseline_memory total_memory
-    kv_cache kv_cache_pool kv_cache_used peak_kv_usage mean_kv_usage
+    runs timeline_samples points succeeded not_succeeded additional_cuda_graphs
+    allocated_before max_allocated_before reserved_before baseline
+    kv_cache kv_cache_pool kv_cache_used
     power_mean power_max temperature_mean temperature_max
 ";
 

@@ -2,6 +2,7 @@
 
 use crate::experiment::Verdict;
 use crate::fmt::{GIB, list};
+use crate::report::plot::unit_name;
 use crate::unit::Unit;
 
 /// From this ratio on, a change is stated as a multiple rather than in per cent.
@@ -51,15 +52,8 @@ pub(super) fn change_phrase(label: &str, unit: Unit, before: f64, after: f64) ->
 fn against(after: f64, before: f64, unit: Unit) -> String {
     let digits = decimals([after, before], unit);
     let unit = match unit {
-        Unit::Tokens | Unit::Count => "",
-        Unit::TokensPerSecond => " tokens/s",
-        Unit::RequestsPerSecond => " requests/s",
-        Unit::Seconds => " s",
-        Unit::Milliseconds => " ms",
-        Unit::Percent => " %",
-        Unit::Watts => " W",
-        Unit::Celsius => " C",
-        Unit::Bytes => " bytes",
+        Unit::Tokens | Unit::Count => String::new(),
+        unit => format!(" {}", unit_name(unit)),
     };
     format!("{after:.digits$} against {before:.digits$}{unit}")
 }

@@ -1,4 +1,4 @@
-//! Why a probe failed: the failing probe nearest to the safe point, and one line of evidence for a verdict (the
+//! Why a probe failed: the failing probe nearest to the largest confirmed point, and one line of evidence for a verdict (the
 //! decisive log line without its prefix, or what the process and the queue did).
 
 use std::sync::LazyLock;

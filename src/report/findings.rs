@@ -21,7 +21,7 @@ pub struct Findings {
     pub recommended: Option<Point>,
     /// The engine's flags for it.
     pub flags: Vec<String>,
-    /// Bytes of memory left at the safe point; `None` if memory was not measured.
+    /// Bytes of memory left at the largest confirmed point; `None` if memory was not measured.
     pub headroom: Option<u64>,
     /// All recorded points, in order.
     pub points: Vec<RecordedPoint>,
@@ -148,6 +148,18 @@ pub(super) fn axis_position(axis: &Axis, value: f64) -> f64 {
         Scale::Log => (value / low).ln() / (high / low).ln(),
     };
     share.clamp(0.0, 1.0)
+}
+
+/// Whether a point is at most as hard as another on every axis.
+pub(super) fn at_most_as_hard(axes: &[Axis], one: &Point, other: &Point) -> bool {
+    axes.iter().all(|axis| {
+        let value = |point: &Point| point.0.get(axis.name()).map(|value| value.as_f64());
+        match (value(one), value(other), axis.easier()) {
+            (Some(one), Some(other), Easier::Down) => one <= other,
+            (Some(one), Some(other), Easier::Up) => one >= other,
+            _ => false,
+        }
+    })
 }
 
 /// The point a margin easier than `safe`, within the search range.

@@ -7,7 +7,7 @@
 //! `answer` is what a search found, in the order in which people ask; `findings` is all of it as a value; `changes` says what
 //! changed in a sentence; `warning_groups` groups similar warnings.
 //!
-//! Terminal: `terminal` owns stdout and stderr, `page` holds width and capabilities, `live` shows a run in progress.
+//! Terminal: `terminal` owns stdout and stderr and knows what they can show, `live` shows a run in progress.
 //! `picture` draws a boundary in characters, `drawing` the charts of scripts.
 
 mod answer;
@@ -21,10 +21,8 @@ mod evidence;
 mod findings;
 pub mod html;
 mod live;
-mod page;
 mod picture;
 pub mod plot;
-mod prose;
 pub mod sections;
 mod spark;
 mod terminal;
@@ -42,13 +40,12 @@ pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
 pub use estimate::{estimates, memory_comparison};
 pub use findings::{Advice, Findings, RecordedPoint, advise};
 pub use live::Live;
-pub use page::Page;
 pub use picture::draw;
 pub use sections::{
     allow_flags, breakdown, breakdown_finding, experiment, experiment_findings, memory, overview, planned_starts,
     resume_command, run_markdown, stages_sheet,
 };
-pub use terminal::{OutputChoice, Terminal};
+pub use terminal::{OutputChoice, Page, Terminal};
 pub use warning_groups::{WarningGroup, group_warnings};
 
 /// Shown first in every output of a simulated run, where what was simulated is not known or of several kinds.

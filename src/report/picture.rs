@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use console::{Style, measure_text_width};
 
-use crate::boundary::{Axis, Boundary, Class, Easier, Moves, Point, Scalar, Scale};
+use crate::boundary::{Axis, Boundary, Class, Easier, Moves, Point, Scalar, Scale, Verdict};
 use crate::fault::Result;
 use crate::report::Page;
 use crate::report::evidence::{NOT_SENT, not_sent};
+use crate::report::findings::at_most_as_hard;
 use crate::report::plot::{AxisScale, Canvas};
 
 /// Maximum number of rows.
@@ -30,6 +31,8 @@ enum Shade {
     Unlikely,
     /// Results contradict each other: not safe.
     Band,
+    /// Refused for its length, or beyond what could be tested.
+    Beyond,
 }
 
 /// The shades in the order of the legend, which always explains the first three, and the others if they are drawn.
@@ -47,6 +50,8 @@ const SHADES: [(Shade, &str); 6] = [
 enum Mark {
     Undecided,
     Fitted,
+    /// Refused for its length.
+    Refused,
     /// Not sent: the engine itself reports that it fails.
     NotSent,
     Failed,
@@ -55,15 +60,23 @@ enum Mark {
 /// Draws a boundary; the text has no line end after its last line.
 pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
     let mut lines = draw_cells(boundary, ROWS, MAX_SLICES, page)?;
-    lines.extend(legend(&lines, page));
+    lines.extend(legend(boundary, &lines, page));
     Ok(lines.join("\n"))
+}
+
+/// What the part of the search range is that neither fits nor fails nor is open.
+pub(super) fn beyond(boundary: &Boundary) -> &'static str {
+    match boundary.untested() {
+        Some(_) => "beyond what could be tested",
+        None => "beyond a length limit",
+    }
 }
 
 /// Draws a boundary in so many rows of cells: of more than two axes, the slice with the most probes.
 pub(super) fn draw_compact(boundary: &Boundary, rows: usize, page: Page) -> Result<String> {
     let mut lines = draw_cells(boundary, rows, 1, page)?;
     lines.retain(|line| !line.is_empty());
-    lines.extend(legend(&lines, page).into_iter().next());
+    lines.extend(legend(boundary, &lines, page).into_iter().next());
     Ok(lines.join("\n"))
 }
 
@@ -136,6 +149,7 @@ fn draw_map(
         let cell = (row, horizontal.of(point)?);
         here.then_some(cell)
     });
+    let clipped = boundary.clipped();
     let cell = |row: usize, column: usize| -> Result<String> {
         if let Some(class) = probes.get(&(row, column)) {
             return Ok(probe_marker(*class, page));
@@ -146,7 +160,7 @@ fn draw_map(
                 point.0.insert(cells.axis.name().to_owned(), cells.middle(index));
             }
         }
-        Ok(fill(shade(boundary, &point)?, page))
+        Ok(fill(shade(boundary, &clipped, &point)?, page))
     };
     let from_below = (0..rows).rev();
     let drawn: Result<Vec<String>> = from_below
@@ -254,6 +268,7 @@ fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BT
             Moves::Fits => Mark::Fitted,
             Moves::Fails if not_sent(record) => Mark::NotSent,
             Moves::Fails => Mark::Failed,
+            Moves::None if record.verdict == Verdict::Refused => Mark::Refused,
             Moves::None => Mark::Undecided,
         };
         let shown = probes.entry(at).or_insert(mark);
@@ -283,11 +298,15 @@ fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
     values
 }
 
-fn shade(boundary: &Boundary, point: &Point) -> Result<Shade> {
+/// `clipped` are the smallest points that are beyond a length limit.
+fn shade(boundary: &Boundary, clipped: &[Point], point: &Point) -> Result<Shade> {
+    let axes = boundary.lattice().axes();
+    let is_beyond = |limit: &Point| at_most_as_hard(axes, limit, point);
     Ok(match boundary.classify(point)? {
         Class::Fits => Shade::Fits,
         Class::Fails if boundary.is_in_band(point)? => Shade::Band,
         Class::Fails => Shade::Fails,
+        Class::Unknown if clipped.iter().any(is_beyond) => Shade::Beyond,
         Class::Unknown if boundary.is_likely(point)? => Shade::Likely,
         Class::Unknown if boundary.is_unlikely(point)? => Shade::Unlikely,
         Class::Unknown => Shade::Open,
@@ -304,6 +323,7 @@ fn fill(shade: Shade, page: Page) -> String {
         Shade::Open => (page.pick("░", "-"), Style::new().dim()),
         Shade::Band => (page.pick("≈", "~"), Style::new().magenta()),
         Shade::Fails => (page.pick("·", "."), Style::new().red()),
+        Shade::Beyond => ("/", Style::new().dim()),
     };
     page.paint(character, style)
 }
@@ -312,7 +332,7 @@ fn fill(shade: Shade, page: Page) -> String {
 fn probe_marker(mark: Mark, page: Page) -> String {
     let style = match mark {
         Mark::Fitted => Style::new().green().bold(),
-        Mark::Undecided => Style::new().bold(),
+        Mark::Undecided | Mark::Refused => Style::new().bold(),
         Mark::NotSent | Mark::Failed => Style::new().red().bold(),
     };
     page.paint(probe_character(mark), style)
@@ -322,28 +342,32 @@ fn probe_character(mark: Mark) -> &'static str {
     match mark {
         Mark::Fitted => "o",
         Mark::Undecided => "?",
+        Mark::Refused => "!",
         Mark::NotSent => "%",
         Mark::Failed => "x",
     }
 }
 
 /// Explains the characters: the shades, then the probes, each in as few lines as hold them.
-fn legend(drawn: &[String], page: Page) -> Vec<String> {
+fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
     let contains = |part: &str| drawn.iter().any(|line| line.contains(part));
     let shown = |(index, (shade, _)): &(usize, (Shade, &str))| *index < 3 || contains(&fill(*shade, page));
-    let shades = SHADES.into_iter().enumerate().filter(shown);
+    let shades = SHADES.into_iter().chain([(Shade::Beyond, beyond(boundary))]);
+    let shades = shades.enumerate().filter(shown);
     let shades = shades.map(|(_, (shade, name))| format!("{} {name}", fill(shade, page)));
     let mut lines = flow(shades, page.width);
-    let [fitted, failed, undecided, not_sent] =
-        [Mark::Fitted, Mark::Failed, Mark::Undecided, Mark::NotSent].map(|mark| probe_marker(mark, page));
-    let mut probes = vec![
-        format!("probes: {fitted} fitted"),
-        format!("{failed} failed"),
-        format!("{undecided} undecided"),
+    let marks = [
+        (Mark::Fitted, "fitted"),
+        (Mark::Failed, "failed"),
+        (Mark::Undecided, "undecided"),
+        (Mark::Refused, "refused for its length"),
+        (Mark::NotSent, NOT_SENT),
     ];
-    if contains(&not_sent) {
-        probes.push(format!("{not_sent} {NOT_SENT}"));
-    }
+    let probes = marks.into_iter().enumerate().filter_map(|(index, (mark, name))| {
+        let marker = probe_marker(mark, page);
+        let title = if index == 0 { "probes: " } else { "" };
+        (index < 3 || contains(&marker)).then(|| format!("{title}{marker} {name}"))
+    });
     lines.extend(flow(probes, page.width));
     lines
 }

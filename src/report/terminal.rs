@@ -1,4 +1,5 @@
-//! The two output streams of a command: results on standard output, everything else on standard error.
+//! The two output streams of a command: results on standard output, everything else on standard error; what they can show
+//! ([`Page`]), and documentation as text.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
@@ -6,9 +7,8 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{PoisonError, RwLock};
 
-use console::{AnsiCodeIterator, measure_text_width};
+use console::{AnsiCodeIterator, Style, measure_text_width};
 
-use super::prose::prose;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::wrap;
 use crate::run::hide;
@@ -164,14 +164,76 @@ impl Terminal {
 
     /// Prints a fault and its hint.
     pub fn print_fault(&self, fault: &Fault) {
-        let style =
-            |text: &str, style: console::Style| style.force_styling(self.error_colour).apply_to(text).to_string();
-        let error = style("error", console::Style::new().red().bold());
+        let style = |text: &str, style: Style| style.force_styling(self.error_colour).apply_to(text).to_string();
+        let error = style("error", Style::new().red().bold());
         self.print_failure(&format!("{error}: {}", fault.message));
         if let Some(hint) = &fault.hint {
-            let label = style("hint", console::Style::new().bold());
+            let label = style("hint", Style::new().bold());
             self.print_failure(&format!("{label}: {}", hint));
         }
+    }
+}
+
+/// What text output can show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// Width in columns.
+    pub width: usize,
+    /// Whether characters beyond ASCII can be shown.
+    pub unicode: bool,
+    /// Whether colours can be shown.
+    pub colour: bool,
+}
+
+impl Default for Page {
+    /// What can be shown anywhere.
+    fn default() -> Self {
+        Self {
+            width: 80,
+            unicode: false,
+            colour: false,
+        }
+    }
+}
+
+impl From<&Terminal> for Page {
+    /// What this terminal's standard output can show.
+    fn from(terminal: &Terminal) -> Self {
+        Self {
+            width: terminal.width,
+            unicode: terminal.unicode,
+            colour: terminal.colour,
+        }
+    }
+}
+
+impl Page {
+    /// Applies a style if colours can be shown.
+    pub(super) fn paint(self, text: &str, style: Style) -> String {
+        style.force_styling(self.colour).apply_to(text).to_string()
+    }
+
+    /// The text with its few mathematical signs and quotes in ASCII if only that can be shown.
+    pub(super) fn signs(self, text: String) -> String {
+        const ASCII: [(char, &str); 6] = [
+            ('≤', "<="),
+            ('×', "x"),
+            ('±', "+-"),
+            ('“', "\""),
+            ('”', "\""),
+            ('…', "..."),
+        ];
+        match self.unicode {
+            true => text,
+            false => ASCII
+                .iter()
+                .fold(text, |text, (sign, ascii)| text.replace(*sign, ascii)),
+        }
+    }
+
+    /// Picks the second variant if only ASCII can be shown.
+    pub(super) fn pick<T>(self, unicode: T, ascii: T) -> T {
+        if self.unicode { unicode } else { ascii }
     }
 }
 
@@ -249,9 +311,53 @@ fn wrap_lines(text: &str, most: usize) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
+/// Markdown of the documentation for a terminal of `width` columns: wrapped between words, headings without their marks, code
+/// as it is.
+fn prose(markdown: &str, width: usize, colour: bool) -> String {
+    let bold = |text: &str| Style::new().bold().force_styling(colour).apply_to(text).to_string();
+    let mut lines: Vec<String> = Vec::new();
+    let mut paragraph = String::new();
+    let mut is_code = false;
+    for line in markdown.lines() {
+        let text = line.trim();
+        let heading = text.trim_start_matches('#');
+        let is_fence = text.starts_with("```");
+        let starts_block = text.is_empty() || is_fence || heading.len() < text.len() || is_item(text);
+        if is_code || starts_block {
+            lines.extend(wrapped_item(&std::mem::take(&mut paragraph), width));
+        }
+        match () {
+            () if is_fence => is_code = !is_code,
+            () if is_code => lines.push(format!("    {line}")),
+            () if heading.len() < text.len() => lines.push(bold(heading.trim().trim_matches('`'))),
+            () if text.is_empty() || text.starts_with('|') => lines.push(text.to_owned()),
+            () if paragraph.is_empty() => line.trim_end().clone_into(&mut paragraph),
+            () => paragraph.extend([" ", text]),
+        }
+    }
+    lines.extend(wrapped_item(&paragraph, width));
+    lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
+    lines.join("\n")
+}
+
+/// Whether a line begins a list item.
+fn is_item(text: &str) -> bool {
+    let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
+    text.starts_with("- ") || text.starts_with("* ") || (number.len() < text.len() && number.starts_with(". "))
+}
+
+/// A paragraph or list item in lines. Those after the first of an item are indented.
+fn wrapped_item(paragraph: &str, width: usize) -> Option<String> {
+    let text = paragraph.trim_start();
+    let indent = " ".repeat(paragraph.len() - text.len());
+    let hanging = if is_item(text) { 2 } else { 0 };
+    let lines = wrap(text, width.saturating_sub(indent.len()), hanging);
+    (!text.is_empty()).then(|| format!("{indent}{}", lines.replace('\n', &format!("\n{indent}"))))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::wrap_lines;
+    use super::{prose, wrap_lines};
 
     #[test]
     fn prose_is_wrapped_and_flags_are_not() {
@@ -259,5 +365,14 @@ mod tests {
         assert_eq!(wrap_lines("run  --a=1 --b=2", 9), "run  --a=1 --b=2");
         assert_eq!(wrap_lines("a   table  stays", 9), "a   table  stays");
         assert_eq!(wrap_lines("it is 3 % `or so`", 9), "it is 3 %\n  `or so`");
+    }
+
+    #[test]
+    fn documentation_is_wrapped_between_words_and_code_is_kept() {
+        let markdown = "# `f(a)`\n\nOne two three\nfour.\n\n- item of many words\n- second\n\n## Example\n\n```rhai\nlet a_long_line = f(1, 2, 3);\n```";
+        assert_eq!(
+            prose(markdown, 14, false),
+            "f(a)\n\nOne two three\nfour.\n\n- item of many\n  words\n- second\n\nExample\n\n    let a_long_line = f(1, 2, 3);"
+        );
     }
 }

@@ -89,7 +89,7 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
         ),
         (
             "transformers-two-lengths",
-            "a request of 4,096 + 512 tokens, a request of 65,536 + 512 tokens",
+            "a request of 80,512 + 469 tokens; no single formula",
         ),
     ];
     for (name, finding) in found {
@@ -132,6 +132,7 @@ fn the_search_over_concurrency_agrees_with_asking_every_one() {
 fn the_boundary_of_concurrency_and_length_is_where_vllm_says() {
     shown("vllm-capacity")
         .stdout("concurrency × (input + output) ≤ 223,200 tokens (KV cache)")
+        .stdout("85 concurrent requests of 2,048 + 256 tokens (the formula predicts 96, not")
         .stdout("26 concurrent requests of 8,192 + 256 tokens")
         .stdout("at 2 ends and in the middle, 21 probes, 1 engine start");
     let answers = answers("vllm-capacity");
@@ -211,7 +212,7 @@ fn a_sweep_over_sglang_tells_its_knee_and_its_preemptions() {
 
 #[test]
 fn a_cuda_oom_within_a_request_is_found_and_survived() {
-    shown("transformers-12gib").stdout("input=78202 output=64, which fitted");
+    shown("transformers-12gib").stdout("(input=78202 output=64 fitted, less 5 %)");
     let asked = verdicts("transformers-12gib", "input");
     assert!(asked[&78_202] == "ok" && asked[&79_217] == "oom");
     let journal = std::fs::read_to_string(folder("transformers-12gib").join("journal.jsonl")).unwrap();

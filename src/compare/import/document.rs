@@ -138,24 +138,12 @@ impl<'a> Node<'a> {
         self.0.is_null()
     }
 
-    /// The number at a path, also where it is written as text. Below a list, `mean`, `count` and `last` are of its
-    /// numbers. `None` if there is none, or it is not finite.
+    /// The number at a path, also where it is written as text. `None` if there is none, or it is not finite.
     ///
     /// # Errors
     ///
     /// What is there instead of a number.
     pub(super) fn number(self, path: &str) -> Result<Option<f64>, String> {
-        if let Some((list, statistic)) = path.rsplit_once('.')
-            && let Value::Array(list) = self.at(list).0
-        {
-            let numbers = || list.iter().filter_map(Value::as_f64);
-            let count = numbers().count() as f64;
-            return Ok(match statistic {
-                "count" => Some(count),
-                "last" => numbers().next_back(),
-                _ => (count > 0.0).then(|| numbers().sum::<f64>() / count),
-            });
-        }
         self.at(path).as_number().map_err(|what| format!("`{path}`: {what}"))
     }
 
@@ -291,18 +279,9 @@ mod tests {
     }
 
     #[test]
-    fn of_lists_objects_and_statistics_are_kept() {
-        let list = value(r#"{"l": [3, 1.5, null, 4.5], "o": [{"a": {"b": 1}}, 2], "none": []}"#);
-        let list = Node(&list);
-        assert_eq!(
-            (list.number("l.mean"), list.number("l.count")),
-            (Ok(Some(3.0)), Ok(Some(3.0)))
-        );
-        assert_eq!(
-            (list.number("l.last"), list.number("none.mean")),
-            (Ok(Some(4.5)), Ok(None))
-        );
-        assert_eq!(list.at("o").objects().unwrap()[0].number("a.b"), Ok(Some(1.0)));
+    fn objects_of_a_list_are_read_by_paths() {
+        let list = value(r#"{"o": [{"a": {"b": 1}}, 2]}"#);
+        assert_eq!(Node(&list).at("o").objects().unwrap()[0].number("a.b"), Ok(Some(1.0)));
     }
 
     #[test]

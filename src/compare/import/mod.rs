@@ -5,7 +5,6 @@
 //! loosely typed values. What remains uncertain becomes a note.
 
 mod document;
-mod hpml_tgi;
 mod llm_sizer;
 mod tensorrt_graphs;
 mod tgi_profiler;
@@ -87,22 +86,6 @@ const FORMATS: &[Format] = &[
         rows: false,
         keys: &[&["model_name", "experiments"], &["experiment_name", "max_concurrency"]],
         read: tensorrt_graphs::read,
-    },
-    Format {
-        name: "gpu_memory_data",
-        tool: "hpml-llama2-tgi",
-        holds: "GPU memory over time while TGI answered requests",
-        rows: false,
-        keys: &[&["baseline_memory_mb", "peak_memory_mb"]],
-        read: hpml_tgi::read_gpu_memory,
-    },
-    Format {
-        name: "kv_cache_data",
-        tool: "hpml-llama2-tgi",
-        holds: "KV cache usage of vLLM over time",
-        rows: false,
-        keys: &[&["peak_usage_percent", "history_values"]],
-        read: hpml_tgi::read_kv_cache,
     },
 ];
 

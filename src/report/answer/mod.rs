@@ -113,6 +113,10 @@ impl Answer {
             answer.state = State::Limit;
             answer.limit = limit_text(boundary, limit);
             answer.inequality = Some(limit.clone());
+            // A server's own limit says nothing of its memory.
+            if limit.configured && !boundary.varies("concurrency") {
+                answer.next = how_many(&limit.at, context);
+            }
         } else if boundary.classify(&smallest)? == Class::Fails {
             answer.state = State::NothingFits;
             answer.limit = match boundary.band() {
@@ -306,6 +310,9 @@ fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
     )
 }
 
+/// The cause of a limit that leaves memory outside the engine's share as it is.
+const KV_CACHE: &str = "KV cache";
+
 /// What a limit is a limit of.
 fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
     if limit.configured {
@@ -315,13 +322,13 @@ fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
         };
     }
     if limit.confirmed().is_some() && limit.quantity != Quantity::Input {
-        return "KV cache";
+        return KV_CACHE;
     }
     let record = boundary
         .records()
         .find(|(point, record)| *point == limit.beyond && record.moves == Moves::Fails);
     match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
-        Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => "KV cache",
+        Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => KV_CACHE,
         Some((Verdict::Queued, _)) => "the engine runs no more at the same time",
         Some((Verdict::Oom, Some("host"))) => "host memory",
         Some((Verdict::Error, _)) => "beyond it the server died; why is not known",
@@ -501,12 +508,15 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
         }
     }
     parts.extend(cut_short);
-    // A server that was attached to was not started.
+    // An attached server is not started.
     if let Some(starts) = field("starts").and_then(count).filter(|starts| *starts > 0) {
         parts.push(Count(starts, "engine start").to_string());
     }
-    if let Some(seconds) = field("seconds").and_then(Value::as_f64) {
-        parts.push(Clock(std::time::Duration::from_secs_f64(seconds.max(0.0))).to_string());
+    if let Some(seconds) = field("seconds")
+        .and_then(Value::as_f64)
+        .filter(|seconds| *seconds >= 1.0)
+    {
+        parts.push(Clock(std::time::Duration::from_secs_f64(seconds)).to_string());
     }
     Ok(parts.join(", "))
 }
@@ -526,12 +536,23 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
         lines.push(format!("KV cache: {left} of {tokens} tokens left at {safe}"));
     }
     if let Some(bytes) = (context.headroom)(safe) {
-        lines.push(match tokens {
-            Some(_) => format!("GPU memory outside the engine's share: {} unused", Bytes(bytes)),
-            None => format!("GPU memory: {} unused at {safe}", Bytes(bytes)),
+        let is_allocated = tokens.is_some() || limit.is_some_and(|limit| cause(boundary, limit) == KV_CACHE);
+        lines.push(match is_allocated {
+            true => format!("GPU memory outside the engine's share: {} unused", Bytes(bytes)),
+            false => format!("GPU memory: {} unused at {safe}", Bytes(bytes)),
         });
     }
     lines
+}
+
+/// The command that asks how many requests of these lengths run at once.
+fn how_many(lengths: &Point, context: &Context) -> Option<String> {
+    let mut set = context.set.clone();
+    set.retain(|name, _| name != "workload" && name != "concurrency");
+    for axis in ["input", "output"] {
+        set.insert(axis.to_owned(), json!(lengths.int(axis)?));
+    }
+    Some(run_command(context.script, &set, &allow_flags(context.allow)))
 }
 
 /// The command that asks beyond the search range, with all else as it was set. `longest` says that requests cannot be
@@ -540,16 +561,12 @@ fn next(boundary: &Boundary, longest: bool, context: &Context) -> Option<String>
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let tokens = boundary.report().and_then(|report| report.tokens);
     let total = Quantity::Total.of(&largest)?;
-    let mut set = context.set.clone();
     let many = boundary.varies("concurrency");
     if !many && (longest || tokens.is_none_or(|tokens| tokens >= 2 * total)) {
-        // One request cannot fill the KV cache: the question is how many can.
-        set.retain(|name, _| name != "workload" && name != "concurrency");
-        for axis in ["input", "output"] {
-            set.insert(axis.to_owned(), json!(largest.int(axis)?));
-        }
-        return Some(run_command(context.script, &set, &allow_flags(context.allow)));
+        // One request cannot fill the KV cache.
+        return how_many(&largest, context);
     }
+    let mut set = context.set.clone();
     let axes = boundary.lattice().axes().iter().map(Axis::name);
     for axis in axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency")) {
         let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
@@ -677,7 +694,23 @@ mod tests {
         assert_eq!(answer.state, State::Table);
         assert_eq!(
             answer.run.last().unwrap().workload,
-            "a request of 7,782 + 486 tokens, 5 % below 8,192 + 512 tokens, which fitted"
+            "a request of 7,782 + 486 tokens (8,192 + 512 tokens fitted, less 5 %)"
+        );
+    }
+
+    #[test]
+    fn without_a_formula_the_largest_request_that_fitted_is_said() {
+        let points = [(5000, 512, "ok"), (7000, 300, "oom"), (4096, 1024, "oom")];
+        let points = points.map(|(input, output, verdict)| (input, output, json!(verdict)));
+        let answer = answer(&lengths(&points), None, None);
+        assert!(
+            answer.limit.starts_with("a request of 5,000 + 512 tokens; no single"),
+            "{}",
+            answer.limit
+        );
+        assert_eq!(
+            answer.run.last().unwrap().workload,
+            "a request of 4,750 + 486 tokens (5,000 + 512 tokens fitted, less 5 %)"
         );
     }
 
@@ -688,9 +721,21 @@ mod tests {
             &json!({ "input": [128, 8192], "output": [128, 128] }),
             &[(5872, 128, json!("ok")), (5873, 128, refused)],
         );
+        let search = json!({ "probes": 2, "starts": 0, "seconds": 0.2 });
+        let answer = answer(&map, Some(&search), None);
         assert_eq!(
-            answer(&map, None, None).limit,
+            answer.limit,
             "input + output ≤ 6,000 tokens (the server's own limit; not memory); 6,001 is refused"
+        );
+        assert!(
+            answer.sure.ends_with("2 probes"),
+            "an attached server is not started: {}",
+            answer.sure
+        );
+        assert_eq!(
+            answer.next.as_deref(),
+            Some("profiler run adaptive --set input=5872 --set output=128"),
+            "how many at once"
         );
     }
 

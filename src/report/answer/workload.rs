@@ -1,5 +1,7 @@
 //! What to run: the workload that was asked for, or one for each round length in the search range.
 
+use std::collections::BTreeSet;
+
 use super::{Command, Context};
 use crate::boundary::{Boundary, Class, Limit, Point, Quantity, Scalar};
 use crate::fault::Result;
@@ -62,8 +64,19 @@ impl Row {
         }
     }
 
-    /// The point less the margin: of concurrent requests 5 % of their number, else 5 % of each length. All of it taken from the output would leave
-    /// nearly none to a long input.
+    /// How many concurrent requests the limit predicts, where that is far more than what fitted: nearer to the limit no
+    /// request of this length was tested.
+    fn predicted(&self, limit: &Limit, boundary: &Boundary) -> Option<u64> {
+        let fitted = u64::try_from(self.point.int("concurrency")?).ok()?;
+        let most = u64::try_from(boundary.largest().int("concurrency")?).ok()?;
+        let total = Quantity::Total.of(&self.point)?;
+        let is_shared = limit.quantity == Quantity::AllTokens && self.axis == "concurrency";
+        let predicted = limit.value().checked_div(total)?.min(most);
+        (is_shared && predicted > fitted + fitted / 10).then_some(predicted)
+    }
+
+    /// The point less the margin: of concurrent requests 5 % of their number, else 5 % of each length. All of it taken from
+    /// the output would leave nearly none to a long input.
     fn eased(&self, boundary: &Boundary) -> Point {
         if self.axis != "concurrency" {
             return with_margin(boundary.lattice().axes(), &self.point);
@@ -75,7 +88,8 @@ impl Row {
     }
 }
 
-/// A row for each round length in the search range, or a single one if the length does not vary.
+/// A row for each round length in the search range and for the longest request that fitted, or a single one if the length
+/// does not vary.
 fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
     let smallest = boundary.smallest();
     let lengths: Vec<&str> = ["input", "output"]
@@ -90,23 +104,21 @@ fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
         (["output"], false) => (None, "output"),
         _ => return Ok(Vec::new()),
     };
-    let mut points = Vec::new();
-    match by {
-        None => points.push(smallest),
-        Some(by) => {
-            let (low, high) = boundary
-                .lattice()
-                .axes()
-                .iter()
-                .find(|axis| axis.name() == by)
-                .map_or((0.0, 0.0), |axis| (axis.range().0.as_f64(), axis.range().1.as_f64()));
-            let round = ROUND
+    let mut points = vec![smallest.clone()];
+    if let Some(by) = by {
+        let total = |point: &Point| Some((Quantity::Total.of(point), point.int(by)?));
+        let longest = boundary.frontier()?.iter().filter_map(total).max();
+        let lengths: BTreeSet<i64> = ROUND.into_iter().chain(longest.map(|(_, length)| length)).collect();
+        let range = smallest.int(by)..=boundary.largest().int(by);
+        let lengths: Vec<i64> = lengths
+            .into_iter()
+            .filter(|length| range.contains(&Some(*length)))
+            .collect();
+        if !lengths.is_empty() {
+            points = lengths
                 .into_iter()
-                .filter(|length| (low..=high).contains(&(*length as f64)));
-            points.extend(round.map(|length| smallest.clone().with(by, length)));
-            if points.is_empty() {
-                points.push(smallest);
-            }
+                .map(|length| smallest.clone().with(by, length))
+                .collect();
         }
     }
     let mut rows = Vec::new();
@@ -149,7 +161,7 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
             (true, Some(total)) => format!("requests of up to {} tokens (tested)", thousands(total)),
             (true, None) => format!("{point} (tested)"),
             (false, _) if point == limit.at => format!("{point} (tested)"),
-            (false, _) => format!("{point}, 5 % below {}, which fitted", limit.at),
+            (false, _) => format!("{point} ({} fitted, less 5 %)", limit.at),
         };
         return Ok(vec![Command {
             workload,
@@ -161,10 +173,16 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
     for row in rows(boundary)? {
         let axis = row.axis;
         let point = if exact { row.point.clone() } else { row.eased(boundary) };
-        let note = match (point == row.point, axis) {
-            (true, _) => String::new(),
-            (false, "concurrency") => format!(" ({} fitted)", row.value()),
-            (false, _) => format!(", 5 % below {}, which fitted", row.shape()),
+        let fitted = row.count("concurrency").filter(|_| axis == "concurrency");
+        let fitted = fitted.unwrap_or_else(|| row.shape());
+        let predicted = limit.and_then(|limit| row.predicted(limit, boundary)).map(thousands);
+        let note = match (point == row.point, predicted) {
+            (true, None) => String::new(),
+            (false, None) => format!(" ({fitted} fitted, less 5 %)"),
+            (true, Some(predicted)) => format!(" (the formula predicts {predicted}, not tested)"),
+            (false, Some(predicted)) => {
+                format!(" ({fitted} fitted, less 5 %; the formula predicts {predicted}, not tested)")
+            }
         };
         let eased = Row { point, axis };
         commands.push(Command {
@@ -180,8 +198,8 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
 pub(super) fn table_text(boundary: &Boundary) -> Result<String> {
     let rows = rows(boundary)?;
     let ends = match &rows[..] {
-        [first, .., last] => format!("{}, {}", first.workload(), last.workload()),
-        [only] => only.workload(),
+        [first, .., last] if first.value() != last.value() => format!("{}, {}", first.workload(), last.workload()),
+        [.., last] => last.workload(),
         [] => boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default(),
     };
     let why = match boundary.band() {

@@ -14,7 +14,7 @@ use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Recor
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
 use crate::report::Extras;
-use crate::report::findings::advise;
+use crate::report::findings::{advise, at_most_as_hard};
 use crate::run::RecordedBoundary;
 
 /// Larger than any metric, but small enough that percentages of it stay finite.
@@ -374,18 +374,6 @@ fn witness<'a>(
     let mut proving = records.iter().filter(proves).peekable();
     let first = proving.peek().copied();
     proving.find(|(at, _)| at == point).or(first)
-}
-
-/// Whether a point is at most as hard as another on every axis.
-fn at_most_as_hard(axes: &[Axis], one: &Point, other: &Point) -> bool {
-    axes.iter().all(|axis| {
-        let value = |point: &Point| point.0.get(axis.name()).map(|value| value.as_f64());
-        match (value(one), value(other), axis.easier()) {
-            (Some(one), Some(other), Easier::Down) => one <= other,
-            (Some(one), Some(other), Easier::Up) => one >= other,
-            _ => false,
-        }
-    })
 }
 
 fn inside(axes: &[Axis], point: &Point) -> bool {

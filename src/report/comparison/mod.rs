@@ -24,7 +24,7 @@ use crate::experiment::is_negligible;
 use crate::fault::Result;
 
 /// Metrics that describe the effort of measuring. Only thresholds that name them apply.
-const EFFORT: [&str; 5] = ["points", "runs", "samples", "timeline_samples", "sampled_for"];
+const EFFORT: [&str; 3] = ["points", "runs", "timeline_samples"];
 
 /// Better and worse metrics that a finding names.
 pub(super) const MAX_NAMED: usize = 3;

@@ -185,6 +185,18 @@ impl From<Plot> for Block {
     }
 }
 
+/// A text as a sentence: a capital first, a full stop at the end.
+pub(super) fn sentence(text: &str) -> String {
+    let end = if text.ends_with(['.', '…']) { "" } else { "." };
+    format!("{}{end}", capitalized(text))
+}
+
+pub(super) fn capitalized(text: &str) -> String {
+    let mut letters = text.chars();
+    let first = letters.next().map(char::to_uppercase);
+    first.into_iter().flatten().chain(letters).collect()
+}
+
 /// Wider tables may be transposed.
 const MAX_COLUMNS: usize = 12;
 

@@ -121,8 +121,9 @@ fn render(columns: &[Column], rows: usize) -> String {
 
 /// Significant digits of the smallest number of a column.
 const DIGITS: i32 = 3;
-/// Maximum number of decimals.
+/// Maximum number of decimals, and of digits of the largest number if it has decimals beyond the first.
 const MOST: i32 = 4;
+const MOST_DIGITS: i32 = 5;
 
 /// How the values of a column are formatted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -134,7 +135,7 @@ pub(in crate::report) struct ColumnFormat {
 
 impl ColumnFormat {
     pub(in crate::report) fn new<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
-        let (mut smallest, mut numbers, mut others) = (f64::INFINITY, false, false);
+        let (mut smallest, mut largest, mut numbers, mut others) = (f64::INFINITY, 0.0_f64, false, false);
         for value in values {
             let value = thin(value).unwrap_or(value);
             numbers |= value.is_number();
@@ -142,11 +143,14 @@ impl ColumnFormat {
             if let Some(number) = value.as_f64().filter(|_| value.is_f64())
                 && number != 0.0
             {
-                smallest = smallest.min(number.abs());
+                (smallest, largest) = (smallest.min(number.abs()), largest.max(number.abs()));
             }
         }
         let decimals = match smallest.is_finite() {
-            true => (DIGITS - 1 - smallest.log10().floor() as i32).clamp(0, MOST) as usize,
+            true => {
+                let most = (MOST_DIGITS - 1 - largest.log10().floor() as i32).clamp(1, MOST);
+                (DIGITS - 1 - smallest.log10().floor() as i32).clamp(0, most) as usize
+            }
             false => 0,
         };
         Self {
@@ -291,7 +295,7 @@ mod tests {
         assert_eq!(texts(json!([52.31, 4100.27, null])), ["52.3", "4100.3", "-"]);
         assert_eq!(texts(json!([0.0512, 2.1])), ["0.0512", "2.1000"]);
         assert_eq!(texts(json!([1833.1, 60.0, 0.0])), ["1833.1", "60.0", "0.0"]);
-        assert_eq!(texts(json!([1e-9, 1234.0])), ["0.0000", "1234.0000"]);
+        assert_eq!(texts(json!([1e-9, 1234.0])), ["0.0", "1234.0"]);
         assert_eq!(texts(json!([1, 256, true, "oom"])), ["1", "256", "yes", "oom"]);
         assert_eq!(texts(json!([123_456.7])), ["123457"]);
     }

@@ -136,7 +136,7 @@ struct PanelPoints {
     at: [usize; 2],
     /// Names and columns of the tooltip entries.
     names: Vec<String>,
-    told: Vec<usize>,
+    values: Vec<usize>,
 }
 
 impl Columns {
@@ -164,7 +164,7 @@ impl Columns {
         let Some(first) = panels.first() else { return Vec::new() };
         let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
         let names = &first.spots.columns;
-        let told: Vec<usize> = (0..names.len())
+        let values: Vec<usize> = (0..names.len())
             .map(|at| self.entries(spots().map(|spot| spot.entries.get(at).unwrap_or(&Entry::None))))
             .collect();
         let at = [
@@ -180,7 +180,7 @@ impl Columns {
                 count,
                 at,
                 names: names.clone(),
-                told: told.clone(),
+                values: values.clone(),
             });
             from += count;
         }
@@ -232,47 +232,4 @@ impl Columns {
 /// A JSON number, integers without a decimal point; null for NaN and infinities.
 fn number(value: f64) -> Json {
     json_number(digits(value))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::report::plot::{TooltipPoint, Tooltips};
-
-    #[test]
-    fn a_column_is_kept_once_and_words_are_numbers() {
-        let spot = |x: f64, word: &str| TooltipPoint {
-            at: (x, 1.5),
-            entries: vec![x.into(), word.into(), Entry::None],
-        };
-        let panel = |spots: Vec<TooltipPoint>| Panel {
-            spots: Tooltips {
-                columns: ["input", "verdict", "peak"].map(str::to_owned).to_vec(),
-                spots,
-            },
-            ..Panel::default()
-        };
-        let panels = [
-            panel(vec![spot(1.0, "ok"), spot(2.0, "oom")]),
-            panel(vec![spot(3.0, "ok")]),
-        ];
-        let sheet = Sheet {
-            title: String::new(),
-            columns: vec!["input".to_owned()],
-            rows: vec![vec![1.0.into()], vec![2.0.into()], vec![3.0.into()]],
-        };
-        let mut columns = Columns::default();
-        let places = columns.places(&panels);
-        assert_eq!(columns.sheet(&sheet), [0], "the same as that of the places");
-        assert_eq!((places[1].from, places[1].count, places[1].at), (2, 1, [0, 3]));
-        assert_eq!(
-            columns.into_values(),
-            [
-                json!([1, 2, 3]),
-                json!({ "w": ["ok", "oom"], "i": [0, 1, 0] }),
-                json!([null, null, null]),
-                json!([1.5, 1.5, 1.5])
-            ]
-        );
-    }
 }

@@ -1,5 +1,5 @@
 "use strict";
-// What the page does beyond being read: it tells what is known of the point under the mouse, or of the points that the arrow keys step through;
+// What the page does beyond being read: it shows what is known of the point under the mouse, or of the points that the arrow keys step through;
 // it moves sliders, makes the rest of long tables, copies and saves. Nothing here reaches beyond this file.
 (() => {
   const REACH = 24; // pixels within which a place is meant
@@ -113,8 +113,7 @@
     }
 
     listen() {
-      const told = this.data.panels.some((panel) => panel.places.count);
-      if (!told) return;
+      if (!this.data.panels.some((panel) => panel.places.count)) return;
       const { stage } = this;
       const title = this.element.querySelector("h2, h3, h4, h5, h6").textContent;
       for (const [name, value] of Object.entries({
@@ -139,15 +138,15 @@
       let nearest = (REACH / drawing.unit) ** 2;
       const places = this.places(drawing);
       for (let index = 0; index < places.length; index += 1) {
-        const apart = (places[index].x - x) ** 2 + (places[index].y - y) ** 2;
-        if (apart < nearest) {
+        const distance = (places[index].x - x) ** 2 + (places[index].y - y) ** 2;
+        if (distance < nearest) {
           best = index;
-          nearest = apart;
+          nearest = distance;
         }
       }
       if (best >= 0) {
         this.chosen = best;
-        return this.tell(drawing, places[best]);
+        return this.describe(drawing, places[best]);
       }
       return this.hide();
     }
@@ -164,16 +163,16 @@
       const first = step < 0 ? places.length - 1 : 0;
       const next = this.chosen < 0 && Number.isFinite(step) ? first : this.chosen + step;
       this.chosen = Math.min(Math.max(next, 0), places.length - 1);
-      const lines = this.tell(drawing, places[this.chosen]);
+      const lines = this.describe(drawing, places[this.chosen]);
       this.live.textContent = `${this.chosen + 1} of ${places.length}: ${lines.map((line) => line.join(" ")).join(", ")}`;
       return undefined;
     }
 
-    /** Tells of a place; gives what it told. */
-    tell(drawing, place) {
+    /** Shows the tooltip of a point; returns its lines. */
+    describe(drawing, place) {
       const panel = this.data.panels[place.number];
       const lines = panel.places.names
-        .map((name, at) => [name, entry(this.data.columns[panel.places.told[at]], place.row)])
+        .map((name, at) => [name, entry(this.data.columns[panel.places.values[at]], place.row)])
         .filter((line) => line[1] !== null && line[1] !== "");
       if (panel.title && drawing.panels.length > 1) lines.unshift(["", panel.title]);
       this.put(drawing, place.x, place.y, lines);
@@ -269,7 +268,7 @@
   }
   const lines = (section) => [...section.querySelectorAll(".facts > div")].flatMap((fact) => {
     const term = fact.querySelector("dt").textContent;
-    return [...fact.querySelectorAll("dd")].map((told) => `${term}: ${(told.querySelector("code") ?? told).textContent}`);
+    return [...fact.querySelectorAll("dd")].map((text) => `${term}: ${(text.querySelector("code") ?? text).textContent}`);
   });
   for (const answers of document.querySelectorAll(".answers")) {
     const button = make("button", { type: "button" }, "Copy what was found and run as text");

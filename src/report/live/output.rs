@@ -99,7 +99,7 @@ impl Plain {
                 expected,
                 resolved,
                 seconds_left: Some(left),
-            } if elapsed >= self.last_estimate + Duration::from_secs(ESTIMATE_INTERVAL) => {
+            } if *left >= 1.0 && elapsed >= self.last_estimate + Duration::from_secs(ESTIMATE_INTERVAL) => {
                 let left = Duration::try_from_secs_f64(*left).ok()?;
                 self.last_estimate = elapsed;
                 let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));

@@ -51,6 +51,20 @@ probes: o fitted  x failed  ? undecided
 }
 
 #[test]
+fn what_is_refused_for_its_length_has_its_own_mark_and_region() {
+    let mut boundary = boundary(json!({ "input": [1, 100] }), &[(json!({ "input": 50 }), "ok")]);
+    let refused = json!({ "verdict": "refused", "cause": "length_limit" });
+    boundary
+        .record(&Point::default().with("input", 80), &Answer::parse(&refused).unwrap())
+        .unwrap();
+    let text = picture(&boundary, 42);
+    assert!(text.contains("#o-") && text.contains("-!///"), "{text}");
+    for named in ["/ beyond a length limit", "! refused for its length"] {
+        assert!(text.contains(named), "{named}: {text}");
+    }
+}
+
+#[test]
 fn two_axes_are_a_map() {
     let boundary = boundary(
         json!({ "input": [0, 9], "output": [0, 5] }),

@@ -1,10 +1,9 @@
 //! Plots as data: panels with axes and layers, a text alternative, and tooltips. Reports build a [`Plot`]; it is drawn
-//! as SVG for the page (`layout`), as an SVG or PNG file (`image`), or as text (`text`).
+//! as SVG for the page and as SVG or PNG file (`layout`), or as text (`text`).
 //!
 //! Pure: reads and writes no files. Colours are roles ([`Colour`]), so that one plot works on light, dark and paper.
 
 mod downsample;
-mod image;
 mod layer;
 mod layout;
 mod legend;
@@ -21,10 +20,10 @@ mod tests;
 use serde::{Deserialize, Serialize};
 
 pub use downsample::reduced;
-pub use image::{file, png};
 pub use layer::{Bar, Cell, Layer, Marks, Shape, Span};
-pub use layout::{Drawing, Frame, Width, panel, svg};
+pub use layout::{Drawing, Frame, Width, file, panel, png, svg};
 pub use scale::AxisScale;
+pub(in crate::report) use scale::unit_name;
 pub use style::css;
 pub(in crate::report) use text::{Canvas, text};
 

@@ -208,6 +208,11 @@ pub(super) struct TickUnit {
     powers_of_two: bool,
 }
 
+/// The name of a unit after a value or a label; empty for counts.
+pub(in crate::report) fn unit_name(unit: Unit) -> &'static str {
+    TickUnit::new(unit, 1.0).name
+}
+
 impl TickUnit {
     /// The unit for values up to `most`.
     pub(super) fn new(unit: Unit, most: f64) -> Self {

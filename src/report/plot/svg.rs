@@ -532,14 +532,6 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short() {
-        assert_eq!(
-            [0, 5, -5, 10, -123].map(format_tenths),
-            ["0", ".5", "-.5", "1", "-12.3"]
-        );
-    }
-
-    #[test]
     fn a_text_is_as_wide_as_the_renderer_draws_it() {
         for text in ["output length, tokens", "8,192", "WWWWWWWW", "illicit"] {
             let svg = format!(

@@ -117,6 +117,13 @@ fn label_line(at: &str, label: &str, page: Page) -> String {
     wrapped(&format!("at {at}: {label}"), page.width)
 }
 
+/// A position with its unit: `4.07 s`.
+fn position(at: f64, unit: TickUnit) -> String {
+    format!("{} {}", number(at / unit.size), unit.name)
+        .trim_end()
+        .to_owned()
+}
+
 /// The positions of bars and of short lines, which get a row each; `None` for other plots.
 fn positions(panels: &[Panel]) -> Option<Vec<f64>> {
     let x = &panels.first()?.x;
@@ -199,7 +206,7 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
     for (at, label) in labels(first) {
         match positions.iter().position(|position| *position == at) {
             Some(row) => marks[row].push(label),
-            None => elsewhere.push(label_line(&number(at / unit.size), label, page)),
+            None => elsewhere.push(label_line(&position(at, unit), label, page)),
         }
     }
     let marks: Vec<String> = marks.iter().map(|labels| labels.join(", ")).collect();
@@ -330,7 +337,7 @@ fn scatter(panel: &Panel, page: Page) -> String {
         .map(|line| format!("  {line}").trim_end().to_owned());
     let mut text = lines.collect::<Vec<_>>().join("\n");
     for (at, label) in labels(panel) {
-        text += &format!("\n{}", label_line(&number(at / x.unit.size), label, page));
+        text += &format!("\n{}", label_line(&position(at, x.unit), label, page));
     }
     if all.len() > 1 {
         let keys = all.iter().zip(letters.iter().cycle());

@@ -4,6 +4,7 @@ use super::boundaries::MAX_DRAWN;
 use super::{RebuiltBoundary, Source, facts, loads, reproduce};
 use super::{breakdown_finding, experiment_findings};
 use crate::compare::read_experiment;
+use crate::report::document::capitalized;
 use crate::report::{Answer, Extras, Fact};
 
 /// All answers, most important first.
@@ -67,7 +68,7 @@ fn summary_line(source: &Source) -> String {
         return answer.limit;
     }
     match findings(source).into_iter().next() {
-        Some(finding) => sentence_case(&finding),
+        Some(finding) => capitalized(&finding),
         None => found.manifest.script.name.clone(),
     }
 }
@@ -81,13 +82,6 @@ pub(super) fn subject(source: &Source) -> String {
         .into_iter()
         .filter(|names| !names.is_empty());
     parts.collect::<Vec<_>>().join(" on ")
-}
-
-fn sentence_case(text: &str) -> String {
-    let mut letters = text.chars();
-    letters.next().map_or_else(String::new, |first| {
-        format!("{}{}", first.to_uppercase(), letters.as_str())
-    })
 }
 
 /// The answer of a boundary; none if it cannot be read or nothing was tested.

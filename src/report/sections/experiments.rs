@@ -8,7 +8,7 @@ use crate::compare::read_experiment;
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
 use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::report::changes::{Change, decimals, finding};
-use crate::report::plot::{Entry, Sheet};
+use crate::report::plot::{Entry, Sheet, unit_name};
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Count, Page, Weight};
 use crate::unit::Unit;
@@ -148,13 +148,9 @@ fn label(comparison: &Comparison) -> String {
         Unit::Bytes => format!("{name}, GiB"),
         // The name already contains the unit.
         Unit::Tokens | Unit::Count => name,
-        Unit::Milliseconds => format!("{name}, ms"),
         Unit::TokensPerSecond => name.replace("throughput", "tokens/s"),
         Unit::RequestsPerSecond => name.replace("request throughput", "requests/s"),
-        Unit::Seconds => format!("{name}, s"),
-        Unit::Percent => format!("{name}, %"),
-        Unit::Watts => format!("{name}, W"),
-        Unit::Celsius => format!("{name}, C"),
+        unit => format!("{name}, {}", unit_name(unit)),
     }
 }
 

@@ -14,11 +14,11 @@ use crate::run::{Manifest, RecordedRun};
 pub(super) struct StartedEngine<'a>(pub(super) &'a Value);
 
 /// A GPU in the manifest.
-struct Gpu {
-    id: String,
-    index: Option<u64>,
-    name: String,
-    total: Option<u64>,
+pub(super) struct Gpu {
+    pub(super) id: String,
+    pub(super) index: Option<u64>,
+    pub(super) name: String,
+    pub(super) total: Option<u64>,
 }
 
 impl StartedEngine<'_> {
@@ -54,7 +54,8 @@ impl StartedEngine<'_> {
 }
 
 impl Gpu {
-    fn read(gpu: &Value) -> Self {
+    /// What is damaged of it is not known; the rest is read.
+    pub(super) fn read(gpu: &Value) -> Self {
         let text = |name: &str| gpu[name].as_str().unwrap_or_default().to_owned();
         Self {
             id: text("id"),
@@ -280,22 +281,19 @@ fn image(engine: &StartedEngine) -> Option<String> {
     ))
 }
 
-/// The address of an attached server, or the name of its container.
-fn attached(engine: &StartedEngine) -> Option<String> {
-    let address = engine
-        .text("/launched/url")
-        .or_else(|| engine.text("/launched/container"));
-    address.filter(|_| launched(engine).is_none()).map(str::to_owned)
-}
-
 /// The command of a process, or the arguments of a container.
 fn launched(engine: &StartedEngine) -> Option<String> {
-    let line = |lists: &[&str]| {
-        let words = lists.iter().flat_map(|list| engine.texts(list)).map(shell_quoted);
-        Some(words.collect::<Vec<_>>().join(" ")).filter(|line| !line.is_empty())
-    };
-    let container = || line(&["/launched/entrypoint", "/launched/args"]);
-    line(&["/launched/command"]).or_else(container)
+    let lists = ["/launched/command", "/launched/entrypoint", "/launched/args"];
+    let words = lists.iter().flat_map(|list| engine.texts(list)).map(shell_quoted);
+    Some(words.collect::<Vec<_>>().join(" "))
+}
+
+/// The address or the container of a server that ran already.
+fn attached(engine: &StartedEngine) -> Option<String> {
+    let at = engine
+        .text("/launched/url")
+        .or_else(|| engine.text("/launched/container"));
+    launched(engine).filter(String::is_empty).and(at).map(str::to_owned)
 }
 
 fn host(manifest: &Manifest) -> String {

@@ -381,15 +381,4 @@ mod tests {
             ["2026-11-21 10:59:56, run 1", "2026-11-21 10:59:56, run 2"]
         );
     }
-
-    #[test]
-    fn outline_descends_in_steps() {
-        let line = outline(&[(10.0, 50.0), (20.0, 30.0)], (1.0, 1.0));
-        let points: Vec<(f64, f64)> = line.into_iter().filter_map(|(x, y)| Some((x, y?))).collect();
-        assert_eq!(
-            points,
-            [(1.0, 50.0), (10.0, 50.0), (10.0, 30.0), (20.0, 30.0), (20.0, 1.0)]
-        );
-        assert!(outline(&[], (1.0, 1.0)).is_empty());
-    }
 }

@@ -6,7 +6,7 @@ mod samples;
 use resvg::usvg::{Node, Tree};
 use roxmltree::Document;
 
-use super::image::options;
+use super::layout::options;
 use super::{
     Axis, AxisScale, Bar, Colour, Layer, Marks, Panel, Plot, Scale, Shape, Span, Width, css, file, panel, png, svg,
 };

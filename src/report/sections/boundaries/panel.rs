@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use super::probes::{Probe, ProbeClass, Probes};
 use super::projection::{self, Projection, cut_values, nearest_cut};
-use super::text::beyond;
 use crate::boundary::{self, Boundary, Outlines, Point, Scalar, Slice};
 use crate::fault::Result;
 use crate::report::Advice;
 use crate::report::evidence::{NOT_SENT, nearest_failure};
+use crate::report::picture::beyond;
 use crate::report::plot::{Axis, Colour, Layer, Panel, Scale, Shape, TooltipPoint, Tooltips};
 use crate::unit::Unit;
 
@@ -26,7 +26,7 @@ pub(super) struct FigureContext<'a> {
     pub(super) boundary: &'a Boundary,
     pub(super) probes: &'a Probes,
     pub(super) advice: Option<&'a Advice>,
-    /// Why the probe nearest to the safe point failed.
+    /// Why the probe nearest to the largest confirmed point failed.
     pub(super) nearest_failure: Option<String>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> FigureContext<'a> {
         };
         let Some(advice) = self.advice else { return Vec::new() };
         let marks = [
-            ("safe point", &advice.safe, Shape::Ring),
+            ("largest confirmed", &advice.safe, Shape::Ring),
             ("recommended", &advice.recommended, Shape::Star),
         ];
         let marks = marks.into_iter().filter(|(_, point, _)| on_this_cut(point));

@@ -83,7 +83,7 @@ fn plane_shows_regions_probes_and_recommendation() {
     assert!(marks.contains(&(Shape::Diamond, vec![(5.0, 95.0)])), "{marks:?}");
     assert!(
         marks.contains(&(Shape::Ring, vec![(40.0, 40.0)])),
-        "the safe point: {marks:?}"
+        "the largest confirmed: {marks:?}"
     );
     assert!(marks.contains(&(Shape::Star, vec![(38.0, 38.0)])), "{marks:?}");
     assert_eq!(
@@ -117,7 +117,7 @@ fn plane_shows_regions_probes_and_recommendation() {
     assert!(!text.contains("input=38") && !text.contains("CUDA"), "{text}");
     for expected in [
         "16.0 %",
-        "Recommended is input=38 output=38, near the safe point input=40 output=40.",
+        "Recommended is input=38 output=38; the largest confirmed is input=40 output=40.",
         "At input=60 output=60 the engine ran out of GPU memory (cuda): “CUDA out of memory. Tried to allocate 2.00 GiB”.",
     ] {
         assert!(plot.words.contains(expected), "{expected}\n{}", plot.words);

@@ -8,7 +8,9 @@ use super::projection::Projection;
 use crate::boundary::{Axis, Band, Boundary, Moves, Point, Scalar, Verdict, Volume};
 use crate::fault::Result;
 use crate::report::answer::{Extras, State};
+use crate::report::document::sentence;
 use crate::report::evidence::not_sent;
+use crate::report::picture::beyond;
 use crate::report::plot::Panel;
 use crate::report::{Block, Count, Page, Weight, draw};
 
@@ -79,14 +81,6 @@ fn resolved(boundary: &Boundary) -> String {
         line.push_str(&format!(", {} is {why}", share(volume.clipped)));
     }
     line
-}
-
-/// What the part of the search range is that neither fits nor fails nor is open.
-pub(super) fn beyond(boundary: &Boundary) -> &'static str {
-    match boundary.untested() {
-        Some(_) => "beyond what could be tested",
-        None => "beyond a length limit",
-    }
 }
 
 /// A share of the search range in per cent. Small shares never read as nothing, and large ones never as all.
@@ -192,8 +186,8 @@ pub(super) fn predicted(boundary: &Boundary) -> Option<String> {
         .as_ref()
         .map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
     Some(format!(
-        "Predicted, not proven: memory limits consistent with every answer place the boundary, on one ray from the easiest corner, between {} \
-         and {high}, most likely near {}; where `predicted to fit` is drawn, more than half of them predict a fit.",
+        "Predicted, not proven: along one line from the smallest point, the limit probably lies between {} and {high}, most likely near \
+         {}. Where `predicted to fit` is drawn, more than half of the memory limits that agree with every answer predict a fit.",
         middle.low, middle.expected,
     ))
 }
@@ -210,7 +204,7 @@ pub(super) fn alt_text(context: &FigureContext, projection: &Projection) -> Stri
     });
     let recommended = advice.map(|advice| {
         format!(
-            "recommended is {}, near the safe point {}",
+            "recommended is {}; the largest confirmed is {}",
             advice.recommended, advice.safe
         )
     });
@@ -282,18 +276,10 @@ fn axis_names(axes: &[Option<&Axis>]) -> String {
         .join(" and ")
 }
 
-/// Joins sentences, each with a capital letter and a full stop.
 fn sentences(parts: impl IntoIterator<Item = Option<String>>) -> String {
-    parts.into_iter().flatten().map(sentence).collect::<Vec<_>>().join(" ")
+    let parts = parts.into_iter().flatten().map(|part| sentence(&part));
+    parts.collect::<Vec<_>>().join(" ")
 }
-
-fn sentence(text: String) -> String {
-    let mut letters = text.chars();
-    let Some(first) = letters.next() else { return text };
-    let end = if text.ends_with(['.', '…']) { "" } else { "." };
-    format!("{}{}{end}", first.to_uppercase(), letters.as_str())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;

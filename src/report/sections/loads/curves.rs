@@ -327,13 +327,6 @@ mod tests {
         );
     }
 
-    #[test]
-    fn doubling_levels_have_a_logarithmic_axis() {
-        assert_eq!(scale(&[1.0, 2.0, 8.0], LOG_LEVEL_RATIO), Scale::Log);
-        assert_eq!(scale(&[0.0, 8.0], LOG_LEVEL_RATIO), Scale::Linear);
-        assert_eq!(scale(&[4.0, 8.0], LOG_LEVEL_RATIO), Scale::Linear);
-    }
-
     /// Two levels, of which the second was measured twice.
     fn repeated(name: &str) -> Sweep {
         let load = |tokens: f64| json!({ "issued": 20, "output_throughput": tokens });

@@ -14,6 +14,7 @@ use sweep::SweepLevel;
 
 use crate::compare::LoadMetric;
 use crate::fmt::{list, ms, number};
+use crate::report::document::sentence;
 use crate::report::group_warnings;
 use crate::report::plot::Plot;
 use crate::report::sections::{Section, Source};
@@ -101,13 +102,6 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
 fn paragraphs(sweep: &Sweep) -> Vec<String> {
     let notes = sweep.findings.notes.iter().map(|text| sentence(text));
     notes.chain([key_levels(sweep)]).collect()
-}
-
-/// A text as a sentence: a capital first, a full stop at the end.
-fn sentence(text: &str) -> String {
-    let mut letters = text.chars();
-    let first = letters.next().map(char::to_uppercase);
-    first.into_iter().flatten().chain(letters).chain(['.']).collect()
 }
 
 /// Throughput and median latencies at the lowest level, the saturation point and the highest level.

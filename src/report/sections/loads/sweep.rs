@@ -84,12 +84,6 @@ impl Sweep {
         self.levels.iter().map(|level| (level.at, value(level))).collect()
     }
 
-    /// The levels with this value, and the value.
-    pub(super) fn known(&self, value: impl Fn(&SweepLevel) -> Option<f64>) -> Vec<(&SweepLevel, f64)> {
-        let levels = self.levels.iter();
-        levels.filter_map(|level| Some((level, value(level)?))).collect()
-    }
-
     /// The level of the saturation point.
     pub(super) fn knee(&self) -> Option<&SweepLevel> {
         let knee = self.findings.knee?;
@@ -108,61 +102,10 @@ impl Sweep {
         self.axis != SweepAxis::Other && self.levels.len() > 1
     }
 
-    /// The findings as the script recorded them, else computed by the same function.
-    fn find(&self, found: &RecordedRun) -> SweepFindings {
+    fn find(&self) -> SweepFindings {
         if !self.has_curve() {
             return SweepFindings::default();
         }
-        let shown = found.shown.iter().map(|(value, _)| value);
-        match found
-            .result()
-            .into_iter()
-            .chain(shown)
-            .find_map(|result| self.recorded(result))
-        {
-            Some(recorded) if !recorded.finding.is_empty() => recorded,
-            // Earlier versions recorded no sentences.
-            Some(recorded) => {
-                let SweepFindings { finding, notes, .. } = self.computed();
-                SweepFindings {
-                    finding,
-                    notes,
-                    ..recorded
-                }
-            }
-            None => self.computed(),
-        }
-    }
-
-    /// The findings recorded for exactly these levels, anywhere in a result.
-    fn recorded(&self, value: &Value) -> Option<SweepFindings> {
-        match value {
-            Value::Array(all) => all.iter().find_map(|one| self.recorded(one)),
-            Value::Object(map) => {
-                let is_own = |rows: &Value| map.contains_key("knee") && self.has_levels(rows);
-                if map.get("levels").is_some_and(is_own) {
-                    return SweepFindings::deserialize(value).ok();
-                }
-                map.values().find_map(|one| self.recorded(one))
-            }
-            _ => None,
-        }
-    }
-
-    /// Whether these rows are its levels, with the same throughput.
-    fn has_levels(&self, rows: &Value) -> bool {
-        let figures = |row: &Value| Some((row[self.axis.name()].as_f64()?, row["output_throughput"].as_f64()?));
-        let mut rows: Vec<(f64, f64)> = rows.as_array().into_iter().flatten().filter_map(figures).collect();
-        rows.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let own = self.known(SweepLevel::throughput);
-        let close = |a: f64, b: f64| (a - b).abs() <= 1e-9 * a.abs().max(1.0);
-        let mut pairs = rows.iter().zip(&own);
-        !own.is_empty()
-            && rows.len() == own.len()
-            && pairs.all(|(row, (level, tokens))| row.0 == level.at && close(row.1, *tokens))
-    }
-
-    fn computed(&self) -> SweepFindings {
         let figures = |at: f64, load: &LoadAnswer| LevelFigures {
             level: at,
             queue_grows: load.queue_grows(),
@@ -191,7 +134,7 @@ pub(in crate::report::sections) fn sweeps(found: &RecordedRun) -> Vec<Sweep> {
     let compared = found.result().and_then(|result| Compared::deserialize(result).ok());
     assign_names(&mut sweeps, &compared.unwrap_or_default().engines);
     for sweep in &mut sweeps {
-        sweep.findings = sweep.find(found);
+        sweep.findings = sweep.find();
     }
     sweeps
 }
@@ -370,11 +313,7 @@ pub(super) mod tests {
         ];
         let mut sweeps = group_loads(&loads);
         assert_eq!(sweeps.len(), 2);
-        let throughput: Vec<f64> = sweeps[0]
-            .known(SweepLevel::throughput)
-            .iter()
-            .map(|one| one.1)
-            .collect();
+        let throughput: Vec<f64> = sweeps[0].levels.iter().filter_map(SweepLevel::throughput).collect();
         assert_eq!(throughput, [10.0, 100.0]);
         assert_eq!(sweeps[0].levels[1].value("issued"), Some(40.0));
         assert!(sweeps[0].has_curve() && !sweeps[1].has_curve());
@@ -415,26 +354,11 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn findings_are_computed_if_not_recorded() {
-        let found = saturating().computed();
+    fn findings_are_those_of_the_levels() {
+        let found = saturating().find();
         assert_eq!(found.knee.unwrap().x, 32.0);
         let preemption = found.preemption.unwrap();
         assert_eq!((preemption.last_without, preemption.first_with), (Some(32.0), 64.0));
         assert_eq!(found.queue, None);
-    }
-
-    #[test]
-    fn recorded_findings_of_the_same_levels_are_used() {
-        let sweep = saturating();
-        let row = |level: &SweepLevel| json!({ "concurrency": level.at, "output_throughput": level.throughput() });
-        let rows: Vec<Value> = sweep.levels.iter().map(row).collect();
-        let knee = json!({ "x": 64, "y": 650.0, "low": 32, "high": 64, "distance": 0.5 });
-        let mut result = json!({ "workloads": [
-            { "levels": [], "knee": null }, { "levels": rows, "knee": knee, "preemption": null, "queue": null }
-        ] });
-        let found = sweep.recorded(&result).unwrap();
-        assert_eq!((found.knee.unwrap().low, found.preemption), (32.0, None));
-        result["workloads"][1]["levels"][0]["output_throughput"] = json!(21.0);
-        assert_eq!(sweep.recorded(&result), None, "another sweep's");
     }
 }

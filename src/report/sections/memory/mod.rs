@@ -82,13 +82,8 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     starts.sort_by(|one, other| began(one).total_cmp(&began(other)));
     match names.is_empty() {
         false => missing.extend(lost_series(source, &starts)),
-        true if found.sessions.is_empty() => {}
-        // Nobody saw the memory of what ran already.
-        true if found
-            .manifest
-            .engines
-            .iter()
-            .all(|engine| engine["launched"]["runtime"] == "attach") => {}
+        // The memory of a server that was attached to is not seen, as its answer says.
+        true if found.sessions.iter().all(|session| session.what.is_empty()) => {}
         true => missing.push("memory/ has no series: memory over time is not shown".to_owned()),
     }
     let title = match names.is_empty() {

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::engine::{Usage, UsageFile};
 use crate::fault::Result;
+use crate::report::sections::facts::Gpu;
 use crate::run::{EngineSession, Folder, Measurement, RecordedRun};
 use crate::telemetry::{ActivitySample, Phase, SampleFile, SamplerHealth, Series, read_activity, read_series};
 
@@ -181,17 +182,7 @@ pub(in crate::report::sections) fn devices_of(ids: &[&str], found: &RecordedRun)
 
 /// The devices of a start: `ids` are from its series, `usage` is its memory by stage, `engine` its record.
 fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedRun) -> Vec<Device> {
-    /// A GPU in the manifest.
-    #[derive(Default, Deserialize)]
-    #[serde(default)]
-    struct Gpu {
-        id: String,
-        index: Option<u64>,
-        name: Option<String>,
-        total: Option<u64>,
-    }
-    let gpus = found.manifest.gpus.iter();
-    let gpus: Vec<Gpu> = gpus.filter_map(|gpu| Gpu::deserialize(gpu).ok()).collect();
+    let gpus: Vec<Gpu> = found.manifest.gpus.iter().map(Gpu::read).collect();
     let fractions = [engine.facts.memory_fraction, engine.options.memory_fraction];
     let fraction = fractions
         .into_iter()
@@ -210,7 +201,7 @@ fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedR
             engine.memory_total.filter(|_| ids.len() == 1),
         ];
         let total = totals.into_iter().flatten().next().filter(|total| *total > 0);
-        let model = entry.map(|entry| entry.name.clone()).or_else(|| gpu?.name.clone());
+        let model = entry.map(|entry| &entry.name).or(gpu.map(|gpu| &gpu.name)).cloned();
         Device {
             id: (*id).to_owned(),
             label: match gpu.and_then(|gpu| gpu.index) {
