@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::fault::{Fault, Result};
 use crate::report::Terminal;
 use crate::run::{is_remembered, remember};
-use crate::runtime::Want;
+use crate::runtime::{Consent, Want};
 use crate::script::{Host, Source};
 use crate::task::Tasks;
 
@@ -30,31 +30,34 @@ where
     let weak = Arc::downgrade(host);
     let denied = Mutex::new(Vec::new());
     host.permits.ask_with(move |wants| {
-        let Some(host) = weak.upgrade() else { return Ok(false) };
+        let Some(host) = weak.upgrade() else {
+            return Ok(Consent::No);
+        };
+        let mut consent = Consent::Now;
         let new: Vec<&Want> = wants.iter().filter(|want| !is_remembered(&fact(&host, want))).collect();
         if !new.is_empty() {
             let mut denied = denied.lock().unwrap_or_else(PoisonError::into_inner);
             let may_ask = stdin().is_terminal() && stderr().is_terminal();
             let Some(undisturbed) = undisturbed.as_ref().filter(|_| may_ask) else {
-                return Ok(false);
+                return Ok(Consent::No);
             };
             // A script that tries again does not ask again.
             if new.iter().any(|want| denied.contains(&want.allow)) {
-                return Ok(false);
+                return Ok(Consent::No);
             }
             let mut answer = Ok(Answer::No);
             undisturbed(&mut || answer = prompt(&host, &new));
             match answer? {
-                Answer::Once => {}
+                Answer::Once => consent = Consent::Run,
                 Answer::Always => new.iter().try_for_each(|want| remember(&fact(&host, want)))?,
                 Answer::No => {
                     denied.extend(new.iter().map(|want| want.allow.clone()));
-                    return Ok(false);
+                    return Ok(Consent::No);
                 }
             }
         }
         host.run.permit(wants.iter().map(|want| want.allow.clone()));
-        Ok(true)
+        Ok(consent)
     });
 }
 

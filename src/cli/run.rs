@@ -13,7 +13,8 @@ use super::{consent, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
-    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, remember,
+    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, own_run,
+    remember,
 };
 use crate::runtime::orphans;
 use crate::script::{self, Diagnostic, Host, Main};
@@ -231,11 +232,6 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
     ))
 }
 
-/// The line by which it is remembered that a run is the user's own.
-fn own_run(id: &str, sha256: &str) -> String {
-    format!("run {id} {sha256}")
-}
-
 /// Prints what `profiler check` finds in the script; false if there is anything. Nothing has begun yet.
 fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &Program) -> Result<bool> {
     let nowhere = Arc::new(Run::ephemeral("check"));
@@ -443,6 +439,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     let mut flags = allow_flags(&allowed);
     flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
+    flags.extend(args.max_disk.map(|most| format!("--max-disk {most}B")));
     let script = host.settings.script.display().to_string();
     let command = resume_command(&script, folder, &host.settings.set, &flags);
     program.note(format!("go on with it: {command}"));

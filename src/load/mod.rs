@@ -12,7 +12,8 @@ pub mod stats;
 
 pub use answer::{EngineDeath, LoadAnswer, LoadRepeats, PrecisionReached, WarmupCounts};
 pub use client::{
-    BuildJob, ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, run_load,
+    BuildJob, ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, read_response,
+    run_load,
 };
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, Outcome, Record};

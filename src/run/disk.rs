@@ -51,10 +51,12 @@ impl Disk {
         }
         let all = held.saturating_add(bytes);
         if all > most {
-            let (folder, most) = (self.folder.display(), thousands(self.most.div_ceil(1_000_000)));
-            let message = format!("`{folder}` holds as much as a run may write: {most} MB");
-            return Err(Fault::new(Kind::Limit, message)
-                .hint("let the script write less, or allow more: --max-disk 20GiB; what was measured is kept"));
+            let (folder, most) = (self.folder.display(), self.most.div_ceil(1_000_000));
+            let message = format!("`{folder}` holds as much as a run may write: {} MB", thousands(most));
+            return Err(Fault::new(Kind::Limit, message).hint(format!(
+                "let the script write less, or allow more: --max-disk {}MB; what was measured is kept",
+                2 * most
+            )));
         }
         *held = all;
         Ok(())

@@ -24,19 +24,28 @@ pub fn is_remembered(fact: &str) -> bool {
     let read = |file: PathBuf| -> io::Result<String> {
         let file = File::open(file)?;
         file.lock_shared()?;
-        let mut text = String::new();
-        file.take(2 * MAX_SIZE as u64).read_to_string(&mut text)?;
-        Ok(text)
+        let mut bytes = Vec::new();
+        file.take(2 * MAX_SIZE as u64).read_to_end(&mut bytes)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     };
     file().is_some_and(|file| read(file).is_ok_and(|text| text.lines().any(|line| line == fact)))
 }
 
-/// Remembers a line.
+/// The line by which it is remembered that a run is the user's own.
+#[must_use]
+pub fn own_run(id: &str, script_sha256: &str) -> String {
+    format!("run {id} {script_sha256}")
+}
+
+/// Remembers a line, once.
 ///
 /// # Errors
 ///
 /// `io` and `missing` if there is no state folder or it cannot be written.
 pub fn remember(fact: &str) -> Result<()> {
+    if is_remembered(fact) {
+        return Ok(());
+    }
     let path =
         file().ok_or_else(|| Fault::missing("there is no home to remember this in", "set HOME or XDG_STATE_HOME"))?;
     add(&path, fact).map_err(|error| Fault::io(&path, &error))

@@ -13,6 +13,7 @@ use super::event::Totals;
 use super::folder::Folder;
 use super::journal::Journal;
 use super::manifest::{Machine, Manifest, Plan, SCHEMA};
+use super::remembered::{own_run, remember};
 use super::replay::Replay;
 use super::{Event, Run, folder, lock, manifest};
 use crate::fault::Result;
@@ -143,6 +144,8 @@ impl Run {
             host: Machine::own(),
             ..Manifest::default()
         };
+        // Whoever runs this warns of a failure: the run itself needs nothing remembered.
+        let _ = remember(&own_run(&manifest.run, &plan.script.sha256));
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
         let (journal, _) = Journal::open(&folder, |_| ())?;

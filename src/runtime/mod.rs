@@ -24,7 +24,7 @@ pub use attach::{Target, api_key, check_reachable, server_url};
 pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
 pub use launch::{Launch, Mount, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
-pub use permits::{Grant, Origin, Permits, Want};
+pub use permits::{Consent, Grant, Origin, Permits, Want};
 pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};
 pub use services::{Services, StartContext, attach, start};
 pub use supervisor::{set_program as set_supervisor, supervise};

@@ -61,6 +61,7 @@ pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
             root.to_owned(),
             Arc::clone(&host.sources),
             Arc::clone(&host.run),
+            host.permits.clone(),
         ))
         .set_default_tag(host::tag(host));
     bounds::register(&mut engine);

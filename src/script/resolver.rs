@@ -14,6 +14,7 @@ use super::source::{self, Source, Sources};
 use super::{Caught, header, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
+use crate::runtime::Permits;
 
 /// Deepest nesting of imports: each level is an evaluation on the stack.
 const MAX_DEPTH: usize = 32;
@@ -22,6 +23,7 @@ pub(super) struct Resolver {
     root: PathBuf,
     sources: Arc<Sources>,
     run: Arc<Run>,
+    permits: Permits,
     state: Mutex<State>,
 }
 
@@ -34,11 +36,12 @@ struct State {
 
 impl Resolver {
     /// Imports must stay below `root`. Texts are added to `sources` and to the folder of `run`.
-    pub(super) fn new(root: PathBuf, sources: Arc<Sources>, run: Arc<Run>) -> Self {
+    pub(super) fn new(root: PathBuf, sources: Arc<Sources>, run: Arc<Run>, permits: Permits) -> Self {
         Self {
             root,
             sources,
             run,
+            permits,
             state: Mutex::default(),
         }
     }
@@ -110,6 +113,9 @@ impl Resolver {
         let source = Source::new(&found.key, &found.read()?);
         let name = source::module_name(&self.root, &source.key);
         self.run.module(&name, &source.text, &source.sha256)?;
+        if !source.key.starts_with("std/") {
+            self.permits.load_file();
+        }
         self.sources.insert(source.clone());
         Ok(source)
     }

@@ -181,11 +181,12 @@ impl EngineCore {
         }
     }
 
-    /// What is now, or on the page of `metrics` the highest gauges since it was read.
+    /// What is now. Where model time is faster than real time, the page of `metrics` has the highest gauges since it was
+    /// read, as nobody could read it in time.
     pub(super) fn snapshot(&self, metrics: bool) -> Snapshot {
         let mut queue = self.queue();
         Snapshot {
-            gauges: if metrics {
+            gauges: if metrics && self.setup.time_scale < 1.0 {
                 queue.scheduler.take_peaks()
             } else {
                 queue.scheduler.gauges()

@@ -2,6 +2,8 @@
 //! a path. Every number in a file has a comment on its source. MiB are 2^20 bytes; the arithmetic is in
 //! `sim/memory.rs`.
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -105,6 +107,9 @@ pub struct Defaults {
     pub time_scale: f64,
 }
 
+/// Most bytes of a profile.
+const MAX_FILE: u64 = 1 << 20;
+
 impl Profile {
     /// Loads a shipped profile by name, or a file by path.
     pub fn load(name: &str) -> Result<Self> {
@@ -113,7 +118,10 @@ impl Profile {
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|extension| extension == "toml") || path.exists() {
-            let text = std::fs::read_to_string(path).map_err(|error| Fault::io(path, &error))?;
+            let mut text = String::new();
+            // A device has no end.
+            let read = File::open(path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text));
+            read.map_err(|error| Fault::io(path, &error))?;
             return Self::parse(name, &text);
         }
         let shipped_names: Vec<_> = names().collect();

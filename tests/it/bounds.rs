@@ -182,7 +182,9 @@ impl Misbehaving {
     #[track_caller]
     fn asked(&self, script: &str, args: &[&str]) -> Outcome {
         let url = format!("url={}", self.url);
-        let args: Vec<&str> = ["--set", &url].iter().chain(args).copied().collect();
+        let (_, port) = self.url.rsplit_once(':').unwrap();
+        let allow = format!("port={port}");
+        let args: Vec<&str> = ["--set", &url, "--allow", &allow].iter().chain(args).copied().collect();
         run(script, &args, 700 * MIB)
     }
 }

@@ -297,7 +297,8 @@ fn a_container_is_removed_when_its_host_is_killed() {
         _ => message(404, "not found"),
     });
     let program = Profiler::new().file("ask.rhai", format!("{START}; print(\"started\"); sleep(1000)"));
-    let program = program.args(["run", "ask.rhai"]).env("DOCKER_HOST", daemon.host());
+    let program = program.args(["run", "ask.rhai", "--allow", "image=engine:1"]);
+    let program = program.env("DOCKER_HOST", daemon.host());
     let (mut child, _folder) = program.spawn();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert!(lines.any(|line| line.contains("started")));

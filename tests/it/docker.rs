@@ -4,7 +4,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use profiler::fault::Kind;
-use profiler::runtime::{Launch, Mount, RuntimeKind, State, Target};
+use profiler::runtime::{Launch, Mount, Origin, RuntimeKind, StartContext, State, Target};
 
 use crate::runtime::{containers_of, context, docker, line, lives, shell, start};
 use crate::support::{Profiler, image, needs_docker, temp};
@@ -98,7 +98,10 @@ async fn a_container_of_a_script_has_a_network_of_its_own_and_writes_only_where_
     if !needs_docker() {
         return;
     }
-    let context = context("");
+    let context = StartContext {
+        origin: Origin::Script,
+        ..context("image=profiler-test")
+    };
     let launch = Launch {
         port: 8000,
         ..shell("echo x > /tmp/x && echo x > /root/.cache/x && echo tmp; echo x > /x || echo closed; sleep 1000")
@@ -155,8 +158,8 @@ fn a_container_has_no_way_to_the_services_of_this_machine() {
     let warned = open.local_addr().unwrap().port().to_string();
     let port = service.local_addr().unwrap().port();
     for (permits, reached) in [
-        ("image=profiler-test", false),
-        ("image=profiler-test,net=localhost", true),
+        ("image=profiler-test,entrypoint", false),
+        ("image=profiler-test,entrypoint,net=localhost", true),
     ] {
         let outcome = Profiler::new()
             .args(["run", "--allow", permits])

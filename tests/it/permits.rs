@@ -302,7 +302,12 @@ fn the_token_is_for_launches_of_shipped_adapters_and_the_cache_for_allowed_image
     std::fs::create_dir(cache.path().join("models--org--m")).unwrap();
     for (engine, allow, given) in [
         (r#""vllm", #{ model: "org/m" }"#, "", true),
-        (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "image=mine", true),
+        (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "image=mine", false),
+        (
+            r#""vllm", #{ model: "org/m", image: "mine:1" }"#,
+            "image=mine,token",
+            true,
+        ),
         (r#""./mine.rhai", #{ model: "org/m" }"#, "image=vllm,entrypoint", false),
     ] {
         let daemon = reluctant();

@@ -161,7 +161,8 @@ async fn a_killed_supervisor_takes_its_process_along() {
     line(&service, "ready").await;
     let pid = service.pids().await.unwrap()[0];
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let parent = stat.rsplit_once(") S ").unwrap().1.split(' ').next().unwrap();
+    // Its state, and its parent.
+    let parent = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
     kill(Pid::from_raw(parent.parse().unwrap()), Signal::SIGKILL).unwrap();
     assert_eq!(service.wait_exit().await.unwrap().code, None);
     eventually("it ended", || !lives(pid));

@@ -317,6 +317,8 @@ fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
         "out",
         "resume",
         "trust-script",
+        "max-time",
+        "max-disk",
         "dry-run",
         "json",
         "help",

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use serde::de::IgnoredAny;
 
 use super::Job;
 use super::http1::Response;
 use super::shared::Prepared;
-use crate::load::framing::{Counts, EventReader, Held, StreamEvent};
+use crate::load::framing::{Counts, Decode, EventReader, Held, StreamEvent};
 use crate::load::record::{Failure, FailureForm, Outcome, Record};
 
 /// How long to wait for the end of the body after the last event.
@@ -263,6 +264,34 @@ impl Exchange {
             outcome,
             ..record
         }
+    }
+}
+
+/// The record of a response that arrives as these bytes, a few at a time, on a connection that is closed then. For tests of
+/// protocols.
+#[must_use]
+pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
+    let now = Instant::now();
+    let job = Job {
+        at: None,
+        body: Bytes::new(),
+        decoder,
+        timeout: Duration::ZERO,
+        input: 0,
+        output: 0,
+        warmup: false,
+    };
+    let mut exchange = Exchange::new(
+        0,
+        (now, now, now),
+        true,
+        &Held::default(),
+        Prepared { job, wire: Vec::new() },
+    );
+    let over = bytes.chunks(7).any(|part| exchange.feed(part, now));
+    match over || exchange.close() {
+        true => exchange.complete(now),
+        false => exchange.broken(now, FailureForm::Broken, "the connection was closed".to_owned()),
     }
 }
 

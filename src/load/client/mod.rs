@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
+pub use exchange::read_response;
 pub use health::ClientHealth;
 use tokio_util::sync::CancellationToken;
 

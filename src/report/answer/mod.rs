@@ -418,6 +418,14 @@ fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
             false,
         )));
     };
+    let mut at = boundary.smallest();
+    at.0.insert(name.to_owned(), fails);
+    if boundary.untested().is_some() && boundary.classify(&at)? == Class::Unknown {
+        return Ok(Some((
+            format!("undecided: {fits}; {name}={fails} could not be tested"),
+            false,
+        )));
+    }
     let failed = boundary.records().any(|(_, record)| record.moves == Moves::Fails);
     let fails = format!(
         "{name}={fails} {}",

@@ -62,8 +62,13 @@ impl Permits {
                     });
                 }
                 self.settle(wants)?;
-                // Shipped adapters start engines, which fetch their models. Docker knows no single hosts.
-                let engine = matches!(origin, Origin::ShippedAdapter { .. });
+                // The images of shipped adapters, and those that the user names, are engines, which fetch their models. Docker
+                // knows no single hosts.
+                let image = launch.image.as_deref().unwrap_or_default();
+                let engine = match origin {
+                    Origin::ShippedAdapter { replaced, .. } => !replaced || self.names_start(image),
+                    Origin::Script => false,
+                };
                 grant.network = engine || self.allows(|allowed| !allowed.hosts.is_empty());
             }
             RuntimeKind::Process => {
@@ -90,7 +95,7 @@ impl Permits {
     fn image_wants(&self, launch: &Launch, origin: &Origin) -> Vec<Want> {
         let image = launch.image.as_deref().unwrap_or_default();
         let by_script = *origin == Origin::Script;
-        let typed = self.names(|named| named.typed);
+        let typed = self.is_typed();
         let mut wants = Vec::new();
         let replaced = matches!(origin, Origin::ShippedAdapter { replaced: true, .. });
         if (by_script && !typed) || (replaced && !typed && !self.names_start(image)) {
@@ -125,10 +130,12 @@ impl Permits {
                 unlisted.join("`, `")
             ));
         }
-        let program = launch.command.first().map_or("", String::as_str);
-        // An image that a script chose was allowed by the user.
-        (*replaced && kind == RuntimeKind::Process && !self.names_start(program))
-            .then(|| format!("no shipped adapter uses the program `{program}`"))
+        let (what, started) = match kind {
+            RuntimeKind::Docker => ("image", launch.image.as_deref()),
+            _ => ("program", launch.command.first().map(String::as_str)),
+        };
+        let started = started.unwrap_or_default();
+        (*replaced && !self.names_start(started)).then(|| format!("no shipped adapter uses the {what} `{started}`"))
     }
 }
 

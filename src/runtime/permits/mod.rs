@@ -15,6 +15,7 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::Value;
@@ -82,8 +83,10 @@ struct Named {
 
 #[derive(Default)]
 struct Shared {
-    /// Ports of services that this run started.
-    opened: Mutex<BTreeSet<u16>>,
+    /// Addresses of services that this run started.
+    opened: Mutex<BTreeSet<String>>,
+    /// Whether a file was loaded: then not all is typed.
+    has_files: AtomicBool,
     wants: Mutex<Vec<Want>>,
     /// From answers to the prompt, and their words.
     allowed: Mutex<Allowed>,
@@ -91,8 +94,19 @@ struct Shared {
     ask: OnceLock<Box<Ask>>,
 }
 
-/// Asks the user for all of these together; whether they are allowed.
-type Ask = dyn Fn(&[Want]) -> Result<bool> + Send + Sync;
+/// The user's answer to wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consent {
+    /// Not allowed.
+    No,
+    /// Allowed this time: what is allowed always is so for the texts loaded by then, and asked for again.
+    Now,
+    /// Allowed until the run ends.
+    Run,
+}
+
+/// Asks the user for all of these together.
+type Ask = dyn Fn(&[Want]) -> Result<Consent> + Send + Sync;
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -151,8 +165,8 @@ impl Permits {
     pub fn parse<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Result<Self> {
         let mut permits = Self::default();
         for value in values {
-            for word in value.as_ref().split(',').map(str::trim).filter(|word| !word.is_empty()) {
-                permits.allowed.add(word)?;
+            for word in words(value.as_ref()) {
+                permits.allowed.add(&word)?;
             }
         }
         Ok(permits)
@@ -179,7 +193,7 @@ impl Permits {
     }
 
     /// Has `ask` decide what is not allowed. Without it, or after the first call, nothing changes.
-    pub fn ask_with(&self, ask: impl Fn(&[Want]) -> Result<bool> + Send + Sync + 'static) {
+    pub fn ask_with(&self, ask: impl Fn(&[Want]) -> Result<Consent> + Send + Sync + 'static) {
         // A host has one prompt.
         let _ = self.shared.ask.set(Box::new(ask));
     }
@@ -198,8 +212,16 @@ impl Permits {
 
     /// Allows connecting to a service that this run started.
     pub(super) fn open_port(&self, url: &str) {
-        let port = Url::parse(url).ok().and_then(|url| url.port_or_known_default());
-        lock(&self.shared.opened).extend(port);
+        lock(&self.shared.opened).extend(Url::parse(url).ok().as_ref().and_then(own_address));
+    }
+
+    /// Notes that a file is loaded, so that what follows is not only what the user typed.
+    pub fn load_file(&self) {
+        self.shared.has_files.store(true, Ordering::Relaxed);
+    }
+
+    fn is_typed(&self) -> bool {
+        self.names(|named| named.typed) && !self.shared.has_files.load(Ordering::Relaxed)
     }
 
     /// Whether `--allow` or an answer allows it.
@@ -218,17 +240,22 @@ impl Permits {
     /// `not_allowed`, with the `--allow` that allows all of it; `interrupted`.
     fn settle(&self, wants: Vec<Want>) -> Result<()> {
         let missing: Vec<Want> = wants.iter().filter(|want| !want.allowed).cloned().collect();
-        let mut granted = false;
+        let mut consent = Consent::No;
         if let Some(ask) = self.shared.ask.get()
             && !missing.is_empty()
         {
-            granted = ask(&missing)?;
+            consent = ask(&missing)?;
         }
         for mut want in wants {
-            if granted && !want.allowed {
+            if consent != Consent::No && !want.allowed {
                 want.allowed = true;
-                lock(&self.shared.allowed).add(&want.allow)?;
-                lock(&self.shared.answered).push(want.allow.clone());
+                if consent == Consent::Run {
+                    lock(&self.shared.allowed).add(&want.allow)?;
+                }
+                let mut answered = lock(&self.shared.answered);
+                if !answered.contains(&want.allow) {
+                    answered.push(want.allow.clone());
+                }
             }
             let mut known = lock(&self.shared.wants);
             match known.iter_mut().find(|known| known.allow == want.allow) {
@@ -236,7 +263,7 @@ impl Permits {
                 None => known.push(want),
             }
         }
-        match missing.is_empty() || granted {
+        match missing.is_empty() || consent != Consent::No {
             true => Ok(()),
             false => Err(want::refusal(&missing)),
         }
@@ -269,10 +296,10 @@ impl Permits {
         };
         let (bare, server) = (address(&host, None), address(&host, Some(port)));
         let own = Self::is_loopback(url);
-        if own && lock(&self.shared.opened).contains(&port) {
+        if own_address(url).is_some_and(|address| lock(&self.shared.opened).contains(&address)) {
             return Ok(());
         }
-        if self.names(|named| named.servers.contains(&server) || (own && named.typed)) {
+        if self.names(|named| named.servers.contains(&server)) || (own && self.is_typed()) {
             return Ok(());
         }
         let listed = |allowed: &Allowed| {
@@ -470,12 +497,37 @@ fn server(url: &Url) -> Option<String> {
     Some(address(&url.host()?, url.port_or_known_default()))
 }
 
+/// The same for all spellings of this machine's own address.
+fn own_address(url: &Url) -> Option<String> {
+    match Permits::is_loopback(url) {
+        true => Some(format!("localhost:{}", url.port_or_known_default()?)),
+        false => server(url),
+    }
+}
+
 /// `host` or `host:port`, as in `--allow net=`.
 fn address(host: &Host<impl AsRef<str> + std::fmt::Display>, port: Option<u16>) -> String {
     match port {
         Some(port) => format!("{host}:{port}"),
         None => host.to_string(),
     }
+}
+
+/// The words of one `--allow`. A comma within a path begins no word.
+fn words(value: &str) -> Vec<String> {
+    let mut words: Vec<String> = Vec::new();
+    for part in value.split(',') {
+        let name = part.trim().split('=').next().unwrap_or_default();
+        match words.last_mut() {
+            Some(last) if last.starts_with("mount=") && !KEYWORDS.contains(&name) => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => words.push(part.trim().to_owned()),
+        }
+    }
+    words.retain(|word| !word.is_empty());
+    words
 }
 
 fn canonical(path: &Path) -> Result<PathBuf> {

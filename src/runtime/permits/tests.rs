@@ -205,6 +205,13 @@ fn addresses_that_the_run_did_not_open_need_permission() {
         assert!(check(&opening, own).is_ok(), "{own}");
     }
     assert!(check(&everything(), "http://localhost:82").is_err());
+    let opening = none();
+    opening.open_port("http://198.19.0.2:83");
+    assert!(check(&opening, "http://198.19.0.2:83").is_ok());
+    // The same port of this machine is another's.
+    assert!(check(&opening, "http://localhost:83").is_err());
+    assert!(Permits::parse(["mount=/tmp,process"]).unwrap().allowed.process);
+    assert_eq!(words("process,mount=/a,b, token"), ["process", "mount=/a,b", "token"]);
     for foreign in [
         "http://example.org",
         "http://10.0.0.1:8000",
@@ -266,7 +273,7 @@ fn everything_that_a_launch_needs_is_asked_for_at_once() {
 
     // An answer counts for all that was asked, and for the rest of the run.
     let asked = Permits::parse(["image=x"]).unwrap();
-    asked.ask_with(|wants| Ok(wants.len() == 2));
+    asked.ask_with(|wants| Ok(if wants.len() == 2 { Consent::Run } else { Consent::No }));
     assert!(check(&asked).is_ok());
     assert_eq!(
         asked.answered(),
@@ -362,7 +369,7 @@ fn the_token_is_for_launches_that_shipped_adapters_describe() {
     };
     for (origin, docker, process) in [
         (of(false, &[]), true, true),
-        (of(true, &[]), true, false),
+        (of(true, &[]), false, false),
         (of(false, &["NCCL_NET_PLUGIN"]), false, false),
         (Origin::Script, false, false),
     ] {

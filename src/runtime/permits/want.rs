@@ -18,11 +18,19 @@ pub struct Want {
     remedy: Option<String>,
 }
 
+/// Characters shown of what a script wants.
+const MAX_SHOWN: usize = 400;
+
 impl Want {
+    /// A script may have chosen parts of both texts: they stay on one line, and short.
     pub(super) fn new(allow: impl Into<String>, to: impl Into<String>) -> Self {
+        let to: String = to.into();
+        let shown = to
+            .chars()
+            .map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
         Self {
             allow: allow.into(),
-            to: to.into(),
+            to: shown.take(MAX_SHOWN).collect(),
             allowed: false,
             remedy: None,
         }

