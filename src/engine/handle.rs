@@ -461,6 +461,7 @@ impl Engine {
                 "facts": ready.facts,
                 "limits": limits,
                 "request": (running.accepted != Accepted::default()).then_some(&running.accepted),
+                "memory_source": running.sampler.as_ref().map(Sampler::source),
                 "memory_total": running.sampler.as_ref().map(|sampler| sampler.latest().total()),
                 "runtime": self.runtime,
                 "launched": running.server.describe(),

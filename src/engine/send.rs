@@ -108,15 +108,18 @@ impl Batch {
             cancel: CancellationToken::new(),
         };
         let give_up = config.cancel.clone();
-        let sent = run_load(&batch.url, config, Arc::clone(&batch) as Arc<dyn RequestSource>);
-        tokio::pin!(sent);
-        let done = tokio::select! {
-            done = &mut sent => done,
-            () = batch.wait_for_stall(page, stall, timeout, &mut queue) => {
+        let ended = CancellationToken::new();
+        let sent = async {
+            let done = run_load(&batch.url, config, Arc::clone(&batch) as Arc<dyn RequestSource>).await;
+            ended.cancel();
+            done
+        };
+        let watch = async {
+            if batch.wait_for_stall(page, stall, timeout, &mut queue, &ended).await {
                 give_up.cancel();
-                sent.await
             }
         };
+        let (done, ()) = tokio::join!(sent, watch);
         if batch.count > 1 {
             queue.poll(page, timeout).await;
         }
@@ -131,31 +134,34 @@ impl Batch {
         Ok((records, queue))
     }
 
-    /// Polls the page until the engine has stalled. Also polls when the last request gets its first token, because all
-    /// requests are running at that moment if they ever are.
+    /// Polls the page until the engine has stalled (true) or all requests have `ended`. Also polls when the last request gets its first token, because all
+    /// requests are running at that moment if they ever are. A poll is not broken off: the page may have been cleared by it.
     async fn wait_for_stall(
         &self,
         page: Option<&MetricsPage>,
         stall: Duration,
         timeout: Instant,
         queue: &mut QueueMetrics,
-    ) {
+        ended: &CancellationToken,
+    ) -> bool {
         let mut detector = StallDetector::new(stall);
         detector.update((self.count, 0), None, Instant::now());
         let several = self.count > 1;
         let mut pause = if several { FIRST_PAUSE } else { SINGLE_REQUEST_PAUSE };
         while page.is_some() {
             tokio::select! {
+                biased;
+                () = ended.cancelled() => return false,
                 () = self.all_decode.notified(), if several => {}
                 () = tokio::time::sleep(pause) => pause = (pause * 2).min(LONGEST_PAUSE.max(pause)),
             }
             let newest = queue.poll(page, timeout).await;
             let ended = self.ended.load(Ordering::Relaxed);
             if detector.update((self.count, ended), newest, Instant::now()).is_some() {
-                return;
+                return true;
             }
         }
-        std::future::pending().await
+        false
     }
 }
 

@@ -233,6 +233,8 @@ pub(super) struct Totals {
     peaks: HashMap<(usize, String), u64>,
     /// Bytes of memory of the engine's devices.
     total: Option<u64>,
+    /// That memory is the host's, not a GPU's.
+    pub(super) on_host: bool,
     /// What was simulated.
     simulated: BTreeSet<String>,
 }
@@ -258,6 +260,7 @@ impl Totals {
             Event::Memory { total, .. } => self.total = Some(*total),
             Event::Engine { info } => {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);
+                self.on_host = info.get("memory_source").is_some_and(|source| source == "host");
                 self.simulated.extend(simulated(info));
             }
             Event::Warning(warning) => {

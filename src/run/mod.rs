@@ -258,6 +258,12 @@ impl Run {
         lock(&self.totals).headroom(boundary, point)
     }
 
+    /// Whether the engine's memory is the host's, not a GPU's.
+    #[must_use]
+    pub fn on_host(&self) -> bool {
+        lock(&self.totals).on_host
+    }
+
     /// Whether anything was measured in any execution: a point recorded, or a probe, load or experiment finished.
     #[must_use]
     pub fn has_measured(&self) -> bool {

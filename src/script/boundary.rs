@@ -169,6 +169,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         allow: &host.settings.allow,
         flags: &flags,
         headroom: &|safe| host.run.headroom(map.index(), safe),
+        on_host: host.run.on_host(),
     };
     let findings = Findings::new(&boundary, &context)?;
     let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;

@@ -82,8 +82,10 @@ pub struct Context<'a> {
     pub allow: &'a [String],
     /// The engine's flags for a point; the flag says whether they should limit concurrency.
     pub flags: &'a dyn Fn(&Point, bool) -> Result<Vec<String>>,
-    /// Bytes of GPU memory left while a point was probed.
+    /// Bytes of memory left while a point was probed.
     pub headroom: &'a dyn Fn(&Point) -> Option<u64>,
+    /// Whether that is the host's memory, not a GPU's.
+    pub on_host: bool,
 }
 
 impl Answer {
@@ -259,6 +261,7 @@ impl Extras {
                 // They follow from the engine's adapter, which only the run itself had.
                 flags: &|_, _| Ok(Vec::new()),
                 headroom: &|_| headroom,
+                on_host: false,
             },
         )
     }
@@ -313,6 +316,9 @@ fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
 /// The cause of a limit that leaves memory outside the engine's share as it is.
 const KV_CACHE: &str = "KV cache";
 
+/// The cause of a limit that the engine itself sets on concurrency.
+const ADMISSION: &str = "the engine runs no more at the same time";
+
 /// What a limit is a limit of.
 fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
     if limit.configured {
@@ -329,7 +335,7 @@ fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
         .find(|(point, record)| *point == limit.beyond && record.moves == Moves::Fails);
     match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
         Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => KV_CACHE,
-        Some((Verdict::Queued, _)) => "the engine runs no more at the same time",
+        Some((Verdict::Queued, _)) => ADMISSION,
         Some((Verdict::Oom, Some("host"))) => "host memory",
         Some((Verdict::Error, _)) => "beyond it the server died; why is not known",
         Some((Verdict::Timeout, _)) => "beyond it the server did not answer in time; why is not known",
@@ -546,6 +552,7 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
     if let Some(bytes) = (context.headroom)(safe) {
         let is_allocated = tokens.is_some() || limit.is_some_and(|limit| cause(boundary, limit) == KV_CACHE);
         lines.push(match is_allocated {
+            _ if context.on_host => format!("host memory: {} unused at {safe}", Bytes(bytes)),
             true => format!("GPU memory outside the engine's share: {} unused", Bytes(bytes)),
             false => format!("GPU memory: {} unused at {safe}", Bytes(bytes)),
         });
@@ -616,6 +623,7 @@ mod tests {
             allow: &[],
             flags: &flags,
             headroom: &|_| Some(3 << 30),
+            on_host: false,
         };
         Answer::new(map, &context).unwrap()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Command, Context};
+use super::{ADMISSION, Command, Context, cause};
 use crate::boundary::{Boundary, Class, Limit, Point, Quantity, Scalar};
 use crate::fault::Result;
 use crate::fmt::thousands;
@@ -149,7 +149,7 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
         }]);
     }
     // The engine's own figure is exact; memory that is allocated as needed is not.
-    let exact = limit.is_some_and(Limit::is_exact);
+    let exact = limit.is_some_and(|limit| limit.is_exact() || cause(boundary, limit) == ADMISSION);
     if let (Some(limit), false) = (limit, boundary.varies("concurrency")) {
         let point = if exact {
             limit.at.clone()
@@ -165,18 +165,20 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
         };
         return Ok(vec![Command {
             workload,
-            flags: (context.flags)(&point, asked)?,
+            flags: (context.flags)(&longest_input(boundary, limit, &point), asked)?,
             point,
         }]);
     }
     let mut commands = Vec::new();
     for row in rows(boundary)? {
         let axis = row.axis;
-        let point = if exact { row.point.clone() } else { row.eased(boundary) };
+        let at_end = boundary.largest().int(axis) == Some(row.value());
+        let point = if exact || at_end { row.point.clone() } else { row.eased(boundary) };
         let fitted = row.count("concurrency").filter(|_| axis == "concurrency");
         let fitted = fitted.unwrap_or_else(|| row.shape());
         let predicted = limit.and_then(|limit| row.predicted(limit, boundary)).map(thousands);
         let note = match (point == row.point, predicted) {
+            (true, None) if at_end => " (the end of the search range)".to_owned(),
             (true, None) => String::new(),
             (false, None) => format!(" ({fitted} fitted, less 5 %)"),
             (true, Some(predicted)) => format!(" (the formula predicts {predicted}, not tested)"),
@@ -192,6 +194,20 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
         });
     }
     Ok(commands)
+}
+
+/// Where only the sum of input and output is limited, flags must allow the longest input, whatever the split of the point that was tested.
+fn longest_input(boundary: &Boundary, limit: &Limit, point: &Point) -> Point {
+    let (smallest, largest) = (boundary.smallest(), boundary.largest());
+    let lengths = || {
+        let total = point.int("input")? + point.int("output")?;
+        let input = (total - smallest.int("output")?).min(largest.int("input")?);
+        Some((input, total - input))
+    };
+    match lengths().filter(|_| limit.quantity == Quantity::Total) {
+        Some((input, output)) => point.clone().with("input", input).with("output", output),
+        None => point.clone(),
+    }
 }
 
 /// Describes limits that are no single inequality.
