@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::misbehave::Misbehave;
 use super::profile::{Engine, MemoryProfile, Profile, Reservation, is_share, names};
+use super::start::TGI_SLICE;
 use crate::fault::{Fault, Result};
 
 /// Below this time scale nobody can tell what came together.
@@ -190,7 +191,10 @@ impl Options {
             }
             Engine::Tgi => {
                 self.max_model_len = self.max_model_len.or(Some(total));
-                self.max_input_tokens = self.max_input_tokens.or(Some(serve.input));
+                // As its adapter: after each slice, what was produced becomes input.
+                let slices = serve.output.saturating_sub(1) / TGI_SLICE * TGI_SLICE;
+                let input = serve.input.saturating_add(slices).min(serve.total.saturating_sub(1));
+                self.max_input_tokens = self.max_input_tokens.or(Some(input.max(serve.input)));
             }
             Engine::Llamacpp | Engine::Ollama => {
                 // The context is divided among the slots; each needs room for one more token.
@@ -366,7 +370,9 @@ impl Setup {
             clip: options.clip_output.unwrap_or(false),
             prefix_cache: options.prefix_cache.unwrap_or(true),
             time_scale,
-            gather_ms: options.gather_ms.unwrap_or(if time_scale < TOO_FAST { GATHER_MS } else { 0 }),
+            gather_ms: options
+                .gather_ms
+                .unwrap_or(if time_scale < TOO_FAST { GATHER_MS } else { 0 }),
             misbehave: options.misbehave.clone(),
             profile: profile.per_rank(ranks),
         })

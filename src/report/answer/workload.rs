@@ -173,7 +173,11 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
     for row in rows(boundary)? {
         let axis = row.axis;
         let at_end = boundary.largest().int(axis) == Some(row.value());
-        let point = if exact || at_end { row.point.clone() } else { row.eased(boundary) };
+        let point = if exact || at_end {
+            row.point.clone()
+        } else {
+            row.eased(boundary)
+        };
         let fitted = row.count("concurrency").filter(|_| axis == "concurrency");
         let fitted = fitted.unwrap_or_else(|| row.shape());
         let predicted = limit.and_then(|limit| row.predicted(limit, boundary)).map(thousands);
