@@ -80,6 +80,9 @@ fn two_lengths_ask_for_the_concurrency() {
     // 8,352 tokens of KV cache hold three requests of 2,500.
     assert_eq!(verdict(&result, 3).as_deref(), Some("fits"), "{result}");
     assert_eq!(verdict(&result, 4).as_deref(), Some("fails"), "{result}");
+    // Requests that a fast clock serves in no time run together all the same: 522 blocks of 16 hold 74 of 110 tokens.
+    let short = run(&["input=100", "output=10"]);
+    assert_eq!(short["answer"]["inequality"]["at"]["concurrency"], 74, "{short}");
     // A number of requests is a number, not a question.
     let fixed = run(&["input=[128,4096]", "output=500", "concurrency=3", "search.max_probes=2"]);
     let question = &fixed["search"]["question"];
@@ -153,19 +156,24 @@ fn a_dry_run_shows_the_first_launch_and_where_its_range_comes_from() {
 #[test]
 fn a_server_that_runs_already_says_itself_how_long_a_request_may_be() {
     let script = format!(
-        r#"import "std/engines" as engines; import "std/search/range" as ranges;
+        r#"import "std/engines" as engines; import "std/search" as search; import "std/search/range" as ranges;
         let server = process::start(#{{ command: ["{}", "sim", "--profile", "llama-8b-24gb-vllm", "--port", "{{port}}",
             "--time-scale", "0.001", "--max-model-len", "4000"], port: 0 }});
         let p = params(engines::parameters() + ranges::parameters()) + #{{ engine: "vllm", model: (), url: server.url }};
         let lengths = ranges::settle(p);
         let requests = ranges::settle(p + #{{ input: 1000, output: 100 }});
-        #{{ lengths: lengths.map.axes(), requests: requests.map.axes() }}"#,
+        // Sixty-five blocks each: eight of them.
+        let short = ranges::settle(p + #{{ input: 1000, output: 30 }});
+        let engine = short.engine;
+        search::adaptive(short.map, |point| engine.probe(point), #{{}});
+        #{{ lengths: lengths.map.axes(), requests: requests.map.axes(), short: short.map.frontier() }}"#,
         env!("CARGO_BIN_EXE_profiler")
     );
     let run = Profiler::new()
         .file("s.rhai", &script)
         .args(["run", "s.rhai", "--json", "--allow", "process"]);
     let axes = run.run().success().json()["result"].clone();
+    assert_eq!(axes["short"][0]["concurrency"], 8, "{axes}");
     let (input, output) = (axis(&axes["lengths"]["input"]), axis(&axes["lengths"]["output"]));
     assert_eq!(input.1 + output.0, 4001, "one more than it takes: {axes}");
     // Its metrics page tells 8,352 tokens of KV cache: seven requests of 1,100, and a few more to see the limit.
