@@ -32,6 +32,8 @@ pub(super) struct Observation<'a> {
     pub(super) reported: &'a EngineBounds,
     /// Tokens of prompts that the engine reads at once, if known.
     pub(super) prefill_budget: Option<u64>,
+    /// How many sequences the engine says that it runs at the same time.
+    pub(super) max_num_seqs: Option<u64>,
     /// Whether the engine is simulated.
     pub(super) simulated: bool,
     /// Where the requests were sent.
@@ -95,6 +97,7 @@ pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
                 seen.answers,
                 seen.queue,
                 seen.prefill_budget,
+                seen.max_num_seqs,
                 seen.simulated,
             )
         })
@@ -432,6 +435,7 @@ mod tests {
             queue: &queue,
             reported: &EngineBounds::default(),
             prefill_budget: None,
+            max_num_seqs: None,
             simulated: false,
             path: "/v1/completions",
             near: false,

@@ -284,11 +284,7 @@ impl Engine {
     /// The tokens of prompts that the engine reads at once: from its log, or its command line.
     fn prefill_budget(&self, running: &Running) -> Option<u64> {
         const FACT: &str = "max_num_batched_tokens";
-        let said = running
-            .facts
-            .iter()
-            .rfind(|fact| fact.name == FACT)
-            .map(|fact| fact.value.clone());
+        let said = newest(running, FACT);
         let words = ["command", "args"].map(|key| running.server.describe()[key].as_array().cloned());
         let words: Vec<String> = words
             .into_iter()
@@ -296,7 +292,7 @@ impl Engine {
             .flatten()
             .filter_map(|word| Some(word.as_str()?.to_owned()))
             .collect();
-        said.or_else(|| self.rules.facts.find(&words).remove(FACT))?.as_u64()
+        said.or_else(|| self.rules.facts.find(&words).remove(FACT)?.as_u64())
     }
 
     /// Loads the tokenizer before the engine starts, if prompts need one in any case: a missing one is then reported at
@@ -400,6 +396,7 @@ impl Engine {
                 queue: &queue,
                 reported: &running.info.reported,
                 prefill_budget: self.prefill_budget(running),
+                max_num_seqs: newest(running, "max_num_seqs"),
                 simulated: running.info.simulated,
                 path: &form.path,
                 near,
@@ -536,14 +533,16 @@ fn produced(attempt: &Attempt) -> Option<u64> {
         .flatten()
 }
 
+/// The newest value of a fact that counts something.
+fn newest(running: &Running, name: &str) -> Option<u64> {
+    running.facts.iter().rfind(|fact| fact.name == name)?.value.as_u64()
+}
+
 /// The bounds reported by the running engine and by failed starts.
 fn report(live: &Live) -> Option<BoundsReport> {
     let running = live.running.as_ref();
     let reported = running.map(|running| running.info.reported).unwrap_or_default();
-    let block = running.and_then(|running| {
-        let fact = running.facts.iter().find(|fact| fact.name == "kv_block_tokens");
-        fact.and_then(|fact| fact.value.as_u64())
-    });
+    let block = running.and_then(|running| newest(running, "kv_block_tokens"));
     let attached = running.is_some_and(|running| !running.server.ours());
     bounds_report(&reported, block, &live.starts, attached)
 }

@@ -28,6 +28,7 @@ pub(super) fn judge_residency(
     answers: &[Record],
     queue: &QueueMetrics,
     prefill_budget: Option<u64>,
+    max_num_seqs: Option<u64>,
     simulated: bool,
 ) -> Judgement {
     if let Some(preempted @ 1..) = queue.preempted() {
@@ -64,6 +65,13 @@ pub(super) fn judge_residency(
             100.0 * usage
         );
         return judged(Verdict::Queued, "kv_cache", message);
+    }
+    if let Some(most) = max_num_seqs.filter(|most| running >= *most) {
+        return judged(
+            Verdict::Queued,
+            "admission",
+            format!("{ran}: the engine itself says that it runs {most}"),
+        );
     }
     let least = if simulated { Duration::ZERO } else { LEAST_QUIET };
     if first.as_ref().is_some_and(|first| first.held_back(least)) {
@@ -220,6 +228,7 @@ mod tests {
             answers,
             queue,
             Some(8192),
+            None,
             false,
         );
         let found = (judgement.verdict, judgement.cause.as_deref().unwrap_or_default());
@@ -300,7 +309,14 @@ mod tests {
     fn a_simulated_gauge_misses_nothing() {
         let streams = [decoded(100, 64), decoded(300, 64)];
         for (running, verdict) in [(1, Verdict::Queued), (2, Verdict::Ok)] {
-            let judgement = judge_residency(&limits(100, 64, 2), &streams, &gauge(running, Some(0.6)), None, true);
+            let judgement = judge_residency(
+                &limits(100, 64, 2),
+                &streams,
+                &gauge(running, Some(0.6)),
+                None,
+                None,
+                true,
+            );
             assert_eq!(judgement.verdict, verdict);
         }
     }
@@ -353,7 +369,7 @@ mod tests {
                 preemptions: peaks.preemptions.map(|_| 0),
                 ..Metrics::default()
             };
-            let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None, false);
+            let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None, None, false);
             let cause = judgement.cause.clone();
             map.record(
                 &point,
