@@ -201,7 +201,7 @@ impl Engine {
                     }
                     _ => "see the server's log; when it answers again, run this again",
                 };
-                let message = format!("the server did not answer a request of {INPUT} + {OUTPUT} tokens: {said}");
+                let message = format!("the server did not serve a request of {INPUT} + {OUTPUT} tokens: {said}");
                 return Err(Fault::missing(message, remedy));
             }
             if matches!(failure.form, FailureForm::Status(404 | 405)) {

@@ -4,7 +4,7 @@
 //! is reported with the adapter, the function and the path.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rhai::{AST, Dynamic, Engine, FuncArgs, Scope};
@@ -199,9 +199,12 @@ impl Adapter for RhaiAdapter {
             convert::to_script(options)?,
             key.cloned(),
         );
-        let result = self.call("ready", (server,))?;
+        let result = self.call("ready", (server.clone(),))?;
+        let refused = server.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (result.as_bool(), result.is_string()) {
             (Ok(true), _) => Ok(Readiness::Ready),
+            // It would answer so for ever.
+            (Ok(false), _) | (Err(_), true) if refused.is_some() => Ok(Readiness::Failed(refused.unwrap_or_default())),
             (Ok(false), _) => Ok(Readiness::NotYet),
             (Err(_), true) => Ok(Readiness::Failed(result.to_string())),
             (Err(kind), false) => Err(Fault::usage(format!(
@@ -271,6 +274,8 @@ pub(super) struct Server {
     base: String,
     client: reqwest::Client,
     key: Option<ApiKey>,
+    /// The newest answer that asks for a key or leads elsewhere, with what to do about it.
+    refused: Arc<Mutex<Option<String>>>,
     /// Argument of the adapter's `launch(options)`.
     pub(super) options: Dynamic,
 }
@@ -293,12 +298,18 @@ impl Server {
             base: base.trim_end_matches('/').to_owned(),
             client,
             key,
+            refused: Arc::default(),
             options,
         }
     }
 
     pub(super) fn get(&self, tasks: &Tasks, path: &str) -> Result<Answer> {
-        tasks.wait(self.send(self.client.get(self.url(path)?)))
+        let answer = tasks.wait(self.send(self.client.get(self.url(path)?)))?;
+        if let Some(remedy) = answer.remedy {
+            let said = format!("status {} at {path}: {}; {remedy}", answer.status, answer.body);
+            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+        }
+        Ok(answer)
     }
 
     /// `POST path` with a JSON body and its own timeout.

@@ -148,9 +148,12 @@ fn a_server_that_needs_a_key_says_so_at_once() {
         ..MadeUp::default()
     }
     .start();
-    let refused = Profiler::new()
-        .args(["run", "adaptive", "--set", &format!("url={}", server.url)])
-        .run();
-    let _ = refused.code(3).stderr("401").stderr("OPENAI_API_KEY");
+    for engine in ["auto", "openai", "vllm"] {
+        let refused = Profiler::new()
+            .args(["run", "adaptive", "--set", &format!("engine={engine}")])
+            .args(["--set", &format!("url={}", server.url)])
+            .run();
+        let _ = refused.code(3).stderr("401").stderr("OPENAI_API_KEY");
+    }
     assert!(server.all().iter().all(|seen| seen.status == 401));
 }
