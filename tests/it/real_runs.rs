@@ -84,6 +84,14 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "concurrency × (input + output) ≤ 63,344 tokens (KV cache), confirmed to ±1,264",
         ),
         (
+            "vllm-grid",
+            "concurrency × (input + output) ≤ 22,630 tokens (KV cache), confirmed to ±553 (the engine reports 23,248)",
+        ),
+        (
+            "vllm-neighbours",
+            "input + output ≤ 23,248 tokens (KV cache), confirmed to ±1,561",
+        ),
+        (
             "vllm-kv-dtype",
             "kv_cache_dtype=fp8: seen, but not judged: 2.0x KV tokens (446848 against 223680)",
         ),
@@ -149,12 +157,17 @@ fn the_boundary_of_concurrency_and_length_is_where_vllm_says() {
 /// What vLLM reports of its KV cache is the limit, by whatever strategy it is looked for; and every refusal is for lack of KV cache.
 #[test]
 fn strategies_agree_on_what_the_kv_cache_holds() {
-    for (name, probes) in [("vllm-bisect", 23), ("vllm-model-guided", 7)] {
+    let runs = [
+        ("vllm-bisect", 23, 63_344),
+        ("vllm-model-guided", 7, 63_344),
+        ("vllm-grid", 23, 23_248),
+    ];
+    for (name, probes, tokens) in runs {
         let answers = answers(name);
         assert_eq!(answers.len(), probes, "{name}");
         for answer in answers {
             let side = |name: &str| answer["point"][name].as_u64().unwrap();
-            let fits = side("concurrency") * (side("input") + side("output")) <= 63_344;
+            let fits = side("concurrency") * (side("input") + side("output")) <= tokens;
             assert_eq!(answer["verdict"] == "ok", fits, "{name}: {}", answer["point"]);
             assert!(fits || answer["cause"] == "kv_cache", "{name}: {answer}");
         }
