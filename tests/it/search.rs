@@ -41,7 +41,7 @@ fn every_strategy_finds_a_true_boundary_within_its_probes() {
                     if map.classify(p) != "unknown" {{ assert(map.to_confirm(3).contains(p), `asked ${{p}} though it is known`); }}
                     assert(!map.recorded(p), `asked ${{p}} twice`);
                     if {truth} {{ "ok" }} else {{ "oom" }}
-                }}, #{{}});
+                }}, #{{ proof: "coverage" }});
                 for p in map.frontier() {{ assert({truth}, `${{p}} was called fitting`); }}
                 for p in map.failing() {{ assert(!({truth}), `${{p}} was called failing`); }}
                 done.coverage = map.coverage();
@@ -103,7 +103,7 @@ fn a_point_that_errs_is_asked_again_and_then_passed_by() {
         #{ times: times, stopped: done.stopped, bad: map.points()[0] }"#,
     );
     assert_eq!(result["times"], 3);
-    assert_eq!(result["stopped"], "coverage");
+    assert_eq!(result["stopped"], "verified");
     assert_eq!(
         (&result["bad"]["verdict"], &result["bad"]["moves"]),
         (&json!("error"), &json!("none"))
@@ -203,7 +203,7 @@ fn a_length_limit_is_not_called_memory() {
         }, #{});
         #{ done: done, volume: map.volume(), clipped: map.clipped().len(), failing: map.failing() }"#,
     );
-    assert_eq!(result["done"]["stopped"], "coverage", "{result}");
+    assert_eq!(result["done"]["stopped"], "verified", "{result}");
     assert_eq!(
         (&result["failing"], &result["volume"]["fails"]),
         (&json!([]), &json!(0))
@@ -237,12 +237,13 @@ fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
 }
 
 /// The parts of `std/search`.
-const PARTS: [&str; 5] = [
+const PARTS: [&str; 6] = [
     "search",
     "search/steps",
     "search/choose",
     "search/cost",
-    "search/reported",
+    "search/places",
+    "search/predicted",
 ];
 
 /// The text of one of them.
@@ -266,7 +267,7 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
     let script = r#"import "./search" as search;
         let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
         let asked = [];
-        search::adaptive(map, |p| { asked.push(p); if p.input + p.output <= 6000 { "ok" } else { "oom" } }, #{ max_probes: 6 });
+        search::adaptive(map, |p| { asked.push(p); if p.input + p.output <= 6000 { "ok" } else { "oom" } }, #{ max_probes: 6, proof: "coverage" });
         asked"#;
     // As `profiler fork --strategy` lays them down.
     let asked = |mine: &str| {
@@ -302,7 +303,7 @@ fn three_axes_with_tolerance_are_searched_too() {
         for p in map.frontier() { assert(truth.call(p)); }
         done"#,
     );
-    assert_eq!(result["stopped"], "coverage", "{result}");
+    assert_eq!(result["stopped"], "verified", "{result}");
 }
 
 /// In a process of its own, as a script may take no more memory than is left beside the rest of its process.
@@ -379,7 +380,7 @@ fn what_the_engine_reports_is_verified_from_both_sides() {
             }}, #{{}});
             let ends = [#{{ input: 32768, output: 512 }}, #{{ input: 2048, output: 32768 }}];
             #{{ done: done, gaps: done.predicted.places.map(|p| {{
-                min(map.bracket(p, "output").width, map.bracket(p, "input").width)
+                min(map.bracket(p.point, "output").width, map.bracket(p.point, "input").width)
             }}) }}"#
         ));
         let done = &result["done"];
@@ -394,7 +395,7 @@ fn what_the_engine_reports_is_verified_from_both_sides() {
         );
         if most > 2 {
             let certificate =
-                json!({ "ends": 2, "middle": 1, "within": { "input": 64, "output": 64 }, "probes": done["probes"] });
+                json!({ "by": "report", "ends": 2, "middle": 1, "within": { "input": 64, "output": 64 }, "probes": done["probes"] });
             assert_eq!(done["verified"], certificate, "{result}");
             assert_eq!(done["predicted"]["verified"], 3, "{result}");
             let gaps = result["gaps"].as_array().unwrap();
@@ -444,13 +445,14 @@ fn where_the_report_is_wrong_the_search_finds_the_boundary_without() {
             for p in map.failing() {{ assert(p.input + p.output > {truth}); }}
             done"#
         ));
-        assert_eq!(result["stopped"], "coverage", "{result}");
+        assert_eq!(result["stopped"], "verified", "{result}");
         assert_eq!(
             (&result["predicted"]["held"], &result["predicted"]["verified"]),
             (&json!(false), &json!(0)),
             "{result}"
         );
-        assert_eq!(result["verified"], Value::Null, "a lie is certified: {result}");
+        assert_eq!(result["verified"]["by"], "fitted", "a lie is certified: {result}");
+        assert!(result["probes"].as_u64().unwrap() <= 30, "{result}");
     }
     let unused = found(
         r#"search::adaptive(map, |p| #{ verdict: "ok", report: #{ tokens: 10 } }, #{ use_report: false }).predicted == ()"#,
@@ -490,7 +492,10 @@ fn points_that_share_a_launch_are_asked_together() {
         ));
         result.as_u64().unwrap()
     };
-    let (grouped, mixed) = (changes("#{ launch_axes: [\"fraction\"] }"), changes("#{}"));
+    let (grouped, mixed) = (
+        changes("#{ launch_axes: [\"fraction\"] }"),
+        changes("#{ proof: \"coverage\" }"),
+    );
     assert!(grouped * 2 <= mixed, "{grouped} {mixed}");
 }
 
@@ -584,7 +589,7 @@ fn the_simulated_engine_is_searched_with_few_starts() {
         #{ done: done, coverage: map.coverage() }"#,
     );
     let done = &result["done"];
-    assert_eq!(done["stopped"], "coverage", "{result}");
+    assert_eq!(done["stopped"], "verified", "{result}");
     assert!(done["starts"].as_u64().unwrap() <= 3, "{result}");
     assert_eq!(
         (&done["predicted"]["held"], &done["predicted"]["verified"]),

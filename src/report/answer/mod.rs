@@ -480,7 +480,8 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
     let untested = boundary.untested().map_or(0, |_| volume.clipped);
     let open = (volume.open + untested) as f64 / volume.total.max(1) as f64;
     let mut parts = Vec::new();
-    let verified = field("verified").filter(|_| answer.state == State::Limit);
+    let verified = field("verified").filter(|_| matches!(answer.state, State::Limit | State::Table));
+    let refuted = field("predicted").is_some_and(|told| told["held"] == false && !told["report"].is_null());
     let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));
     let counted = match probes {
         1 if of.is_empty() => "1 probe".to_owned(),
@@ -511,6 +512,14 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
                 ends => {
                     let middle = if part("middle") > 0 { " and in the middle" } else { "" };
                     parts.push(format!("checked on both sides at {}{middle}", Count(ends, "end")));
+                    if ended == Some("verified") && part("middle") > 0 {
+                        let by = match verified.and_then(|verified| verified["by"].as_str()) {
+                            Some("fitted") => "a limit that agrees with all answers",
+                            Some("memory model") => "a memory model",
+                            _ => "the engine's own report",
+                        };
+                        parts.push(format!("between them predicted by {by}"));
+                    }
                 }
             }
             // What the engine's own report excludes is not sent.
@@ -522,6 +531,7 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
         }
     }
     parts.extend(cut_short);
+    parts.extend(refuted.then(|| "the engine's report did not hold".to_owned()));
     // An attached server is not started.
     if let Some(starts) = field("starts").and_then(count).filter(|starts| *starts > 0) {
         parts.push(Count(starts, "engine start").to_string());
@@ -630,6 +640,24 @@ mod tests {
 
     fn lengths(points: &[(i64, i64, Value)]) -> Boundary {
         tested(&json!({ "input": [128, 8192], "output": [128, 4096] }), points)
+    }
+
+    #[test]
+    fn what_was_verified_says_by_what_it_was_predicted_and_a_report_that_did_not_hold_is_named() {
+        let map = lengths(&[
+            (8192, 128, json!("ok")),
+            (128, 4096, json!("ok")),
+            (8192, 192, json!("oom")),
+        ]);
+        let sure = |by: &str, held: bool| {
+            let search = json!({ "stopped": "verified", "probes": 9, "verified": { "by": by, "ends": 2, "middle": 1 },
+                "predicted": { "report": { "tokens": 9000 }, "held": held } });
+            answer(&map, Some(&search), None).sure
+        };
+        let kept = sure("report", true);
+        assert!(kept.contains("predicted by the engine's own report") && !kept.contains("hold"), "{kept}");
+        let lost = sure("fitted", false);
+        assert!(lost.contains("by a limit that agrees") && lost.contains("report did not hold"), "{lost}");
     }
 
     #[test]
