@@ -655,9 +655,15 @@ mod tests {
             answer(&map, Some(&search), None).sure
         };
         let kept = sure("report", true);
-        assert!(kept.contains("predicted by the engine's own report") && !kept.contains("hold"), "{kept}");
+        assert!(
+            kept.contains("predicted by the engine's own report") && !kept.contains("hold"),
+            "{kept}"
+        );
         let lost = sure("fitted", false);
-        assert!(lost.contains("by a limit that agrees") && lost.contains("report did not hold"), "{lost}");
+        assert!(
+            lost.contains("by a limit that agrees") && lost.contains("report did not hold"),
+            "{lost}"
+        );
     }
 
     #[test]
