@@ -82,7 +82,7 @@ fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
     let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(lines).collect();
     let terminal = Terminal::detect();
     terminal.print_failure(&lines.join("\n"));
-    terminal.print_failure("allow it? y: for this run, a: always for this script as it is now, N: no");
+    terminal.print_failure("allow it? y: for this run, a: always for this script as it is now (until `profiler doctor --forget-allowed`), N: no");
     let answer = read_line(&host.tasks)?;
     Ok(match answer.trim().to_ascii_lowercase().as_str() {
         "y" | "yes" => Answer::Once,

@@ -11,6 +11,7 @@ use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Result};
 use crate::fmt::GIB;
 use crate::prompt::Hub;
+use crate::run::forget_allowed;
 use crate::runtime::orphans::Orphan;
 use crate::runtime::{DockerInfo, orphans};
 use crate::telemetry::{Absent, GpuInfo, Vendor};
@@ -25,6 +26,9 @@ pub(super) struct Args {
     /// End and remove what dead runs left behind
     #[arg(long)]
     clean: bool,
+    /// Forget what scripts were allowed always: they ask again
+    #[arg(long)]
+    forget_allowed: bool,
     /// One JSON document
     #[arg(long)]
     json: bool,
@@ -32,6 +36,9 @@ pub(super) struct Args {
 
 /// Prints one line per check. A missing part is no error: not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    if args.forget_allowed {
+        forget_allowed()?;
+    }
     let machine = program.tasks.wait(async {
         Ok(Machine {
             daemon: runtime::docker_info().await,

@@ -125,7 +125,29 @@ pub(super) fn execute(
             program.terminal.print_wrapped(&text)?;
         }
     }
-    Ok(missing.map_or(0, |diagnostic| program.complain(&diagnostic)))
+    // A launch that is not allowed is described instead of ending the script.
+    let refused = preview.engines.iter().any(|engine| !engine["not_allowed"].is_null());
+    Ok(match missing {
+        Some(diagnostic) => program.complain(&diagnostic),
+        None if refused => Kind::NotAllowed.exit_code(),
+        None => 0,
+    })
+}
+
+/// What a run of this script is not allowed to do, as far as that shows without starting anything.
+pub(super) fn missing(
+    options: &ScriptOptions,
+    script: &Path,
+    main: &Main,
+    set: Map<String, Value>,
+    program: &Program,
+) -> Result<Vec<Want>> {
+    let run = Arc::new(Run::ephemeral("dry-run"));
+    let host = options.host(script, set, run, true, Author::of(main), program)?;
+    // However it ends: what it wanted by then is known.
+    let _ = script::run(&host, main);
+    let wants = host.permits.wants().into_iter();
+    Ok(wants.filter(|want| !want.allowed).collect())
 }
 
 /// Whether a parameter says nothing: `()`, or an empty map or array.

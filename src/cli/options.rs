@@ -8,9 +8,9 @@ use serde_json::{Map, Value};
 use super::program::Program;
 use crate::fault::Result;
 use crate::report::Page;
-use crate::run::{Run, add_secrets};
+use crate::run::{Run, add_secrets, is_remembered, remember};
 use crate::runtime::{Permits, Services, redact};
-use crate::script::{Host, Main, Settings, params};
+use crate::script::{Host, Main, Settings, Source, params};
 
 /// What a script is run with.
 #[derive(clap::Args, Debug, Default)]
@@ -63,7 +63,7 @@ impl ScriptOptions {
             max_memory: None,
             page: Page::from(&program.terminal),
         };
-        let permits = self.permits(author)?;
+        let permits = self.permits(author, &run, &settings.set)?;
         let services = Arc::new(Services::default());
         program.signals.guard(&services);
         Ok(Arc::new(Host::new(
@@ -100,16 +100,47 @@ impl ScriptOptions {
     }
 
     /// The permissions of `--allow`, and what `--set` names. A parameter of somebody else's script allows nothing,
-    /// whatever its name. Neither does a parameter file: like the script, it may come from somebody else.
-    fn permits(&self, author: Author) -> Result<Permits> {
+    /// whatever its name. Neither does a parameter file: like the script, it may come from somebody else. What `--set` named
+    /// to a shipped script is remembered with the run, so that `--resume` alone goes on with it.
+    fn permits(&self, author: Author, run: &Run, set: &Map<String, Value>) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
-        if author != Author::Stranger {
-            let assigned = self.assignments()?;
-            let assigned = assigned.iter().map(|(path, value)| (*path, value));
-            permits.name(assigned, author == Author::User);
+        if author == Author::Stranger {
+            return Ok(permits);
         }
+        let mut named = Vec::new();
+        for (path, value) in self.assignments()? {
+            add_texts(path, &value, &mut named);
+        }
+        if run.folder().is_some() {
+            let fact = |(path, text): &(String, String)| named_fact(run.id(), path, text);
+            // Where nothing can be remembered, it is to be named again.
+            let _ = named.iter().try_for_each(|one| remember(&fact(one)));
+            let mut recorded = Vec::new();
+            set.iter()
+                .for_each(|(path, value)| add_texts(path, value, &mut recorded));
+            named.extend(recorded.into_iter().filter(|one| is_remembered(&fact(one))));
+        }
+        let named = named.iter().map(|(path, text)| (path.as_str(), text.as_str()));
+        permits.name(named, author == Author::User);
         Ok(permits)
     }
+}
+
+/// Adds the strings in a value, with the path of each.
+fn add_texts(path: &str, value: &Value, found: &mut Vec<(String, String)>) {
+    match value {
+        Value::String(text) => found.push((path.to_owned(), text.clone())),
+        Value::Array(values) => values.iter().for_each(|value| add_texts(path, value, found)),
+        Value::Object(values) => values
+            .iter()
+            .for_each(|(name, value)| add_texts(&format!("{path}.{name}"), value, found)),
+        _ => {}
+    }
+}
+
+/// The line by which it is remembered that the command line named this in a run. The text may hold a password.
+fn named_fact(run: &str, path: &str, text: &str) -> String {
+    format!("named {run} {}", Source::new("", &format!("{path}={text}")).sha256)
 }
 
 /// Who wrote a script, as far as its permissions depend on it.

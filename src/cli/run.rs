@@ -16,9 +16,10 @@ use crate::run::{
     Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, own_run,
     remember,
 };
-use crate::runtime::orphans;
+use crate::runtime::{Want, orphans};
 use crate::script::{self, Diagnostic, Host, Main};
 use crate::telemetry;
+use crate::warning::Warning;
 
 /// Maximum time for services to end; some have a shorter one.
 const GRACE: Duration = Duration::from_secs(10);
@@ -49,15 +50,21 @@ pub(super) struct Args {
     /// Go on with the run in this folder
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Run")]
     resume: Option<PathBuf>,
-    /// End the run after this time as Ctrl-C does, with what it has by then: 90s, 30m, 2h30m
+    /// End the run after this time with what it has by then, and with exit status 124: 90s, 30m, 2h30m
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Permissions and limits")]
     max_time: Option<Duration>,
-    /// What the run may write to disk, such as 500MB or 20GiB; 10GiB when absent
+    /// What the run may write to disk, such as 500MB or 20G; 10GiB when absent
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Permissions and limits")]
     max_disk: Option<u64>,
-    /// Resume somebody else's run, whose script has this hash
-    #[arg(long, value_name = "sha256:HASH", requires = "resume", help_heading = "Run")]
-    trust_script: Option<String>,
+    /// Resume somebody else's run, whose script and modules have these hashes
+    #[arg(
+        long,
+        value_name = "sha256:HASH,…",
+        value_delimiter = ',',
+        requires = "resume",
+        help_heading = "Run"
+    )]
+    trust_script: Vec<String>,
     /// Show what would be done, and start nothing
     #[arg(long, help_heading = "Run")]
     dry_run: bool,
@@ -74,36 +81,52 @@ impl Args {
     pub(super) fn wants_help(&self) -> bool {
         self.help && self.script.is_none() && self.resume.is_none()
     }
+
+    /// The hashes of `--trust-script`.
+    fn trusted(&self) -> impl Iterator<Item = &str> {
+        let named = self.trust_script.iter();
+        named.map(|named| named.strip_prefix("sha256:").unwrap_or(named))
+    }
 }
+
+/// Longest time of `--max-time`: more is a mistake.
+const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+
+/// Bounds of `--max-disk`, bytes. With less, not even the journal of a run has room.
+const DISK: std::ops::RangeInclusive<f64> = 1e5..=1e15;
 
 /// A time such as `90s` or `2h30m`.
 fn time(text: &str) -> std::result::Result<Duration, String> {
-    let wrong = || "give a time with units, such as 90s, 30m or 2h30m".to_owned();
-    let time = text.parse::<jiff::SignedDuration>().map_err(|_| wrong())?;
-    Duration::try_from(time)
-        .ok()
-        .filter(|time| !time.is_zero())
-        .ok_or_else(wrong)
+    let time = text.parse::<jiff::SignedDuration>().ok();
+    let time = time.and_then(|time| Duration::try_from(time).ok());
+    match time.filter(|time| !time.is_zero()) {
+        Some(time) if time > LONGEST => Err("that is more than a year: leave it out for no bound".to_owned()),
+        Some(time) => Ok(time),
+        None => Err("give a time with units, such as 90s, 30m or 2h30m".to_owned()),
+    }
 }
 
-/// A size in bytes such as `500MB` or `20GiB`.
+/// A size in bytes such as `500MB`, `20G` or `10GiB`.
 fn size(text: &str) -> std::result::Result<u64, String> {
-    let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit.trim() {
-        "" | "B" => Some(1_u64),
-        "MB" => Some(1_000_000),
-        "MiB" => Some(1 << 20),
-        "GB" => Some(1_000_000_000),
-        "GiB" => Some(1 << 30),
+    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
+    let factor = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => Some(1.0),
+        "k" | "kb" => Some(1e3),
+        "kib" => Some(1024.0),
+        "m" | "mb" => Some(1e6),
+        "mib" => Some(1024_f64.powi(2)),
+        "g" | "gb" => Some(1e9),
+        "gib" => Some(1024_f64.powi(3)),
+        "t" | "tb" => Some(1e12),
+        "tib" => Some(1024_f64.powi(4)),
         _ => None,
     };
-    number
-        .parse::<u64>()
-        .ok()
-        .zip(factor)
-        .and_then(|(number, factor)| number.checked_mul(factor))
-        .ok_or_else(|| "give a whole number with a unit, such as 500MB or 20GiB".to_owned())
+    let number = text[..text.len() - unit.len()].parse::<f64>().ok();
+    match number.zip(factor).map(|(number, factor)| number * factor) {
+        Some(bytes) if DISK.contains(&bytes) => Ok(bytes as u64),
+        Some(_) => Err("a run may write from 100KB to 1000TB".to_owned()),
+        None => Err("give a number with a unit, such as 500MB or 20G".to_owned()),
+    }
 }
 
 /// The result of preparing a run.
@@ -156,8 +179,12 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         max_operations: args.options.max_operations,
         max_disk: args.max_disk,
     };
-    if args.resume.is_none() && !check_first(args, &script, &main, &plan, program)? {
-        return Ok(Prepared::Finished(Kind::Compile.exit_code()));
+    let mut texts = vec![main.source.sha256.clone()];
+    if args.resume.is_none() {
+        match check_first(args, &script, &main, &plan, program)? {
+            Some(modules) => texts.extend(modules),
+            None => return Ok(Prepared::Finished(Kind::Compile.exit_code())),
+        }
     }
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
@@ -178,6 +205,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                 );
             }
             let (run, warning) = Run::resume(folder, &plan)?;
+            run.trust_only(args.trusted().map(str::to_owned).collect());
             if let Some(warning) = warning {
                 program.note(format!("warning: {}", warning.message));
             }
@@ -185,7 +213,8 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         }
         None => Run::create(&plan, args.out.as_deref())?,
     };
-    if let Err(fault) = remember(&own_run(run.id(), &main.source.sha256)) {
+    let own = texts.iter().map(|sha256| own_run(run.id(), sha256));
+    if let Err(fault) = own.into_iter().try_for_each(|own| remember(&own)) {
         program.note(format!(
             "warning: going on with this run will need --trust-script: {}",
             fault.message
@@ -200,40 +229,42 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     Ok(Prepared::Ready(main, host))
 }
 
-/// The manifest of a run that may be resumed, as its script may run: the user's own run, or one whose script the user
-/// named by its hash.
+/// The manifest of a run that may be resumed, as its script and modules may run: each ships with the program, ran in this
+/// run of the user's before, or is named by its hash.
 ///
 /// # Errors
 ///
 /// `not_allowed` for any other.
 fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
     let manifest = Manifest::read(&Folder::open(folder)?)?;
-    let sha256 = &manifest.script.sha256;
-    let named = args.trust_script.as_deref();
-    if named.is_some_and(|named| named.strip_prefix("sha256:").unwrap_or(named) == sha256)
-        || is_remembered(&own_run(&manifest.run, sha256))
-    {
+    let script = (&manifest.script.path, &manifest.script.sha256);
+    let modules = manifest.modules.iter().filter(|(name, _)| !name.starts_with("std/"));
+    let mut texts: Vec<_> = std::iter::once(script).chain(modules).collect();
+    if script::is_shipped(script.1) {
+        texts.remove(0);
+    }
+    let own = |(_, sha256): &(&String, &String)| is_remembered(&own_run(&manifest.run, sha256));
+    let named = |(_, sha256): &(&String, &String)| args.trusted().any(|named| named == *sha256);
+    let missing = texts.iter().filter(|text| !own(text) && !named(text));
+    let missing: Vec<String> = missing.map(|(name, _)| format!("`{name}`")).collect();
+    if missing.is_empty() {
         return Ok(manifest);
     }
-    let message = match named {
-        Some(named) => format!("the script of this run is not the one that `--trust-script {named}` names"),
-        None => format!(
-            "`{}` is not a run of yours: to resume it runs its script, `{}`",
-            folder.display(),
-            manifest.script.path
-        ),
+    let (missing, folder) = (missing.join(", "), folder.display());
+    let message = match args.trust_script.is_empty() {
+        true => format!("`{folder}` is not a run of yours as it is: to resume it runs {missing}"),
+        false => format!("`--trust-script` does not name what this run runs: {missing}"),
     };
-    Err(Fault::not_allowed(
-        message,
-        format!(
-            "read the script; if you trust it, add `--trust-script sha256:{sha256}`. `profiler show {}` runs nothing",
-            folder.display()
-        ),
-    ))
+    let hashes: Vec<String> = texts.iter().map(|(_, sha256)| format!("sha256:{sha256}")).collect();
+    let hashes = hashes.join(",");
+    let hint =
+        format!("read it; if you trust it, add `--trust-script {hashes}`. `profiler show {folder}` runs nothing");
+    Err(Fault::not_allowed(message, hint))
 }
 
-/// Prints what `profiler check` finds in the script; false if there is anything. Nothing has begun yet.
-fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &Program) -> Result<bool> {
+/// Checks the script as `profiler check` does, and prints what that finds. Nothing has begun yet. Hashes of the modules that
+/// it imports, unless anything was found.
+fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &Program) -> Result<Option<Vec<String>>> {
     let nowhere = Arc::new(Run::ephemeral("check"));
     let host = args
         .options
@@ -244,8 +275,11 @@ fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &P
     }
     if let Some(first) = found.first() {
         print_not_started(args, script, first, program);
+        return Ok(None);
     }
-    Ok(found.is_empty())
+    let modules = host.sources.all().into_iter();
+    let own = modules.filter(|source| !source.key.starts_with("std/"));
+    Ok(Some(own.map(|source| source.sha256).collect()))
 }
 
 /// Runs the script, ends everything that it started, and prints the result.
@@ -260,7 +294,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
         let run = Arc::clone(&host.run);
         move || take_inventory(&run)
     });
-    let ended = script::run(host, main);
+    let mut ended = script::run(host, main);
     if let Some(timer) = timer {
         timer.abort();
     }
@@ -276,6 +310,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     program.signals.unguard();
     // A panic of the inventory was printed already; the run is valid without a list of GPUs.
     let _ = inventory.join();
+    tell_refusals(args, main, host, &mut ended, program);
     live.close();
     let nothing_asked = args.resume.is_none() && host.run.not_started();
     if let (true, Err(diagnostic)) = (nothing_asked, &ended)
@@ -297,6 +332,53 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
                 .print_fault(&fault.while_doing("cannot end what was started"));
             Ok(status.max(1))
         }
+    }
+}
+
+/// Tells all that was refused and lacks permission: with the refusal that ended the script, or as a warning if the script
+/// went on without it.
+fn tell_refusals(
+    args: &Args,
+    main: &Main,
+    host: &Host,
+    ended: &mut std::result::Result<Value, Box<Diagnostic>>,
+    program: &Program,
+) {
+    let mut missing: Vec<Want> = host.permits.wants().into_iter().filter(|want| !want.allowed).collect();
+    if missing.is_empty() {
+        return;
+    }
+    let to = |wants: &[&Want]| {
+        let to: Vec<&str> = wants.iter().map(|want| want.to.as_str()).collect();
+        to.join(", or to ")
+    };
+    let went_on = |missing: &[Want]| {
+        let to = to(&missing.iter().collect::<Vec<_>>());
+        let option = Want::option(missing);
+        format!("the script went on although it was not allowed to {to}: allow it with `{option}`")
+    };
+    match ended {
+        // A journal that cannot be written is told of by what ends the run.
+        Ok(_) => drop(host.run.warn(Warning::new("not_allowed", went_on(&missing)))),
+        Err(diagnostic) if diagnostic.fault.kind == Kind::NotAllowed => {
+            let set = host.settings.set.clone();
+            for want in dry_run::missing(&args.options, &host.settings.script, main, set, program).unwrap_or_default() {
+                if missing.iter().all(|known| known.allow != want.allow) {
+                    missing.push(want);
+                }
+            }
+            let fault = &mut diagnostic.fault;
+            let others: Vec<&Want> = missing
+                .iter()
+                .filter(|want| !fault.message.contains(&want.to))
+                .collect();
+            if !others.is_empty() {
+                let hint = fault.hint.take().unwrap_or_default();
+                let (to, option) = (to(&others), Want::option(&missing));
+                fault.hint = Some(format!("{hint}; nor is it allowed to {to}: allow all with `{option}`"));
+            }
+        }
+        Err(_) => program.note(format!("warning: {}", went_on(&missing))),
     }
 }
 
@@ -439,6 +521,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     let mut flags = allow_flags(&allowed);
     flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
+    flags.extend(args.max_time.map(|most| format!("--max-time {}ms", most.as_millis())));
     flags.extend(args.max_disk.map(|most| format!("--max-disk {most}B")));
     let script = host.settings.script.display().to_string();
     let command = resume_command(&script, folder, &host.settings.set, &flags);

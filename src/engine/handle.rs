@@ -17,7 +17,7 @@ use super::rules::{Rules, degraded};
 use super::server::{Ready, Server};
 use super::usage::MemoryStages;
 use super::{Adapter, Context, Limits, Readiness};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::Hub;
@@ -116,12 +116,10 @@ impl Engine {
             context.permits = context.permits.for_foreign_code();
         }
         options.find_model(&context.home);
-        // Both may be read for the tokenizer.
-        if let Some(model) = &options.model {
-            context.permits.check_model(model, &context.home)?;
-        }
-        if let Some(tokenizer) = &mut options.tokenizer {
-            *tokenizer = context.permits.check_model(tokenizer, &context.home)?;
+        match options.check_files(&context) {
+            // The preview says what else is not allowed.
+            Err(fault) if context.dry_run && fault.kind == Kind::NotAllowed => {}
+            checked => checked?,
         }
         let runtime = match options.runtime.as_deref() {
             None | Some("auto") if options.url.is_some() || options.container.is_some() => RuntimeKind::Attach,

@@ -236,6 +236,17 @@ impl LaunchOptions {
         Ok(())
     }
 
+    /// Checks that the model and the tokenizer may be read, for prompts.
+    pub(super) fn check_files(&mut self, context: &Context) -> Result<()> {
+        if let Some(model) = &self.model {
+            context.permits.check_model(model, &context.home)?;
+        }
+        if let Some(tokenizer) = &mut self.tokenizer {
+            *tokenizer = context.permits.check_model(tokenizer, &context.home)?;
+        }
+        Ok(())
+    }
+
     /// Rejects options that only a start could apply, for an attached engine.
     pub(super) fn check_attached(&self) -> Result<()> {
         let given = [

@@ -55,7 +55,10 @@ impl Engine {
             _ => Some(self.adapter.launch(&self.adapter_options(Some(whole)))?),
         };
         let origin = self.origin()?;
-        let check = |launch| self.context.permits.check_launch(self.runtime, launch, &origin);
+        let check = |launch| {
+            let grant = self.context.permits.check_launch(self.runtime, launch, &origin)?;
+            self.options.clone().check_files(&self.context).map(|()| grant)
+        };
         let (refused, withheld) = match launch.as_ref().map(check) {
             Some(Ok(grant)) => (None, grant.withheld),
             Some(Err(fault)) => (Some(refusal_text(fault)), Vec::new()),

@@ -25,7 +25,7 @@ pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use recorded::{RecordedBoundary, RecordedRun};
-pub use remembered::{is_remembered, own_run, remember};
+pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use replay::RecordedPoint;
 pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};
@@ -33,7 +33,7 @@ pub use sessions::{EngineSession, Measurement};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use serde_json::{Value, json};
 
@@ -60,6 +60,8 @@ pub struct Run {
     /// Files of the script that were already written to in this execution.
     started_files: Mutex<HashSet<PathBuf>>,
     totals: Mutex<Totals>,
+    /// Of a run that is gone on with: hashes of texts that the user trusts beside those that ran in it.
+    trusted: OnceLock<Vec<String>>,
     writer: Option<RunWriter>,
 }
 
@@ -92,16 +94,35 @@ impl Run {
         self.writer.as_ref().map(|writer| writer.folder.path())
     }
 
+    /// From now on, modules run only if they ran in this run before on this machine, or have one of these hashes.
+    pub fn trust_only(&self, sha256: Vec<String>) {
+        // A run is resumed once in a process.
+        let _ = self.trusted.set(sha256);
+    }
+
     /// Stores an imported module by its name: `std/search.rhai`, or a path relative to the script's folder.
     ///
     /// # Errors
     ///
-    /// `usage` if an earlier execution imported another text under that name.
+    /// `usage` if an earlier execution imported another text under that name; `not_allowed` for a module that is not
+    /// trusted.
     pub fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
-        match &self.writer {
-            Some(writer) => writer.module(name, text, sha256),
-            None => Ok(()),
+        let Some(writer) = &self.writer else { return Ok(()) };
+        if !name.starts_with("std/") {
+            let own = own_run(&self.id, sha256);
+            if let Some(trusted) = self.trusted.get()
+                && !trusted.iter().any(|trusted| trusted == sha256)
+                && !is_remembered(&own)
+            {
+                return Err(Fault::not_allowed(
+                    format!("the module `{name}` did not run in this run before"),
+                    format!("read it; if you trust it, resume with `--trust-script sha256:{sha256}`"),
+                ));
+            }
+            // That nothing can be remembered was told when the run began.
+            let _ = remember(&own);
         }
+        writer.module(name, text, sha256)
     }
 
     /// Records the parameters of the script.

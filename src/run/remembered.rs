@@ -1,4 +1,5 @@
-//! What is remembered of this user's runs: which are the user's own, and what scripts may always do.
+//! What is remembered of this user's runs: which texts they ran, what the command line named to them, and what scripts may
+//! always do.
 //!
 //! One line for each fact in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`). Facts are
 //! only added; when the file is full, its older half goes.
@@ -6,7 +7,7 @@
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::fault::{Fault, Result};
 
@@ -21,20 +22,36 @@ fn file() -> Option<PathBuf> {
 /// Whether this line was remembered.
 #[must_use]
 pub fn is_remembered(fact: &str) -> bool {
-    let read = |file: PathBuf| -> io::Result<String> {
-        let file = File::open(file)?;
+    let read = |path: PathBuf| -> io::Result<String> {
+        let file = open(&path, File::options().read(true))?;
         file.lock_shared()?;
-        let mut bytes = Vec::new();
-        file.take(2 * MAX_SIZE as u64).read_to_end(&mut bytes)?;
-        Ok(String::from_utf8_lossy(&bytes).into_owned())
+        text(&file)
     };
     file().is_some_and(|file| read(file).is_ok_and(|text| text.lines().any(|line| line == fact)))
 }
 
-/// The line by which it is remembered that a run is the user's own.
+/// The line by which it is remembered that this text, a script or a module of it, ran in a run of the user's own.
 #[must_use]
-pub fn own_run(id: &str, script_sha256: &str) -> String {
-    format!("run {id} {script_sha256}")
+pub fn own_run(id: &str, sha256: &str) -> String {
+    format!("run {id} {sha256}")
+}
+
+/// Forgets what scripts may always do.
+///
+/// # Errors
+///
+/// `io` if the file cannot be changed.
+pub fn forget_allowed() -> Result<()> {
+    let Some(path) = file().filter(|path| path.exists()) else {
+        return Ok(());
+    };
+    let forget = || {
+        let file = open(&path, File::options().read(true).append(true))?;
+        file.lock()?;
+        let kept: Vec<String> = text(&file)?.lines().map(str::to_owned).collect();
+        replace(&file, kept.iter().filter(|line| !line.starts_with("allow ")))
+    };
+    forget().map_err(|error| Fault::io(&path, &error))
 }
 
 /// Remembers a line, once.
@@ -51,23 +68,41 @@ pub fn remember(fact: &str) -> Result<()> {
     add(&path, fact).map_err(|error| Fault::io(&path, &error))
 }
 
-fn add(path: &std::path::Path, fact: &str) -> io::Result<()> {
+fn add(path: &Path, fact: &str) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     }
     let mut options = OpenOptions::new();
-    let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
+    let mut file = open(path, options.read(true).append(true).create(true).mode(0o600))?;
     file.lock()?;
     if file.metadata()?.len() > MAX_SIZE as u64 {
-        let mut text = String::new();
-        (&file).take(2 * MAX_SIZE as u64).read_to_string(&mut text)?;
+        let text = text(&file)?;
         let lines: Vec<&str> = text.lines().collect();
-        let newer = lines[lines.len() / 2..].join("\n");
-        file.set_len(0)?;
-        writeln!(file, "{newer}")?;
+        replace(&file, &lines[lines.len() / 2..])?;
     }
     // One write, so that a crash leaves no half of a line before another.
     file.write_all(format!("{fact}\n").as_bytes())
+}
+
+/// Opens a regular file. A pipe in its place must not wait for its other end.
+fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
+    let file = options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(io::Error::other("it is not a regular file")),
+    }
+}
+
+fn text(file: &File) -> io::Result<String> {
+    let mut bytes = Vec::new();
+    file.take(2 * MAX_SIZE as u64).read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn replace(mut file: &File, lines: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
+    let lines: String = lines.into_iter().map(|line| format!("{}\n", line.as_ref())).collect();
+    file.set_len(0)?;
+    file.write_all(lines.as_bytes())
 }
 
 #[cfg(test)]

@@ -48,4 +48,4 @@ pub(crate) use interpreter::STACK;
 pub use interpreter::{adapter, describe_params, guarded, interpreter, on_thread, run};
 pub use meter::Meter;
 pub use options::options;
-pub use source::{Main, Source, Sources, module_hash};
+pub use source::{Main, Source, Sources, is_shipped, module_hash};

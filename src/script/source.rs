@@ -91,9 +91,15 @@ impl Main {
     /// Whether its text is that of a shipped script, also where it was given by its path.
     #[must_use]
     pub fn has_shipped_text(&self) -> bool {
-        let same = |name| shipped::script(name).is_some_and(|text| *text == *self.source.text);
-        self.shipped || shipped::scripts().any(same)
+        self.shipped || is_shipped(&self.source.sha256)
     }
+}
+
+/// Whether a shipped script has this hash.
+#[must_use]
+pub fn is_shipped(sha256: &str) -> bool {
+    let same = |name| shipped::script(name).is_some_and(|text| Source::new(name, &text).sha256 == sha256);
+    shipped::scripts().any(same)
 }
 
 /// The folder of a script; the current one for a shipped script.

@@ -89,7 +89,7 @@ fn a_run_ends_when_its_time_is_over() {
         .run()
         .code(124)
         .stderr("the time of --max-time is over")
-        .stderr("--resume run");
+        .stderr("--resume run --max-time 900ms");
     let shown = Profiler::new()
         .current_dir(outcome.folder())
         .args(["show", "run"])
@@ -104,10 +104,27 @@ fn a_run_ends_when_its_time_is_over() {
         let refused = Profiler::new().file("s.rhai", "1").args(["run", "s.rhai", &time]);
         let _ = refused.run().code(2).stderr("90s, 30m or 2h30m");
     }
-    let size = Profiler::new()
-        .file("s.rhai", "1")
-        .args(["run", "s.rhai", "--max-disk", "2TB"]);
-    let _ = size.run().code(2).stderr("500MB or 20GiB");
+    for (option, why) in [
+        ("--max-time=9000000h", "more than a year"),
+        ("--max-disk=2XB", "500MB or 20G"),
+        ("--max-disk=1B", "from 100KB"),
+        ("--max-disk=9999999TB", "from 100KB"),
+    ] {
+        let refused = Profiler::new().file("s.rhai", "1").args(["run", "s.rhai", option]);
+        let _ = refused.run().code(2).stderr(why);
+    }
+    for taken in [
+        "--max-time=1h30m",
+        "--max-disk=500KB",
+        "--max-disk=10G",
+        "--max-disk=1.5GiB",
+    ] {
+        let _ = Profiler::new()
+            .file("s.rhai", "1")
+            .args(["run", "s.rhai", taken])
+            .run()
+            .success();
+    }
 }
 
 #[test]

@@ -11,6 +11,8 @@ use crate::support::{Profiler, temp};
 
 const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/engine_info.rhai");
 
+const ADAPTIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/adaptive.rhai");
+
 /// A script that wants to start a process.
 const STARTS: &str = r#"print(`code ${process::start(#{ command: ["true"] }).wait().code}`)"#;
 
@@ -69,9 +71,10 @@ fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
         engines::launch("vllm", #{ model: "m", image: "mine/vllm:1", runtime: "docker" }).start()"#;
     let dry = |allow: &[&str]| {
         let program = Profiler::new().file("s.rhai", script);
-        program.args(["run", "s.rhai", "--dry-run"]).args(allow).run().success()
+        program.args(["run", "s.rhai", "--dry-run"]).args(allow).run()
     };
     let _ = dry(&[])
+        .code(3)
         .stdout("missing: image=mine/vllm:1: start the image `mine/vllm:1`, which the script chose")
         .stdout("to allow what is missing: --allow image=mine/vllm:1");
     // What ends the script is listed too.
@@ -84,8 +87,51 @@ fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
         .code(3)
         .stdout("missing: port=1: connect to `127.0.0.1:1`");
     let _ = dry(&["--allow", "image=mine"])
+        .success()
         .stdout("allowed: image=mine/vllm:1")
         .nowhere("to allow");
+}
+
+#[test]
+fn a_refusal_names_all_that_is_wanted_and_one_that_the_script_caught_is_told_too() {
+    let tries = r#"import "std/engines" as engines;
+        try { engine::page("http://127.0.0.1:1", "/", "") } catch { }"#;
+    let starts = r#"
+        let probe = |image| engines::launch("vllm", #{ model: "m", image: image, runtime: "docker" }).probe(#{ input: 9, output: 2 });
+        probe.call("mine/vllm:1");
+        probe.call("mine/other:1");"#;
+    let program = |script: &str| Profiler::new().file("s.rhai", script);
+    let both = "`--allow port=1,image=mine/vllm:1,image=mine/other:1`";
+    let outcome = program(&format!("{tries}{starts}"))
+        .args(["run", "s.rhai"])
+        .run()
+        .code(3);
+    let _ = outcome
+        .stderr("start the image `mine/vllm:1`")
+        .stderr("start the image `mine/other:1`")
+        .stderr(both);
+    let caught = program(tries).args(["run", "s.rhai"]).run().success();
+    let _ = caught.stderr("warning: the script went on although it was not allowed to connect to `127.0.0.1:1`");
+    // A folder that may not be read keeps the rest from being listed no more.
+    let model = temp();
+    fs::write(model.path().join("config.json"), "{}").unwrap();
+    let set = format!("model={}", model.path().display());
+    let fork = program(&format!("// mine\n{}", fs::read_to_string(ADAPTIVE).unwrap()));
+    let args = [
+        "--set",
+        "engine=vllm",
+        "--set",
+        "image=mine/vllm:1",
+        "--set",
+        "runtime=docker",
+        "--set",
+        &set,
+    ];
+    let outcome = fork.args(["run", "s.rhai"]).args(args).run().code(3);
+    let real = model.path().canonicalize().unwrap();
+    let _ = outcome
+        .stderr(&format!("mount={}", real.display()))
+        .stderr("image=mine/vllm:1");
 }
 
 #[test]
@@ -120,6 +166,20 @@ fn somebody_at_a_terminal_is_asked_and_always_is_remembered_for_this_text() {
         json!(["process"]),
         "repeating the run needs it"
     );
+    // What was allowed always can be taken back, and what is remembered of runs stays.
+    let remembered = || fs::read_to_string(state.path().join("profiler/remembered")).unwrap();
+    let forget = || {
+        Profiler::new()
+            .env("XDG_STATE_HOME", state.path())
+            .args(["doctor", "--forget-allowed"])
+            .run()
+    };
+    let _ = forget().success();
+    assert!(!remembered().contains("allow ") && remembered().contains("run "));
+    let _ = run(STARTS).run().code(3).stderr("--allow process");
+    let mut always = talk(STARTS, "a");
+    always.expect("code 0");
+    assert_eq!(always.end(), 0);
     // Another text of that name is another script.
     let _ = run(&format!("{STARTS};")).run().code(3).stderr("--allow process");
 }
@@ -159,12 +219,18 @@ fn begun(state: &Path) -> Profiler {
         .args(["run", "sent/s.rhai", "--out", "run"])
         .run();
     let _ = outcome.success();
-    let run = program.folder().join("run");
-    let manifest = fs::read_to_string(run.join("manifest.json")).unwrap();
-    fs::write(run.join("manifest.json"), manifest.replace("\"done\"", "\"running\"")).unwrap();
-    fs::write(run.join("journal.jsonl"), "").unwrap();
-    fs::remove_file(run.join("result.json")).unwrap();
+    unfinish(&program.folder().join("run"), |_| ());
     program
+}
+
+/// Makes a run look as if it was killed at its start, and changes its manifest.
+fn unfinish(run: &Path, change: impl FnOnce(&mut Value)) {
+    let mut manifest: Value = serde_json::from_slice(&fs::read(run.join("manifest.json")).unwrap()).unwrap();
+    manifest["status"] = json!("running");
+    change(&mut manifest);
+    fs::write(run.join("manifest.json"), manifest.to_string()).unwrap();
+    fs::write(run.join("journal.jsonl"), "").unwrap();
+    let _ = fs::remove_file(run.join("result.json"));
 }
 
 #[test]
@@ -177,16 +243,16 @@ fn the_run_of_a_stranger_is_shown_and_gone_on_with_only_by_the_hash_of_its_scrip
         .success()
         .stdout("its script runs");
     let text = fs::read_to_string(begun(theirs.path()).folder().join("run/manifest.json")).unwrap();
-    let sha256 = serde_json::from_str::<Value>(&text).unwrap()["script"]["sha256"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let named = format!("sha256:{sha256}");
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    let hash = |pointer: &str| format!("sha256:{}", manifest.pointer(pointer).unwrap().as_str().unwrap());
+    let script = hash("/script/sha256");
+    let named = format!("{script},{}", hash("/modules/mod.rhai"));
     for args in [
         ["run", "--resume", "run"].as_slice(),
         &["run", "sent/s.rhai", "--resume", "run"],
         &["run", "--resume", "run", "--help"],
         &["run", "--resume", "run", "--trust-script", "sha256:0123"],
+        &["run", "--resume", "run", "--trust-script", &script],
     ] {
         let outcome = at(begun(theirs.path()), mine.path()).args(args).run().code(3);
         let _ = outcome.stderr(&format!("`--trust-script {named}`")).nowhere("runs\n");
@@ -211,6 +277,83 @@ fn the_run_of_a_stranger_is_shown_and_gone_on_with_only_by_the_hash_of_its_scrip
         .args(["run", "--resume", "run", "--help"])
         .run();
     let _ = outcome.code(2).stderr("has changed").nowhere("script runs");
+}
+
+/// A copy of one's own run vouches for the modules that ran in it, and for no others.
+#[test]
+fn ones_own_run_with_other_modules_is_a_strangers() {
+    let (mine, theirs) = (temp(), temp());
+    let other = "print(\"its module runs\"); fn one() { 2 }";
+    let sha256 = profiler::script::Source::new("", other).sha256;
+    for (listed, refusal) in [
+        (true, "is not a run of yours as it is"),
+        (false, "did not run in this run before"),
+    ] {
+        for trusts in [false, true] {
+            let program = begun(if trusts { theirs.path() } else { mine.path() });
+            fs::write(program.folder().join("sent/mod.rhai"), other).unwrap();
+            let mut script = String::new();
+            unfinish(&program.folder().join("run"), |manifest| {
+                manifest["modules"] = if listed {
+                    json!({ "mod.rhai": sha256 })
+                } else {
+                    json!({})
+                };
+                script = format!(
+                    "--trust-script=sha256:{}",
+                    manifest["script"]["sha256"].as_str().unwrap()
+                );
+            });
+            let program = program
+                .env("XDG_STATE_HOME", mine.path())
+                .args(["run", "--resume", "run"]);
+            let outcome = program.args(trusts.then_some(&script)).run().code(3);
+            let refusal = if listed && trusts { "does not name" } else { refusal };
+            let _ = outcome
+                .stderr(refusal)
+                .stderr("mod.rhai")
+                .stderr(&format!("sha256:{sha256}"))
+                .nowhere("its module runs");
+        }
+    }
+}
+
+#[test]
+fn what_the_command_line_named_is_remembered_with_the_run() {
+    let (mine, other) = (temp(), temp());
+    let (server, wrong) = (MadeUp::default().start(), MadeUp::default().start());
+    let begun = |url: &str| {
+        let program = Profiler::new().env("XDG_STATE_HOME", mine.path());
+        let outcome = program
+            .args(["run", "engine_info", "--url", &server.url, "--out", "run"])
+            .run();
+        let folder = outcome.folder().to_owned();
+        let outcome = outcome.success();
+        unfinish(&folder.join("run"), |manifest| manifest["set"]["url"] = json!(url));
+        outcome
+    };
+    let resume = |url: &str, state: &Path| {
+        let outcome = begun(url);
+        let program = Profiler::new()
+            .current_dir(outcome.folder())
+            .env("XDG_STATE_HOME", state);
+        program.args(["run", "--resume", "run"]).run()
+    };
+    let _ = resume(&server.url, mine.path()).success();
+    // Neither another address in the folder, nor another user's word. The script itself ships with the program.
+    let _ = resume(&wrong.url, mine.path()).code(3).stderr("--allow port=");
+    let _ = resume(&server.url, other.path()).code(3).stderr("--allow port=");
+    assert!(wrong.all().is_empty());
+}
+
+#[test]
+fn a_pipe_in_place_of_what_is_remembered_is_told_and_waited_for_by_nobody() {
+    let program = Profiler::new().file("s.rhai", "1").file("profiler/x", "");
+    let pipe = program.folder().join("profiler/remembered");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let state = program.folder().to_owned();
+    let outcome = program.env("XDG_STATE_HOME", state).args(["run", "s.rhai"]).run();
+    let _ = outcome.success().stderr("not a regular file");
 }
 
 #[test]

@@ -18,7 +18,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use serde_json::Value;
 use url::{Host, Url};
 
 use super::attach::server_url;
@@ -175,11 +174,11 @@ impl Permits {
     /// Allows what parameters on the command line name to a shipped script: addresses, containers, images, programs,
     /// folders of models, and files. With `typed`, also the ports of this machine and the images that the script names,
     /// as the user types it.
-    pub fn name<'a>(&mut self, parameters: impl IntoIterator<Item = (&'a str, &'a Value)>, typed: bool) {
+    pub fn name<'a>(&mut self, parameters: impl IntoIterator<Item = (&'a str, &'a str)>, typed: bool) {
         let named = self.named.get_or_insert_default();
         named.typed = typed;
-        for (parameter, value) in parameters {
-            named.add(parameter, value);
+        for (parameter, text) in parameters {
+            named.add(parameter, text);
         }
     }
 
@@ -283,8 +282,14 @@ impl Permits {
     pub fn is_loopback(url: &Url) -> bool {
         match url.host() {
             Some(Host::Domain(name)) => name == "localhost",
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback() || ip.to_ipv4_mapped().is_some_and(|ip| ip.is_loopback()),
+            // Connecting to the unspecified address reaches this machine.
+            Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_unspecified(),
+            Some(Host::Ipv6(ip)) => {
+                let mapped = ip.to_ipv4_mapped();
+                ip.is_loopback()
+                    || ip.is_unspecified()
+                    || mapped.is_some_and(|ip| ip.is_loopback() || ip.is_unspecified())
+            }
             None => false,
         }
     }
@@ -466,20 +471,14 @@ impl Permits {
 
 impl Named {
     /// Adds what the value of a parameter names. What does not exist is reported when the script uses it.
-    fn add(&mut self, parameter: &str, value: &Value) {
-        let text = match value {
-            Value::String(text) => text,
-            Value::Array(values) => return values.iter().for_each(|value| self.add(parameter, value)),
-            Value::Object(values) => return values.iter().for_each(|(name, value)| self.add(name, value)),
-            _ => return,
-        };
+    fn add(&mut self, parameter: &str, text: &str) {
         let real = canonical(Path::new(text));
         self.files.extend(real.iter().filter(|file| file.is_file()).cloned());
         match parameter.rsplit('.').next().unwrap_or(parameter) {
             "url" => self.servers.extend(server_url(text).ok().as_ref().and_then(server)),
-            "api_key_env" => self.keys.push(text.clone()),
-            "container" => self.containers.push(text.clone()),
-            "image" | "program" => self.starts.push(text.clone()),
+            "api_key_env" => self.keys.push(text.to_owned()),
+            "container" => self.containers.push(text.to_owned()),
+            "image" | "program" => self.starts.push(text.to_owned()),
             // A model has many files, so that its folder is named; a name that is no path is a model of the hub.
             "model" | "tokenizer" => self.models.extend(real.ok().map(|mut model| {
                 if model.is_file() {
