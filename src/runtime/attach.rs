@@ -65,12 +65,9 @@ pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
     ))
 }
 
-/// Attaches to a URL; `own` is of a server that this run started.
-pub(super) fn attach_url(text: &str, permits: &Permits, own: bool) -> Result<Started<Attached>> {
-    let url = match own {
-        true => server_url(text)?,
-        false => permitted_url(text, permits)?,
-    };
+/// Attaches to a URL.
+pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attached>> {
+    let url = permitted_url(text, permits)?;
     let logs = ServerLog::default();
     logs.end();
     let info = json!({"runtime": "attach", "url": redact::url(&url)});
@@ -374,9 +371,7 @@ struct Model {
 /// `env` has `NAME=value` entries; `mounts` are (host, container) paths.
 fn find_model(command: &[String], env: &[String], mounts: &[(String, String)]) -> Option<Model> {
     let variable = |name: &str| env.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
-    let name = model_name(command)
-        .or_else(|| VARIABLES.iter().find_map(|name| variable(name)))?
-        .to_owned();
+    let name = model_name(command, env)?.to_owned();
     let paths = if name.starts_with('/') {
         vec![name.clone()]
     } else {
@@ -395,7 +390,8 @@ fn find_model(command: &[String], env: &[String], mounts: &[(String, String)]) -
     Some(Model { name, paths, host_path })
 }
 
-fn model_name(command: &[String]) -> Option<&str> {
+/// The model that a command line or its environment names.
+pub(super) fn model_name<'a>(command: &'a [String], env: &'a [String]) -> Option<&'a str> {
     // Long options first: in `python -m`, `-m` names a module.
     let option = OPTIONS.iter().find_map(|&option| {
         command
@@ -416,7 +412,9 @@ fn model_name(command: &[String]) -> Option<&str> {
             .find(|word| !word.starts_with('-'))
             .map(String::as_str)
     };
-    option.or_else(positional).filter(|name| !name.is_empty())
+    let variable = |name: &str| env.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
+    let named = option.or_else(positional).filter(|name| !name.is_empty());
+    named.or_else(|| VARIABLES.iter().find_map(|name| variable(name)))
 }
 
 /// Uses the deepest mount that contains the path.

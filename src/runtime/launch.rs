@@ -1,7 +1,7 @@
 //! Launch description of a server, and what it brings along: text files, the probe hook, the Hugging Face token and the
 //! model cache.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,9 +10,9 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::ServerLog;
+use super::{ServerLog, attach};
 use crate::fault::{Fault, Kind, Result};
-use crate::prompt::Hub;
+use crate::prompt::{Hub, ModelId};
 use crate::run::add_secrets;
 
 /// A server to start. Options that are never granted (`privileged`, `network`) exist so that they can be refused by
@@ -39,8 +39,8 @@ pub struct Launch {
     pub port: u16,
     /// Docker: host folders to mount.
     pub mounts: Vec<Mount>,
-    /// Docker: hub cache folder of the image (with the `models--…` folders). The host's cache is mounted there
-    /// read-only.
+    /// Docker: hub cache folder of the image (with the `models--…` folders). The model's folder of the host's cache is
+    /// mounted there read-only.
     pub cache: Option<String>,
     /// Whether the engine needs the Hugging Face token.
     pub token: bool,
@@ -275,20 +275,29 @@ pub(super) fn token_env() -> Vec<(&'static str, String)> {
     })
 }
 
-/// The hub cache (the folder of `models--…` folders), if it contains a model that the launch names. The parent folder
-/// is never mounted, because the token is stored there.
-///
-/// A cache without the model is not mounted either: it is read-only, so the server could not download the model into
-/// it.
-pub(super) fn cache_with_model(launch: &Launch) -> Option<PathBuf> {
-    let cache = fs::canonicalize(Hub::from_env().ok()?.cache).ok()?;
-    let mut words = launch.args.iter().chain(&launch.entrypoint).chain(launch.env.values());
-    let is_cached = |word: &String| {
-        let name = word.rsplit('=').next().unwrap_or(word);
-        let plain = !name.is_empty() && !name.starts_with(['/', '.', '-']);
-        plain && cache.join(format!("models--{}", name.replace('/', "--"))).is_dir()
-    };
-    words.any(is_cached).then_some(cache)
+/// The folders of the hub cache with models that the launch names. Other models of the user's, and the parent folder, in
+/// which the token is stored, are never mounted.
+pub(super) fn cached_models(launch: &Launch) -> BTreeSet<PathBuf> {
+    let cache =
+        Hub::from_env().and_then(|hub| fs::canonicalize(&hub.cache).map_err(|error| Fault::io(&hub.cache, &error)));
+    let Ok(cache) = cache else { return BTreeSet::new() };
+    let words = launch.args.iter().chain(&launch.entrypoint).chain(launch.env.values());
+    let models = words.filter_map(|word| word.rsplit('=').next()?.parse::<ModelId>().ok());
+    let folders = models.map(|model| cache.join(model.folder()));
+    folders.filter(|folder| folder.is_dir()).collect()
+}
+
+/// The Docker volume into which a container downloads the model that its launch names, and nothing else; `None` if it
+/// names none of the hub's.
+pub(super) fn model_volume(launch: &Launch) -> Option<String> {
+    let words: Vec<String> = launch.entrypoint.iter().chain(&launch.args).cloned().collect();
+    let env: Vec<String> = launch
+        .env
+        .iter()
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    let model: ModelId = attach::model_name(&words, &env)?.parse().ok()?;
+    Some(format!("profiler-{}", model.folder()))
 }
 
 #[cfg(test)]

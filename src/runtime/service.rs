@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -113,6 +113,8 @@ pub struct Service {
     logs: ServerLog,
     info: Value,
     grace: Duration,
+    /// Whether it was seen to have ended, or was stopped.
+    ended: AtomicBool,
     backend: Backend,
 }
 
@@ -138,6 +140,7 @@ impl Service {
             logs: started.logs,
             info: started.info,
             grace: grace.unwrap_or(DEFAULT_STOP_GRACE),
+            ended: AtomicBool::new(false),
             backend: wrap(started.backend),
         }
     }
@@ -212,9 +215,16 @@ impl Service {
             Backend::InProcess(sim) => sim.state(),
         };
         if state.exit().is_some() {
+            self.ended.store(true, Ordering::Relaxed);
             self.complete_log().await;
         }
         Ok(state)
+    }
+
+    /// Whether it is known to have ended. The end of a container is known once somebody asked for its state.
+    pub(super) fn has_ended(&self) -> bool {
+        let exited = matches!(&self.backend, Backend::Process(process) if process.state().exit().is_some());
+        exited || self.ended.load(Ordering::Relaxed)
     }
 
     /// Waits at most a second for the last lines: a grandchild may hold the pipe open.
@@ -234,6 +244,7 @@ impl Service {
             Backend::Attached(attached) => attached.wait().await?,
             Backend::InProcess(sim) => sim.wait().await,
         };
+        self.ended.store(true, Ordering::Relaxed);
         self.complete_log().await;
         Ok(exit)
     }
@@ -241,6 +252,7 @@ impl Service {
     /// Sends SIGTERM, then SIGKILL after `grace`, and removes the container. Does nothing if already stopped, or if
     /// this run did not start the server.
     pub async fn stop(&self, grace: Duration) -> Result<()> {
+        self.ended.store(true, Ordering::Relaxed);
         match &self.backend {
             Backend::Container(container) => container.stop(grace).await,
             Backend::Process(process) => process.stop(grace).await,

@@ -85,7 +85,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
             return Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`"));
         }
     };
-    service.base_url().iter().for_each(|url| context.permits.open_port(url));
+    context.permits.open_port(&service);
     Ok(service)
 }
 
@@ -98,7 +98,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
 pub async fn attach(target: &Target, context: &StartContext) -> Result<Arc<Service>> {
     let name = context.services.next_name(&context.prefix);
     let started = match target {
-        Target::Url(url) => attach_url(url, &context.permits, context.services.serves(url))?,
+        Target::Url(url) => attach_url(url, &context.permits)?,
         Target::Container(container, port) => {
             attach_container(container, *port, &name, &context.run, &context.permits).await?
         }
@@ -138,15 +138,6 @@ impl Services {
     #[must_use]
     pub fn list(&self) -> Vec<Arc<Service>> {
         self.lock().clone()
-    }
-
-    /// Whether this run started the server at this URL.
-    fn serves(&self, url: &str) -> bool {
-        let same = |base: &str| {
-            url.strip_prefix(base)
-                .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        };
-        self.lock().iter().filter_map(|service| service.base_url()).any(same)
     }
 
     /// Runs `work` to its end even if the caller is cancelled.

@@ -69,6 +69,11 @@ pub(super) fn from_source(
     name: &str,
     source: &Source,
 ) -> Result<Arc<dyn Adapter>> {
+    let shipped = source.key.starts_with("std/");
+    let host = &match shipped {
+        true => Arc::clone(host),
+        false => Arc::new(host.for_foreign_code()),
+    };
     host.sources.insert(source.clone());
     let engine = interpreter(host, &host.settings.root());
     let ast = resolver::compile(&engine, source)
@@ -80,7 +85,7 @@ pub(super) fn from_source(
     let stem = Path::new(name).file_stem().unwrap_or_default();
     Ok(Arc::new(RhaiAdapter {
         name: stem.to_string_lossy().into_owned(),
-        shipped: source.key.starts_with("std/"),
+        shipped,
         host: Arc::clone(host),
         key: source.key.to_string(),
         client: crate::http::build(crate::http::direct().timeout(REQUEST_TIMEOUT))?,

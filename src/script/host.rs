@@ -52,6 +52,7 @@ impl Settings {
 }
 
 /// Everything that API functions can reach.
+#[derive(Clone)]
 pub struct Host {
     /// Runs asynchronous work.
     pub tasks: Tasks,
@@ -68,9 +69,9 @@ pub struct Host {
     /// Texts of the main script and of all modules imported so far.
     pub sources: Arc<Sources>,
     /// Limits on what the script uses between two API calls.
-    pub meter: Meter,
+    pub meter: Arc<Meter>,
     /// State that changes while the script runs.
-    pub state: Mutex<State>,
+    pub state: Arc<Mutex<State>>,
     pub(super) interpreter: OnceLock<Interpreter>,
 }
 
@@ -84,14 +85,22 @@ impl Host {
             permits,
             services,
             prompts: Arc::default(),
-            meter: Meter::new(
+            meter: Arc::new(Meter::new(
                 settings.max_operations.unwrap_or(MAX_OPERATIONS),
                 settings.max_memory.unwrap_or(MAX_MEMORY),
-            ),
+            )),
             settings,
             sources: Arc::default(),
-            state: Mutex::default(),
+            state: Arc::default(),
             interpreter: OnceLock::new(),
+        }
+    }
+
+    /// The same for code that is not the user's, such as an adapter of somebody else under a shipped script.
+    pub(super) fn for_foreign_code(&self) -> Self {
+        Self {
+            permits: self.permits.for_foreign_code(),
+            ..self.clone()
         }
     }
 

@@ -117,7 +117,8 @@ fn how(out: &Path) -> &'static str {
 /// How often a search is killed.
 const KILLS: u32 = 10;
 
-/// Kills a search again and again, and does so with as many searches as `PROFILER_TEST_ROUNDS` says: one without it.
+/// Kills a search again and again, and does so with as many searches as `PROFILER_TEST_ROUNDS` says: one without it, ten
+/// for 100 kills on each runtime.
 fn kill(runtime: &str, adapter: &str, coverage: f64) {
     let rounds = std::env::var("PROFILER_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     for _ in 0..rounds {

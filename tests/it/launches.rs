@@ -91,7 +91,7 @@ fn a_dry_run_says_what_is_withheld_and_refused() {
             .args(["run", "adaptive", "--dry-run", "--json"])
             .args(sets)
             .run();
-        outcome.success().json()["engines"][0].clone()
+        outcome.json()["engines"][0].clone()
     };
     assert_eq!(dry(&["engine=sglang"])["withheld"], json!([]));
     let harmless = r#"engine_args=["--max-running-requests=8"]"#;
@@ -114,7 +114,7 @@ fn a_dry_run_says_what_is_withheld_and_refused() {
 fn a_dry_run_shows_what_its_runtime_starts_and_nothing_else() {
     let shown = |sets: &[&str]| {
         let sets = sets.iter().flat_map(|set| ["--set", set]);
-        let outcome = Profiler::new()
+        Profiler::new()
             .args([
                 "run",
                 "adaptive",
@@ -125,14 +125,15 @@ fn a_dry_run_shows_what_its_runtime_starts_and_nothing_else() {
                 "prefix_cache=false",
             ])
             .args(sets)
-            .run();
-        outcome.success()
+            .run()
     };
     let _ = shown(&["runtime=docker"])
+        .success()
         .stdout("  image: nvcr.io/nvidia/tensorrt-llm/release:1.2.1\n  arguments: trtllm-serve ")
         .stdout("enable_block_reuse")
         .nowhere("  command: ");
     let _ = shown(&["runtime=process"])
+        .code(3)
         .stdout("  command: trtllm-serve ")
         .nowhere("  image: ")
         .nowhere("  arguments: ");

@@ -313,6 +313,7 @@ fn the_token_is_for_launches_of_shipped_adapters_and_the_cache_for_allowed_image
         let daemon = reluctant();
         let script =
             format!(r#"import "std/engines" as engines; engines::launch({engine}).probe(#{{ input: 9, output: 9 }})"#);
+        std::fs::create_dir_all(cache.path().join("models--org--other")).unwrap();
         let program = Profiler::new()
             .file("ask.rhai", script)
             .file("mine.rhai", greedy(""))
@@ -331,10 +332,50 @@ fn the_token_is_for_launches_of_shipped_adapters_and_the_cache_for_allowed_image
         let mut mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap().clone();
         mounts.retain(|mount| mount["Type"] == "bind");
         assert!(mounts.iter().all(|mount| mount["ReadOnly"] == true), "{mounts:?}");
+        assert!(
+            mounts[0]["Source"].as_str().unwrap().ends_with("/models--org--m"),
+            "no other model: {mounts:?}"
+        );
         assert_eq!((token, mounts.len()), (given, 1), "{engine}");
         if !given {
             let _ = outcome.stderr("the Hugging Face token is not given");
         }
+    }
+}
+
+#[test]
+fn a_model_that_is_not_cached_is_kept_in_a_volume_of_its_own() {
+    // Others could fill it with another model of that name.
+    for (engine, allow, volume) in [
+        (r#""vllm", #{ model: "org/m" }"#, "", Some("profiler-models--org--m")),
+        (
+            r#""vllm", #{ model: "org/m", env: #{ HF_ENDPOINT: "http://other" } }"#,
+            "",
+            None,
+        ),
+        (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "image=mine", None),
+        (
+            r#""./mine.rhai", #{ model: "org/m" }"#,
+            "image=vllm,entrypoint,net=huggingface.co",
+            None,
+        ),
+    ] {
+        let daemon = reluctant();
+        let script =
+            format!(r#"import "std/engines" as engines; engines::launch({engine}).probe(#{{ input: 9, output: 9 }})"#);
+        let program = Profiler::new()
+            .file("ask.rhai", script)
+            .file("mine.rhai", greedy(""))
+            .args(["run", "ask.rhai", "--allow", allow])
+            .env("DOCKER_HOST", daemon.host());
+        let _ = program.run().stderr("the model is not in this machine's model cache");
+        let created = daemon.asked("POST /containers/create");
+        let mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap();
+        let named = mounts.iter().find(|mount| !mount["Source"].is_null());
+        assert_eq!(named.map(|mount| mount["Source"].as_str().unwrap()), volume, "{engine}");
+        assert!(
+            named.is_none_or(|mount| mount["Target"] == "/root/.cache/huggingface/hub" && mount["Type"] == "volume")
+        );
     }
 }
 

@@ -49,6 +49,22 @@ fn what_the_command_line_names_counts_for_shipped_scripts_alone() {
         ])
         .run();
     let _ = outcome.code(3).stderr(&format!("--allow port={port}"));
+    // Nor does it get at what is named to the script by asking itself.
+    let page = format!("fn facts() {{ engine::page(\"{}\", \"/\", \"\");", server.url);
+    let program = Profiler::new().file("mine.rhai", adapter.replace("fn facts() {", &page));
+    let before = server.all().len();
+    let args = [
+        "run",
+        "adaptive",
+        "--url",
+        &server.url,
+        "--set",
+        "engine=./mine.rhai",
+        "--set",
+        "runtime=docker",
+    ];
+    let _ = program.args(args).run().code(3).stderr(&format!("--allow port={port}"));
+    assert_eq!(server.all().len(), before);
 }
 
 #[test]
@@ -56,7 +72,11 @@ fn a_service_of_the_run_itself_may_be_asked() {
     let script = r#"import "std/engines" as engines;
         let mine = process::start(#{ command: ["python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}"] });
         engine::page(mine.url, "/", "");
-        true"#;
+        // Then its port may be another's.
+        mine.stop();
+        let kind = "none";
+        try { engine::page(mine.url, "/", ""); } catch (e) { kind = e.kind; }
+        kind == "not_allowed""#;
     let program = Profiler::new().file("s.rhai", script);
     let _ = program
         .args(["run", "s.rhai", "--allow", "process"])

@@ -94,7 +94,8 @@ pub struct ModelId {
 
 impl ModelId {
     /// Its folder in the cache.
-    fn folder(&self) -> String {
+    #[must_use]
+    pub fn folder(&self) -> String {
         format!("models--{}", self.name.replace('/', "--"))
     }
 }

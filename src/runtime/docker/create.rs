@@ -1,15 +1,16 @@
 //! Builds the request that creates a container from launch, permissions and the machine's GPUs.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use bollard::Docker;
 use bollard::models::{
     ContainerCreateBody, DeviceMapping, DeviceRequest, EndpointIpamConfig, EndpointSettings, HostConfig, Mount,
     MountType, NetworkingConfig, PortBinding, ResourcesUlimits,
 };
+use serde::Serialize;
 
 use super::daemon;
 use crate::fault::{Fault, Result};
@@ -26,12 +27,20 @@ pub(super) struct CreateParams {
     pub(super) reach: Reach,
     pub(super) labels: HashMap<String, String>,
     pub(super) gpus: Option<Gpus>,
-    /// The host's model cache, if it is to be mounted.
-    pub(super) cache: Option<String>,
+    pub(super) cache: ModelCache,
     /// Most memory that it may take, in bytes; `None` if unlimited.
     pub(super) memory: Option<u64>,
     /// Environment variables with the token.
     pub(super) token: Vec<(&'static str, String)>,
+}
+
+/// Where a container has its models from.
+#[derive(Clone, Default, Serialize)]
+pub(super) struct ModelCache {
+    /// Folders of the host's hub cache, which it may read.
+    pub(super) folders: BTreeSet<PathBuf>,
+    /// The volume into which it downloads one.
+    pub(super) volume: Option<String>,
 }
 
 /// How the host reaches a container's port.
@@ -70,10 +79,19 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
         .iter()
         .map(|mount| bind(&mount.host, &mount.container, mount.writable))
         .collect();
-    if let (Some(host), Some(inside)) = (&params.cache, &launch.cache) {
-        mounts.push(bind(host, inside, false));
+    if let Some(inside) = &launch.cache {
+        for folder in &params.cache.folders {
+            let name = folder.file_name().unwrap_or_default().to_string_lossy();
+            mounts.push(bind(&folder.to_string_lossy(), &format!("{inside}/{name}"), false));
+        }
     }
     let reads_files = !mounts.is_empty();
+    if let (Some(inside), Some(name)) = (&launch.cache, &params.cache.volume) {
+        mounts.push(Mount {
+            source: Some(name.clone()),
+            ..volume(inside)
+        });
+    }
     let read_only = is_read_only(launch, grant);
     let files = launch::container_path();
     for folder in WRITABLE.into_iter().chain([files.as_str()]).filter(|_| read_only) {
@@ -314,7 +332,10 @@ mod tests {
             reach: Reach::Published(4711),
             labels: HashMap::new(),
             gpus: None,
-            cache: Some("/home/me/hub".into()),
+            cache: ModelCache {
+                folders: [PathBuf::from("/home/me/hub/models--org--m")].into(),
+                volume: None,
+            },
             memory: launch.memory_limit,
             token: vec![("HF_TOKEN", "hf_secret".into())],
         };
@@ -372,7 +393,7 @@ mod tests {
             reach: Reach::Own(Ipv4Addr::new(198, 19, 0, 2)),
             labels: HashMap::new(),
             gpus: None,
-            cache: None,
+            cache: ModelCache::default(),
             memory: None,
             token: Vec::new(),
         };
@@ -425,7 +446,7 @@ mod tests {
             reach: Reach::Published(1),
             labels: HashMap::new(),
             gpus: Some(Gpus::Amd(AmdGpus::new(&chosen, Path::new("/dev")))),
-            cache: None,
+            cache: ModelCache::default(),
             memory: None,
             token: Vec::new(),
         };
@@ -473,7 +494,10 @@ mod tests {
             .iter()
             .filter_map(|mount| Some((mount.source.as_deref()?, mount.read_only)))
             .collect();
-        assert_eq!(bound, [("/models", Some(false)), ("/home/me/hub", Some(true))]);
+        assert_eq!(
+            bound,
+            [("/models", Some(false)), ("/home/me/hub/models--org--m", Some(true))]
+        );
     }
 
     fn host_config(gpus: &Gpus) -> HostConfig {

@@ -11,7 +11,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use serde_json::json;
 
-use super::create::{CreateParams, Gpus, Reach};
+use super::create::{CreateParams, Gpus, ModelCache, Reach};
 use super::image::Image;
 use super::{Container, ContainerRegistry, connect, container, create, daemon, image, network};
 use crate::fault::{Fault, Result};
@@ -50,16 +50,7 @@ pub(in crate::runtime) async fn prepare(
         Some(_) => None,
         None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
     };
-    let cache = launch.cache.as_ref().and_then(|_| launch::cache_with_model(launch));
-    if launch.cache.is_some() && cache.is_none() && grant.mounts.is_empty() {
-        let message = match grant.network {
-            true => "the model is not in this machine's model cache: the container downloads it at every start",
-            false => {
-                "the model is not in this machine's model cache, and the container has no way to fetch it (allow it with `--allow net=huggingface.co`)"
-            }
-        };
-        run.warn(Warning::new("model_not_cached", message))?;
-    }
+    let cache = model_cache(launch, grant, run)?;
     phase(
         run,
         "starting",
@@ -75,12 +66,35 @@ pub(in crate::runtime) async fn prepare(
         image,
         gpus,
         own_limit,
-        cache: cache.map(|folder| folder.to_string_lossy().into_owned()),
+        cache,
         container: container_name(run.id(), name),
         logs,
         run: Arc::clone(run),
         registry,
     })
+}
+
+/// Where the container finds the model, or keeps it.
+fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelCache> {
+    let mut cache = ModelCache::default();
+    if launch.cache.is_none() {
+        return Ok(cache);
+    }
+    cache.folders = launch::cached_models(launch);
+    if !cache.folders.is_empty() || !grant.mounts.is_empty() {
+        return Ok(cache);
+    }
+    cache.volume = launch::model_volume(launch).filter(|_| grant.keeps_model);
+    let why = match &cache.volume {
+        Some(volume) => format!(
+            "the container downloads it into the Docker volume `{volume}`, where later ones find it (`docker volume rm` removes it)"
+        ),
+        None if grant.network => "the container downloads it at every start".to_owned(),
+        None => "and the container has no way to fetch it (allow it with `--allow net=huggingface.co`)".to_owned(),
+    };
+    let message = format!("the model is not in this machine's model cache: {why}");
+    run.warn(Warning::new("model_not_cached", message))?;
+    Ok(cache)
 }
 
 /// All inputs of a start, owned, so that it can continue in its own task.
@@ -92,7 +106,7 @@ pub(in crate::runtime) struct ContainerStart {
     gpus: Option<Gpus>,
     /// The memory limit, where the user gave none.
     own_limit: Option<u64>,
-    cache: Option<String>,
+    cache: ModelCache,
     container: String,
     logs: ServerLog,
     run: Arc<Run>,

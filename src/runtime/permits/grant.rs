@@ -13,6 +13,9 @@ pub struct Grant {
     pub token: bool,
     /// Whether a container reaches more than the host that asks it.
     pub network: bool,
+    /// Whether a container keeps the model that it downloads for later ones. What decides where it comes from must then be
+    /// ours or the user's.
+    pub keeps_model: bool,
     /// Mounts with canonical host paths.
     pub mounts: Vec<Mount>,
     /// Requests that were denied without failing the launch, and how to allow them.
@@ -78,6 +81,7 @@ impl Permits {
             RuntimeKind::Attach | RuntimeKind::Sim => return self.settle(wants).map(|()| grant),
         }
         let why_not = self.doubt(kind, launch, origin);
+        grant.keeps_model = grant.network && why_not.is_none();
         grant.token = launch.token && (why_not.is_none() || self.allows(|allowed| allowed.token));
         if let Some(why) = why_not
             && launch.token

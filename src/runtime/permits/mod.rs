@@ -10,16 +10,16 @@ mod want;
 pub use grant::{Grant, Origin};
 pub use want::Want;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use url::{Host, Url};
 
+use super::Service;
 use super::attach::server_url;
 use crate::fault::{Fault, Kind, Result};
 
@@ -82,8 +82,8 @@ struct Named {
 
 #[derive(Default)]
 struct Shared {
-    /// Addresses of services that this run started.
-    opened: Mutex<BTreeSet<String>>,
+    /// Services that this run started.
+    started: Mutex<Vec<Weak<Service>>>,
     /// Whether a file was loaded: then not all is typed.
     has_files: AtomicBool,
     wants: Mutex<Vec<Want>>,
@@ -209,9 +209,20 @@ impl Permits {
         lock(&self.shared.answered).clone()
     }
 
-    /// Allows connecting to a service that this run started.
-    pub(super) fn open_port(&self, url: &str) {
-        lock(&self.shared.opened).extend(Url::parse(url).ok().as_ref().and_then(own_address));
+    /// Allows connecting to a service that this run started, while it runs: then its port may be another's.
+    pub(super) fn open_port(&self, service: &Arc<Service>) {
+        lock(&self.shared.started).push(Arc::downgrade(service));
+    }
+
+    /// Whether a service that this run started, and that runs, has this address.
+    fn serves(&self, url: &Url) -> bool {
+        let started = lock(&self.shared.started);
+        let running = started
+            .iter()
+            .filter_map(Weak::upgrade)
+            .filter(|service| !service.has_ended());
+        let mut bases = running.filter_map(|service| Url::parse(service.base_url()?).ok());
+        own_address(url).is_some_and(|address| bases.any(|base| own_address(&base).as_ref() == Some(&address)))
     }
 
     /// Notes that a file is loaded, so that what follows is not only what the user typed.
@@ -301,10 +312,7 @@ impl Permits {
         };
         let (bare, server) = (address(&host, None), address(&host, Some(port)));
         let own = Self::is_loopback(url);
-        if own_address(url).is_some_and(|address| lock(&self.shared.opened).contains(&address)) {
-            return Ok(());
-        }
-        if self.names(|named| named.servers.contains(&server)) || (own && self.is_typed()) {
+        if self.serves(url) || self.names(|named| named.servers.contains(&server)) || (own && self.is_typed()) {
             return Ok(());
         }
         let listed = |allowed: &Allowed| {
