@@ -20,7 +20,7 @@ use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
-use crate::prompt::Hub;
+use crate::prompt::{Hub, ModelId};
 use crate::run::{Event, can_be_hidden};
 use crate::runtime::{Permits, RuntimeKind, api_key, server_url};
 use crate::telemetry::{Reading, Sampler};
@@ -307,7 +307,7 @@ impl Engine {
             return Ok(Ensured::Running(true));
         }
         if live.tried == 0 {
-            self.check_gate()?;
+            self.check_model()?;
         }
         let mut failures = 0;
         loop {
@@ -344,25 +344,42 @@ impl Engine {
         }
     }
 
-    /// A model that the hub does not give to this user costs no start.
-    fn check_gate(&self) -> Result<()> {
-        let Some(name) = self.options.model.as_deref().filter(|name| name.contains('/')) else {
-            return Ok(());
-        };
-        let revision = self
+    /// A model that is not there, or that the hub does not give to this user, costs no start.
+    fn check_model(&self) -> Result<()> {
+        let Some(name) = self
             .options
-            .revision
+            .model
             .as_deref()
-            .map_or_else(String::new, |revision| format!("@{revision}"));
-        let Ok(model) = format!("{name}{revision}").parse() else {
+            .filter(|_| self.runtime != RuntimeKind::Sim)
+        else {
             return Ok(());
         };
-        if self.runtime == RuntimeKind::Sim {
-            return Ok(());
+        let is_path = name.starts_with(['/', '.', '~']) || name.ends_with(".gguf");
+        if is_path && !self.context.home.join(name).exists() {
+            return Err(Fault::missing(
+                format!("there is no model `{name}`"),
+                "check the path; a model of the Hugging Face hub is named `org/name`",
+            ));
         }
-        self.context
-            .tasks
-            .wait(async { Hub::from_env()?.check_gate(&model).await })
+        match self.hub_model() {
+            Some(model) => self
+                .context
+                .tasks
+                .wait(async { Hub::from_env()?.check_gate(&model).await }),
+            None => Ok(()),
+        }
+    }
+
+    /// The model as one of the hub's; `None` if it is a file or folder.
+    pub(super) fn hub_model(&self) -> Option<ModelId> {
+        let name = self.options.model.as_deref().filter(|name| name.contains('/'))?;
+        let revision = self.options.revision.as_deref();
+        format!(
+            "{name}{}",
+            revision.map_or_else(String::new, |revision| format!("@{revision}"))
+        )
+        .parse()
+        .ok()
     }
 
     /// Stops an engine that has exited, no longer answers, or was started for smaller limits.

@@ -15,7 +15,9 @@ use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
-use crate::runtime::{Launch, Mount, Origin, RuntimeKind, StartContext, Target, attach, check_reachable, start};
+use crate::runtime::{
+    HubModel, Launch, Mount, Origin, RuntimeKind, StartContext, Target, attach, check_reachable, start,
+};
 use crate::sim::Spec;
 use crate::telemetry::{Phase, Sampler, Vendor, select};
 
@@ -343,6 +345,8 @@ impl Engine {
     /// Starts the server that the adapter describes.
     pub(super) fn launch(&self, mut launch: Launch) -> Result<Server> {
         launch.in_process |= self.options.in_process;
+        let weights = !self.options.random_weights;
+        launch.model = self.hub_model().map(|id| HubModel { id, weights });
         if let Some(spec) = launch.sim.take() {
             // Files named by a script are relative to its folder.
             launch.sim = Some(json!(Spec::from_script(spec, &self.context.home)?));

@@ -57,7 +57,7 @@ pub enum Event {
         /// Its arguments.
         args: Value,
     },
-    /// The engine entered a phase: `pulling`, `starting`, `loading`, `ready`, `probing`, `stopping`, `stopped`.
+    /// The engine entered a phase: `pulling`, `downloading`, `starting`, `loading`, `ready`, `probing`, `stopping`, `stopped`.
     Phase {
         /// The phase.
         phase: String,

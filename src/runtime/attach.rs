@@ -391,7 +391,7 @@ fn find_model(command: &[String], env: &[String], mounts: &[(String, String)]) -
 }
 
 /// The model that a command line or its environment names.
-pub(super) fn model_name<'a>(command: &'a [String], env: &'a [String]) -> Option<&'a str> {
+fn model_name<'a>(command: &'a [String], env: &'a [String]) -> Option<&'a str> {
     // Long options first: in `python -m`, `-m` names a module.
     let option = OPTIONS.iter().find_map(|&option| {
         command

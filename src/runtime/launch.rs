@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::{ServerLog, attach};
+use super::ServerLog;
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::{Hub, ModelId};
 use crate::run::add_secrets;
@@ -42,6 +42,9 @@ pub struct Launch {
     /// Docker: hub cache folder of the image (with the `models--…` folders). The model's folder of the host's cache is
     /// mounted there read-only.
     pub cache: Option<String>,
+    /// Docker: the model of the hub that it loads. Set by the host, not by scripts.
+    #[serde(skip)]
+    pub model: Option<HubModel>,
     /// Whether the engine needs the Hugging Face token.
     pub token: bool,
     /// GPUs by index or UUID; empty: none.
@@ -88,6 +91,15 @@ impl Launch {
         let grace = self.stop_grace.map(Duration::try_from_secs_f64).transpose();
         grace.map_err(|_| Fault::usage("`stop_grace` is not a valid number of seconds"))
     }
+}
+
+/// A model of the hub that an engine loads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HubModel {
+    /// Its name and revision.
+    pub id: ModelId,
+    /// Whether its weights are loaded; else they are made up, and only its shape is read.
+    pub weights: bool,
 }
 
 /// A host folder mounted into a container.
@@ -285,19 +297,6 @@ pub(super) fn cached_models(launch: &Launch) -> BTreeSet<PathBuf> {
     let models = words.filter_map(|word| word.rsplit('=').next()?.parse::<ModelId>().ok());
     let folders = models.map(|model| cache.join(model.folder()));
     folders.filter(|folder| folder.is_dir()).collect()
-}
-
-/// The Docker volume into which a container downloads the model that its launch names, and nothing else; `None` if it
-/// names none of the hub's.
-pub(super) fn model_volume(launch: &Launch) -> Option<String> {
-    let words: Vec<String> = launch.entrypoint.iter().chain(&launch.args).cloned().collect();
-    let env: Vec<String> = launch
-        .env
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    let model: ModelId = attach::model_name(&words, &env)?.parse().ok()?;
-    Some(format!("profiler-{}", model.folder()))
 }
 
 #[cfg(test)]

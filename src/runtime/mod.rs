@@ -22,7 +22,7 @@ mod supervisor;
 
 pub use attach::{Target, api_key, check_reachable, server_url};
 pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
-pub use launch::{Launch, Mount, gpu_names};
+pub use launch::{HubModel, Launch, Mount, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};
 pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};

@@ -97,6 +97,17 @@ fn a_busy_port_may_pass_and_is_tried_three_times() {
     assert_eq!(starts(&outcome), 3);
 }
 
+#[test]
+fn a_model_that_is_not_there_costs_no_start() {
+    for path in ["/no/such/model", "no-such.gguf"] {
+        search_with("exit 1", path, "http://127.0.0.1:9")
+            .code(3)
+            .stderr(&format!("there is no model `{path}`"))
+            .stderr("a model of the Hugging Face hub is named `org/name`")
+            .nowhere("ready");
+    }
+}
+
 /// The hub is a server on this machine that answers as the real one does.
 #[tokio::test]
 async fn a_gated_model_without_a_token_costs_no_start() {

@@ -9,7 +9,7 @@ use profiler::prompt::{Hub, Tokenizer, locate};
 use tempfile::TempDir;
 
 use super::prompt::families;
-use super::support::hub::{Answer, Answers, COMMIT, Server, TOKEN, error, file};
+use super::support::hub::{self, Answer, Answers, COMMIT, Server, TOKEN, error, file};
 use super::support::{Profiler, temp};
 
 fn tokenizer() -> Vec<u8> {
@@ -270,4 +270,72 @@ async fn the_program_uses_the_environment_and_never_shows_the_token() {
     );
     outcome.stdout("50").stderr("`org/other` has no `tokenizer.json`");
     assert!(server.tokens()[0].as_deref().unwrap().contains(TOKEN));
+}
+
+fn blobs(cache: &TempDir) -> Vec<String> {
+    let folder = cache.path().join("models--org--name/blobs");
+    let names = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    names.collect()
+}
+
+#[tokio::test]
+async fn a_download_of_weights_goes_on_where_it_broke_off() {
+    let weights: Vec<u8> = (0..1_000_000_u32).map(|at| (at % 251) as u8).collect();
+    let server = Server::start(hub::model(&weights)).await;
+    let cache = temp();
+    let hub = server.hub(cache.path());
+    let model = "org/name".parse().unwrap();
+    assert!(!hub.is_complete(&model, false));
+    // Without weights only the configuration is fetched, and the name of the content is known.
+    let told = std::sync::Mutex::new(Vec::new());
+    let report = |done, total| {
+        if done == 0 {
+            told.lock().unwrap().push(total);
+        }
+        Ok(())
+    };
+    hub.complete(&model, false, &report).await.unwrap();
+    assert!(hub.is_complete(&model, false) && !hub.is_complete(&model, true));
+    let digest = hub::digest(&weights);
+    let partial = cache
+        .path()
+        .join("models--org--name/blobs")
+        .join(format!("{digest}.incomplete-profiler"));
+    std::fs::write(&partial, &weights[..900_000]).unwrap();
+    let before = server.requests().len();
+    hub.complete(&model, true, &report).await.unwrap();
+    assert_eq!(*told.lock().unwrap(), [2, 1_000_000]);
+    let asked = &server.requests()[before..];
+    assert_eq!(asked.len(), 3, "the list, the file, and the rest of it: {asked:?}");
+    let folder = cache.path().join("models--org--name/snapshots").join(COMMIT);
+    assert_eq!(std::fs::read(folder.join("model.safetensors")).unwrap(), weights);
+    let mut names = blobs(&cache);
+    names.sort();
+    assert!(names.contains(&digest) && names.len() == 2, "{names:?}");
+    let offline = Hub { offline: true, ..hub };
+    offline.complete(&model, true, &report).await.unwrap();
+}
+
+#[tokio::test]
+async fn damaged_weights_are_not_kept() {
+    let mut answers = hub::model(b"weights");
+    let path = "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/model.safetensors";
+    answers.insert(path, vec![file(&hub::digest(b"weights"), "wEights")]);
+    let server = Server::start(answers).await;
+    let cache = temp();
+    let model = "org/name".parse().unwrap();
+    let fault = server
+        .hub(cache.path())
+        .complete(&model, true, &|_, _| Ok(()))
+        .await
+        .unwrap_err();
+    assert!(
+        fault.message.contains("`model.safetensors` came damaged"),
+        "{}",
+        fault.message
+    );
+    assert_eq!(blobs(&cache), ["aaaaaaaaaaaa"]);
+    assert!(!server.hub(cache.path()).is_complete(&model, true));
 }

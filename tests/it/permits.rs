@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::runtime::daemon::{Daemon, message};
+use crate::support::hub::{self, COMMIT};
 use crate::support::{Outcome, Profiler, temp};
 
 /// Runs one line of a script, which may start the image `x`, where no daemon is: what is refused is refused before that matters.
@@ -299,7 +300,13 @@ pub fn reluctant() -> Daemon {
 #[test]
 fn the_token_is_for_launches_of_shipped_adapters_and_the_cache_for_allowed_images() {
     let cache = temp();
-    std::fs::create_dir(cache.path().join("models--org--m")).unwrap();
+    let snapshot = cache.path().join("models--org--m/snapshots").join(COMMIT);
+    std::fs::create_dir_all(&snapshot).unwrap();
+    std::fs::create_dir(cache.path().join("models--org--m/refs")).unwrap();
+    std::fs::write(cache.path().join("models--org--m/refs/main"), COMMIT).unwrap();
+    for file in ["config.json", "model.safetensors"] {
+        std::fs::write(snapshot.join(file), "{}").unwrap();
+    }
     for (engine, allow, given) in [
         (r#""vllm", #{ model: "org/m" }"#, "", true),
         (r#""vllm", #{ model: "org/m", image: "mine:1" }"#, "image=mine", false),
@@ -363,11 +370,16 @@ fn a_model_that_is_not_cached_is_kept_in_a_volume_of_its_own() {
         let daemon = reluctant();
         let script =
             format!(r#"import "std/engines" as engines; engines::launch({engine}).probe(#{{ input: 9, output: 9 }})"#);
+        // What fetches a tokenizer leaves a folder without weights, to which a container could add nothing.
+        let cache = temp();
+        std::fs::create_dir_all(cache.path().join("models--org--m/blobs")).unwrap();
         let program = Profiler::new()
             .file("ask.rhai", script)
             .file("mine.rhai", greedy(""))
             .args(["run", "ask.rhai", "--allow", allow])
-            .env("DOCKER_HOST", daemon.host());
+            .env("DOCKER_HOST", daemon.host())
+            .env("HF_ENDPOINT", "http://127.0.0.1:9")
+            .env("HF_HUB_CACHE", cache.path());
         let _ = program.run().stderr("the model is not in this machine's model cache");
         let created = daemon.asked("POST /containers/create");
         let mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap();
@@ -377,6 +389,39 @@ fn a_model_that_is_not_cached_is_kept_in_a_volume_of_its_own() {
             named.is_none_or(|mount| mount["Target"] == "/root/.cache/huggingface/hub" && mount["Type"] == "volume")
         );
     }
+}
+
+#[tokio::test]
+async fn a_model_is_downloaded_by_this_machine_and_read_by_the_container() {
+    let hub = hub::Server::start(hub::model(b"weights")).await;
+    let endpoint = format!("http://{}", hub.address);
+    let cache = temp();
+    let folder = cache.path().to_owned();
+    let program = tokio::task::spawn_blocking(move || {
+        let daemon = reluctant();
+        let script = r#"import "std/engines" as engines; engines::launch("vllm", #{ model: "org/name" }).probe(#{ input: 9, output: 9 })"#;
+        let _ = Profiler::new()
+            .file("ask.rhai", script)
+            .args(["run", "ask.rhai"])
+            .env("DOCKER_HOST", daemon.host())
+            .env("HF_ENDPOINT", &endpoint)
+            .env("HF_HUB_CACHE", &folder)
+            .run()
+            .stderr("downloading org/name: 0.00 of 0.00 GiB")
+            .nowhere("not in this machine's model cache");
+        daemon.asked("POST /containers/create")
+    });
+    let created = program.await.unwrap();
+    let mounts = created[0]["HostConfig"]["Mounts"].as_array().unwrap();
+    assert_eq!(mounts.len(), 1, "{mounts:?}");
+    assert_eq!(mounts[0]["Target"], "/root/.cache/huggingface/hub/models--org--name");
+    assert_eq!(mounts[0]["ReadOnly"], true);
+    let weights = cache
+        .path()
+        .join("models--org--name/snapshots")
+        .join(COMMIT)
+        .join("model.safetensors");
+    assert_eq!(std::fs::read(weights).unwrap(), b"weights");
 }
 
 #[test]

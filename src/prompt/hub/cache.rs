@@ -47,19 +47,34 @@ impl Entry {
         self.folder.join("snapshots").join(commit)
     }
 
-    /// A temporary file on the file system of [`Entry::store`]'s destination.
-    pub(super) fn temp_file(&self) -> Result<NamedTempFile> {
+    /// The path of content by its hash, or of what is to become it.
+    pub(super) fn blob(&self, name: &str) -> Result<PathBuf> {
         let blobs = self.folder.join("blobs");
         make_folder(&blobs)?;
+        Ok(blobs.join(name))
+    }
+
+    /// A temporary file on the file system of [`Entry::store`]'s destination.
+    pub(super) fn temp_file(&self) -> Result<NamedTempFile> {
+        let blobs = self.blob("")?;
         NamedTempFile::new_in(&blobs).map_err(|error| Fault::io(&blobs, &error))
     }
 
     /// Stores completely written content as `file` of this commit.
     pub(super) fn store(&self, content: NamedTempFile, etag: &str, commit: &str, file: &str) -> Result<()> {
-        let blob = self.folder.join("blobs").join(etag);
-        content.persist(&blob).map_err(|error| Fault::io(&blob, &error.error))?;
-        readable_by_all(&blob)?;
+        self.keep(&content.into_temp_path(), etag, commit, file)
+    }
 
+    /// The same for a file that lies among the content already.
+    pub(super) fn keep(&self, path: &Path, etag: &str, commit: &str, file: &str) -> Result<()> {
+        let blob = self.blob(etag)?;
+        fs::rename(path, &blob).map_err(|error| Fault::io(&blob, &error))?;
+        readable_by_all(&blob)?;
+        self.link(etag, commit, file)
+    }
+
+    /// Makes content `file` of this commit.
+    pub(super) fn link(&self, etag: &str, commit: &str, file: &str) -> Result<()> {
         let snapshot = self.snapshot(commit);
         make_folder(&snapshot)?;
         let link = snapshot.join(file);

@@ -26,8 +26,8 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: u32 = 10;
 /// Larger than any tokenizer; weights are not downloaded.
 const MAX_FILE_SIZE: u64 = 256 << 20;
-/// Maximum wait for the hub's word on whether a model is gated.
-const GATE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Maximum wait for the hub's word on a model that may be there without it.
+pub(super) const GATE_TIMEOUT: Duration = Duration::from_secs(3);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -60,7 +60,7 @@ impl Hub {
     }
 
     /// The error for a file that is not cached when the hub must not be used.
-    fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
+    pub(super) fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
         Fault::missing(
             format!(
                 "`{file}` of `{model}` is not in the cache `{}`, and the hub may not be used (HF_HUB_OFFLINE, or `offline`)",
@@ -72,16 +72,16 @@ impl Hub {
 }
 
 /// Downloads files of one model.
-struct Fetch<'a> {
+pub(super) struct Fetch<'a> {
     hub: &'a Hub,
-    model: &'a ModelId,
-    entry: &'a Entry,
+    pub(super) model: &'a ModelId,
+    pub(super) entry: &'a Entry,
     purpose: Purpose,
     client: Client,
 }
 
 /// Whether a failure is worth a retry.
-enum Failure {
+pub(super) enum Failure {
     /// Retry after this pause, if the server requested one.
     Transient(Fault, Option<Duration>),
     Permanent(Fault),
@@ -94,7 +94,7 @@ impl From<Fault> for Failure {
 }
 
 impl<'a> Fetch<'a> {
-    fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry, purpose: Purpose) -> Result<Self> {
+    pub(super) fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry, purpose: Purpose) -> Result<Self> {
         // A proxy cannot reach a mirror on this machine.
         let builder = if is_loopback(&hub.endpoint) {
             http::direct()
@@ -120,7 +120,7 @@ impl<'a> Fetch<'a> {
     }
 
     /// Retries transient failures.
-    async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
+    pub(super) async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
         let mut pause = self.hub.retry_pause;
         for _ in 1..MAX_ATTEMPTS {
             match attempt().await {
@@ -158,18 +158,18 @@ impl<'a> Fetch<'a> {
         Ok(Some(metadata.commit))
     }
 
-    /// The response with the file's content, or with its first `bytes` if the server supports ranges; `None` if there
-    /// is no such file.
-    async fn open(
+    /// The response with the file's content, or with a `range` of it if the server supports that; `None` if there is no
+    /// such file.
+    pub(super) async fn open(
         &self,
         revision: &str,
         file: &str,
-        bytes: Option<u64>,
+        range: Option<&str>,
     ) -> Result<Option<(Response, Option<FileMetadata>)>, Failure> {
         let mut url = self.address(revision, file)?;
         let mut metadata: Option<FileMetadata> = None;
         for _ in 0..=MAX_REDIRECTS {
-            let response = self.send(&url, bytes).await?;
+            let response = self.send(&url, range).await?;
             let status = response.status();
             if status.is_redirection() || status.is_success() {
                 // Only the hub itself knows the commit, so its first response that has it counts.
@@ -192,6 +192,11 @@ impl<'a> Fetch<'a> {
 
     /// `ENDPOINT/org/name/resolve/REVISION/FILE`.
     fn address(&self, revision: &str, file: &str) -> Result<Url> {
+        self.at(&[], &["resolve", revision, file])
+    }
+
+    /// `ENDPOINT`, `before`, the model's name, `after`.
+    pub(super) fn at(&self, before: &[&str], after: &[&str]) -> Result<Url> {
         let mut url = self.hub.endpoint.clone();
         let mut segments = url
             .path_segments_mut()
@@ -199,16 +204,17 @@ impl<'a> Fetch<'a> {
         // Slashes in a branch name are escaped to separate it from the file name.
         segments
             .pop_if_empty()
+            .extend(before)
             .extend(self.model.name.split('/'))
-            .extend(["resolve", revision, file]);
+            .extend(after);
         drop(segments);
         Ok(url)
     }
 
-    async fn send(&self, url: &Url, bytes: Option<u64>) -> Result<Response, Failure> {
+    pub(super) async fn send(&self, url: &Url, range: Option<&str>) -> Result<Response, Failure> {
         let mut request = self.client.get(url.clone());
-        if let Some(last) = bytes.and_then(|bytes| bytes.checked_sub(1)) {
-            request = request.header(RANGE, format!("bytes=0-{last}"));
+        if let Some(range) = range {
+            request = request.header(RANGE, range);
         }
         if let Some(token) = self
             .hub
@@ -239,11 +245,10 @@ impl<'a> Fetch<'a> {
                 .write_all(&chunk)
                 .map_err(|error| Fault::io(content.path(), &error))?;
         }
-        let digest = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
-        Ok((content, digest))
+        Ok((content, hex(&digest.finalize())))
     }
 
-    fn refused(&self, response: &Response, file: &str) -> Failure {
+    pub(super) fn refused(&self, response: &Response, file: &str) -> Failure {
         let (status, code, model) = (response.status(), error_code(response.headers()), self.model);
         if response.url().origin() != self.hub.endpoint.origin() {
             // A refusal by the content's host does not concern the model.
@@ -287,14 +292,18 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    fn unreachable(&self, error: &reqwest::Error) -> Failure {
+    pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         Failure::Transient(self.no_answer(&http::root(error)), None)
     }
 
-    fn no_answer(&self, why: &str) -> Fault {
+    pub(super) fn no_answer(&self, why: &str) -> Fault {
         let host = self.hub.endpoint.host_str().unwrap_or_default();
         self.purpose.no_answer(host, self.model, why)
     }
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// What the hub calls a model that is only for those who accepted its terms.
@@ -361,7 +370,7 @@ impl Hub {
         let entry = Entry::new(&self.cache, model);
         let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
         let url = fetch.address(&model.revision, CONFIG)?;
-        match tokio::time::timeout(GATE_TIMEOUT, fetch.send(&url, Some(1))).await {
+        match tokio::time::timeout(GATE_TIMEOUT, fetch.send(&url, Some("bytes=0-0"))).await {
             Ok(Ok(response)) if error_code(response.headers()) == GATED => match fetch.refused(&response, CONFIG) {
                 Failure::Permanent(fault) | Failure::Transient(fault, _) => Err(fault),
             },
@@ -395,7 +404,8 @@ impl Hub {
 
 impl Fetch<'_> {
     async fn beginning(&self, revision: &str, file: &str, bytes: u64) -> Result<Option<Vec<u8>>, Failure> {
-        let Some((mut response, _)) = self.open(revision, file, Some(bytes)).await? else {
+        let range = format!("bytes=0-{}", bytes.saturating_sub(1));
+        let Some((mut response, _)) = self.open(revision, file, Some(&range)).await? else {
             return Ok(None);
         };
         let most = usize::try_from(bytes).unwrap_or(usize::MAX);
@@ -412,11 +422,13 @@ impl Fetch<'_> {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
+pub(super) enum Purpose {
     /// To count tokens.
     Tokenizer,
     /// To compute a model's memory.
     Shape,
+    /// To start an engine.
+    Weights,
 }
 
 impl Purpose {
@@ -425,6 +437,7 @@ impl Purpose {
         match self {
             Purpose::Tokenizer => "fetch it once while online, or give a folder with the file as `tokenizer`",
             Purpose::Shape => "fetch it once while online, or give a folder with the file",
+            Purpose::Weights => "fetch them once while online, or give a folder with them as `model`",
         }
     }
 
@@ -433,6 +446,7 @@ impl Purpose {
         let (what, instead) = match self {
             Purpose::Tokenizer => ("tokenizer", "a folder with `tokenizer.json` as `tokenizer`"),
             Purpose::Shape => ("configuration", "a folder with `config.json`"),
+            Purpose::Weights => ("weights", "a folder with them as `model`"),
         };
         Fault::missing(
             format!("the hub at `{host}` does not give the {what} of `{model}`: {why}"),
@@ -448,17 +462,19 @@ impl Purpose {
                 Purpose::Tokenizer => {
                     "name another model with the same tokenizer, or a folder with `tokenizer.json`, as `tokenizer`"
                 }
-                Purpose::Shape => "name the model that it was made from, or a folder with `config.json`",
+                Purpose::Shape | Purpose::Weights => {
+                    "name the model that it was made from, or a folder with `config.json`"
+                }
             },
         )
     }
 }
 
 /// A file's metadata.
-struct FileMetadata {
+pub(super) struct FileMetadata {
     commit: String,
     /// The content's hash, if it is usable as a file name.
-    etag: Option<String>,
+    pub(super) etag: Option<String>,
 }
 
 impl FileMetadata {

@@ -1,8 +1,9 @@
 //! The Hugging Face hub and its local cache, compatible with its Python library: same environment variables and
-//! folders, so that each finds the other's downloads. Downloads only single small files, and the headers of weights.
+//! folders, so that each finds the other's downloads.
 
 mod cache;
 mod fetch;
+mod weights;
 
 use std::fmt;
 use std::path::PathBuf;

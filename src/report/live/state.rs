@@ -324,7 +324,7 @@ impl Starts {
         match phase {
             "starting" => self.began = Some(elapsed),
             // Part of the start.
-            "loading" | "pulling" => {}
+            "loading" | "pulling" | "downloading" => {}
             "ready" => {
                 if let Some(began) = self.began.take() {
                     let took = elapsed.saturating_sub(began);

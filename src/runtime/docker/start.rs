@@ -15,11 +15,12 @@ use super::create::{CreateParams, Gpus, ModelCache, Reach};
 use super::image::Image;
 use super::{Container, ContainerRegistry, connect, container, create, daemon, image, network};
 use crate::fault::{Fault, Result};
+use crate::prompt::Hub;
 use crate::run::Run;
 use crate::runtime::launch::Started;
 use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::LineSplitter;
-use crate::runtime::{Grant, Launch, ServerLog, free_port, launch, phase, redact};
+use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase, redact};
 use crate::warning::Warning;
 
 /// Attempts with another port if the chosen one was taken meanwhile.
@@ -50,7 +51,7 @@ pub(in crate::runtime) async fn prepare(
         Some(_) => None,
         None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
     };
-    let cache = model_cache(launch, grant, run)?;
+    let cache = model_cache(launch, grant, run).await?;
     phase(
         run,
         "starting",
@@ -74,27 +75,62 @@ pub(in crate::runtime) async fn prepare(
     })
 }
 
-/// Where the container finds the model, or keeps it.
-fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelCache> {
+/// Where the container finds the model: in this machine's cache, into which it is downloaded first, or in a volume.
+async fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelCache> {
     let mut cache = ModelCache::default();
     if launch.cache.is_none() {
         return Ok(cache);
     }
     cache.folders = launch::cached_models(launch);
-    if !cache.folders.is_empty() || !grant.mounts.is_empty() {
+    let Some(model) = &launch.model else { return Ok(cache) };
+    let (complete, why) = match download(model, grant, run).await {
+        Ok(complete) => (complete, String::new()),
+        Err(fault) => (false, format!(" ({})", fault.message)),
+    };
+    if complete {
+        cache.folders = launch::cached_models(launch);
         return Ok(cache);
     }
-    cache.volume = launch::model_volume(launch).filter(|_| grant.keeps_model);
-    let why = match &cache.volume {
+    // What it lacks could not be added to a folder that is mounted read-only.
+    cache.folders.retain(|folder| !folder.ends_with(model.id.folder()));
+    cache.volume = grant.keeps_model.then(|| format!("profiler-{}", model.id.folder()));
+    let how = match &cache.volume {
         Some(volume) => format!(
             "the container downloads it into the Docker volume `{volume}`, where later ones find it (`docker volume rm` removes it)"
         ),
         None if grant.network => "the container downloads it at every start".to_owned(),
         None => "and the container has no way to fetch it (allow it with `--allow net=huggingface.co`)".to_owned(),
     };
-    let message = format!("the model is not in this machine's model cache: {why}");
+    let message = format!("the model is not in this machine's model cache{why}: {how}");
     run.warn(Warning::new("model_not_cached", message))?;
     Ok(cache)
+}
+
+/// Whether the model is in this machine's cache. Only what is ours or the user's has it downloaded.
+async fn download(model: &HubModel, grant: &Grant, run: &Run) -> Result<bool> {
+    let hub = Hub::from_env()?;
+    if !grant.keeps_model {
+        return Ok(hub.is_complete(&model.id, model.weights));
+    }
+    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let report = |done, total| {
+        if let Some(free) = disk_free(&hub.cache).filter(|free| *free < total - done) {
+            return Err(Fault::missing(
+                format!(
+                    "the disk of `{}` has {:.1} GiB left, and {:.1} GiB of `{}` are to come",
+                    hub.cache.display(),
+                    gib(free),
+                    gib(total - done),
+                    model.id
+                ),
+                "free disk space, or set HF_HOME to a folder with more",
+            ));
+        }
+        let progress = format!("{}: {:.2} of {:.2} GiB", model.id, gib(done), gib(total));
+        phase(run, "downloading", &progress)
+    };
+    hub.complete(&model.id, model.weights, &report).await?;
+    Ok(true)
 }
 
 /// All inputs of a start, owned, so that it can continue in its own task.

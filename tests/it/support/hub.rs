@@ -12,6 +12,8 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use profiler::prompt::{Hub, Secret};
+use serde_json::json;
+use sha2::{Digest, Sha256};
 
 /// The commit that every file is of.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -121,17 +123,55 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, headers: HeaderMap, reques
     response.body(Body::from(body)).unwrap()
 }
 
-/// What `Range: bytes=0-N` asks for.
-fn part(headers: &HeaderMap, status: u16, mut body: Vec<u8>) -> (u16, Vec<u8>) {
+/// What `Range: bytes=M-N` or `bytes=M-` asks for.
+fn part(headers: &HeaderMap, status: u16, body: Vec<u8>) -> (u16, Vec<u8>) {
     let range = headers.get("range").map(|range| range.to_str().unwrap());
-    let Some(last) = range
-        .and_then(|range| range.strip_prefix("bytes=0-"))
+    let Some((first, last)) = range
         .filter(|_| status == 200)
+        .and_then(|range| range.strip_prefix("bytes=")?.split_once('-'))
     else {
         return (status, body);
     };
-    body.truncate(last.parse::<usize>().unwrap() + 1);
-    (206, body)
+    let end = last
+        .parse()
+        .map_or(body.len(), |last: usize| (last + 1).min(body.len()));
+    (206, body[first.parse().unwrap()..end].to_vec())
+}
+
+/// By which the hub names large content.
+pub fn digest(content: &[u8]) -> String {
+    Sha256::digest(content)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
+}
+
+/// A model with one file of weights, and files that no engine loads.
+pub fn model(weights: &[u8]) -> Answers {
+    let name = |file: &str| match file {
+        "config.json" => "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/config.json",
+        _ => "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/model.safetensors",
+    };
+    let siblings = [
+        (".gitattributes", 5),
+        ("README.md", 5),
+        ("config.json", 2),
+        ("consolidated.safetensors", weights.len()),
+        ("model.safetensors", weights.len()),
+        ("original/model.safetensors", weights.len()),
+        ("pytorch_model.bin", weights.len()),
+    ]
+    .map(|(name, size)| json!({ "rfilename": name, "size": size }));
+    let listing = Answer {
+        status: 200,
+        headers: Vec::new(),
+        body: json!({ "sha": COMMIT, "siblings": siblings }).to_string().into(),
+    };
+    HashMap::from([
+        ("/api/models/org/name/revision/main", vec![listing]),
+        (name("config.json"), vec![file("aaaaaaaaaaaa", "{}")]),
+        (name("model.safetensors"), vec![file(&digest(weights), weights)]),
+    ])
 }
 
 /// A file of the model.
