@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
@@ -211,7 +211,10 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             }
             run
         }
-        None => Run::create(&plan, args.out.as_deref())?,
+        None => {
+            texts.extend(named_modules(&main, &plan.set));
+            Run::create(&plan, args.out.as_deref())?
+        }
     };
     let own = texts.iter().map(|sha256| own_run(run.id(), sha256));
     if let Err(fault) = own.into_iter().try_for_each(|own| remember(&own)) {
@@ -227,6 +230,16 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         .options
         .host(&script, plan.set, Arc::new(run), false, Author::of(&main), program)?;
     Ok(Prepared::Ready(main, host))
+}
+
+/// Hashes of the modules that parameters name, such as an adapter: a kill may come before they are imported.
+fn named_modules(main: &Main, set: &Map<String, Value>) -> Vec<String> {
+    let strings = set.values().flat_map(|value| match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    });
+    let names = strings.filter_map(Value::as_str).filter(|name| name.ends_with(".rhai"));
+    names.filter_map(|name| script::module_hash(main, name)).collect()
 }
 
 /// The manifest of a run that may be resumed, as its script and modules may run: each ships with the program, ran in this
