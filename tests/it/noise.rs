@@ -211,7 +211,11 @@ fn script(seed: u32, wrong: u32, within: i64, rest: &str) -> String {
 fn every_strategy_keeps_what_it_calls_safe_outside_of_the_band() {
     let mut bands = 0;
     for (seed, wrong, within) in [(1, 50, 64), (2, 400, 512), (3, 400, 512)] {
-        for (strategy, options) in [("adaptive", "#{ coverage: 0.97 }"), ("grid", "#{}"), ("bisect", "#{}")] {
+        for (strategy, options) in [
+            ("adaptive", r#"#{ proof: "coverage", coverage: 0.97 }"#),
+            ("grid", "#{}"),
+            ("bisect", "#{}"),
+        ] {
             let result = Bench::script(&script(
                 seed,
                 wrong,
