@@ -14,7 +14,7 @@ use crate::prompt::Hub;
 use crate::run::forget_allowed;
 use crate::runtime::orphans::Orphan;
 use crate::runtime::{DockerInfo, orphans};
-use crate::telemetry::{Absent, GpuInfo, Vendor};
+use crate::telemetry::{Absent, GpuInfo};
 use crate::{runtime, telemetry};
 
 /// The version of the `--json` document.
@@ -200,9 +200,8 @@ fn gpu_in_docker(machine: &Machine) -> Option<Finding> {
     let (Ok(daemon), Ok(gpus)) = (&machine.daemon, &machine.gpus) else {
         return None;
     };
-    let has = |vendor| gpus.iter().any(|gpu| gpu.vendor == vendor);
-    let has_devices = || ["/dev/kfd", "/dev/dri"].iter().all(|path| Path::new(path).exists());
-    if has(Vendor::Nvidia) {
+    let gpu = gpus.first()?;
+    let Some(files) = gpu.vendor.files(gpus) else {
         return Some(match daemon.runtimes.iter().any(|name| name == "nvidia") {
             true => Finding::ok("the NVIDIA runtime is set up"),
             false => Finding::attention(
@@ -210,13 +209,11 @@ fn gpu_in_docker(machine: &Machine) -> Option<Finding> {
                 "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
             ),
         });
-    }
-    has(Vendor::Amd).then(|| match has_devices() {
-        true => Finding::ok("/dev/kfd and /dev/dri are there"),
-        false => Finding::attention(
-            "/dev/kfd or /dev/dri is not there",
-            "load the amdgpu driver with ROCm support",
-        ),
+    };
+    let missing = files.devices.iter().find(|file| !Path::new(file).exists());
+    Some(match missing {
+        None => Finding::ok(format!("{} are there", files.devices.join(", "))),
+        Some(file) => Finding::attention(format!("{file} is not there"), "load the GPU's driver"),
     })
 }
 

@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::source::{Absent, Activity, Device, GpuInfo, Reading, Source, Tenant, Vendor};
+use super::source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
 use crate::fault::{Fault, Kind, Result};
 
 /// Roots of the kernel's file systems; different folders in tests.
@@ -30,6 +31,74 @@ impl Default for AmdCards {
     }
 }
 
+/// AMD.
+pub struct Amd;
+
+impl GpuVendor for Amd {
+    fn name(&self) -> &'static str {
+        "amd"
+    }
+
+    fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
+        AmdCards::default().list()
+    }
+
+    fn source(&self, ids: &[String]) -> Result<Box<dyn Source>> {
+        Ok(Box::new(AmdCards::default().source(ids)?))
+    }
+
+    fn choices(&self) -> &'static [&'static str] {
+        &["HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"]
+    }
+
+    fn visible(&self, gpus: &[GpuInfo]) -> Vec<(&'static str, String)> {
+        vec![("HIP_VISIBLE_DEVICES", indices(gpus))]
+    }
+
+    fn files(&self, gpus: &[GpuInfo]) -> Option<GpuFiles> {
+        Some(device_files(gpus, Path::new("/dev")))
+    }
+}
+
+/// The device files of these GPUs; `dev` is their folder.
+///
+/// AMD's instructions also disable seccomp (`seccomp=unconfined`) and share the host's IPC namespace. The first only
+/// allows binding memory to NUMA nodes, the second only replaces a small `/dev/shm`; containers get neither.
+fn device_files(gpus: &[GpuInfo], dev: &Path) -> GpuFiles {
+    let all_known = gpus.iter().all(|gpu| !gpu.nodes.is_empty());
+    let (files, env) = if all_known {
+        let files = gpus.iter().flat_map(|gpu| &gpu.nodes).map(|node| format!("dri/{node}"));
+        // Only these can be opened, so the runtime numbers them from 0.
+        let numbers: Vec<String> = (0..gpus.len()).map(|index| index.to_string()).collect();
+        (files.collect(), format!("HIP_VISIBLE_DEVICES={}", numbers.join(",")))
+    } else {
+        (
+            vec!["dri".to_owned()],
+            format!("ROCR_VISIBLE_DEVICES={}", indices(gpus)),
+        )
+    };
+    let devices: Vec<String> = std::iter::once("kfd".to_owned())
+        .chain(files)
+        .map(|file| dev.join(file).display().to_string())
+        .collect();
+    // `render` has no fixed number, so the owning groups on this host are given too.
+    let owners = devices.iter().filter_map(|file| owning_group(Path::new(file)));
+    let mut groups: Vec<String> = owners.chain(["video".to_owned()]).collect();
+    groups.sort();
+    groups.dedup();
+    GpuFiles {
+        devices,
+        groups,
+        env: vec![env],
+    }
+}
+
+/// Gid of a device file; none for root's group.
+fn owning_group(file: &Path) -> Option<String> {
+    let group = file.metadata().ok()?.gid();
+    (group != 0).then(|| group.to_string())
+}
+
 impl AmdCards {
     /// Lists the AMD GPUs of this machine; never empty.
     pub fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
@@ -40,7 +109,7 @@ impl AmdCards {
                 index: u32::try_from(index).ok()?,
                 id: card.id,
                 name: card.name,
-                vendor: Vendor::Amd,
+                vendor: Vendor(&Amd),
                 used: memory.0,
                 total: memory.1,
                 driver: driver.clone(),
@@ -325,5 +394,23 @@ mod tests {
         assert_eq!(bytes("3 MiB"), Some(3 << 20));
         assert_eq!(bytes("3 GB"), None);
         assert_eq!(bytes("99999999999999999 MiB"), None);
+    }
+
+    #[test]
+    fn amd_gpus_with_unknown_device_files_are_selected_by_environment() {
+        let gpu = |index, nodes: &[&str]| GpuInfo {
+            index,
+            id: format!("PCI-{index}"),
+            name: "AMD GPU".into(),
+            vendor: Vendor(&Amd),
+            used: 0,
+            total: 1,
+            driver: None,
+            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
+        };
+        let amd = device_files(&[gpu(1, &["renderD129"]), gpu(3, &[])], Path::new("/nowhere"));
+        assert_eq!(amd.devices, ["/nowhere/kfd", "/nowhere/dri"]);
+        assert_eq!(amd.env, ["ROCR_VISIBLE_DEVICES=1,3"]);
+        assert_eq!(amd.groups, ["video"]);
     }
 }

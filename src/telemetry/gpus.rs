@@ -1,19 +1,30 @@
-//! Lists and selects GPUs: NVIDIA by NVML, AMD by sysfs.
+//! Lists and selects GPUs of all vendors.
 
-use super::amd::AmdCards;
-use super::nvml;
-use super::source::{Absent, GpuInfo, Reading, Source, Vendor};
+use super::amd::Amd;
+use super::nvml::Nvidia;
+use super::source::{Absent, GpuInfo, GpuVendor, Reading, Source};
 use crate::fault::{Fault, Result};
+
+/// The vendors whose GPUs are known. The first one's remedy is given where there is no GPU.
+static VENDORS: [&dyn GpuVendor; 2] = [&Nvidia, &Amd];
+
+/// Variables by which a user may have chosen GPUs for a process already.
+pub fn choices() -> impl Iterator<Item = &'static str> {
+    VENDORS.iter().flat_map(|vendor| vendor.choices()).copied()
+}
 
 /// The GPUs of this machine; never empty. The error states what is missing, for each vendor.
 pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
-    match (nvml::list(), AmdCards::default().list()) {
-        (Ok(mut nvidia), amd) => {
-            nvidia.extend(amd.unwrap_or_default());
-            Ok(nvidia)
+    let (mut found, mut absent) = (Vec::new(), None::<Absent>);
+    for vendor in VENDORS {
+        match vendor.list() {
+            Ok(gpus) => found.extend(gpus),
+            Err(why) => absent = Some(absent.map_or_else(|| why.clone(), |absent| absent.and(&why))),
         }
-        (Err(_), Ok(amd)) => Ok(amd),
-        (Err(nvidia), Err(amd)) => Err(nvidia.and(&amd)),
+    }
+    match absent {
+        Some(absent) if found.is_empty() => Err(absent),
+        _ => Ok(found),
     }
 }
 
@@ -35,7 +46,7 @@ pub fn gpu_source(names: &[String]) -> Result<Box<dyn Source>> {
     let selected = select(names)?;
     let ids: Vec<String> = selected.iter().map(|gpu| gpu.id.clone()).collect();
     match selected.first() {
-        Some(gpu) => source(gpu.vendor, &ids),
+        Some(gpu) => gpu.vendor.source(&ids),
         None => Err(Fault::usage("no GPU is given").hint("`gpus` is a list of indices or UUIDs: `[0]`")),
     }
 }
@@ -53,13 +64,6 @@ pub fn gpus_if_any(names: &[String]) -> Result<Option<Box<dyn Source>>> {
     }
 }
 
-fn source(vendor: Vendor, ids: &[String]) -> Result<Box<dyn Source>> {
-    Ok(match vendor {
-        Vendor::Nvidia => Box::new(nvml::NvmlSource::new(ids)?),
-        Vendor::Amd => Box::new(AmdCards::default().source(ids)?),
-    })
-}
-
 /// Reads every GPU of this machine once.
 ///
 /// # Errors
@@ -68,11 +72,11 @@ fn source(vendor: Vendor, ids: &[String]) -> Result<Box<dyn Source>> {
 pub fn read_gpus() -> Result<Reading> {
     let available = gpus().map_err(Absent::fault)?;
     let mut all = Reading::default();
-    for vendor in [Vendor::Nvidia, Vendor::Amd] {
-        let of_vendor = available.iter().filter(|gpu| gpu.vendor == vendor);
+    for vendor in VENDORS {
+        let of_vendor = available.iter().filter(|gpu| gpu.vendor.name() == vendor.name());
         let ids: Vec<String> = of_vendor.map(|gpu| gpu.id.clone()).collect();
         if !ids.is_empty() {
-            let reading = source(vendor, &ids)?.read()?;
+            let reading = vendor.source(&ids)?.read()?;
             all.devices.extend(reading.devices);
             all.tenants.extend(reading.tenants);
         }
@@ -110,6 +114,7 @@ fn select_from(available: &[GpuInfo], names: &[String]) -> Result<Vec<GpuInfo>> 
 mod tests {
     use super::*;
     use crate::fault::Kind;
+    use crate::telemetry::Vendor;
 
     fn available() -> Vec<GpuInfo> {
         let gpu = |index, vendor| GpuInfo {
@@ -122,7 +127,7 @@ mod tests {
             driver: None,
             nodes: Vec::new(),
         };
-        vec![gpu(0, Vendor::Nvidia), gpu(1, Vendor::Nvidia), gpu(2, Vendor::Amd)]
+        vec![gpu(0, Vendor(&Nvidia)), gpu(1, Vendor(&Nvidia)), gpu(2, Vendor(&Amd))]
     }
 
     fn indices(names: &[&str]) -> Result<Vec<u32>> {

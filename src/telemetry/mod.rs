@@ -17,11 +17,12 @@ mod slow_samples;
 mod source;
 mod tenancy;
 
-pub use amd::AmdCards;
+pub use amd::{Amd, AmdCards};
 pub use csv::{SampleFile, files, read_activity, read_processes, read_series, write};
-pub use gpus::{gpu_source, gpus, gpus_if_any, read_gpus, select};
+pub use gpus::{choices, gpu_source, gpus, gpus_if_any, read_gpus, select};
+pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
 pub use series::{Peak, Phase, Row, Series, Spread};
 pub use slow_samples::{ActivitySample, DeviceActivity, PeakSnapshot, ProcessMemory, SlowSamples};
-pub use source::{Absent, Activity, Device, GpuInfo, Polled, Reading, Source, Tenant, Vendor};
+pub use source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Polled, Reading, Source, Tenant, Vendor};
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};

@@ -7,7 +7,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as Gpu, Nvml};
 
-use super::source::{Absent, Activity, Device, GpuInfo, Reading, Source, Tenant, Vendor};
+use super::source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
 use crate::fault::{Fault, Kind, Result};
 
 /// The library, initialized once per process.
@@ -19,8 +19,39 @@ fn library() -> Result<&'static Nvml, Absent> {
         .map_err(Clone::clone)
 }
 
+/// NVIDIA.
+pub struct Nvidia;
+
+impl GpuVendor for Nvidia {
+    fn name(&self) -> &'static str {
+        "nvidia"
+    }
+
+    fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
+        list()
+    }
+
+    fn source(&self, ids: &[String]) -> Result<Box<dyn Source>> {
+        Ok(Box::new(NvmlSource::new(ids)?))
+    }
+
+    fn choices(&self) -> &'static [&'static str] {
+        &["CUDA_VISIBLE_DEVICES"]
+    }
+
+    fn visible(&self, gpus: &[GpuInfo]) -> Vec<(&'static str, String)> {
+        // The indices are NVML's, which orders by PCI address. CUDA's default order is by speed.
+        let order = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
+        vec![order, ("CUDA_VISIBLE_DEVICES", indices(gpus))]
+    }
+
+    fn files(&self, _: &[GpuInfo]) -> Option<GpuFiles> {
+        None
+    }
+}
+
 /// Lists the NVIDIA GPUs of this machine; never empty.
-pub(super) fn list() -> Result<Vec<GpuInfo>, Absent> {
+fn list() -> Result<Vec<GpuInfo>, Absent> {
     let library = library()?;
     let count = library.device_count().map_err(|error| absent(&error))?;
     if count == 0 {
@@ -58,7 +89,7 @@ fn describe(gpu: &Gpu<'static>, index: u32, driver: Option<String>) -> Result<Gp
         index,
         id: gpu.uuid()?,
         name: gpu.name()?,
-        vendor: Vendor::Nvidia,
+        vendor: Vendor(&Nvidia),
         used: memory.0,
         total: memory.1,
         driver,
@@ -97,13 +128,13 @@ fn absent(error: &NvmlError) -> Absent {
 }
 
 #[derive(Clone)]
-pub(super) struct NvmlSource {
+struct NvmlSource {
     gpus: Arc<Vec<(Gpu<'static>, String, String)>>,
 }
 
 impl NvmlSource {
     /// The GPUs, or MIG instances, with these UUIDs.
-    pub(super) fn new(ids: &[String]) -> Result<Self> {
+    fn new(ids: &[String]) -> Result<Self> {
         let library = library().map_err(Absent::fault)?;
         let find = |id: &String| {
             let gpu = library.device_by_uuid(id.as_str())?;

@@ -1,8 +1,9 @@
 //! Readings of devices, the trait for their sources, and why a source may be missing.
 
 use std::fmt;
+use std::ops::Deref;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::fault::{Fault, Result};
 
@@ -157,7 +158,7 @@ pub struct GpuInfo {
     pub id: String,
     /// `NVIDIA H200`.
     pub name: String,
-    /// `nvidia` or `amd`.
+    /// Its vendor.
     pub vendor: Vendor,
     /// Used bytes, by any process.
     pub used: u64,
@@ -165,17 +166,85 @@ pub struct GpuInfo {
     pub total: u64,
     /// Driver version, if known.
     pub driver: Option<String>,
-    /// AMD only: names of its device files below `/dev/dri`, for passing it to a container.
+    /// Names of its device files below `/dev/dri`, where a container needs them.
     #[serde(skip)]
     pub nodes: Vec<String>,
 }
 
-/// The vendor of a GPU, which determines how it is read and passed to containers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Vendor {
-    /// NVIDIA.
-    Nvidia,
-    /// AMD.
-    Amd,
+/// A vendor of GPUs: one file, and its line in the list of `gpus.rs`.
+pub trait GpuVendor: Sync {
+    /// As scripts know it: `nvidia`.
+    fn name(&self) -> &'static str;
+
+    /// Its GPUs on this machine; never empty.
+    ///
+    /// # Errors
+    ///
+    /// Why there are none.
+    fn list(&self) -> Result<Vec<GpuInfo>, Absent>;
+
+    /// A source that reads the GPUs with these ids.
+    ///
+    /// # Errors
+    ///
+    /// `missing` if there is no GPU of such an id.
+    fn source(&self, ids: &[String]) -> Result<Box<dyn Source>>;
+
+    /// Variables by which a user may have chosen GPUs for a process already.
+    fn choices(&self) -> &'static [&'static str];
+
+    /// Variables that restrict a process to these GPUs.
+    fn visible(&self, gpus: &[GpuInfo]) -> Vec<(&'static str, String)>;
+
+    /// The files through which a container uses them; `None` if Docker has a runtime for them.
+    fn files(&self, gpus: &[GpuInfo]) -> Option<GpuFiles>;
+}
+
+/// What a container needs to use GPUs through their device files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuFiles {
+    /// Device files of the GPUs and the driver.
+    pub devices: Vec<String>,
+    /// Groups allowed to open them.
+    pub groups: Vec<String>,
+    /// Environment variables that restrict the container to these GPUs: `NAME=value`.
+    pub env: Vec<String>,
+}
+
+/// The vendor of a GPU, which determines how it is read and passed to engines. Serialized as its name.
+#[derive(Clone, Copy)]
+pub struct Vendor(pub &'static dyn GpuVendor);
+
+impl Deref for Vendor {
+    type Target = dyn GpuVendor;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl fmt::Debug for Vendor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl PartialEq for Vendor {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Vendor {}
+
+impl Serialize for Vendor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Their indices on this machine: `0,2`.
+pub(super) fn indices(gpus: &[GpuInfo]) -> String {
+    let indices: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
+    indices.join(",")
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::Ipv4Addr;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use bollard::Docker;
@@ -16,7 +15,7 @@ use super::daemon;
 use crate::fault::{Fault, Result};
 use crate::runtime::{Grant, Launch, launch};
 use crate::telemetry;
-use crate::telemetry::{GpuInfo, Vendor};
+use crate::telemetry::GpuFiles;
 
 /// Inputs that are not part of the launch.
 pub(super) struct CreateParams {
@@ -193,40 +192,29 @@ fn to_i64(bytes: u64) -> i64 {
     i64::try_from(bytes).unwrap_or(i64::MAX)
 }
 
-/// How a container gets its GPUs: NVIDIA by device request, AMD by device files.
-///
-/// AMD's instructions also disable seccomp (`seccomp=unconfined`) and share the host's IPC namespace. The first only
-/// allows binding memory to NUMA nodes, the second only replaces a small `/dev/shm`; scripts get neither.
+/// How a container gets its GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Gpus {
-    /// Index or UUID.
+    /// Through Docker's runtime of NVIDIA: index or UUID.
     Nvidia(Vec<String>),
     /// For podman, which uses CDI device names.
     NvidiaCdi(Vec<String>),
-    /// Device files.
-    Amd(AmdGpus),
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AmdGpus {
-    /// Device files of the GPUs and the driver.
-    devices: Vec<String>,
-    /// Groups allowed to open them: `video`, and the owning groups on this host (`render` has no fixed number).
-    groups: Vec<String>,
-    /// Environment variables that restrict the runtime to these GPUs.
-    env: Vec<String>,
+    /// Through device files.
+    Files(GpuFiles),
 }
 
 /// Determines how to give the GPUs with these names (at least one) to a container.
 pub(super) async fn resolve_gpus(docker: &Docker, names: &[String]) -> Result<Gpus> {
-    let amd_alone = Path::new("/dev/kfd").exists() && !Path::new("/dev/nvidiactl").exists();
+    let has_nvidia = Path::new("/dev/nvidiactl").exists();
     match telemetry::select(names) {
-        Ok(gpus) if gpus.first().is_some_and(|gpu| gpu.vendor == Vendor::Amd) => {
-            return Ok(Gpus::Amd(AmdGpus::new(&gpus, Path::new("/dev"))));
+        Ok(gpus) => {
+            if let Some(files) = gpus.first().and_then(|gpu| gpu.vendor.files(&gpus)) {
+                return Ok(Gpus::Files(files));
+            }
         }
-        Err(fault) if amd_alone => return Err(fault),
+        Err(fault) if !has_nvidia && telemetry::gpus().is_ok() => return Err(fault),
         // The NVIDIA toolkit accepts names that NVML does not list, such as MIG instances.
-        Ok(_) | Err(_) => {}
+        Err(_) => {}
     }
     let version = docker.version().await.map_err(|error| daemon::explain(&error))?;
     let podman = version
@@ -239,54 +227,13 @@ pub(super) async fn resolve_gpus(docker: &Docker, names: &[String]) -> Result<Gp
     }
     let info = docker.info().await.map_err(|error| daemon::explain(&error))?;
     let has_toolkit = info.runtimes.unwrap_or_default().contains_key("nvidia");
-    if has_toolkit || Path::new("/dev/nvidiactl").exists() {
+    if has_toolkit || has_nvidia {
         return Ok(Gpus::Nvidia(names.to_vec()));
     }
     Err(Fault::missing(
         "this machine has no GPU that a container could use",
         "see `profiler doctor`; for NVIDIA install the driver and the container toolkit, for AMD the amdgpu driver; `gpus: []` starts without",
     ))
-}
-
-impl AmdGpus {
-    /// `dev` is the folder of the device files.
-    pub(super) fn new(gpus: &[GpuInfo], dev: &Path) -> Self {
-        let all_known = gpus.iter().all(|gpu| !gpu.nodes.is_empty());
-        let (files, env) = if all_known {
-            let files = gpus.iter().flat_map(|gpu| &gpu.nodes).map(|node| format!("dri/{node}"));
-            // Only these can be opened, so the runtime numbers them from 0.
-            let indices: Vec<String> = (0..gpus.len()).map(|index| index.to_string()).collect();
-            (files.collect(), format!("HIP_VISIBLE_DEVICES={}", indices.join(",")))
-        } else {
-            let indices: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
-            (
-                vec!["dri".to_owned()],
-                format!("ROCR_VISIBLE_DEVICES={}", indices.join(",")),
-            )
-        };
-        let devices: Vec<String> = std::iter::once("kfd".to_owned())
-            .chain(files)
-            .map(|file| dev.join(file).display().to_string())
-            .collect();
-        let mut groups: Vec<String> = devices
-            .iter()
-            .filter_map(|file| owning_group(Path::new(file)))
-            .collect();
-        groups.push("video".to_owned());
-        groups.sort();
-        groups.dedup();
-        Self {
-            devices,
-            groups,
-            env: vec![env],
-        }
-    }
-}
-
-/// Gid of a device file; none for root's group.
-fn owning_group(file: &Path) -> Option<String> {
-    let group = file.metadata().ok()?.gid();
-    (group != 0).then(|| group.to_string())
 }
 
 fn add_gpus(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
@@ -304,26 +251,24 @@ fn add_gpus(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
             let names = names.iter().map(|gpu| format!("nvidia.com/gpu={gpu}")).collect();
             host.device_requests = Some(vec![request(Some("cdi"), names)]);
         }
-        Gpus::Amd(amd) => {
+        Gpus::Files(files) => {
             let device = |path: &String| DeviceMapping {
                 path_on_host: Some(path.clone()),
                 path_in_container: Some(path.clone()),
                 cgroup_permissions: Some("rw".to_owned()),
             };
-            host.devices = Some(amd.devices.iter().map(device).collect());
-            host.group_add = Some(amd.groups.clone());
-            env.extend(amd.env.iter().cloned());
+            host.devices = Some(files.devices.iter().map(device).collect());
+            host.group_add = Some(files.groups.clone());
+            env.extend(files.env.iter().cloned());
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
     use crate::runtime;
-    use crate::telemetry::AmdCards;
+    use crate::telemetry::{Amd, AmdCards, GpuVendor as _};
 
     fn created(launch: &Launch, grant: &Grant) -> ContainerCreateBody {
         let params = CreateParams {
@@ -445,7 +390,7 @@ mod tests {
             name: String::new(),
             reach: Reach::Published(1),
             labels: HashMap::new(),
-            gpus: Some(Gpus::Amd(AmdGpus::new(&chosen, Path::new("/dev")))),
+            gpus: Amd.files(&chosen).map(Gpus::Files),
             cache: ModelCache::default(),
             memory: None,
             token: Vec::new(),
@@ -521,23 +466,5 @@ mod tests {
             request.device_ids.unwrap(),
             ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-ab"]
         );
-    }
-
-    #[test]
-    fn amd_gpus_with_unknown_device_files_are_selected_by_environment() {
-        let gpu = |index, nodes: &[&str]| GpuInfo {
-            index,
-            id: format!("PCI-{index}"),
-            name: "AMD GPU".into(),
-            vendor: Vendor::Amd,
-            used: 0,
-            total: 1,
-            driver: None,
-            nodes: nodes.iter().map(|node| (*node).to_owned()).collect(),
-        };
-        let amd = AmdGpus::new(&[gpu(1, &["renderD129"]), gpu(3, &[])], Path::new("/nowhere"));
-        assert_eq!(amd.devices, ["/nowhere/kfd", "/nowhere/dri"]);
-        assert_eq!(amd.env, ["ROCR_VISIBLE_DEVICES=1,3"]);
-        assert_eq!(amd.groups, ["video"]);
     }
 }

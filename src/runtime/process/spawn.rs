@@ -18,7 +18,7 @@ use crate::runtime::output::LineSplitter;
 use crate::runtime::supervisor::{Supervised, Work};
 use crate::runtime::{Grant, Launch, ServerLog, free_port, launch, redact};
 use crate::telemetry;
-use crate::telemetry::{GpuInfo, Vendor};
+use crate::telemetry::GpuInfo;
 
 /// Starts the process that `launch` describes.
 pub(in crate::runtime) async fn start(
@@ -132,9 +132,6 @@ fn spawn_error(program: &str, error: &io::Error) -> Fault {
     Fault::missing(format!("cannot start `{program}`: {error}"), hint)
 }
 
-/// If any of these is set, the choice has already been made.
-const DEVICE_VARIABLES: [&str; 3] = ["CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"];
-
 /// Variables that restrict a process to these GPUs. None if the launch or the inherited environment already sets one.
 fn visible_devices(
     gpus: &[GpuInfo],
@@ -142,27 +139,16 @@ fn visible_devices(
     inherited: impl Fn(&str) -> bool,
 ) -> Vec<(&'static str, String)> {
     let Some(first) = gpus.first() else { return Vec::new() };
-    if DEVICE_VARIABLES
-        .iter()
-        .any(|name| launch_env.contains_key(*name) || inherited(name))
-    {
-        return Vec::new();
-    }
-    let indices: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
-    let indices = indices.join(",");
-    match first.vendor {
-        // The indices are NVML's, which orders by PCI address. CUDA's default order is by speed.
-        Vendor::Nvidia => vec![
-            ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned()),
-            ("CUDA_VISIBLE_DEVICES", indices),
-        ],
-        Vendor::Amd => vec![("HIP_VISIBLE_DEVICES", indices)],
+    match telemetry::choices().any(|name| launch_env.contains_key(name) || inherited(name)) {
+        true => Vec::new(),
+        false => first.vendor.visible(gpus),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::telemetry::{Amd, Nvidia, Vendor};
 
     fn gpu(index: u32, vendor: Vendor) -> GpuInfo {
         GpuInfo {
@@ -180,17 +166,17 @@ mod tests {
     #[test]
     fn a_process_sees_the_gpus_of_its_launch() {
         let none = BTreeMap::new();
-        let nvidia = [gpu(3, Vendor::Nvidia), gpu(1, Vendor::Nvidia)];
+        let nvidia = [gpu(3, Vendor(&Nvidia)), gpu(1, Vendor(&Nvidia))];
         let set = visible_devices(&nvidia, &none, |_| false);
         assert_eq!(set[1], ("CUDA_VISIBLE_DEVICES", "3,1".to_owned()));
-        let amd = visible_devices(&[gpu(2, Vendor::Amd)], &none, |_| false);
+        let amd = visible_devices(&[gpu(2, Vendor(&Amd))], &none, |_| false);
         assert_eq!(amd, [("HIP_VISIBLE_DEVICES", "2".to_owned())]);
         assert_eq!(visible_devices(&[], &none, |_| false), []);
     }
 
     #[test]
     fn an_existing_choice_is_not_overridden() {
-        let gpus = [gpu(0, Vendor::Nvidia)];
+        let gpus = [gpu(0, Vendor(&Nvidia))];
         let launch_env = [("CUDA_VISIBLE_DEVICES".to_owned(), "7".to_owned())].into();
         assert_eq!(visible_devices(&gpus, &launch_env, |_| false), []);
         let inherited = |name: &str| name == "ROCR_VISIBLE_DEVICES";
