@@ -288,15 +288,24 @@ pub(super) fn token_env() -> Vec<(&'static str, String)> {
 }
 
 /// The folders of the hub cache with models that the launch names. Other models of the user's, and the parent folder, in
-/// which the token is stored, are never mounted.
+/// which the token is stored, are never mounted; nor are folders without weights, to which an engine could add none.
 pub(super) fn cached_models(launch: &Launch) -> BTreeSet<PathBuf> {
-    let cache =
-        Hub::from_env().and_then(|hub| fs::canonicalize(&hub.cache).map_err(|error| Fault::io(&hub.cache, &error)));
-    let Ok(cache) = cache else { return BTreeSet::new() };
+    let Ok(hub) = Hub::from_env() else {
+        return BTreeSet::new();
+    };
+    let Ok(cache) = fs::canonicalize(&hub.cache) else {
+        return BTreeSet::new();
+    };
     let words = launch.args.iter().chain(&launch.entrypoint).chain(launch.env.values());
-    let models = words.filter_map(|word| word.rsplit('=').next()?.parse::<ModelId>().ok());
-    let folders = models.map(|model| cache.join(model.folder()));
-    folders.filter(|folder| folder.is_dir()).collect()
+    // llama.cpp names a quantization behind a colon.
+    let named = words.filter_map(|word| word.rsplit('=').next()?.split(':').next()?.parse::<ModelId>().ok());
+    let named = named.map(|id| HubModel { id, weights: true });
+    let models = named.filter(|model| launch.model.as_ref().is_none_or(|own| own.id.name != model.id.name));
+    models
+        .chain(launch.model.clone())
+        .filter(|model| hub.is_complete(&model.id, model.weights))
+        .map(|model| cache.join(model.id.folder()))
+        .collect()
 }
 
 #[cfg(test)]

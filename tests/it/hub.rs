@@ -291,8 +291,10 @@ async fn a_download_of_weights_goes_on_where_it_broke_off() {
     // Without weights only the configuration is fetched, and the name of the content is known.
     let told = std::sync::Mutex::new(Vec::new());
     let report = |done, total| {
-        if done == 0 {
-            told.lock().unwrap().push(total);
+        // What is told in between depends on the time that it takes.
+        let mut told = told.lock().unwrap();
+        if told.last().is_none_or(|(_, before)| *before != total) {
+            told.push((done, total));
         }
         Ok(())
     };
@@ -306,9 +308,10 @@ async fn a_download_of_weights_goes_on_where_it_broke_off() {
     std::fs::write(&partial, &weights[..900_000]).unwrap();
     let before = server.requests().len();
     hub.complete(&model, true, &report).await.unwrap();
-    assert_eq!(*told.lock().unwrap(), [2, 1_000_000]);
+    assert_eq!(*told.lock().unwrap(), [(0, 2), (900_000, 1_000_000)]);
     let asked = &server.requests()[before..];
-    assert_eq!(asked.len(), 3, "the list, the file, and the rest of it: {asked:?}");
+    assert_eq!(asked.len(), 2, "the list, and the rest of the file: {asked:?}");
+    assert!(server.sent() < 110_000, "only the rest was sent");
     let folder = cache.path().join("models--org--name/snapshots").join(COMMIT);
     assert_eq!(std::fs::read(folder.join("model.safetensors")).unwrap(), weights);
     let mut names = blobs(&cache);
@@ -326,16 +329,9 @@ async fn damaged_weights_are_not_kept() {
     let server = Server::start(answers).await;
     let cache = temp();
     let model = "org/name".parse().unwrap();
-    let fault = server
-        .hub(cache.path())
-        .complete(&model, true, &|_, _| Ok(()))
-        .await
-        .unwrap_err();
-    assert!(
-        fault.message.contains("`model.safetensors` came damaged"),
-        "{}",
-        fault.message
-    );
+    let complete = server.hub(cache.path()).complete(&model, true, &|_, _| Ok(())).await;
+    let why = complete.unwrap().unwrap();
+    assert!(why.contains("`model.safetensors` came damaged"), "{why}");
     assert_eq!(blobs(&cache), ["aaaaaaaaaaaa"]);
     assert!(!server.hub(cache.path()).is_complete(&model, true));
 }

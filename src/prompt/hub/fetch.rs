@@ -24,7 +24,7 @@ const MAX_ATTEMPTS: u32 = 4;
 /// Maximum pause between attempts, whatever the server requests.
 const MAX_PAUSE: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: u32 = 10;
-/// Larger than any tokenizer; weights are not downloaded.
+/// Larger than any tokenizer.
 const MAX_FILE_SIZE: u64 = 256 << 20;
 /// Maximum wait for the hub's word on a model that may be there without it.
 pub(super) const GATE_TIMEOUT: Duration = Duration::from_secs(3);
@@ -44,7 +44,7 @@ impl Hub {
             return Ok(folder);
         }
         if self.offline {
-            return Err(self.not_cached(model, needed, Purpose::Tokenizer));
+            return Err(self.not_cached(&format!("`{needed}`"), model, Purpose::Tokenizer));
         }
         let fetch = Fetch::new(self, model, &entry, Purpose::Tokenizer)?;
         let commit = fetch
@@ -60,10 +60,10 @@ impl Hub {
     }
 
     /// The error for a file that is not cached when the hub must not be used.
-    pub(super) fn not_cached(&self, model: &ModelId, file: &str, purpose: Purpose) -> Fault {
+    pub(super) fn not_cached(&self, what: &str, model: &ModelId, purpose: Purpose) -> Fault {
         Fault::missing(
             format!(
-                "`{file}` of `{model}` is not in the cache `{}`, and the hub may not be used (HF_HUB_OFFLINE, or `offline`)",
+                "the cache `{}` lacks {what} of `{model}`, and the hub may not be used (HF_HUB_OFFLINE, or `offline`)",
                 self.cache.display()
             ),
             purpose.while_offline(),
@@ -120,21 +120,25 @@ impl<'a> Fetch<'a> {
     }
 
     /// Retries transient failures.
-    pub(super) async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
+    async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
+        self.retried(attempt).await.map_err(|failure| match failure {
+            Failure::Transient(fault, _) | Failure::Permanent(fault) => fault,
+        })
+    }
+
+    /// The same, with the kind of the last failure.
+    pub(super) async fn retried<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut pause = self.hub.retry_pause;
         for _ in 1..MAX_ATTEMPTS {
             match attempt().await {
-                Ok(done) => return Ok(done),
-                Err(Failure::Permanent(fault)) => return Err(fault),
                 Err(Failure::Transient(_, requested)) => {
                     tokio::time::sleep(requested.unwrap_or(pause).min(MAX_PAUSE)).await;
                     pause *= 2;
                 }
+                done => return done,
             }
         }
-        attempt().await.map_err(|failure| match failure {
-            Failure::Transient(fault, _) | Failure::Permanent(fault) => fault,
-        })
+        attempt().await
     }
 
     async fn attempt(&self, revision: &str, file: &str) -> Result<Option<String>, Failure> {
@@ -183,7 +187,7 @@ impl<'a> Fetch<'a> {
                 return Ok(None);
             }
             if !status.is_success() {
-                return Err(self.refused(&response, file));
+                return Err(self.refused(&response));
             }
             return Ok(Some((response, metadata)));
         }
@@ -248,7 +252,7 @@ impl<'a> Fetch<'a> {
         Ok((content, hex(&digest.finalize())))
     }
 
-    pub(super) fn refused(&self, response: &Response, file: &str) -> Failure {
+    pub(super) fn refused(&self, response: &Response) -> Failure {
         let (status, code, model) = (response.status(), error_code(response.headers()), self.model);
         if response.url().origin() != self.hub.endpoint.origin() {
             // A refusal by the content's host does not concern the model.
@@ -257,7 +261,7 @@ impl<'a> Fetch<'a> {
         }
         match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND if code == GATED => Fault::missing(
-                format!("`{model}` is gated: the hub gives `{file}` only to those who accepted its terms"),
+                format!("`{model}` is gated: the hub gives it only to those who accepted its terms"),
                 "accept the terms on the model's page, then set HF_TOKEN to a token of that account; or choose a model without terms, such as \
                  `Qwen/Qwen3-8B`",
             )
@@ -286,7 +290,7 @@ impl<'a> Fetch<'a> {
             }
             _ => Fault::new(
                 Kind::Http,
-                format!("the hub answers {} for `{file}` of `{model}`", status.as_u16()),
+                format!("the hub answers {} for a file of `{model}`", status.as_u16()),
             )
             .into(),
         }
@@ -327,7 +331,7 @@ impl Hub {
     pub async fn file(&self, model: &ModelId, file: &str) -> Result<PathBuf> {
         match self.optional(model, file).await? {
             Some(path) => Ok(path),
-            None if self.offline => Err(self.not_cached(model, file, Purpose::Shape)),
+            None if self.offline => Err(self.not_cached(&format!("`{file}`"), model, Purpose::Shape)),
             None => Err(Purpose::Shape.no_such_file(model, file)),
         }
     }
@@ -371,7 +375,7 @@ impl Hub {
         let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
         let url = fetch.address(&model.revision, CONFIG)?;
         match tokio::time::timeout(GATE_TIMEOUT, fetch.send(&url, Some("bytes=0-0"))).await {
-            Ok(Ok(response)) if error_code(response.headers()) == GATED => match fetch.refused(&response, CONFIG) {
+            Ok(Ok(response)) if error_code(response.headers()) == GATED => match fetch.refused(&response) {
                 Failure::Permanent(fault) | Failure::Transient(fault, _) => Err(fault),
             },
             _ => Ok(()),
@@ -474,7 +478,7 @@ impl Purpose {
 pub(super) struct FileMetadata {
     commit: String,
     /// The content's hash, if it is usable as a file name.
-    pub(super) etag: Option<String>,
+    etag: Option<String>,
 }
 
 impl FileMetadata {
@@ -487,12 +491,14 @@ impl FileMetadata {
             .map(|etag| etag.trim_start_matches("W/").trim_matches('"'));
         Some(Self {
             commit,
-            // It becomes a file name.
-            etag: etag
-                .filter(|etag| (8..=128).contains(&etag.len()) && etag.bytes().all(|byte| byte.is_ascii_alphanumeric()))
-                .map(str::to_owned),
+            etag: etag.filter(|etag| is_etag(etag)).map(str::to_owned),
         })
     }
+}
+
+/// Whether it can become a file name.
+pub(super) fn is_etag(text: &str) -> bool {
+    (8..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
 /// The hub's error code: `GatedRepo`, `EntryNotFound`.

@@ -3,7 +3,7 @@
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Seek as _, SeekFrom, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,8 +13,9 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
+use super::super::tokenizer::CONFIG;
 use super::cache::{Entry, is_commit};
-use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex};
+use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
 use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
@@ -38,90 +39,97 @@ struct Listing {
 }
 
 #[derive(Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Listed {
     rfilename: String,
-    size: Option<u64>,
+    #[serde(default)]
+    size: u64,
+    /// The hash that names a small file.
+    blob_id: Option<String>,
+    /// A large file.
+    lfs: Option<Large>,
+}
+
+#[derive(Clone, Deserialize)]
+struct Large {
+    sha256: String,
+}
+
+/// A file to have.
+struct Wanted {
+    name: String,
+    size: u64,
+    /// By which its content is named.
+    etag: String,
 }
 
 impl Hub {
     /// Makes sure that the cache has the files that an engine loads; without `weights`, those beside them. `report` gets the
     /// bytes that are there and in all, at least once before anything is downloaded; its error ends the download.
     ///
-    /// A model that is cached is used as it is if the hub does not answer.
+    /// Returns why this machine cannot download the model, though an engine perhaps can; `None` if it is there. A model that
+    /// is cached is used as it is, whatever the hub says.
     ///
     /// # Errors
     ///
-    /// `missing` with a remedy if the hub cannot be reached or refuses, or if the model has no weights in a format that
-    /// engines choose by themselves.
+    /// `missing` with a remedy if the hub refuses the model, if it is not cached and only the cache may be used, and if it
+    /// cannot be written.
     pub async fn complete(
         &self,
         model: &ModelId,
         weights: bool,
         report: &(impl Fn(u64, u64) -> Result<()> + Sync),
-    ) -> Result<()> {
+    ) -> Result<Option<String>> {
         let entry = Entry::new(&self.cache, model);
         let cached = self.is_complete(model, weights);
         if self.offline {
             return match cached {
-                true => Ok(()),
-                false => Err(self.not_cached(model, "the weights", Purpose::Weights)),
+                true => Ok(None),
+                false => Err(self.not_cached("the weights", model, Purpose::Weights)),
             };
         }
         let fetch = Fetch::new(self, model, &entry, Purpose::Weights)?;
-        let listing = if cached {
+        let downloaded = if cached {
             match tokio::time::timeout(GATE_TIMEOUT, fetch.listing()).await {
-                Ok(Ok(listing)) => listing,
-                _ => return Ok(()),
+                Ok(Ok(listing)) => fetch.all(listing, weights, report).await,
+                _ => return Ok(None),
             }
         } else {
-            fetch.with_retries(async || fetch.listing().await).await?
+            match fetch.retried(async || fetch.listing().await).await {
+                Ok(listing) => fetch.all(listing, weights, report).await,
+                Err(failure) => Err(failure),
+            }
         };
-        let wanted = chosen(listing.siblings, weights).ok_or_else(|| {
-            Fault::missing(
-                format!("`{model}` has no weights as safetensors, bin or pt"),
-                "name a folder or file with its weights as `model`",
-            )
-        })?;
-        let snapshot = entry.snapshot(&listing.sha);
-        let missing: Vec<Listed> = wanted
-            .into_iter()
-            .filter(|file| !snapshot.join(&file.rfilename).is_file())
-            .collect();
-        if !missing.is_empty() {
-            let progress = Progress::new(missing.iter().filter_map(|file| file.size).sum(), report);
-            progress.tell(0)?;
-            stream::iter(missing.iter().map(|file| fetch.whole(&listing.sha, file, &progress)))
-                .buffer_unordered(AT_ONCE)
-                .try_collect::<Vec<()>>()
-                .await?;
+        match downloaded {
+            Ok(unusual) => Ok(unusual.filter(|_| !cached)),
+            Err(_) if cached => Ok(None),
+            Err(Failure::Transient(fault, _)) => Ok(Some(fault.message)),
+            Err(Failure::Permanent(fault)) => Err(fault),
         }
-        // Last, so that an interrupted download does not count as complete.
-        entry.point_at(&listing.sha)
     }
 
     /// Whether the cache has files that an engine can load; without `weights`, those beside them.
     #[must_use]
     pub fn is_complete(&self, model: &ModelId, weights: bool) -> bool {
         let entry = Entry::new(&self.cache, model);
-        let Some(snapshot) = entry.snapshot_with("config.json") else {
-            return false;
-        };
+        let snapshot = entry.snapshot(entry.commit().as_deref().unwrap_or(&model.revision));
         let index = |format: &str| fs::read(snapshot.join(format!("model.{format}.index.json"))).ok();
         let listed = |bytes: Vec<u8>| {
             let index: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
-            let files = index["weight_map"].as_object();
-            files.is_some_and(|files| {
-                files
-                    .values()
-                    .all(|file| file.as_str().is_some_and(|file| snapshot.join(file).is_file()))
-            })
+            let is_there = |file: &serde_json::Value| file.as_str().is_some_and(|file| snapshot.join(file).is_file());
+            index["weight_map"]
+                .as_object()
+                .is_some_and(|files| files.values().all(is_there))
         };
         let any = || {
-            fs::read_dir(&snapshot).is_ok_and(|mut files| {
-                files.any(|file| file.is_ok_and(|file| is_weights(&file.path()) && file.path().is_file()))
-            })
+            let is_weights = |path: &Path| WEIGHTS.contains(&extension(path)) || extension(path) == "gguf";
+            let mut files = fs::read_dir(&snapshot).into_iter().flatten().flatten();
+            files.any(|file| is_weights(&file.path()) && file.path().is_file())
         };
-        !weights || index("safetensors").or_else(|| index("bin")).map_or_else(any, listed)
+        match weights {
+            true => index("safetensors").or_else(|| index("bin")).map_or_else(any, listed),
+            false => snapshot.join(CONFIG).is_file(),
+        }
     }
 }
 
@@ -129,10 +137,6 @@ fn extension(path: &Path) -> &str {
     path.extension()
         .and_then(|extension| extension.to_str())
         .unwrap_or_default()
-}
-
-fn is_weights(path: &Path) -> bool {
-    WEIGHTS.contains(&extension(path))
 }
 
 /// The files to have; `None` if there are no weights to choose. Nothing but a plain name becomes a file.
@@ -172,20 +176,7 @@ struct Progress<'a, R> {
     report: &'a R,
 }
 
-impl<'a, R: Fn(u64, u64) -> Result<()>> Progress<'a, R> {
-    fn new(total: u64, report: &'a R) -> Self {
-        Self {
-            done: AtomicU64::new(0),
-            total,
-            told: Mutex::new(Instant::now()),
-            report,
-        }
-    }
-
-    fn tell(&self, done: u64) -> Result<()> {
-        (self.report)(done.min(self.total), self.total)
-    }
-
+impl<R: Fn(u64, u64) -> Result<()>> Progress<'_, R> {
     /// `there` bytes of a file are there. What is downloaded again is not `counted` again.
     fn reach(&self, counted: &AtomicU64, there: u64) -> Result<()> {
         let more = there.saturating_sub(counted.fetch_max(there, Ordering::Relaxed));
@@ -195,18 +186,18 @@ impl<'a, R: Fn(u64, u64) -> Result<()>> Progress<'a, R> {
             return Ok(());
         }
         *told = Instant::now();
-        self.tell(done)
+        (self.report)(done.min(self.total), self.total)
     }
 }
 
 impl Fetch<'_> {
-    /// The files of the revision, with their sizes: `ENDPOINT/api/models/NAME/revision/REVISION?blobs=true`.
+    /// The files of the revision: `ENDPOINT/api/models/NAME/revision/REVISION?blobs=true`.
     async fn listing(&self) -> Result<Listing, Failure> {
         let mut url = self.at(&["api", "models"], &["revision", &self.model.revision])?;
         url.set_query(Some("blobs=true"));
         let response = self.send(&url, None).await?;
         if !response.status().is_success() {
-            return Err(self.refused(&response, "the weights"));
+            return Err(self.refused(&response));
         }
         let (text, _) = http::text(response, http::MAX_PAGE)
             .await
@@ -214,27 +205,92 @@ impl Fetch<'_> {
         let listing: Option<Listing> = serde_json::from_str(&text).ok();
         // It becomes a folder's name.
         Ok(listing.filter(|listing| is_commit(&listing.sha)).ok_or_else(|| {
-            Fault::new(
-                Kind::Http,
-                format!("HF_ENDPOINT does not list the files of `{}`", self.model),
-            )
-            .hint("check HF_ENDPOINT")
+            let message = format!("HF_ENDPOINT does not list the files of `{}`", self.model);
+            Fault::new(Kind::Http, message).hint("check HF_ENDPOINT")
         })?)
+    }
+
+    /// Downloads what is missing of a revision. Returns why it cannot be chosen here what to download.
+    async fn all<R: Fn(u64, u64) -> Result<()> + Sync>(
+        &self,
+        listing: Listing,
+        weights: bool,
+        report: &R,
+    ) -> Result<Option<String>, Failure> {
+        let commit = &listing.sha;
+        let Some(chosen) = chosen(listing.siblings, weights) else {
+            return Ok(Some(format!(
+                "`{}` has no weights as safetensors, bin or pt",
+                self.model
+            )));
+        };
+        let snapshot = self.entry.snapshot(commit);
+        let mut missing = Vec::new();
+        for file in chosen {
+            if snapshot.join(&file.rfilename).is_file() {
+                continue;
+            }
+            let etag = file
+                .lfs
+                .map(|large| large.sha256)
+                .or(file.blob_id)
+                .filter(|etag| is_etag(etag));
+            let Some(etag) = etag else {
+                return Ok(Some(format!(
+                    "the hub does not say which content `{}` has",
+                    file.rfilename
+                )));
+            };
+            missing.push(Wanted {
+                name: file.rfilename,
+                size: file.size,
+                etag,
+            });
+        }
+        if !missing.is_empty() {
+            let there = missing.iter().map(|file| self.there(file)).sum::<Result<u64>>()?;
+            let progress = Progress {
+                done: AtomicU64::new(there),
+                total: missing.iter().map(|file| file.size).sum(),
+                told: Mutex::new(Instant::now()),
+                report,
+            };
+            report(there.min(progress.total), progress.total)?;
+            stream::iter(missing.iter().map(|file| self.whole(commit, file, &progress)))
+                .buffer_unordered(AT_ONCE)
+                .try_collect::<Vec<()>>()
+                .await?;
+        }
+        // Last, so that an interrupted download does not count as complete.
+        self.entry.point_at(commit)?;
+        Ok(None)
+    }
+
+    /// Where a file grows.
+    fn partial(&self, file: &Wanted) -> Result<PathBuf> {
+        self.entry.blob(&format!("{}.incomplete-profiler", file.etag))
+    }
+
+    /// Bytes of a file that need not be downloaded.
+    fn there(&self, file: &Wanted) -> Result<u64> {
+        let size = |path: PathBuf| path.metadata().map_or(0, |data| data.len());
+        let whole = size(self.entry.blob(&file.etag)?);
+        Ok(whole.max(size(self.partial(file)?)).min(file.size))
     }
 
     /// Downloads one file, and goes on as long as something comes.
     async fn whole<R: Fn(u64, u64) -> Result<()>>(
         &self,
         commit: &str,
-        file: &Listed,
+        file: &Wanted,
         progress: &Progress<'_, R>,
-    ) -> Result<()> {
-        let counted = AtomicU64::new(0);
+    ) -> Result<(), Failure> {
+        let counted = AtomicU64::new(self.there(file)?);
         loop {
             let before = counted.load(Ordering::Relaxed);
             let attempt = async || self.rest(commit, file, progress, &counted).await;
-            match self.with_retries(attempt).await {
-                Err(_) if counted.load(Ordering::Relaxed) > before => {}
+            match self.retried(attempt).await {
+                Err(Failure::Transient(..)) if counted.load(Ordering::Relaxed) > before => {}
                 done => return done,
             }
         }
@@ -244,58 +300,48 @@ impl Fetch<'_> {
     async fn rest<R: Fn(u64, u64) -> Result<()>>(
         &self,
         commit: &str,
-        file: &Listed,
+        file: &Wanted,
         progress: &Progress<'_, R>,
         counted: &AtomicU64,
     ) -> Result<(), Failure> {
-        let (name, size) = (&file.rfilename, file.size);
-        let gone = || {
-            Fault::missing(
-                format!("`{}` has no `{name}`", self.model),
-                "check the model's page on the hub",
-            )
-        };
-        let (mut response, metadata) = self.open(commit, name, None).await?.ok_or_else(gone)?;
-        let etag = metadata.and_then(|metadata| metadata.etag).ok_or_else(|| {
-            Fault::new(
-                Kind::Http,
-                format!("the hub does not say which content `{name}` of `{}` has", self.model),
-            )
-            .hint("check HF_ENDPOINT")
-        })?;
-        let path = self.entry.blob(&format!("{etag}.incomplete-profiler"))?;
+        let Wanted { name, size, etag } = file;
+        let path = self.partial(file)?;
         let io = |error: std::io::Error| Fault::io(&path, &error);
-        let mut content = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(io)?;
+        let mut options = OpenOptions::new();
+        let mut content = options.read(true).append(true).create(true).open(&path).map_err(io)?;
         while let Err(TryLockError::WouldBlock) = content.try_lock() {
             tokio::time::sleep(LOCK_PAUSE).await;
         }
-        if self.entry.blob(&etag)?.is_file() {
+        if self.entry.blob(etag)?.is_file() {
             // Downloaded meanwhile, or for another revision.
-            progress.reach(counted, size.unwrap_or_default())?;
             let _of_nobody = fs::remove_file(&path);
-            return Ok(self.entry.link(&etag, commit, name)?);
+            progress.reach(counted, *size)?;
+            return Ok(self.entry.link(etag, commit, name)?);
         }
         let mut there = content.metadata().map_err(io)?.len();
-        let rest = size.is_some_and(|size| 0 < there && there < size);
-        if rest {
-            let range = format!("bytes={there}-");
-            (response, _) = self.open(commit, name, Some(&range)).await?.ok_or_else(gone)?;
-        }
         let mut digest = Sha256::new();
-        if rest && response.status() == StatusCode::PARTIAL_CONTENT || Some(there) == size {
-            read(&mut content, |bytes| digest.update(bytes)).map_err(io)?;
-        } else {
-            there = 0;
-            content.set_len(0).map_err(io)?;
+        let mut response = None;
+        if there != *size {
+            let range = (0 < there && there < *size).then(|| format!("bytes={there}-"));
+            let opened = self.open(commit, name, range.as_deref()).await?;
+            let (answer, _) = opened.ok_or_else(|| {
+                Fault::missing(
+                    format!("`{}` has no `{name}`", self.model),
+                    "check the model's page on the hub",
+                )
+            })?;
+            if answer.status() != StatusCode::PARTIAL_CONTENT {
+                there = 0;
+                content.set_len(0).map_err(io)?;
+            }
+            response = Some(answer);
         }
-        progress.reach(counted, there)?;
-        while size.is_none_or(|size| there < size)
+        if there > 0 {
+            let file = content.try_clone().map_err(io)?;
+            let hashed = tokio::task::spawn_blocking(move || hashed(file)).await;
+            digest = hashed.map_err(std::io::Error::other).flatten().map_err(io)?;
+        }
+        while let Some(response) = response.as_mut().filter(|_| there < *size)
             && let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))?
         {
             content.write_all(&chunk).map_err(io)?;
@@ -305,7 +351,7 @@ impl Fetch<'_> {
         }
         // Large files are named by the hash of their content.
         let found = hex(&digest.finalize());
-        if size.is_some_and(|size| there != size) || etag.len() == found.len() && etag != found {
+        if there != *size || etag.len() == found.len() && *etag != found {
             let _useless = fs::remove_file(&path);
             return Err(Failure::Transient(
                 self.no_answer(&format!("`{name}` came damaged")),
@@ -313,18 +359,18 @@ impl Fetch<'_> {
             ));
         }
         content.sync_all().map_err(io)?;
-        Ok(self.entry.keep(&path, &etag, commit, name)?)
+        Ok(self.entry.keep(&path, etag, commit, name)?)
     }
 }
 
-/// Reads a file from its beginning to its end.
-fn read(file: &mut File, mut each: impl FnMut(&[u8])) -> std::io::Result<()> {
+/// The hash of a file so far.
+fn hashed(mut file: File) -> std::io::Result<Sha256> {
     file.seek(SeekFrom::Start(0))?;
-    let mut buffer = vec![0; 1 << 20];
+    let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
     loop {
         match file.read(&mut buffer)? {
-            0 => return Ok(()),
-            count => each(&buffer[..count]),
+            0 => return Ok(digest),
+            count => digest.update(&buffer[..count]),
         }
     }
 }

@@ -81,40 +81,38 @@ async fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelC
     if launch.cache.is_none() {
         return Ok(cache);
     }
+    let why = match &launch.model {
+        Some(model) if grant.keeps_model => download(model, run).await?,
+        _ => None,
+    };
     cache.folders = launch::cached_models(launch);
     let Some(model) = &launch.model else { return Ok(cache) };
-    let (complete, why) = match download(model, grant, run).await {
-        Ok(complete) => (complete, String::new()),
-        Err(fault) => (false, format!(" ({})", fault.message)),
-    };
-    if complete {
-        cache.folders = launch::cached_models(launch);
+    if cache.folders.iter().any(|folder| folder.ends_with(model.id.folder())) {
         return Ok(cache);
     }
-    // What it lacks could not be added to a folder that is mounted read-only.
-    cache.folders.retain(|folder| !folder.ends_with(model.id.folder()));
     cache.volume = grant.keeps_model.then(|| format!("profiler-{}", model.id.folder()));
     let how = match &cache.volume {
         Some(volume) => format!(
             "the container downloads it into the Docker volume `{volume}`, where later ones find it (`docker volume rm` removes it)"
         ),
         None if grant.network => "the container downloads it at every start".to_owned(),
-        None => "and the container has no way to fetch it (allow it with `--allow net=huggingface.co`)".to_owned(),
+        None => "the container has no way to fetch it (allow it with `--allow net=huggingface.co`)".to_owned(),
     };
-    let message = format!("the model is not in this machine's model cache{why}: {how}");
+    let why = why.map_or_else(String::new, |why| format!(", and it is not downloaded here: {why}"));
+    let message = format!("the model is not in this machine's model cache{why}; {how}");
     run.warn(Warning::new("model_not_cached", message))?;
     Ok(cache)
 }
 
-/// Whether the model is in this machine's cache. Only what is ours or the user's has it downloaded.
-async fn download(model: &HubModel, grant: &Grant, run: &Run) -> Result<bool> {
+/// Downloads the model into this machine's cache, unless it is there. Returns why that cannot be, though the container
+/// perhaps can.
+async fn download(model: &HubModel, run: &Run) -> Result<Option<String>> {
     let hub = Hub::from_env()?;
-    if !grant.keeps_model {
-        return Ok(hub.is_complete(&model.id, model.weights));
-    }
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let folder = hub.cache.ancestors().find(|folder| folder.exists());
     let report = |done, total| {
-        if let Some(free) = disk_free(&hub.cache).filter(|free| *free < total - done) {
+        let free = folder.and_then(disk_free);
+        if let Some(free) = free.filter(|free| *free < total - done) {
             return Err(Fault::missing(
                 format!(
                     "the disk of `{}` has {:.1} GiB left, and {:.1} GiB of `{}` are to come",
@@ -129,8 +127,7 @@ async fn download(model: &HubModel, grant: &Grant, run: &Run) -> Result<bool> {
         let progress = format!("{}: {:.2} of {:.2} GiB", model.id, gib(done), gib(total));
         phase(run, "downloading", &progress)
     };
-    hub.complete(&model.id, model.weights, &report).await?;
-    Ok(true)
+    hub.complete(&model.id, model.weights, &report).await
 }
 
 /// All inputs of a start, owned, so that it can continue in its own task.

@@ -152,16 +152,17 @@ pub fn model(weights: &[u8]) -> Answers {
         "config.json" => "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/config.json",
         _ => "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/model.safetensors",
     };
+    let small = |name: &str, size: usize| json!({ "rfilename": name, "size": size, "blobId": "aaaaaaaaaaaa" });
+    let large = |name: &str| json!({ "rfilename": name, "size": weights.len(), "lfs": { "sha256": digest(weights) } });
     let siblings = [
-        (".gitattributes", 5),
-        ("README.md", 5),
-        ("config.json", 2),
-        ("consolidated.safetensors", weights.len()),
-        ("model.safetensors", weights.len()),
-        ("original/model.safetensors", weights.len()),
-        ("pytorch_model.bin", weights.len()),
-    ]
-    .map(|(name, size)| json!({ "rfilename": name, "size": size }));
+        small(".gitattributes", 5),
+        small("README.md", 5),
+        small("config.json", 2),
+        large("consolidated.safetensors"),
+        large("model.safetensors"),
+        large("original/model.safetensors"),
+        large("pytorch_model.bin"),
+    ];
     let listing = Answer {
         status: 200,
         headers: Vec::new(),
