@@ -36,6 +36,12 @@ const MIN_GAIN_UNLIKELY: f64 = 2e-3;
 const FAILURES: usize = 4;
 const MIN_CHANCE_AFTER_FAILURES: f64 = 0.35;
 
+/// While that many answers in a row failed, a point is worth half as much for each failure near it beyond the first:
+/// limits that are wrong there would propose one point after the other, token by token.
+const FAILURES_NEARBY: usize = 2;
+/// Near is within this part of the range on every axis.
+const NEARBY: i64 = 128;
+
 /// An open box, from a lowest open cell to a highest one.
 struct CandidateBox<'a> {
     volume: f64,
@@ -63,8 +69,10 @@ impl Boundary {
         for (least, cell) in candidates {
             if self.is_probeable(&cell) {
                 let votes = hypotheses.votes(&cell);
-                let disputed_drop = disputed - open_region.disputed_after(votes);
-                rated.push((open_region.chance(votes) * least + disputed_drop, disputed_drop, cell));
+                let doubt = self.doubt_nearby(&cell);
+                let disputed_drop = doubt * (disputed - open_region.disputed_after(votes));
+                let chance = doubt * open_region.chance(votes);
+                rated.push((chance * least + disputed_drop, disputed_drop, cell));
             }
         }
         if self.last_failures() >= FAILURES {
@@ -77,7 +85,7 @@ impl Boundary {
         rated.truncate(EXACT_COUNTS.max(2 * count));
         for (gain, disputed_drop, cell) in &mut rated {
             let down = view.open_below(&self.lattice, cell, &[]) as f64;
-            *gain = open_region.chance(hypotheses.votes(cell)) * down + *disputed_drop;
+            *gain = self.doubt_nearby(cell) * open_region.chance(hypotheses.votes(cell)) * down + *disputed_drop;
         }
         rated.retain(|(gain, _, cell)| {
             *gain >= MIN_GAIN_UNLIKELY * all || open_region.chance(hypotheses.votes(cell)) >= 0.2
@@ -93,6 +101,20 @@ impl Boundary {
             }
         }
         Ok(chosen)
+    }
+
+    /// The factor by which failures near a cell lower its worth.
+    fn doubt_nearby(&self, cell: &Cell) -> f64 {
+        if self.last_failures() < FAILURES_NEARBY {
+            return 1.0;
+        }
+        let last = self.lattice.last();
+        let near = |other: &&Cell| {
+            let mut sides = other.iter().zip(cell).zip(&last);
+            sides.all(|((other, at), last)| (other - at).abs() <= last / NEARBY)
+        };
+        let failures = self.tested.iter().filter(near).filter(|other| self.is_excluded(other));
+        0.5f64.powf(failures.count().saturating_sub(1) as f64)
     }
 
     /// Candidates in the largest open boxes: the middle, and the cells where the votes change along the diagonal and

@@ -43,7 +43,8 @@ pub(super) struct VersionSpace {
     frames: Vec<Frame>,
     hypotheses: Vec<Hypothesis>,
     weight_matrix: WeightMatrix,
-    /// Whether every limit agrees with every cell exactly, and not only nearly.
+    /// Whether some family agrees with every cell. Others that violate cells by less than 0.05 % of the limit stay beside
+    /// it: a smooth limit is nearly right where the true one counts blocks of a size not yet known.
     exact: bool,
 }
 
@@ -255,7 +256,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 16, failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn every_limit_agrees_with_what_is_proven(
+        fn every_limit_agrees_with_what_is_proven_but_for_a_thousandth(
             cells in prop::collection::vec((0i64..1000, 0i64..500), 2..20),
             slope in 1i64..4,
             most in 300i64..2000,
@@ -264,11 +265,16 @@ mod tests {
             let (fits, fails): (Vec<Cell>, Vec<Cell>) = cells.partition(|cell| slope * cell[0] + cell[1] <= most);
             prop_assume!(!fits.is_empty() && !fails.is_empty());
             let space = VersionSpace::new(&lattice(), &fits, &fails).unwrap();
+            let admits = |cell: &Cell, most: f64| {
+                let terms = space.terms(cell);
+                let admitting = space.hypotheses.iter().filter(|one| one.shape.admits_up_to(&terms[one.frame], most));
+                admitting.count()
+            };
             for cell in &fits {
-                prop_assert_eq!(space.votes(cell).count_ones(), space.count());
+                prop_assert_eq!(admits(cell, 1.001), space.hypotheses.len());
             }
             for cell in &fails {
-                prop_assert_eq!(space.votes(cell), 0);
+                prop_assert_eq!(admits(cell, 0.999), 0);
             }
         }
     }

@@ -211,17 +211,7 @@ pub(super) fn sample_hypotheses(
         frame,
         weight,
     }));
-    let exact = slack <= 0.0;
-    if exact {
-        // A family may violate a little what another one agrees with, and a walk ends a rounding error beyond it.
-        let proven: Vec<ProvenTerms> = frames.iter().map(terms_in).collect();
-        drawn.retain(|hypothesis| {
-            let proven = &proven[hypothesis.frame];
-            let admits = |terms: &Vec<f64>| hypothesis.shape.admits_up_to(terms, 1.0);
-            proven.fits.iter().all(admits) && !proven.fails.iter().any(admits)
-        });
-    }
-    (frames, drawn, exact)
+    (frames, drawn, slack <= 0.0)
 }
 
 /// The violation to allow, given the least violation of all families.
