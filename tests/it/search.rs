@@ -460,6 +460,55 @@ fn where_the_report_is_wrong_the_search_finds_the_boundary_without() {
 }
 
 #[test]
+fn a_limit_with_jumps_is_given_up_and_proven_point_by_point() {
+    let searched = |proof: &str| {
+        found(&format!(
+            r#"let map = boundary(#{{ input: [64, 8192], output: [512, 4096] }}, #{{}});
+            let fits = |p| if p.input <= 2000 {{ p.output <= 3800 }} else if p.input <= 2900 {{ p.output <= 2900 }}
+                else if p.input <= 3700 {{ p.output <= 2300 }} else if p.input <= 5100 {{ p.output <= 1500 }} else {{ p.input <= 6400 && p.output <= 700 }};
+            let done = search::adaptive(map, |p| if fits.call(p) {{ "ok" }} else {{ "oom" }}, #{{ proof: "{proof}" }});
+            for p in map.frontier() {{ assert(fits.call(p), `${{p}} was called fitting`); }}
+            done"#
+        ))
+    };
+    let (verified, coverage) = (searched("verified"), searched("coverage"));
+    assert_eq!(verified["stopped"], "coverage", "{verified}");
+    let told = verified["not_verified"].as_str().unwrap();
+    assert!(told.contains("no limit was verified within 40 probes"), "{told}");
+    assert_eq!(coverage["not_verified"], json!(null), "{coverage}");
+    let probes = |result: &Value| result["probes"].as_u64().unwrap();
+    assert!(probes(&verified) <= probes(&coverage) + 20, "{verified} {coverage}");
+}
+
+#[test]
+fn a_workload_that_is_named_is_probed_for_itself() {
+    let many = ", concurrency: [1, 64]";
+    let rows = [
+        ("", "()", json!(["fits"])),
+        ("", "#{ tokens: 9000 }", json!(["fits"])),
+        (many, "#{ tokens: 9000 }", json!(["fits", "fails"])),
+    ];
+    for (axes, report, proven) in rows {
+        let result = found(&format!(
+            r#"let map = boundary(#{{ input: [128, 8192], output: [128, 4096]{axes} }}, #{{}});
+                let done = search::adaptive(map, |p| {{
+                    let fits = (p.input + p.output) * (p.get("concurrency") ?? 1) <= 9000;
+                    #{{ verdict: if fits {{ "ok" }} else {{ "refused" }}, report: {report} }}
+                }}, #{{ workload: #{{ input: 1000, output: 300 }} }});
+                let chat = #{{ input: 1000, output: 300 }};
+                let asked = if "concurrency" in map.axes() {{ [chat + #{{ concurrency: 6 }}, chat + #{{ concurrency: 7 }}] }} else {{ [chat] }};
+                #{{ done: done, proven: asked.map(|point| map.classify(point)) }}"#
+        ));
+        assert_eq!(result["done"]["stopped"], "verified", "{report}: {result}");
+        assert_eq!(result["proven"], proven, "{report}: {result}");
+        assert_eq!(
+            result["done"]["verified"]["workload"]["input"], 1000,
+            "{report}: {result}"
+        );
+    }
+}
+
+#[test]
 fn a_budget_of_gpu_seconds_counts_every_gpu() {
     let result = found(
         r#"search::adaptive(map, |p| #{
