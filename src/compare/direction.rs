@@ -64,7 +64,6 @@ const PREFIXES: [(&str, Direction); 8] = [
 
 impl Direction {
     /// The better direction of a metric; `None` if unknown.
-    #[must_use]
     pub fn of_metric(name: &str, unit: Unit) -> Option<Self> {
         if let Some(metric) = LoadMetric::named(name) {
             return Some(metric.better);

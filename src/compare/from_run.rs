@@ -15,7 +15,6 @@ use crate::run::{Manifest, RecordedBoundary, RecordedRun};
 
 impl ComparisonInput {
     /// Converts a run; `title` is its folder as the user named it. What cannot be read of it is in its notes.
-    #[must_use]
     pub fn from_run(found: &RecordedRun, title: &str) -> Self {
         let engines = &found.manifest.engines;
         let facts = facts(engines);

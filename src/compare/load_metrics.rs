@@ -221,19 +221,16 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
 
 impl LoadMetric {
     /// All metrics, in the order in which tables show them.
-    #[must_use]
     pub fn all() -> &'static [Self] {
         &METRICS
     }
 
     /// The metric of that name.
-    #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::all().iter().find(|metric| metric.name == name)
     }
 
     /// The value of one load.
-    #[must_use]
     pub fn value(&self, load: &LoadAnswer) -> Option<f64> {
         match &self.source {
             Source::Count(count) => count(load).map(|count| count as f64),
@@ -244,7 +241,6 @@ impl LoadMetric {
     }
 
     /// Its 95 % confidence interval: between the repeats if there are some, else within the load.
-    #[must_use]
     pub fn interval(&self, load: &LoadAnswer) -> Option<[f64; 2]> {
         let repeats = load.repeats.as_ref().map(|repeats| &repeats.stats);
         match &self.source {
@@ -257,7 +253,6 @@ impl LoadMetric {
     }
 
     /// Whether it is a percentile that too few independent requests support.
-    #[must_use]
     pub fn thin(&self, load: &LoadAnswer) -> bool {
         match &self.source {
             Source::Latency(latency, Statistic { thin: Some(thin), .. }) => thin(&(latency.summary)(load).thin),
@@ -266,7 +261,6 @@ impl LoadMetric {
     }
 
     /// One value of several loads of the same level: the sum of counts, else the mean; `None` if one lacks it.
-    #[must_use]
     pub fn combined(&self, loads: &[LoadAnswer]) -> Option<f64> {
         let values: Vec<f64> = loads.iter().map(|load| self.value(load)).collect::<Option<_>>()?;
         let sum: f64 = values.iter().sum();
@@ -278,13 +272,11 @@ impl LoadMetric {
     }
 
     /// Whether tables give it an interval and a mark of thin values.
-    #[must_use]
     pub fn is_percentile(&self) -> bool {
         matches!(&self.source, Source::Latency(_, Statistic { thin: Some(_), .. }))
     }
 
     /// What its value in JSON is multiplied by for people: GiB of bytes, per cent of shares.
-    #[must_use]
     pub fn scale(&self) -> f64 {
         match self.unit {
             Unit::Percent => 100.0,
@@ -296,7 +288,6 @@ impl LoadMetric {
 
 /// The names of all cells of [`row`], in order: the metrics, then `NAME_low`, `NAME_high` and `NAME_thin` of each
 /// percentile.
-#[must_use]
 pub fn columns() -> Vec<String> {
     let names = LoadMetric::all().iter().map(|metric| metric.name.clone());
     let marks = LoadMetric::all()
@@ -307,7 +298,6 @@ pub fn columns() -> Vec<String> {
 }
 
 /// A load as one flat row. Every name of [`columns`] is there; `null` means unknown.
-#[must_use]
 pub fn row(load: &LoadAnswer) -> Map<String, Value> {
     let mut row = Map::new();
     for metric in LoadMetric::all() {

@@ -35,7 +35,6 @@ pub fn open(path: &Path) -> Result<ComparisonInput> {
 }
 
 /// Whether higher values of an experiment's metric are better; `None` where neither side is, or none is known.
-#[must_use]
 pub fn higher_is_better(metric: &experiment::Metric) -> Option<bool> {
     // Those of one level of a sweep are called `output_throughput at 8`.
     let name = metric.name.split(" at ").next().unwrap_or_default();
@@ -87,7 +86,6 @@ pub struct ComparisonInput {
 
 impl ComparisonInput {
     /// Whether it has no measurement at all.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         let points = self.boundary.as_ref().map_or(0, |boundary| boundary.points.len());
         let is_empty = |case: &Case| case.breakdown.is_none() && case.figures.is_empty();
@@ -129,7 +127,6 @@ pub struct Metric {
 
 impl Case {
     /// An empty case of that name.
-    #[must_use]
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),

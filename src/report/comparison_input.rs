@@ -91,7 +91,6 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
 }
 
 /// The implausible values of a case; `None` if there are none. `of` says which case it is, where there are several.
-#[must_use]
 pub fn implausible(case: &Case, of: &str) -> Option<Block> {
     let title = match of {
         "" => "implausible".to_owned(),

@@ -10,7 +10,6 @@ use crate::memory::compare::{Comparison, ExternalEstimate};
 use crate::memory::{Component, Estimate, Fits, Part};
 
 /// A table with a column for each model; then the sources and notes of each.
-#[must_use]
 pub fn estimates(estimates: &[(&str, Estimate)]) -> Vec<Block> {
     let Some((_, first)) = estimates.first() else {
         return Vec::new();
@@ -210,7 +209,6 @@ fn estimate_finding(comparison: &Comparison) -> String {
 }
 
 /// Measured memory against an estimate. Differences are estimated minus measured, relative to measured.
-#[must_use]
 pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comparison) -> Vec<Block> {
     let gib = |bytes: Option<i64>| Entry::from(bytes.map(|bytes| Gib(bytes).to_string()));
     let rows = comparison.rows.iter().map(|row| {

@@ -56,6 +56,30 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Near
 /// Said of such a point.
 pub(super) const NOT_SENT: &str = "not sent: the engine reports no room";
 
+/// What a probe says of its point. Of several in one cell of a map, the last of these is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum ProbeClass {
+    Unclear,
+    Fits,
+    /// Refused for its length.
+    Clipped,
+    /// Not sent: the engine itself reports that it fails.
+    NotSent,
+    Fails,
+}
+
+impl ProbeClass {
+    pub(super) fn of(record: &Record) -> Self {
+        match (record.moves, record.verdict) {
+            (Moves::Fits, _) => Self::Fits,
+            (Moves::Fails, _) if not_sent(record) => Self::NotSent,
+            (Moves::Fails, _) => Self::Fails,
+            (Moves::None, Verdict::Refused) => Self::Clipped,
+            (Moves::None, _) => Self::Unclear,
+        }
+    }
+}
+
 /// Whether a point was not sent to the engine, because of a bound that the engine had stated.
 pub(super) fn not_sent(record: &Record) -> bool {
     let line = line(record.evidence.as_deref());

@@ -52,7 +52,6 @@ pub use warning_groups::{WarningGroup, group_warnings};
 pub const SIMULATED: &str = "SIMULATED: the engine was a model of one; nothing here was measured on a GPU";
 
 /// [`SIMULATED`] with what was simulated, if all `engines` of a run simulated the same.
-#[must_use]
 pub fn simulated_line(engines: &[String]) -> String {
     match engines {
         [one] => format!("SIMULATED: {one}; nothing here was measured on a GPU"),

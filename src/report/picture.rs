@@ -7,10 +7,10 @@ use std::collections::BTreeMap;
 
 use console::{Style, measure_text_width};
 
-use crate::boundary::{Axis, Boundary, Class, Easier, Moves, Point, Scalar, Scale, Verdict};
+use crate::boundary::{Axis, Boundary, Class, Easier, Point, Scalar, Scale};
 use crate::fault::Result;
 use crate::report::Page;
-use crate::report::evidence::{NOT_SENT, not_sent};
+use crate::report::evidence::{NOT_SENT, ProbeClass};
 use crate::report::findings::at_most_as_hard;
 use crate::report::plot::{AxisScale, Canvas};
 
@@ -45,17 +45,14 @@ const SHADES: [(Shade, &str); 6] = [
     (Shade::Band, "contradictory"),
 ];
 
-/// What is known of a recorded point; of several in one cell, the last of these is shown.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Mark {
-    Undecided,
-    Fitted,
-    /// Refused for its length.
-    Refused,
-    /// Not sent: the engine itself reports that it fails.
-    NotSent,
-    Failed,
-}
+/// The characters of probes in the order of the legend, which always explains the first three.
+const MARKS: [(ProbeClass, &str, &str); 5] = [
+    (ProbeClass::Fits, "o", "fitted"),
+    (ProbeClass::Fails, "x", "failed"),
+    (ProbeClass::Unclear, "?", "undecided"),
+    (ProbeClass::Clipped, "!", "refused for its length"),
+    (ProbeClass::NotSent, "%", NOT_SENT),
+];
 
 /// Draws a boundary; the text has no line end after its last line.
 pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
@@ -260,19 +257,13 @@ fn format_value(value: Scalar) -> String {
 }
 
 /// Probe results by cell.
-fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BTreeMap<K, Mark> {
-    let mut probes: BTreeMap<K, Mark> = BTreeMap::new();
+fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BTreeMap<K, ProbeClass> {
+    let mut probes: BTreeMap<K, ProbeClass> = BTreeMap::new();
     for (point, record) in boundary.records() {
         let Some(at) = cell(&point) else { continue };
-        let mark = match record.moves {
-            Moves::Fits => Mark::Fitted,
-            Moves::Fails if not_sent(record) => Mark::NotSent,
-            Moves::Fails => Mark::Failed,
-            Moves::None if record.verdict == Verdict::Refused => Mark::Refused,
-            Moves::None => Mark::Undecided,
-        };
-        let shown = probes.entry(at).or_insert(mark);
-        *shown = mark.max(*shown);
+        let class = ProbeClass::of(record);
+        let shown = probes.entry(at).or_insert(class);
+        *shown = class.max(*shown);
     }
     probes
 }
@@ -329,23 +320,14 @@ fn fill(shade: Shade, page: Page) -> String {
 }
 
 /// The marker of a probe.
-fn probe_marker(mark: Mark, page: Page) -> String {
-    let style = match mark {
-        Mark::Fitted => Style::new().green().bold(),
-        Mark::Undecided | Mark::Refused => Style::new().bold(),
-        Mark::NotSent | Mark::Failed => Style::new().red().bold(),
+fn probe_marker(class: ProbeClass, page: Page) -> String {
+    let style = match class {
+        ProbeClass::Fits => Style::new().green().bold(),
+        ProbeClass::Unclear | ProbeClass::Clipped => Style::new().bold(),
+        ProbeClass::NotSent | ProbeClass::Fails => Style::new().red().bold(),
     };
-    page.paint(probe_character(mark), style)
-}
-
-fn probe_character(mark: Mark) -> &'static str {
-    match mark {
-        Mark::Fitted => "o",
-        Mark::Undecided => "?",
-        Mark::Refused => "!",
-        Mark::NotSent => "%",
-        Mark::Failed => "x",
-    }
+    let character = MARKS.iter().find(|(known, ..)| *known == class);
+    page.paint(character.map_or("", |(_, character, _)| character), style)
 }
 
 /// Explains the characters: the shades, then the probes, each in as few lines as hold them.
@@ -356,15 +338,8 @@ fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
     let shades = shades.enumerate().filter(shown);
     let shades = shades.map(|(_, (shade, name))| format!("{} {name}", fill(shade, page)));
     let mut lines = flow(shades, page.width);
-    let marks = [
-        (Mark::Fitted, "fitted"),
-        (Mark::Failed, "failed"),
-        (Mark::Undecided, "undecided"),
-        (Mark::Refused, "refused for its length"),
-        (Mark::NotSent, NOT_SENT),
-    ];
-    let probes = marks.into_iter().enumerate().filter_map(|(index, (mark, name))| {
-        let marker = probe_marker(mark, page);
+    let probes = MARKS.into_iter().enumerate().filter_map(|(index, (class, _, name))| {
+        let marker = probe_marker(class, page);
         let title = if index == 0 { "probes: " } else { "" };
         (index < 3 || contains(&marker)).then(|| format!("{title}{marker} {name}"))
     });

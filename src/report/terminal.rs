@@ -69,7 +69,6 @@ impl Terminal {
     ///
     /// `NO_COLOR` (set and not empty) and `TERM=dumb` turn colours off; `TERM=dumb` and `CI` turn the live view off;
     /// the locale says whether UTF-8 is understood. The user's [`OutputChoice`] goes first.
-    #[must_use]
     pub fn detect() -> Self {
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let dumb = variable("TERM").as_deref() == Some("dumb");
@@ -128,7 +127,6 @@ impl Terminal {
     }
 
     /// Prose with its long lines wrapped between words, if the width is known.
-    #[must_use]
     pub fn wrapped(&self, text: &str) -> String {
         match self.wraps {
             true => wrap_lines(text, self.width),
@@ -239,7 +237,6 @@ impl Page {
 
 /// What a terminal shows of a text: no secrets, and of all control characters only ends of lines, tabs and, with `colour`, colours. What engines, scripts and run
 /// folders say could otherwise change the window's title, the clipboard or what stands on the screen.
-#[must_use]
 pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
     let text = hide(text);
     if !text.contains(is_control) {

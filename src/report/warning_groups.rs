@@ -34,7 +34,6 @@ impl WarningGroup {
     }
 
     /// The sentence of the largest effect, and how many others of the kind there are.
-    #[must_use]
     pub fn sentence(&self) -> String {
         let mut more = Vec::new();
         if self.messages.len() > 1 {
@@ -66,7 +65,6 @@ pub(super) fn add_warning(groups: &mut Vec<WarningGroup>, warning: &Warning) -> 
 }
 
 /// Groups warnings in order of first appearance. `loads` holds the warnings of each load.
-#[must_use]
 pub fn group_warnings(warnings: &[Warning], loads: &[Vec<Warning>]) -> Vec<WarningGroup> {
     let mut groups = Vec::new();
     for warning in warnings {

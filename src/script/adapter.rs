@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::diagnose::diagnose;
 use super::host::Interpreter;
-use super::nearest::nearest;
+use super::nearest::{quoted, suggest};
 use super::options::deserialize_as;
 use super::resolver::{resolve_below, with_extension};
 use super::source::Source;
@@ -107,16 +107,9 @@ fn load_shipped(name: &str) -> Result<Source> {
     }
     let known = || shipped::modules().filter_map(|module| module.strip_prefix("engines/"));
     let fault = Fault::usage(format!("there is no engine adapter `{name}`"));
-    Err(match nearest(name, known()) {
-        Some(near) => fault.hint(format!("did you mean `{near}`?")),
-        None => {
-            let names: Vec<_> = known().map(|name| format!("`{name}`")).collect();
-            fault.hint(format!(
-                "available: {}; give your own by its path, such as `./mine.rhai`",
-                names.join(", ")
-            ))
-        }
-    })
+    let names = quoted(known());
+    let otherwise = format!("available: {names}; give your own by its path, such as `./mine.rhai`");
+    Err(suggest(fault, name, known(), otherwise))
 }
 
 /// What an adapter lacks, phrased to follow its name.

@@ -14,7 +14,7 @@ use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnAccess, FnCallExpr, Pars
 use super::adapter::{self, EXPORTS, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::CANNOT_LIST;
-use super::nearest::{misspelt_axis, nearest};
+use super::nearest::{misspelt_axis, suggest};
 use super::params::{check_values, merge_values};
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, natives};
@@ -254,14 +254,9 @@ fn find_errors(
         for (on, property, at) in &outline.reads {
             if on == variable && !declared.contains(property) {
                 let fault = Fault::new(Kind::Compile, format!("the script declares no parameter `{property}`"));
-                let near = nearest(property, declared.iter().map(String::as_str));
-                found.push((
-                    match near {
-                        Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                        None => fault.hint(format!("add `{property}: param(default, \"meaning\")`")),
-                    },
-                    *at,
-                ));
+                let otherwise = format!("add `{property}: param(default, \"meaning\")`");
+                let known = declared.iter().map(String::as_str);
+                found.push((suggest(fault, property, known, otherwise), *at));
             }
         }
     }
@@ -308,12 +303,8 @@ fn check_call(
     };
     if same.is_empty() {
         let fault = Fault::new(Kind::Compile, format!("there is no function `{path}`"));
-        return Some(
-            match nearest(&call.name, candidates.iter().map(|one| one.name.as_str())) {
-                Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None => fault.hint("`profiler doc` lists the functions"),
-            },
-        );
+        let known = candidates.iter().map(|one| one.name.as_str());
+        return Some(suggest(fault, &call.name, known, "`profiler doc` lists the functions"));
     }
     let plural = if call.args == 1 { "" } else { "s" };
     let fault = Fault::new(

@@ -37,7 +37,6 @@ pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
 }
 
 /// The script name of a value's type.
-#[must_use]
 pub fn type_of(value: &Dynamic) -> String {
     type_name(value.type_name())
 }

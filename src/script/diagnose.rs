@@ -12,7 +12,7 @@ use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position};
 
 use super::convert::type_name;
 use super::lexer::{is_word, word_at};
-use super::nearest::nearest;
+use super::nearest::{did_you_mean, nearest};
 use super::source::{Source, Sources};
 use super::{reference, shipped, signature, syntax};
 use crate::fault::{Fault, Kind};
@@ -37,13 +37,11 @@ impl Diagnostic {
     }
 
     /// Formats the diagnostic like rustc, with colours if `colour` is set.
-    #[must_use]
     pub fn render(&self, colour: bool) -> String {
         render_snippet(self, colour)
     }
 
     /// `file:line:column`, if the position is known.
-    #[must_use]
     pub fn location(&self) -> Option<String> {
         self.place.as_ref().map(ToString::to_string)
     }
@@ -320,17 +318,13 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
         E::ErrorFunctionNotFound(call, _) => signature::not_found(engine, sources, file, call),
         E::ErrorVariableNotFound(name, _) => {
             let fault = script(format!("unknown variable `{name}`"));
-            match near(name) {
-                Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None => fault.hint("functions see only their parameters; a constant of the file is `global::NAME`"),
-            }
+            let otherwise = "functions see only their parameters; a constant of the file is `global::NAME`";
+            did_you_mean(fault, near(name), otherwise)
         }
         E::ErrorPropertyNotFound(name, _) => {
             let fault = script(format!("the map has no key `{name}`"));
-            match near_key(engine, sources, file, name) {
-                Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None => fault.hint(format!("if it may be absent, write `.get(\"{name}\") ?? default`")),
-            }
+            let otherwise = format!("if it may be absent, write `.get(\"{name}\") ?? default`");
+            did_you_mean(fault, near_key(engine, sources, file, name), otherwise)
         }
         E::ErrorDotExpr(text, _) => match unknown_property(text) {
             Some((property, kind)) => signature::no_property(engine, property, kind),
@@ -444,10 +438,8 @@ fn parse_fault(engine: &Engine, error: &ParseErrorType, suggest: impl Fn(&str) -
     match error {
         P::VariableUndefined(name) => {
             let fault = fault(format!("unknown variable `{name}`"));
-            match suggest(name) {
-                Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None => fault.hint("define it with `let` first; functions see only their parameters"),
-            }
+            let otherwise = "define it with `let` first; functions see only their parameters";
+            did_you_mean(fault, suggest(name), otherwise)
         }
         P::ModuleUndefined(name) => unknown_module(engine, name, suggest(name)),
         P::MissingToken(token, purpose) => fault(format!("expected `{token}` {purpose}")),
@@ -472,10 +464,8 @@ fn unknown_module(engine: &Engine, name: &str, suggest: Option<String>) -> Fault
     }
     let natives = signature::natives(engine);
     let known = natives.iter().map(|signature| signature.namespace.as_str());
-    match nearest(name, known).map(str::to_owned).or(suggest) {
-        Some(near) => fault.hint(format!("did you mean `{near}`?")),
-        None => fault.hint("import your own file with `import \"./file\" as name;`"),
-    }
+    let near = nearest(name, known).map(str::to_owned).or(suggest);
+    did_you_mean(fault, near, "import your own file with `import \"./file\" as name;`")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use regex::{Captures, Regex};
 
-use super::nearest::nearest;
+use super::nearest::{did_you_mean, nearest};
 use super::shipped;
 use super::source::Source;
 use crate::fault::{Fault, Result};
@@ -106,10 +106,8 @@ fn original(name: &str) -> Result<(String, String)> {
         .iter()
         .find(|module| module.ends_with(&ending))
         .map(String::as_str);
-    Err(match module.or_else(|| nearest(name, known)) {
-        Some(near) => fault.hint(format!("did you mean `{near}`?")),
-        None => fault.hint("`profiler list` shows their names"),
-    })
+    let near = module.or_else(|| nearest(name, known));
+    Err(did_you_mean(fault, near, "`profiler list` shows their names"))
 }
 
 /// The text with its origin added below its description. If `from` is given, the name of this module, imports of the

@@ -84,19 +84,13 @@ fn context(host: &Arc<Host>) -> Context {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Service(Arc<runtime::Service>);
+pub(super) struct Service(pub(super) Arc<runtime::Service>);
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct LogOptions {
     /// Number of latest lines.
-    last: usize,
-}
-
-impl Default for LogOptions {
-    fn default() -> Self {
-        Self { last: usize::MAX }
-    }
+    pub(super) last: Option<usize>,
 }
 
 impl Service {
@@ -124,22 +118,6 @@ impl Service {
         host.tasks.wait(runtime::start(kind, launch, &context)).map(Self)
     }
 
-    pub(super) fn url(&self) -> Option<&str> {
-        self.0.base_url()
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.0.name()
-    }
-
-    pub(super) fn logs(&self, options: &LogOptions) -> Vec<String> {
-        self.0.logs().last(options.last)
-    }
-
-    pub(super) fn state(&self, host: &Host) -> Result<runtime::State> {
-        host.tasks.wait(self.0.state())
-    }
-
     /// `None` if it is still running after `timeout`.
     pub(super) fn wait(&self, host: &Host, timeout: Option<Duration>) -> Result<Option<Exit>> {
         host.tasks.wait(async {
@@ -153,10 +131,6 @@ impl Service {
 
     pub(super) fn stop(&self, host: &Host, grace: Option<Duration>) -> Result<()> {
         host.tasks.wait(self.0.stop(grace.unwrap_or_else(|| self.0.grace())))
-    }
-
-    pub(super) fn exec(&self, host: &Host, command: &[String]) -> Result<runtime::ExecOutput> {
-        host.tasks.wait(self.0.exec(command))
     }
 
     /// Copies a file into the service. It must be in a folder that the user permitted.

@@ -45,7 +45,6 @@ pub struct Settings {
 
 impl Settings {
     /// The folder that contains imports and adapters given by path.
-    #[must_use]
     pub fn root(&self) -> PathBuf {
         source::folder(&self.script)
     }
@@ -77,7 +76,6 @@ pub struct Host {
 
 impl Host {
     /// Creates a host with empty state.
-    #[must_use]
     pub fn new(tasks: Tasks, run: Arc<Run>, permits: Permits, services: Arc<Services>, settings: Settings) -> Self {
         Self {
             tasks,
@@ -144,7 +142,6 @@ impl Default for StartTime {
 ///
 /// Every API function calls this first. So it also resets the operation count, and notes the call's position: Rhai
 /// gives errors of `module::function` none.
-#[must_use]
 pub fn host(context: &NativeCallContext) -> Arc<Host> {
     let host = context
         .tag()

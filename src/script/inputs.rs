@@ -33,23 +33,31 @@ pub(super) enum WriteMode {
 
 /// Reads a permitted file.
 pub(super) fn read_text(host: &Host, path: &str) -> Result<String> {
-    let args = json!({ "path": path });
-    if let Some(Value::String(text)) = host.run.replay(FILE_KIND, &args) {
-        return Ok(text);
-    }
-    let text = host.permits.read_file(Path::new(path), "file")?;
-    if text.len() > MAX_TEXT {
-        return Err(
-            Fault::new(Kind::Limit, format!("`{path}` has {} MiB", text.len() >> 20))
-                .hint("scripts read up to 4 MiB; traces and prompts are given to `engine.load` by their names"),
-        );
-    }
-    host.run.note(Event::Done {
-        kind: FILE_KIND.to_owned(),
-        args,
-        answer: Value::String(text.clone()),
+    let text = journaled(host, FILE_KIND, json!({ "path": path }), || {
+        let text = host.permits.read_file(Path::new(path), "file")?;
+        if text.len() > MAX_TEXT {
+            return Err(
+                Fault::new(Kind::Limit, format!("`{path}` has {} MiB", text.len() >> 20))
+                    .hint("scripts read up to 4 MiB; traces and prompts are given to `engine.load` by their names"),
+            );
+        }
+        Ok(text.into())
     })?;
-    Ok(text)
+    Ok(text.as_str().unwrap_or_default().to_owned())
+}
+
+/// The answer of the journal to a question of this kind, or else that of `work`, which the journal keeps.
+fn journaled(host: &Host, kind: &str, args: Value, work: impl FnOnce() -> Result<Value>) -> Result<Value> {
+    if let Some(answer) = host.run.replay(kind, &args) {
+        return Ok(answer);
+    }
+    let answer = work()?;
+    host.run.note(Event::Done {
+        kind: kind.to_owned(),
+        args,
+        answer: answer.clone(),
+    })?;
+    Ok(answer)
 }
 
 /// Reads and parses a `YAML` or `JSON` file.
@@ -93,36 +101,28 @@ const RESULTS_KIND: &str = "results";
 
 /// Reads the boundary of another tool's file that the user permitted.
 pub(super) fn read_results_file(host: &Host, path: &str) -> Result<Value> {
-    let args = json!({ "path": path });
-    if let Some(answer) = host.run.replay(RESULTS_KIND, &args) {
-        return Ok(answer);
-    }
-    let real = host.permits.check_file(Path::new(path), "resume_from")?;
-    let subject = import::read(&real)?;
-    let Some(boundary) = &subject.boundary else {
-        return Err(Fault::usage(format!(
-            "`{path}` contains {}, but no points that fit or fail",
-            subject.holds
-        ))
-        .hint("give a file of tgi-profiler"));
-    };
-    let points = boundary.points.iter();
-    let points: Vec<Value> = points
-        .map(|(point, answer)| json!({ "point": point, "answer": answer }))
-        .collect();
-    let answer = json!({
-        "format": subject.format,
-        "model": subject.model,
-        "axes": boundary.described["axes"],
-        "points": points,
-        "notes": subject.notes,
-    });
-    host.run.note(Event::Done {
-        kind: RESULTS_KIND.to_owned(),
-        args,
-        answer: answer.clone(),
-    })?;
-    Ok(answer)
+    journaled(host, RESULTS_KIND, json!({ "path": path }), || {
+        let real = host.permits.check_file(Path::new(path), "resume_from")?;
+        let subject = import::read(&real)?;
+        let Some(boundary) = &subject.boundary else {
+            return Err(Fault::usage(format!(
+                "`{path}` contains {}, but no points that fit or fail",
+                subject.holds
+            ))
+            .hint("give a file of tgi-profiler"));
+        };
+        let points = boundary.points.iter();
+        let points: Vec<Value> = points
+            .map(|(point, answer)| json!({ "point": point, "answer": answer }))
+            .collect();
+        Ok(json!({
+            "format": subject.format,
+            "model": subject.model,
+            "axes": boundary.described["axes"],
+            "points": points,
+            "notes": subject.notes,
+        }))
+    })
 }
 
 /// Writes the boundary into the run's folder and returns the file.
@@ -184,25 +184,11 @@ fn estimate(host: &Host, model: &Architecture, options: &EstimateOptions) -> Res
     if options.offline {
         args["offline"] = json!(true);
     }
-    if let Some(answer) = host.run.replay(ESTIMATE_KIND, &args) {
-        return replayed(answer);
-    }
-    let found = compute(host, model, options);
-    let answer = match &found {
-        Ok(value) => json!({ "estimate": value }),
-        Err(fault) if fault.kind == Kind::Missing => json!({ "missing": fault.message, "hint": fault.hint }),
-        Err(_) => return found,
-    };
-    host.run.note(Event::Done {
-        kind: ESTIMATE_KIND.to_owned(),
-        args,
-        answer,
+    let mut answer = journaled(host, ESTIMATE_KIND, args, || match compute(host, model, options) {
+        Ok(value) => Ok(json!({ "estimate": value })),
+        Err(fault) if fault.kind == Kind::Missing => Ok(json!({ "missing": fault.message, "hint": fault.hint })),
+        Err(fault) => Err(fault),
     })?;
-    found
-}
-
-/// Converts a recorded answer.
-fn replayed(mut answer: Value) -> Result<Value> {
     let Some(missing) = answer["missing"].as_str() else {
         return Ok(answer["estimate"].take());
     };

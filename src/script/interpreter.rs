@@ -23,7 +23,6 @@ use crate::fault::Fault;
 use crate::run::Event;
 
 /// An interpreter with the whole API. Imports are relative to the importing file and must stay below `root`.
-#[must_use]
 pub fn interpreter(host: &Arc<Host>, root: &Path) -> Engine {
     host.interpreter.get_or_init(|| interpreter);
     let mut engine = bare(host, root);

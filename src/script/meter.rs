@@ -38,7 +38,6 @@ pub struct Meter {
 
 impl Meter {
     /// Allows `limit` operations between two API calls, and `memory` resident bytes of the program.
-    #[must_use]
     pub fn new(limit: u64, memory: u64) -> Self {
         Self {
             limit,

@@ -1,5 +1,7 @@
 //! Finds the closest known name, for "did you mean" hints.
 
+use std::fmt::Display;
+
 use crate::engine::COORDINATES;
 use crate::fault::{Fault, Kind};
 
@@ -23,6 +25,30 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
         .filter(|(distance, _)| *distance <= allowed)
         .min()
         .map(|(_, candidate)| candidate)
+}
+
+/// The fault with the known name closest to `name` as its hint, or `otherwise` if none is close.
+pub(crate) fn suggest<'a>(
+    fault: Fault,
+    name: &str,
+    known: impl IntoIterator<Item = &'a str>,
+    otherwise: impl Into<String>,
+) -> Fault {
+    did_you_mean(fault, nearest(name, known), otherwise)
+}
+
+/// The fault with `near` as its hint, or `otherwise`.
+pub(super) fn did_you_mean(fault: Fault, near: Option<impl Display>, otherwise: impl Into<String>) -> Fault {
+    match near {
+        Some(near) => fault.hint(format!("did you mean `{near}`?")),
+        None => fault.hint(otherwise),
+    }
+}
+
+/// `` `a`, `b` ``.
+pub(super) fn quoted(names: impl IntoIterator<Item = impl Display>) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 /// The fault for an axis that is named almost like a coordinate of an engine's points. Others may be a script's own.

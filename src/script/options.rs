@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::convert::from_script;
-use super::nearest::nearest;
+use super::nearest::{quoted, suggest};
 use crate::fault::{Fault, Result};
 
 /// Converts options to a struct with `deny_unknown_fields`. A fault names the option's path and the expected type, and
@@ -41,21 +41,19 @@ fn explain(what: &str, path: &str, message: &str) -> Fault {
             (false, false) => format!("{path}.{name}"),
         };
         let fault = Fault::usage(format!("unknown {what} `{full}`"));
-        return match nearest(name, known.iter().copied()) {
-            Some(near) => fault.hint(format!("did you mean `{near}`?")),
-            None if known.is_empty() => fault.hint(format!("there is no {what} here")),
-            None => fault.hint(format!("the {what}s are {}", quoted_list(known))),
+        let otherwise = match known.is_empty() {
+            true => format!("there is no {what} here"),
+            false => format!("the {what}s are {}", quoted(known)),
         };
+        return suggest(fault, name, known.iter().copied(), otherwise);
     }
     if message.starts_with("unknown variant") {
         let (name, known) = names
             .split_first()
             .map_or(("", &[][..]), |(name, known)| (*name, known));
         let fault = Fault::usage(format!("{what} {here} cannot be `{name}`"));
-        return match nearest(name, known.iter().copied()) {
-            Some(near) => fault.hint(format!("did you mean `{near}`?")),
-            None => fault.hint(format!("valid values: {}", quoted_list(known))),
-        };
+        let otherwise = format!("valid values: {}", quoted(known));
+        return suggest(fault, name, known.iter().copied(), otherwise);
     }
     if message.starts_with("missing field") {
         let name = names.first().copied().unwrap_or_default();
@@ -119,11 +117,6 @@ fn mismatch(message: &str) -> Option<(String, String)> {
 /// The texts between backticks.
 fn in_backticks(message: &str) -> Vec<&str> {
     message.split('`').skip(1).step_by(2).collect()
-}
-
-fn quoted_list(names: &[&str]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
 }
 
 #[cfg(test)]

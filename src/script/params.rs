@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
 
 use super::convert::{from_script, type_of};
-use super::nearest::nearest;
+use super::nearest::{quoted, suggest};
 use super::shipped;
 use crate::fault::{Fault, Result};
 use crate::sim::Spec;
@@ -110,16 +110,11 @@ fn assign_checked(slot: &mut Value, value: &Value, path: &str) -> Result<()> {
 
 fn unknown(values: &Map<String, Value>, path: &str, key: &str) -> Fault {
     let fault = Fault::usage(format!("unknown parameter `{path}`"));
-    let names = values.keys().map(String::as_str);
-    if let Some(near) = nearest(key, names.clone()) {
-        return fault.hint(format!("did you mean `{near}`?"));
-    }
-    let names: Vec<_> = names.map(|name| format!("`{name}`")).collect();
-    if names.is_empty() {
-        fault.hint("the script declares no parameters")
-    } else {
-        fault.hint(format!("the parameters are {}", names.join(", ")))
-    }
+    let otherwise = match values.is_empty() {
+        true => "the script declares no parameters".to_owned(),
+        false => format!("the parameters are {}", quoted(values.keys())),
+    };
+    suggest(fault, key, values.keys().map(String::as_str), otherwise)
 }
 
 fn type_with_article(value: &Value) -> &'static str {
@@ -162,7 +157,6 @@ pub struct SearchOption {
 
 /// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` are those of
 /// `std/model_guided` and those of every strategy. Empty if it is for none of the standard library.
-#[must_use]
 pub fn search_options(declared: &[Declared]) -> Vec<SearchOption> {
     let meaning = declared
         .iter()

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::nearest::nearest;
+use super::nearest::{quoted, suggest};
 use super::resolver::resolve_below;
 use super::source::{self, Source};
 use super::{Host, shipped};
@@ -91,16 +91,9 @@ fn own_probe(host: &Host, name: &str) -> Result<(String, String, Source)> {
 fn shipped_probe(name: &str) -> Result<(String, String, Source)> {
     let Some(text) = shipped::probe(name) else {
         let fault = Fault::usage(format!("there is no probe `{name}`"));
-        return Err(match nearest(name, shipped::probes()) {
-            Some(near) => fault.hint(format!("did you mean `{near}`?")),
-            None => {
-                let names: Vec<_> = shipped::probes().map(|name| format!("`{name}`")).collect();
-                fault.hint(format!(
-                    "available: {}; give your own by its path, such as `./mine.py`",
-                    names.join(", ")
-                ))
-            }
-        });
+        let names = quoted(shipped::probes());
+        let otherwise = format!("available: {names}; give your own by its path, such as `./mine.py`");
+        return Err(suggest(fault, name, shipped::probes(), otherwise));
     };
     let key = format!("std/probes/{name}.py");
     Ok((key.clone(), format!("{name}.py"), Source::new(&key, &text)))

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rhai::{Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared};
 
-use super::nearest::nearest;
+use super::nearest::{did_you_mean, nearest};
 use super::source::{self, Source, Sources};
 use super::{Caught, header, shipped};
 use crate::fault::{Fault, Result};
@@ -204,10 +204,9 @@ fn shipped_module(name: &str, path: &str) -> Result<ResolvedImport> {
         }),
         None => {
             let fault = Fault::usage(format!("there is no module `{path}`"));
-            Err(match nearest(name, shipped::modules()) {
-                Some(near) => fault.hint(format!("did you mean `std/{near}`?")),
-                None => fault.hint("`profiler list` shows the modules of the standard library"),
-            })
+            let near = nearest(name, shipped::modules()).map(|near| format!("std/{near}"));
+            let otherwise = "`profiler list` shows the modules of the standard library";
+            Err(did_you_mean(fault, near, otherwise))
         }
     }
 }

@@ -23,13 +23,11 @@ pub fn modules() -> impl Iterator<Item = &'static str> {
 }
 
 /// The text of a shipped script.
-#[must_use]
 pub fn script(name: &str) -> Option<Cow<'static, str>> {
     text(SCRIPTS, "scripts", name, "rhai")
 }
 
 /// The text of a shipped module, by its name below `std/`.
-#[must_use]
 pub fn module(name: &str) -> Option<Cow<'static, str>> {
     text(MODULES, "stdlib", name, "rhai")
 }
@@ -54,13 +52,11 @@ pub fn probes() -> impl Iterator<Item = &'static str> {
 }
 
 /// The text of a shipped probe.
-#[must_use]
 pub fn probe(name: &str) -> Option<Cow<'static, str>> {
     probes().find(|known| *known == name).and_then(python)
 }
 
 /// The files that probes may import: name and text.
-#[must_use]
 pub fn shared_probe_files() -> Vec<(String, String)> {
     let files = SHARED
         .iter()
@@ -69,7 +65,6 @@ pub fn shared_probe_files() -> Vec<(String, String)> {
 }
 
 /// The `sitecustomize` module of engines launched with `in_process`.
-#[must_use]
 pub fn probe_hook() -> Cow<'static, str> {
     python("hook/sitecustomize").unwrap_or_default()
 }
@@ -88,13 +83,11 @@ pub struct Shipped {
 }
 
 /// The shipped scripts with their first sentence.
-#[must_use]
 pub fn described_scripts() -> Vec<Shipped> {
     scripts().map(|name| described(name.to_owned(), script(name))).collect()
 }
 
 /// The shipped modules with their first sentence.
-#[must_use]
 pub fn described_modules() -> Vec<Shipped> {
     modules()
         .map(|name| described(format!("std/{name}"), module(name)))
@@ -102,7 +95,6 @@ pub fn described_modules() -> Vec<Shipped> {
 }
 
 /// The shipped probes with the first sentence of their docstring.
-#[must_use]
 pub fn described_probes() -> Vec<Shipped> {
     let summary = |text: &str| first_sentence(text.trim_start_matches("\"\"\"").lines());
     probes()

@@ -4,7 +4,7 @@ use rhai::{Engine, FnNamespace, ScriptFnMetadata};
 
 use super::convert::type_name;
 use super::lexer::is_word;
-use super::nearest::nearest;
+use super::nearest::{did_you_mean, nearest, quoted};
 use super::source::Sources;
 use crate::fault::{Fault, Kind};
 
@@ -119,11 +119,12 @@ pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &s
     }
     if overloads.is_empty() {
         let fault = Fault::new(Kind::Script, format!("there is no function `{path}`"));
-        return match nearest(name, known.iter().map(|signature| signature.name.as_str())) {
-            Some(near) if namespace.is_empty() => fault.hint(format!("did you mean `{near}`?")),
-            Some(near) => fault.hint(format!("did you mean `{namespace}::{near}`?")),
-            None => fault.hint("`profiler doc` lists the functions"),
-        };
+        let near = nearest(name, known.iter().map(|signature| signature.name.as_str()));
+        let near = near.map(|near| match namespace {
+            "" => near.to_owned(),
+            namespace => format!("{namespace}::{near}"),
+        });
+        return did_you_mean(fault, near, "`profiler doc` lists the functions");
     }
     let fault = Fault::new(Kind::Script, format!("`{path}` does not take ({})", given.join(", ")));
     if let Some(position) = overloads.iter().find_map(|signature| float_wanted(signature, &given)) {
@@ -191,14 +192,8 @@ pub(super) fn no_property(engine: &Engine, property: &str, kind: &str) -> Fault 
     match nearest(property, properties.iter().copied()) {
         Some(near) => fault.hint(format!("did you mean `{near}`?")),
         None if properties.is_empty() => fault,
-        None => fault.hint(format!("it has {}", list(&properties))),
+        None => fault.hint(format!("it has {}", quoted(&properties))),
     }
-}
-
-/// `` `a`, `b` ``.
-fn list(names: &[&str]) -> String {
-    let quoted: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
 }
 
 /// Converts `i64, &str | ImmutableString | String` to script types.

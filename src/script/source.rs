@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rhai::Position;
 use sha2::{Digest as _, Sha256};
 
+use super::nearest::suggest;
 use super::shipped;
 use crate::fault::{Fault, Result};
 
@@ -33,7 +34,6 @@ pub struct Source {
 
 impl Source {
     /// Creates a source and hashes its text.
-    #[must_use]
     pub fn new(key: &str, text: &str) -> Self {
         let mut sha256 = String::with_capacity(64);
         for byte in Sha256::digest(text.as_bytes()) {
@@ -76,10 +76,8 @@ impl Main {
         }
         if !script.exists() {
             let fault = Fault::usage(format!("there is no script `{name}`"));
-            return Err(match super::nearest::nearest(&name, shipped::scripts()) {
-                Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                None => fault.hint("give the path of a script, or a name that `profiler list` shows"),
-            });
+            let otherwise = "give the path of a script, or a name that `profiler list` shows";
+            return Err(suggest(fault, &name, shipped::scripts(), otherwise));
         }
         Ok(Self {
             source: Source::new(&path_key(script), &read(script)?),
@@ -89,14 +87,12 @@ impl Main {
     }
 
     /// Whether its text is that of a shipped script, also where it was given by its path.
-    #[must_use]
     pub fn has_shipped_text(&self) -> bool {
         self.shipped || is_shipped(&self.source.sha256)
     }
 }
 
 /// Whether a shipped script has this hash.
-#[must_use]
 pub fn is_shipped(sha256: &str) -> bool {
     let same = |name| shipped::script(name).is_some_and(|text| Source::new(name, &text).sha256 == sha256);
     shipped::scripts().any(same)
@@ -121,7 +117,6 @@ pub(super) fn module_name(root: &Path, key: &str) -> String {
 }
 
 /// The current hash of a module, by its name in the run's records; `None` if it cannot be read.
-#[must_use]
 pub fn module_hash(main: &Main, name: &str) -> Option<String> {
     let text = match name.strip_prefix("std/") {
         Some(shipped) => shipped::module(shipped.trim_end_matches(".rhai"))?.into_owned(),
@@ -190,13 +185,11 @@ impl Sources {
     }
 
     /// The text with that key.
-    #[must_use]
     pub fn get(&self, key: &str) -> Option<Source> {
         self.lock().get(key).cloned()
     }
 
     /// All texts, sorted by key.
-    #[must_use]
     pub fn all(&self) -> Vec<Source> {
         self.lock().values().cloned().collect()
     }

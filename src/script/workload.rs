@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::nearest::nearest;
+use super::nearest::{nearest, quoted};
 use super::{Host, inputs, shipped};
 use crate::fault::{Fault, Result};
 
@@ -87,11 +87,8 @@ fn parse(name: &str, text: &str) -> Result<Workload> {
 }
 
 fn unknown(name: &str) -> Fault {
-    let names: Vec<_> = shipped::workloads().map(|name| format!("`{name}`")).collect();
-    let known = format!(
-        "the workloads are {}; or name a TOML file of your own",
-        names.join(", ")
-    );
+    let names = quoted(shipped::workloads());
+    let known = format!("the workloads are {names}; or name a TOML file of your own");
     Fault::usage(format!("there is no workload `{name}`")).hint(match nearest(name, shipped::workloads()) {
         Some(near) => format!("did you mean `{near}`? {known}"),
         None => known,

@@ -13,7 +13,7 @@
 //!   same second, later versions count as here. In `max_output_tokens_per_s`, an event with several tokens
 //!   counts each of them, not as one.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::load::Record;
 use crate::load::stats::{LoadStats, RequestStats, Settings, Summary, request_stats};
@@ -49,35 +49,15 @@ pub enum Traffic {
 }
 
 impl VllmBench {
-    /// The document of a load.
-    #[must_use]
+    /// The document of a load, with lists that have an entry per request, in seconds.
     pub fn document(&self, records: &[Record], settings: &Settings, figures: &LoadStats) -> Value {
         let measured = request_stats(records, settings);
-        let mut document = self.setup(figures);
-        document.extend(totals(figures, &measured));
-        document.extend(detailed(&measured));
-        document.insert(
-            "max_output_tokens_per_s".to_owned(),
-            json!(figures.max_output_tokens_per_s),
-        );
-        document.insert(
-            "max_concurrent_requests".to_owned(),
-            json!(figures.max_concurrent_requests),
-        );
-        document.insert("rtfx".to_owned(), Value::Null);
-        let latencies = &figures.latencies;
-        for (name, summary) in [
-            ("ttft_ms", &latencies.ttft_ms),
-            ("tpot_ms", &latencies.tpot_ms),
-            ("itl_ms", &latencies.itl_ms),
-            ("e2el_ms", &latencies.e2el_ms),
-        ] {
-            document.extend(latency(name, summary));
-        }
-        Value::Object(document)
-    }
-
-    fn setup(&self, figures: &LoadStats) -> Map<String, Value> {
+        let is_complete = |request: &RequestStats<'_>| request.error.is_none();
+        let completed = || measured.iter().filter(|request| is_complete(request));
+        let input: u64 = completed().map(|request| request.input).sum();
+        let output: u64 = completed().filter_map(|request| request.output).sum();
+        let list = |of: &dyn Fn(&RequestStats<'_>) -> Value| Value::Array(measured.iter().map(of).collect());
+        let seconds = |milliseconds: Option<f64>| json!(milliseconds.map(|milliseconds| milliseconds / 1e3));
         let (rate, burstiness) = match self.arrivals {
             Traffic::Closed => (json!("inf"), Value::Null),
             // Python's infinity is not JSON: a string, as for the rate.
@@ -87,7 +67,7 @@ impl VllmBench {
             ),
             Traffic::Other => (Value::Null, Value::Null),
         };
-        object(json!({
+        let mut document = json!({
             "date": self.date,
             "endpoint_type": self.backend,
             "backend": self.backend,
@@ -98,48 +78,46 @@ impl VllmBench {
             "request_rate": rate,
             "burstiness": burstiness,
             "max_concurrency": self.max_concurrency,
-        }))
+            "duration": figures.duration,
+            "completed": figures.completed,
+            "failed": figures.failed + figures.cut_off,
+            "total_input_tokens": input,
+            "total_output_tokens": output,
+            "request_throughput": figures.rates.request_throughput,
+            "request_goodput": figures.goodput.as_ref().and_then(|goodput| goodput.request_throughput),
+            "output_throughput": figures.rates.output_throughput,
+            "total_token_throughput": figures.rates.total_token_throughput,
+            "input_lens": list(&|request| json!(request.input)),
+            "output_lens": list(&|request| json!(request.output.filter(|_| is_complete(request)))),
+            "ttfts": list(&|request| seconds(request.ttft_ms)),
+            "itls": list(&|request| request.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
+            "latencies": list(&|request| seconds(request.e2el_ms.filter(|_| is_complete(request)))),
+            "start_times": list(&|request| json!(request.sent)),
+            "queue_times": list(&|request| json!(request.queued)),
+            "generated_texts": list(&|request| json!(request.text)),
+            "errors": list(&|request| json!(request.error.as_deref().unwrap_or_default())),
+            "max_output_tokens_per_s": figures.max_output_tokens_per_s,
+            "max_concurrent_requests": figures.max_concurrent_requests,
+            "rtfx": null,
+        });
+        let latencies = &figures.latencies;
+        for (name, summary) in [
+            ("ttft_ms", &latencies.ttft_ms),
+            ("tpot_ms", &latencies.tpot_ms),
+            ("itl_ms", &latencies.itl_ms),
+            ("e2el_ms", &latencies.e2el_ms),
+        ] {
+            for (statistic, value) in statistics(summary) {
+                document[format!("{statistic}_{name}")] = json!(value);
+            }
+        }
+        document
     }
 }
 
-fn totals(figures: &LoadStats, measured: &[RequestStats<'_>]) -> Map<String, Value> {
-    let completed = || measured.iter().filter(|request| request.error.is_none());
-    let input: u64 = completed().map(|request| request.input).sum();
-    let output: u64 = completed().filter_map(|request| request.output).sum();
-    object(json!({
-        "duration": figures.duration,
-        "completed": figures.completed,
-        "failed": figures.failed + figures.cut_off,
-        "total_input_tokens": input,
-        "total_output_tokens": output,
-        "request_throughput": figures.rates.request_throughput,
-        "request_goodput": figures.goodput.as_ref().and_then(|goodput| goodput.request_throughput),
-        "output_throughput": figures.rates.output_throughput,
-        "total_token_throughput": figures.rates.total_token_throughput,
-    }))
-}
-
-/// Lists with one entry per request, times in seconds.
-fn detailed(measured: &[RequestStats<'_>]) -> Map<String, Value> {
-    let list = |of: &dyn Fn(&RequestStats<'_>) -> Value| Value::Array(measured.iter().map(of).collect());
-    let seconds = |milliseconds: Option<f64>| json!(milliseconds.map(|milliseconds| milliseconds / 1e3));
-    let completed = |request: &RequestStats<'_>| request.error.is_none();
-    object(json!({
-        "input_lens": list(&|request| json!(request.input)),
-        "output_lens": list(&|request| json!(request.output.filter(|_| completed(request)))),
-        "ttfts": list(&|request| seconds(request.ttft_ms)),
-        "itls": list(&|request| request.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
-        "latencies": list(&|request| seconds(request.e2el_ms.filter(|_| completed(request)))),
-        "start_times": list(&|request| json!(request.sent)),
-        "queue_times": list(&|request| json!(request.queued)),
-        "generated_texts": list(&|request| json!(request.text)),
-        "errors": list(&|request| json!(request.error.as_deref().unwrap_or_default())),
-    }))
-}
-
 /// The statistics of one latency under vLLM's names.
-fn latency(name: &str, summary: &Summary) -> Map<String, Value> {
-    let figures = [
+fn statistics(summary: &Summary) -> [(&'static str, Option<f64>); 8] {
+    [
         ("mean", summary.mean),
         ("median", summary.median),
         ("std", summary.std),
@@ -148,16 +126,7 @@ fn latency(name: &str, summary: &Summary) -> Map<String, Value> {
         ("p95", summary.p95),
         ("p99", summary.p99),
         ("p99.9", summary.p99_9),
-    ];
-    let named = |(figure, value): (&str, Option<f64>)| (format!("{figure}_{name}"), json!(value));
-    figures.into_iter().map(named).collect()
-}
-
-fn object(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(map) => map,
-        _ => Map::new(),
-    }
+    ]
 }
 
 #[cfg(test)]

@@ -182,7 +182,6 @@ impl Answer {
     }
 
     /// The answer as facts, the limit first.
-    #[must_use]
     pub fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![Fact::new("limit", &self.limit), Fact::new("how sure", &self.sure)];
         facts.extend(self.workload.iter().map(|workload| Fact::new("workload", workload)));
@@ -220,14 +219,12 @@ pub struct Extras {
 }
 
 /// The notice of a recorded run, if it was simulated.
-#[must_use]
 pub fn simulated_notice(found: &RecordedRun) -> Option<String> {
     (found.manifest.simulated).then(|| simulated_line(&found.simulated_engines()))
 }
 
 impl Extras {
     /// What a run recorded, with what `report(map)` returned.
-    #[must_use]
     pub fn of_run(found: &RecordedRun, report: Option<Value>) -> Self {
         Self {
             report,

@@ -24,7 +24,6 @@ const SETUP: [&str; 7] = [
 ];
 
 /// The comparison in sections, whose headings only Markdown shows. `findings` are those with their thresholds.
-#[must_use]
 pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> Vec<Section> {
     let untitled = || Section::new("", "");
     let mut first: Vec<String> = simulated(inputs).into_iter().collect();
@@ -83,7 +82,6 @@ pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, 
 }
 
 /// The comparison as a comment on a pull request: the verdict is the heading.
-#[must_use]
 pub fn comparison_markdown(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> String {
     let headline = match findings.iter().any(|one| one.threshold.is_some()) {
         true => threshold_headline(inputs, findings),
@@ -136,7 +134,6 @@ fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
 }
 
 /// Warnings for unfinished runs and for inputs without any measurement.
-#[must_use]
 pub fn completeness_warnings(inputs: &[ComparisonInput]) -> Vec<String> {
     let numbered = inputs.iter().enumerate();
     let warnings = numbered.filter_map(|(index, input)| match (&input.unfinished, input.is_empty()) {
@@ -176,7 +173,6 @@ fn is_detail(name: &str) -> bool {
 }
 
 /// The finding about each input but the first.
-#[must_use]
 pub fn comparison_findings(comparison: &Comparison) -> Vec<String> {
     findings(comparison, &labels(comparison.inputs), super::MAX_NAMED)
 }
@@ -321,7 +317,6 @@ fn change(one: &Finding) -> Option<String> {
 }
 
 /// Every threshold with its verdict, those exceeded first, and how many have which; nothing without thresholds.
-#[must_use]
 pub fn threshold_blocks(findings: &[Finding], inputs: usize) -> Vec<Block> {
     let mut held: Vec<&Finding> = findings.iter().filter(|one| one.threshold.is_some()).collect();
     if held.is_empty() {

@@ -95,7 +95,6 @@ impl From<Verdict> for &'static str {
 
 impl Verdict {
     /// The name, as in JSON.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Exceeded => "exceeded",
@@ -183,7 +182,6 @@ impl MetricValue {
 
 impl Finding {
     /// A measured metric of which no direction is better.
-    #[must_use]
     pub fn new(case: &str, name: &str, unit: Unit, before: Option<f64>, after: Option<f64>) -> Self {
         let change = before.zip(after).filter(|(before, _)| *before != 0.0);
         Self {
@@ -256,7 +254,6 @@ impl Finding {
     }
 
     /// The verdict with its reason: `not compared: [2] did not come to its end`.
-    #[must_use]
     pub fn verdict_text(&self) -> String {
         match &self.why {
             Some(why) => format!("{}: {why}", self.verdict.words()),
@@ -265,7 +262,6 @@ impl Finding {
     }
 
     /// The metric, by how much it changed, and its threshold, for a message.
-    #[must_use]
     pub fn summary(&self) -> String {
         let change = match (self.before.and(self.after), self.percent) {
             (None, _) => " is not on both sides".to_owned(),

@@ -25,7 +25,6 @@ const LONGEST_PARAGRAPH: usize = 2000;
 const BEGINNING: usize = 60;
 
 /// Renders sections below a title, which is one line. No trailing newline.
-#[must_use]
 pub fn markdown(title: &str, sections: &[Section]) -> String {
     let mut page = Markdown(format!("## {}\n", escape(title)));
     for section in sections {

@@ -75,7 +75,6 @@ pub struct Section {
 
 impl Section {
     /// An empty section.
-    #[must_use]
     pub fn new(name: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
             name: name.into(),
@@ -85,7 +84,6 @@ impl Section {
     }
 
     /// The section with further blocks: paragraphs (texts), tables ([`Sheet`]) or figures ([`Plot`]).
-    #[must_use]
     pub fn with<B: Into<Block>>(mut self, blocks: impl IntoIterator<Item = B>) -> Self {
         self.blocks.extend(blocks.into_iter().map(Into::into));
         self
@@ -93,7 +91,6 @@ impl Section {
 
     /// The section with figures and what they show in words. Many paragraphs stand below the first figure, which they
     /// speak of; only the first of them stands above.
-    #[must_use]
     pub fn with_figures(self, paragraphs: Vec<String>, plots: Vec<Plot>) -> Self {
         const FEW: usize = 3;
         let above = if plots.is_empty() || paragraphs.len() <= FEW {
@@ -110,7 +107,6 @@ impl Section {
     }
 
     /// Its figures.
-    #[must_use]
     pub fn plots(&self) -> Vec<&Plot> {
         self.all(|block| match block {
             Block::Figure(plot) => Some(&**plot),
@@ -143,7 +139,6 @@ impl Section {
 
 impl Block {
     /// A list under a title, which may be empty; `None` without items.
-    #[must_use]
     pub fn list(title: &str, items: Vec<String>, weight: Weight) -> Option<Self> {
         (!items.is_empty()).then(|| {
             Self::List(List {
@@ -155,13 +150,11 @@ impl Block {
     }
 
     /// Warnings without a title; `None` if there are none.
-    #[must_use]
     pub fn warnings(items: Vec<String>) -> Option<Self> {
         Self::list("", items, Weight::Warning)
     }
 
     /// The notice above everything that was simulated, if it was.
-    #[must_use]
     pub fn notice(notice: Option<String>) -> Option<Self> {
         Self::warnings(notice.into_iter().collect())
     }

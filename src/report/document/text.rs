@@ -16,7 +16,6 @@ const PROSE: std::ops::RangeInclusive<usize> = 24..=160;
 
 /// Renders blocks for the terminal, a blank line between them. Charts are left out. The result and lists without a title
 /// are not wrapped, which [`crate::report::Terminal::print_wrapped`] does. No trailing newline.
-#[must_use]
 pub fn text(blocks: &[Block], page: Page) -> String {
     let mut text = String::new();
     let mut above: Option<&Block> = None;

@@ -12,14 +12,12 @@ use crate::report::Page;
 const GAP: usize = 2;
 
 /// A table of rows below their headings. Long headings are wrapped. Rows may be shorter than the headings.
-#[must_use]
 pub(in crate::report) fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
     let groups: Vec<&[String]> = headings.iter().map(std::slice::from_ref).collect();
     grouped_text_table(&groups, rows, page)
 }
 
 /// The same; the columns of one group continue below together, where they fit the page at all.
-#[must_use]
 pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page) -> String {
     let column = |(at, heading): (usize, &String)| {
         let values = rows.iter().map(move |row| row.get(at).unwrap_or(&Value::Null));

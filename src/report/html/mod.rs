@@ -134,7 +134,6 @@ pub struct Anchors(HashSet<String>);
 
 impl Anchors {
     /// A unique slug for the name.
-    #[must_use]
     pub fn give(&mut self, name: &str) -> String {
         let slug = slug(name);
         let numbered = (2..).map(|number| format!("{slug}-{number}"));

@@ -101,13 +101,11 @@ impl Live {
     }
 
     /// Whether it was said that the engine is simulated.
-    #[must_use]
     pub fn has_noted_simulation(&self) -> bool {
         self.lock().simulation_noted
     }
 
     /// Whether this value was shown as a report, breakdown, experiment or text of the script.
-    #[must_use]
     pub fn has_shown(&self, value: &Value) -> bool {
         self.lock().reported.contains(value)
     }

@@ -2,7 +2,6 @@
 //! (M4: Jugel et al., "M4: A Visualization-Oriented Time Series Data Aggregation", VLDB 2014.)
 
 /// Keeps the extremes of each of `columns` columns of equal width; x must not fall. A gap (y is none) stays a gap.
-#[must_use]
 pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Option<f64>)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();

@@ -26,7 +26,6 @@ pub enum Width {
 
 impl Width {
     /// The word used in classes and ids.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Wide => "wide",
@@ -64,7 +63,6 @@ pub struct Frame {
 }
 
 /// The whole plot for a page, without title and caption: panels below each other.
-#[must_use]
 pub fn svg(plot: &Plot, width: Width) -> Drawing {
     let prefix = format!("plot-{}-{}", plot.name, width.name());
     compose(plot, &plot.panels, width, &prefix, None)
@@ -72,7 +70,6 @@ pub fn svg(plot: &Plot, width: Width) -> Drawing {
 
 /// One panel for a page, as large as a plot of its own and on the scales that all panels share: what a slider shows.
 /// An index beyond the panels gives an empty drawing.
-#[must_use]
 pub fn panel(plot: &Plot, index: usize, width: Width) -> Drawing {
     let prefix = format!("plot-{}-{index}-{}", plot.name, width.name());
     let one = plot.panels.get(index).map_or(&[][..], std::slice::from_ref);
@@ -94,7 +91,6 @@ fn whole_file(plot: &Plot, simulated: bool, pixels: bool) -> String {
 }
 
 /// The whole plot as an SVG file: with title and caption, a warning if the run was simulated, light and dark colours.
-#[must_use]
 pub fn file(plot: &Plot, simulated: bool) -> String {
     whole_file(plot, simulated, false)
 }

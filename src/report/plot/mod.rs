@@ -308,7 +308,6 @@ impl Sheet {
     }
 
     /// Swaps rows and columns. The new headings are the first entries if these are unique, otherwise row numbers.
-    #[must_use]
     pub fn transposed(&self) -> Self {
         let mut heads: Vec<String> = self
             .rows

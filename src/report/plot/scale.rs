@@ -20,7 +20,6 @@ pub struct AxisScale {
 
 impl AxisScale {
     /// The position of a value: 0 at the start, 1 at the end, limited to ten lengths beyond the ends.
-    #[must_use]
     pub fn share(&self, value: f64) -> f64 {
         let share = if self.log {
             (value.max(f64::MIN_POSITIVE) / self.from).ln() / (self.to / self.from).ln()
@@ -31,7 +30,6 @@ impl AxisScale {
     }
 
     /// The value at a position.
-    #[must_use]
     pub fn value(&self, share: f64) -> f64 {
         if self.log {
             self.from * (self.to / self.from).powf(share)

@@ -106,7 +106,6 @@ impl Fill {
 }
 
 /// CSS of the drawings on a page: a custom property per role (`--plot-fits`), dark if the system is, light on paper.
-#[must_use]
 pub fn css() -> String {
     let values = |dark: bool| -> String {
         let value = |(name, light, night): &(&str, &str, &str)| {

@@ -43,7 +43,6 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
 }
 
 /// An experiment for the terminal.
-#[must_use]
 pub fn experiment(found: &Experiment, page: Page) -> Vec<Block> {
     blocks(found, page.width >= WIDE)
 }
@@ -186,7 +185,6 @@ fn failures(found: &Experiment) -> Option<Block> {
 }
 
 /// Lines for a dry run: the settings in the order of their starts.
-#[must_use]
 pub fn planned_starts(experiment: &Value) -> Vec<String> {
     let settings = &experiment["settings"];
     let order = experiment["order"].as_array().into_iter().flatten();
@@ -206,7 +204,6 @@ pub fn planned_starts(experiment: &Value) -> Vec<String> {
 }
 
 /// The result in one sentence for each setting but the first.
-#[must_use]
 pub fn findings(found: &Experiment) -> Vec<String> {
     (1..found.measured.settings.len())
         .map(|setting| setting_finding(found, setting))

@@ -65,7 +65,6 @@ fn unfinished(source: &Source) -> Option<String> {
 
 /// `profiler run SCRIPT --resume FOLDER FLAGS`. What a folder names may come from somebody else: a resume may only use
 /// the addresses, containers and files that its own command line names, so the parameters are repeated if they have any.
-#[must_use]
 pub fn resume_command(script: &str, folder: &Path, set: &Map<String, Value>, flags: &[String]) -> String {
     let set = match names_something(set) {
         true => set.clone(),

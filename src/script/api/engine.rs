@@ -3,10 +3,10 @@
 use rhai::Map;
 use rhai::plugin::*;
 
-use crate::engine::{Limits, LimitsOption, ProbeOptions, SendOptions};
+use crate::engine::{Limits, LimitsOption};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
-use crate::script::handles::{EngineHandle, point};
+use crate::script::handles::{EngineHandle, LogOptions, point};
 use crate::script::{Caught, host, options, to_script};
 
 /// Engines and their adapters.
@@ -176,7 +176,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn probe(context: NativeCallContext, engine: &mut EngineHandle, point: Map) -> Caught<Dynamic> {
-        ask(&context, engine, point, ProbeOptions::default())
+        probe_with(context, engine, point, Map::new())
     }
 
     /// Tests one point on the engine, with options: `timeout` (seconds per request; by default ten times the usual
@@ -204,8 +204,9 @@ pub mod methods {
         point: Map,
         options: Map,
     ) -> Caught<Dynamic> {
+        host(&context).meter.reset();
         let options = crate::script::options(options)?;
-        ask(&context, engine, point, options)
+        Ok(to_script(&engine.0.probe(&super::point(point)?, options)?)?)
     }
 
     /// Sends one prompt, a text or an array of token ids, and returns the response: `#{ complete, input, output,
@@ -225,7 +226,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn send(context: NativeCallContext, engine: &mut EngineHandle, prompt: Dynamic) -> Caught<Dynamic> {
-        deliver(&context, engine, &prompt, SendOptions::default())
+        send_with(context, engine, prompt, Map::new())
     }
 
     /// Sends one prompt, with options: `output` (16: tokens to generate), `timeout` (600: seconds).
@@ -249,8 +250,9 @@ pub mod methods {
         prompt: Dynamic,
         options: Map,
     ) -> Caught<Dynamic> {
+        host(&context).meter.reset();
         let options = crate::script::options(options)?;
-        deliver(&context, engine, &prompt, options)
+        Ok(to_script(&engine.0.send(&wire(&prompt)?, options)?)?)
     }
 
     /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
@@ -412,7 +414,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn logs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        newest(&context, engine, LogOptions::default())
+        logs_last(context, engine, Map::new())
     }
 
     /// The latest log lines of the running engine, oldest first; `last` (200) is their number.
@@ -427,8 +429,9 @@ pub mod methods {
     /// ```
     #[rhai_fn(name = "logs", return_raw, volatile)]
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        let options = crate::script::options(options)?;
-        newest(&context, engine, options)
+        host(&context).meter.reset();
+        let options: LogOptions = crate::script::options(options)?;
+        Ok(to_script(&engine.0.logs(options.last.unwrap_or(LINES)))?)
     }
 
     /// The command line flags for production, for the limits that the engine runs with.
@@ -468,21 +471,6 @@ pub mod methods {
     }
 }
 
-fn ask(context: &NativeCallContext, engine: &EngineHandle, map: Map, options: ProbeOptions) -> Caught<Dynamic> {
-    host(context).meter.reset();
-    Ok(to_script(&engine.0.probe(&point(map)?, options)?)?)
-}
-
-fn deliver(
-    context: &NativeCallContext,
-    engine: &EngineHandle,
-    prompt: &Dynamic,
-    options: SendOptions,
-) -> Caught<Dynamic> {
-    host(context).meter.reset();
-    Ok(to_script(&engine.0.send(&wire(prompt)?, options)?)?)
-}
-
 fn wire(prompt: &Dynamic) -> Result<Content> {
     if let Ok(text) = prompt.as_immutable_string_ref() {
         return Ok(Content::Text(text.to_string()));
@@ -493,20 +481,5 @@ fn wire(prompt: &Dynamic) -> Result<Content> {
     ids.iter().map(id).collect::<Result<_>>().map(Content::Tokens)
 }
 
-/// Options of `logs`.
-#[derive(serde::Deserialize)]
-#[serde(default, deny_unknown_fields)]
-struct LogOptions {
-    last: usize,
-}
-
-impl Default for LogOptions {
-    fn default() -> Self {
-        Self { last: 200 }
-    }
-}
-
-fn newest(context: &NativeCallContext, engine: &EngineHandle, options: LogOptions) -> Caught<Dynamic> {
-    host(context).meter.reset();
-    Ok(to_script(&engine.0.logs(options.last))?)
-}
+/// Lines of `logs` without options.
+const LINES: usize = 200;

@@ -8,7 +8,7 @@ use rhai::{Array, Map};
 use crate::fault::Fault;
 use crate::runtime::RuntimeKind;
 use crate::script::adapter::{REQUEST_TIMEOUT, Server};
-use crate::script::handles::Service;
+use crate::script::handles::{LogOptions, Service};
 use crate::script::{Caught, from_script, host, to_script};
 
 /// Servers that a script started: logs, state, commands, stop.
@@ -24,7 +24,7 @@ pub mod service {
     /// ```
     #[rhai_fn(get = "url", pure)]
     pub fn url(service: &mut Service) -> Dynamic {
-        service.url().map_or(Dynamic::UNIT, |url| url.to_owned().into())
+        service.0.base_url().map_or(Dynamic::UNIT, |url| url.to_owned().into())
     }
 
     /// Its output so far: an array of lines, oldest first, both streams in order of arrival.
@@ -38,8 +38,7 @@ pub mod service {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn logs(context: NativeCallContext, service: &mut Service) -> Caught<Dynamic> {
-        let _ = host(&context);
-        Ok(to_script(&service.logs(&Default::default()))?)
+        logs_with(context, service, Map::new())
     }
 
     /// Its output so far, with options: `last`, the number of latest lines.
@@ -58,7 +57,8 @@ pub mod service {
     #[rhai_fn(name = "logs", return_raw, volatile, pure)]
     pub fn logs_with(context: NativeCallContext, service: &mut Service, options: Map) -> Caught<Dynamic> {
         let _ = host(&context);
-        Ok(to_script(&service.logs(&crate::script::options(options)?))?)
+        let options: LogOptions = crate::script::options(options)?;
+        Ok(to_script(&service.0.logs().last(options.last.unwrap_or(usize::MAX)))?)
     }
 
     /// Its state: `#{ state: "running" }`, or `#{ state: "exited", code, signal, oom_killed, finished_at }`.
@@ -76,7 +76,7 @@ pub mod service {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn state(context: NativeCallContext, service: &mut Service) -> Caught<Dynamic> {
-        Ok(to_script(&service.state(&host(&context))?)?)
+        Ok(to_script(&host(&context).tasks.wait(service.0.state())?)?)
     }
 
     /// Waits until it exits, and returns `#{ code, signal, oom_killed, finished_at }`.
@@ -170,7 +170,7 @@ pub mod service {
     pub fn exec(context: NativeCallContext, service: &mut Service, command: Array) -> Caught<Dynamic> {
         let words: Option<Vec<String>> = command.into_iter().map(|word| word.into_string().ok()).collect();
         let words = words.ok_or_else(|| Fault::usage("`exec` takes an array of strings"))?;
-        Ok(to_script(&service.exec(&host(&context), &words)?)?)
+        Ok(to_script(&host(&context).tasks.wait(service.0.exec(&words))?)?)
     }
 
     /// Copies a file or folder of this machine into an existing folder of the container. It must be
@@ -218,7 +218,7 @@ pub mod service {
     /// ```
     #[rhai_fn(name = "to_string", name = "to_debug", pure)]
     pub fn shown(service: &mut Service) -> String {
-        service.name().to_owned()
+        service.0.name().to_owned()
     }
 }
 
@@ -363,14 +363,7 @@ pub mod server {
         body: Map,
         seconds: Dynamic,
     ) -> Caught<Dynamic> {
-        let number = seconds
-            .as_float()
-            .or_else(|_| seconds.as_int().map(|seconds| seconds as f64));
-        let timeout = number
-            .ok()
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
-            .ok_or_else(|| Fault::usage(format!("`{seconds}` is not a valid number of seconds")))?;
-        send(&context, engine, path, body, timeout)
+        send(&context, engine, path, body, duration("post", &seconds)?)
     }
 
     /// The argument of `launch(options)`; for an attached engine, with `runtime` `attach` and without `limits`.

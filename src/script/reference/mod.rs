@@ -14,7 +14,7 @@ use collect::STANDARD;
 use model::alias;
 use rhai::Engine;
 
-use super::nearest::nearest;
+use super::nearest::suggest;
 use super::shipped;
 use crate::fault::{Fault, Result};
 
@@ -30,7 +30,6 @@ pub struct Reference {
 
 impl Reference {
     /// Documents what is registered in `engine` and what the standard modules export.
-    #[must_use]
     pub fn new(engine: &Engine) -> Self {
         let mut sections = collect::native_sections(engine);
         sections.extend(
@@ -48,7 +47,6 @@ impl Reference {
 }
 
 /// All functions, methods and properties that scripts can call beyond Rhai's own.
-#[must_use]
 pub fn functions(engine: &Engine) -> Vec<FunctionDoc> {
     Reference::new(engine)
         .sections
@@ -103,16 +101,10 @@ impl Reference {
         if STANDARD.contains(name) {
             return fault.hint(format!("`{name}` is part of Rhai: {RHAI_BOOK}"));
         }
-        match self.nearest(name) {
-            Some(near) => fault.hint(format!("did you mean `{near}`?")),
-            None => fault.hint("`profiler doc` lists everything"),
-        }
-    }
-
-    fn nearest(&self, name: &str) -> Option<String> {
         let sections = self.sections.iter().map(|section| section.name.clone());
         let known: Vec<String> = sections.chain(self.functions().flat_map(names)).collect();
-        nearest(name, known.iter().map(String::as_str)).map(str::to_owned)
+        let known = known.iter().map(String::as_str);
+        suggest(fault, name, known, "`profiler doc` lists everything")
     }
 }
 

@@ -56,7 +56,6 @@ pub struct Param {
 
 impl FunctionDoc {
     /// The name as called in a script: `docker::start`, `search::adaptive`, `sleep`, `probe`.
-    #[must_use]
     pub fn path(&self) -> String {
         match &self.module {
             Some(module) => format!("{}::{}", alias(module), self.name),
@@ -65,7 +64,6 @@ impl FunctionDoc {
     }
 
     /// The unique name in the documentation: `Engine.probe`, `docker::start`.
-    #[must_use]
     pub fn title(&self) -> String {
         match (&self.on, &self.module) {
             (Some(on), _) if self.kind != FunctionKind::Operator => format!("{on}.{}", self.name),
@@ -75,7 +73,6 @@ impl FunctionDoc {
     }
 
     /// The signature on one line: `docker::start(options: map) -> Container`.
-    #[must_use]
     pub fn signature(&self) -> String {
         let subject = match &self.on {
             Some(on) if self.kind != FunctionKind::Operator => format!("{on}.{}", self.name),
@@ -93,7 +90,6 @@ impl FunctionDoc {
     }
 
     /// The parameters as written between the parentheses.
-    #[must_use]
     pub fn params_line(&self) -> String {
         let parts: Vec<String> = self.params.iter().map(Param::to_string).collect();
         parts.join(", ")
@@ -132,7 +128,6 @@ pub struct Section {
 
 impl Section {
     /// The heading.
-    #[must_use]
     pub fn title(&self) -> String {
         match self.kind {
             SectionKind::Global => "Global functions".to_owned(),

@@ -22,7 +22,6 @@ use super::{FunctionDoc, FunctionKind, RHAI_BOOK, Reference, Section, SectionKin
 
 impl Reference {
     /// The whole documentation, with a heading per section.
-    #[must_use]
     pub fn markdown(&self) -> String {
         let mut text = format!(
             "# Script API\n\nLengths are in tokens, memory in bytes, times in seconds, unless the name says otherwise. \
@@ -38,7 +37,6 @@ impl Reference {
 
 impl Reference {
     /// Without the heading of the whole: sections, and then single functions.
-    #[must_use]
     pub fn excerpt(&self) -> String {
         let (whole, parts): (Vec<&Section>, Vec<&Section>) = self.sections.iter().partition(|section| section.is_whole);
         let sections = whole.into_iter().map(|section| section_text(section, 1));
@@ -101,7 +99,6 @@ const SCHEMA: u32 = 1;
 
 impl Reference {
     /// The documentation as data.
-    #[must_use]
     pub fn json(&self) -> Value {
         let section = |section: &Section| {
             let functions: Vec<Value> = section.functions.iter().map(function).collect();
@@ -120,7 +117,6 @@ fn function(function: &FunctionDoc) -> Value {
 
 impl Reference {
     /// The whole documentation in one file.
-    #[must_use]
     pub fn definitions(&self) -> String {
         let mut text = "module static;\n".to_owned();
         for section in &self.sections {

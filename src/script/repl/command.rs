@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::fault::{Fault, Result};
-use crate::script::nearest::nearest;
+use crate::script::nearest::suggest;
 
 /// Help text of `:help`.
 pub const HELP: &str = "\
@@ -89,10 +89,7 @@ impl Command {
             ":scope" => alone(Command::Scope),
             _ => {
                 let fault = Fault::usage(format!("there is no command `{name}`"));
-                Err(match nearest(name, COMMANDS) {
-                    Some(near) => fault.hint(format!("did you mean `{near}`?")),
-                    None => fault.hint("`:help` lists the commands"),
-                })
+                Err(suggest(fault, name, COMMANDS, "`:help` lists the commands"))
             }
         }
     }

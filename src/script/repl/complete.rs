@@ -7,72 +7,71 @@ use rhai::Token;
 use super::command::COMMANDS;
 use super::vocabulary::Vocabulary;
 use crate::script::lexer::{Inside, Lexed, is_word};
+use crate::script::reference::FunctionDoc;
 
 /// Returns where the word to complete starts, and its completions. Files are looked up relative to `folder`.
 pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> (usize, Vec<String>) {
-    let (start, known): (&str, Vec<String>) = match Completion::at_end_of(before) {
-        Completion::None => return (before.len(), Vec::new()),
-        Completion::Command(line) => return command(vocabulary, folder, before, line),
-        Completion::Import(start) => {
-            let mut paths: Vec<String> = vocabulary.modules.clone();
-            paths.extend(files(folder, start, true));
-            (start, paths)
-        }
-        Completion::Path { module, start } => {
-            let inside = vocabulary.inside(module);
-            (
-                start,
-                inside
-                    .map(|function| call_of(&function.name, function.params.len()))
-                    .collect(),
-            )
-        }
-        Completion::Member { value, start } => {
-            let expression = before[..before.len() - start.len() - 1].trim_end_matches('?');
-            let kind = match value {
-                "" => kind_of_call(vocabulary, expression),
-                variable => vocabulary.kind_of(variable).map(str::to_owned),
-            };
-            // Without a type, the members of all types would hide each other until a name is begun.
-            let known = kind.is_some() || !start.is_empty();
-            let members = known.then(|| vocabulary.members(value, kind.as_deref()));
-            (start, members.into_iter().flatten().collect())
-        }
-        Completion::Key { call, start } => {
-            let mut keys: Vec<String> = vocabulary
-                .functions
-                .iter()
-                .filter(|function| function.path() == call || (function.on.is_some() && function.name == call))
-                .flat_map(|function| option_keys(&function.docs))
-                .map(|key| format!("{key}: "))
-                .collect();
-            // A key may also be the name of a variable, which has no colon.
-            keys.sort();
-            keys.dedup();
-            (start, keys)
-        }
-        Completion::Name(start) => (start, vocabulary.names().into_iter().collect()),
-    };
+    let (start, known) = known(vocabulary, folder, before);
     let mut fitting: Vec<String> = known.into_iter().filter(|name| name.starts_with(start)).collect();
     fitting.sort();
     fitting.dedup();
     (before.len() - start.len(), fitting)
 }
 
-fn call_of(name: &str, params: usize) -> String {
-    match params {
-        0 => format!("{name}()"),
-        _ => format!("{name}("),
+/// The word at the cursor, and everything that may stand there.
+fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a str, Vec<String>) {
+    if before.trim_start().starts_with(':') {
+        return command(vocabulary, folder, before.trim_start());
+    }
+    let nothing = ("", Vec::new());
+    let lexed = Lexed::new(before);
+    match lexed.end {
+        Inside::Code => {}
+        Inside::Quotes => return imported(&lexed).map_or(nothing, |start| (start, paths(vocabulary, folder, start))),
+        Inside::LineComment | Inside::BlockComment | Inside::LongText => return nothing,
+    }
+    let start = last_word(before);
+    let is_number = |word: &str| word.starts_with(|c: char| c.is_ascii_digit());
+    let rest = &before[..before.len() - start.len()];
+    if let Some(path) = rest.strip_suffix("::") {
+        let call = |function: &FunctionDoc| match function.params.len() {
+            0 => format!("{}()", function.name),
+            _ => format!("{}(", function.name),
+        };
+        return (start, vocabulary.inside(last_word(path)).map(call).collect());
+    }
+    // `0..n` is a range, `?.` is safe member access.
+    if let Some(value) = rest.strip_suffix('.')
+        && !value.ends_with('.')
+    {
+        let expression = value.trim_end_matches('?');
+        let kind = match last_word(expression) {
+            number if is_number(number) => return nothing,
+            "" => kind_of_call(vocabulary, expression),
+            variable => vocabulary.kind_of(variable).map(str::to_owned),
+        };
+        // Without a type, the members of all types would hide each other until a name is begun.
+        let is_known = kind.is_some() || !start.is_empty();
+        let members = is_known.then(|| vocabulary.members(last_word(expression), kind.as_deref()));
+        return (start, members.into_iter().flatten().collect());
+    }
+    if let Some(call) = map_argument(rest, &lexed) {
+        let is_called =
+            |function: &&FunctionDoc| function.path() == call || (function.on.is_some() && function.name == call);
+        let functions = vocabulary.functions.iter().filter(is_called);
+        let keys = functions.flat_map(|function| option_keys(&function.docs));
+        // A key may also be the name of a variable, which has no colon.
+        return (start, keys.map(|key| format!("{key}: ")).collect());
+    }
+    match is_number(start) {
+        true => nothing,
+        false => (start, vocabulary.names().into_iter().collect()),
     }
 }
 
-fn command(vocabulary: &Vocabulary, folder: &Path, before: &str, line: &str) -> (usize, Vec<String>) {
+fn command<'a>(vocabulary: &Vocabulary, folder: &Path, line: &'a str) -> (&'a str, Vec<String>) {
     let Some((name, argument)) = line.split_once(' ') else {
-        let fitting = COMMANDS.iter().filter(|command| command.starts_with(line));
-        return (
-            before.len() - line.len(),
-            fitting.map(|command| (*command).to_owned()).collect(),
-        );
+        return (line, COMMANDS.map(str::to_owned).to_vec());
     };
     let known: Vec<String> = match name {
         ":help" => {
@@ -82,10 +81,13 @@ fn command(vocabulary: &Vocabulary, folder: &Path, before: &str, line: &str) -> 
         ":load" | ":save" | ":save!" => files(folder, argument, false),
         _ => Vec::new(),
     };
-    let mut fitting: Vec<String> = known.into_iter().filter(|name| name.starts_with(argument)).collect();
-    fitting.sort();
-    fitting.dedup();
-    (before.len() - argument.len(), fitting)
+    (argument, known)
+}
+
+/// What can be imported: modules of the standard library, and files.
+fn paths(vocabulary: &Vocabulary, folder: &Path, start: &str) -> Vec<String> {
+    let own = files(folder, start, true);
+    vocabulary.modules.iter().cloned().chain(own).collect()
 }
 
 /// Scripts and folders that start with `start`. Imports omit the extension.
@@ -157,71 +159,6 @@ fn outside_parentheses(text: &str) -> String {
         .collect()
 }
 
-/// What can be completed at the cursor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Completion<'a> {
-    /// A `:command`, with its argument if there is one.
-    Command(&'a str),
-    /// The path in `import "…`.
-    Import(&'a str),
-    Path {
-        module: &'a str,
-        start: &'a str,
-    },
-    /// A name after `value.`; `value` is the word before the dot, empty for other expressions.
-    Member {
-        value: &'a str,
-        start: &'a str,
-    },
-    /// A key of a map literal that is an argument of a call.
-    Key {
-        call: &'a str,
-        start: &'a str,
-    },
-    Name(&'a str),
-    /// Nothing: the cursor is inside a string or comment.
-    None,
-}
-
-impl<'a> Completion<'a> {
-    /// The completion context at the end of `before`.
-    fn at_end_of(before: &'a str) -> Self {
-        if before.trim_start().starts_with(':') {
-            return Completion::Command(before.trim_start());
-        }
-        let lexed = Lexed::new(before);
-        match lexed.end {
-            Inside::Code => {}
-            Inside::Quotes => return import(&lexed),
-            Inside::LineComment | Inside::BlockComment | Inside::LongText => return Completion::None,
-        }
-        let start = last_word(before);
-        let rest = &before[..before.len() - start.len()];
-        if let Some(path) = rest.strip_suffix("::") {
-            let module = last_word(path);
-            return Completion::Path { module, start };
-        }
-        // `0..n` is a range, `?.` is safe member access.
-        if let Some(value) = rest.strip_suffix('.')
-            && !value.ends_with('.')
-        {
-            let value = last_word(value.strip_suffix('?').unwrap_or(value));
-            let is_number = value.starts_with(|c: char| c.is_ascii_digit());
-            return match is_number {
-                true => Completion::None,
-                false => Completion::Member { value, start },
-            };
-        }
-        if let Some(call) = map_argument(rest, &lexed) {
-            return Completion::Key { call, start };
-        }
-        match start.starts_with(|c: char| c.is_ascii_digit()) {
-            true => Completion::None,
-            false => Completion::Name(start),
-        }
-    }
-}
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call<'a> {
     pub(super) path: &'a str,
@@ -285,10 +222,10 @@ fn kind_of_call(vocabulary: &Vocabulary, text: &str) -> Option<String> {
 }
 
 /// The import path at the end, if the open quote follows `import`.
-fn import<'a>(lexed: &Lexed<'a>) -> Completion<'a> {
+fn imported<'a>(lexed: &Lexed<'a>) -> Option<&'a str> {
     match lexed.pieces.as_slice() {
-        [.., import, path] if import.token == Token::Import => Completion::Import(&lexed.text[path.range.start + 1..]),
-        _ => Completion::None,
+        [.., import, path] if import.token == Token::Import => Some(&lexed.text[path.range.start + 1..]),
+        _ => None,
     }
 }
 
@@ -426,7 +363,16 @@ mod complete_tests {
             ]
             .map(|key| format!("docker::start(#{{ image: 1, {key}"))
         );
-        assert!(offered("\"docker::st").is_empty());
+        assert_eq!(offered("f(answer?."), ["f(answer?.verdict"]);
+        assert_eq!(offered("0..ans"), ["0..answer"]);
+        assert_eq!(
+            offered("docker::start(#{ image: ans"),
+            ["docker::start(#{ image: answer"]
+        );
+        assert_eq!(offered("`text ${ ans"), ["`text ${ answer"]);
+        for nothing in ["\"docker::st", "print(\"std/se", "1 // ans", "1.", "12"] {
+            assert!(offered(nothing).is_empty(), "{nothing}");
+        }
     }
 
     #[test]
@@ -441,68 +387,6 @@ mod complete_tests {
 #[cfg(test)]
 mod cursor_tests {
     use super::*;
-
-    #[test]
-    fn the_cursor_position_determines_the_completion() {
-        for (before, place) in [
-            (":he", Completion::Command(":he")),
-            ("import \"std/se", Completion::Import("std/se")),
-            ("let a = 1; import \"", Completion::Import("")),
-            ("print(\"std/se", Completion::None),
-            ("1 // doc", Completion::None),
-            (
-                "let c = docker::st",
-                Completion::Path {
-                    module: "docker",
-                    start: "st",
-                },
-            ),
-            (
-                "engine.pro",
-                Completion::Member {
-                    value: "engine",
-                    start: "pro",
-                },
-            ),
-            (
-                "f(x).pro",
-                Completion::Member {
-                    value: "",
-                    start: "pro",
-                },
-            ),
-            (
-                "engine?.",
-                Completion::Member {
-                    value: "engine",
-                    start: "",
-                },
-            ),
-            ("0..n", Completion::Name("n")),
-            ("1.", Completion::None),
-            ("let x = sl", Completion::Name("sl")),
-            ("", Completion::Name("")),
-            (
-                "docker::start(#{ im",
-                Completion::Key {
-                    call: "docker::start",
-                    start: "im",
-                },
-            ),
-            (
-                "engine.load(#{ concurrency: 4, ",
-                Completion::Key {
-                    call: "load",
-                    start: "",
-                },
-            ),
-            ("engine.load(#{ concurrency: va", Completion::Name("va")),
-            ("let m = #{ a", Completion::Name("a")),
-            ("`text ${ na", Completion::Name("na")),
-        ] {
-            assert_eq!(Completion::at_end_of(before), place, "{before}");
-        }
-    }
 
     #[test]
     fn the_open_call_and_its_argument_are_found() {

@@ -27,7 +27,6 @@ pub struct LineHelper {
 
 impl LineHelper {
     /// A helper with the names that `session` knows now.
-    #[must_use]
     pub fn new(session: &Session) -> Self {
         Self {
             validator: InputValidator::new(),

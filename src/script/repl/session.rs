@@ -39,7 +39,6 @@ pub struct Session {
 
 impl Session {
     /// Creates an empty session. Imports are relative to `root` and must stay below it.
-    #[must_use]
     pub fn new(host: &Arc<Host>, root: &Path) -> Self {
         let mut session = Self {
             host: Arc::clone(host),
@@ -194,7 +193,6 @@ impl Session {
     }
 
     /// The whole last value.
-    #[must_use]
     pub fn last(&self) -> String {
         pretty(&self.engine, &self.last)
     }
@@ -229,7 +227,6 @@ impl Session {
     }
 
     /// The visible variables, oldest first.
-    #[must_use]
     pub fn variables(&self) -> Vec<Variable> {
         let mut variables: Vec<Variable> = Vec::new();
         // Newest first, and by reference: this runs at every prompt, and values may be large.

@@ -2,12 +2,12 @@
 
 use std::collections::HashSet;
 
-use super::probes::{Probe, ProbeClass, Probes};
+use super::probes::{Probe, Probes};
 use super::projection::{self, Projection, cut_values, nearest_cut};
 use crate::boundary::{self, Boundary, Outlines, Point, Scalar, Slice};
 use crate::fault::Result;
 use crate::report::Advice;
-use crate::report::evidence::{NOT_SENT, nearest_failure};
+use crate::report::evidence::{NOT_SENT, ProbeClass, nearest_failure};
 use crate::report::picture::beyond;
 use crate::report::plot::{Axis, Colour, Layer, Panel, Scale, Shape, TooltipPoint, Tooltips};
 use crate::unit::Unit;

@@ -4,9 +4,9 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Moves, Point, Record, Verdict};
+use crate::boundary::{Boundary, Moves, Point, Verdict};
 use crate::fmt::GIB;
-use crate::report::evidence;
+use crate::report::evidence::{self, ProbeClass};
 use crate::report::plot::{Entry, Panel, Sheet};
 use crate::run::RecordedPoint;
 
@@ -15,19 +15,6 @@ const MAX_EVIDENCE_CHARS: usize = 250_000;
 
 /// Lines of evidence are never cut shorter than this.
 const MIN_LINE_CHARS: usize = 40;
-
-/// What a probe says about the boundary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProbeClass {
-    Fits,
-    Fails,
-    /// Not sent, because the engine reports too little room: predicted to fail.
-    NotSent,
-    /// Refused for its length.
-    Clipped,
-    /// Inconclusive.
-    Unclear,
-}
 
 #[derive(Debug)]
 pub(super) struct Probe {
@@ -69,7 +56,7 @@ impl Probes {
         columns.push("repeats".to_owned());
         for (index, ((point, record), line)) in boundary.records().zip(lines).enumerate() {
             let answer = answers.get(index).map_or(&Value::Null, |(_, answer)| answer);
-            let class = class(record);
+            let class = ProbeClass::of(record);
             let mut entries = vec![Entry::Number((index + 1) as f64)];
             entries.extend(
                 axes.iter()
@@ -110,17 +97,6 @@ impl Probes {
     }
 }
 
-fn class(record: &Record) -> ProbeClass {
-    match (record.moves, record.verdict) {
-        (Moves::Fits, _) => ProbeClass::Fits,
-        (Moves::Fails, _) if evidence::not_sent(record) => ProbeClass::NotSent,
-        (Moves::Fails, _) => ProbeClass::Fails,
-        (Moves::None, Verdict::Refused) => ProbeClass::Clipped,
-        (Moves::None, _) => ProbeClass::Unclear,
-    }
-}
-
-/// A verdict and its class.
 fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
     let says = match class {
         ProbeClass::Fits => "fits",

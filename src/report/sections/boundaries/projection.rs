@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::boundary::{Axis, Boundary, Easier, Point, Scalar};
 use crate::report::Advice;
-use crate::report::sections::boundaries::probes::ProbeClass;
+use crate::report::evidence::ProbeClass;
 
 /// The axes of one chart.
 #[derive(Clone, Debug)]

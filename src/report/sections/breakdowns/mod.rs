@@ -77,7 +77,6 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
 }
 
 /// The breakdown called `name` for the terminal.
-#[must_use]
 pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> Vec<Block> {
     let devices = &footprint.per_gpu;
     let labels: Vec<String> = (0..devices.len()).map(|index| format!("[{index}]")).collect();
@@ -116,7 +115,6 @@ fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> 
 }
 
 /// `weights 15.0 GiB of 21.6 GiB used; KV cache 4.1 GiB; activations 1.2 GiB; 0.3 GiB unaccounted`.
-#[must_use]
 pub fn finding(footprint: &Footprint) -> String {
     let all = &footprint.all;
     // One unit in a sentence, so that its figures compare.

@@ -536,7 +536,6 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
 
 /// Memory by stage of all engines; `None` if no memory was recorded. Several GPUs get a row for the fullest one. Where
 /// other processes used memory, they and the engine have a row each.
-#[must_use]
 pub fn stages_sheet(found: &RecordedRun) -> Option<Sheet> {
     let mut rows = Vec::new();
     for (engine, value) in &found.stages {
@@ -575,7 +574,6 @@ pub fn stages_sheet(found: &RecordedRun) -> Option<Sheet> {
 }
 
 /// Memory over time for the terminal: a line for each start and device. `None` if no memory was recorded.
-#[must_use]
 pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block> {
     let names = start::names(folder).ok()?;
     let mut lines = vec!["memory over time, each column the most of its stretch".to_owned()];
