@@ -257,21 +257,15 @@ impl Place {
 /// Byte length of the token at the start of `rest`, accurate enough for underlining.
 fn width(rest: &str) -> usize {
     let Some(first) = rest.chars().next() else { return 0 };
-    let taken = |keep: fn(char) -> bool| rest.find(|c| !keep(c)).unwrap_or(rest.len());
     match first {
         '"' | '`' | '\'' => rest[1..].find(first).map_or(rest.len(), |end| end + 2),
-        '_' | '0'..='9' => taken(|c| c.is_alphanumeric() || c == '_'),
-        c if c.is_alphabetic() => {
+        c if is_word(c) => {
             // A qualified name counts as one token.
-            let mut end = taken(|c| c.is_alphanumeric() || c == '_');
-            while let Some(more) = rest[end..].strip_prefix("::") {
-                let next = more
-                    .find(|c: char| !c.is_alphanumeric() && c != '_')
-                    .unwrap_or(more.len());
-                if next == 0 {
-                    break;
-                }
-                end += 2 + next;
+            let mut end = word_at(rest, 0).len();
+            while let Some(more) = rest[end..].strip_prefix("::")
+                && more.starts_with(is_word)
+            {
+                end += 2 + word_at(more, 0).len();
             }
             end
         }

@@ -117,7 +117,7 @@ fn unknown(values: &Map<String, Value>, path: &str, key: &str) -> Fault {
     suggest(fault, key, values.keys().map(String::as_str), otherwise)
 }
 
-fn type_with_article(value: &Value) -> &'static str {
+pub(super) fn type_with_article(value: &Value) -> &'static str {
     match value {
         Value::Null => "`()`",
         Value::Bool(_) => "a bool",

@@ -2,11 +2,12 @@
 
 use rhai::{Array, Dynamic, Map};
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::convert::{from_script, to_script, type_of};
-use super::nearest::nearest;
+use super::convert::{from_script, to_script};
+use super::nearest::{quoted, suggest};
 use super::options::deserialize_as;
+use super::params::type_with_article;
 use crate::compare::{LoadMetric, load_metrics};
 use crate::fault::{Fault, Result};
 use crate::load::LoadAnswer;
@@ -38,94 +39,81 @@ pub(super) fn knee(rows: &Array, x: &str, y: &str, options: KneeOptions) -> Resu
         ))
         .hint("0.02 means that a value may be wrong by 2 % of the highest"));
     }
+    let rows = values(rows)?;
     let mut points = Vec::new();
-    for row in rows {
+    for row in &rows {
         if let (Some(x), Some(y)) = (number(row, x)?, number(row, y)?) {
             points.push((x, y));
         }
     }
-    match engine_side::knee(&points, options.bend, options.noise) {
-        Some(knee) => written_knee(rows, x, knee),
-        None => Ok(Dynamic::UNIT),
-    }
+    let knee = engine_side::knee(&points, options.bend, options.noise);
+    to_script(&knee.map(|knee| written_knee(&rows, x, knee)))
 }
 
-fn written_knee(rows: &Array, x: &str, knee: Knee) -> Result<Dynamic> {
-    Ok(Map::from([
-        ("x".into(), as_written(rows, x, knee.x)?),
-        ("y".into(), knee.y.into()),
-        ("low".into(), as_written(rows, x, knee.low)?),
-        ("high".into(), as_written(rows, x, knee.high)?),
-        ("distance".into(), knee.distance.into()),
-    ])
-    .into())
+fn written_knee(rows: &[Value], x: &str, knee: Knee) -> Value {
+    let written = |level: f64| as_written(rows, x, level);
+    json!({
+        "x": written(knee.x),
+        "y": knee.y,
+        "low": written(knee.low),
+        "high": written(knee.high),
+        "distance": knee.distance,
+    })
 }
 
 /// Where any of these values (a count or a bool) becomes positive over `x`. Rows where all are `()` are skipped.
 pub(super) fn onset(rows: &Array, x: &str, figures: &[&str]) -> Result<Dynamic> {
+    let rows = values(rows)?;
     let mut levels = Vec::new();
-    for row in rows {
+    for row in &rows {
         let mut has: Option<bool> = None;
         for figure in figures {
-            if let Some(one) = truth(row, figure)? {
-                has = Some(has.unwrap_or(false) || one);
-            }
+            let one = match at(row, figure)? {
+                Some(Value::Bool(value)) => Some(*value),
+                _ => number(row, figure)?.map(|count| count > 0.0),
+            };
+            has = one.map(|one| has.unwrap_or(false) || one).or(has);
         }
         if let (Some(level), Some(has)) = (number(row, x)?, has) {
             levels.push((level, has));
         }
     }
-    match engine_side::onset(&levels) {
-        Some(onset) => written_onset(rows, x, onset),
-        None => Ok(Dynamic::UNIT),
-    }
+    let onset = engine_side::onset(&levels);
+    to_script(&onset.map(|onset| written_onset(&rows, x, onset)))
 }
 
-fn written_onset(rows: &Array, x: &str, onset: Onset) -> Result<Dynamic> {
-    let Onset {
-        last_without,
-        first_with,
-        contradicting,
-    } = onset;
+fn written_onset(rows: &[Value], x: &str, onset: Onset) -> Value {
     let written = |level: f64| as_written(rows, x, level);
-    let contradicting = contradicting.into_iter().map(written).collect::<Result<Array>>()?;
-    Ok(Map::from([
-        ("last_without".into(), last_without.map_or(Ok(Dynamic::UNIT), written)?),
-        ("first_with".into(), written(first_with)?),
-        ("contradicting".into(), contradicting.into()),
-    ])
-    .into())
+    json!({
+        "last_without": onset.last_without.map(written),
+        "first_with": written(onset.first_with),
+        "contradicting": onset.contradicting.into_iter().map(written).collect::<Vec<_>>(),
+    })
 }
 
 /// What the rows of a sweep say together, levels as they were written.
 pub(super) fn findings(rows: &Array, axis: &str) -> Result<Dynamic> {
+    let rows = values(rows)?;
     let mut levels = Vec::new();
-    for row in rows {
-        let mut figures: LevelFigures = deserialize_as("key", from_script(row)?)?;
+    for row in &rows {
+        let mut figures: LevelFigures = deserialize_as("key", row.clone())?;
         let Some(level) = number(row, axis)? else { continue };
         figures.level = level;
         levels.push(figures);
     }
     let found = SweepFindings::new(SweepAxis::named(axis), &levels);
-    let written = |level: Option<f64>| level.map_or(Ok(Dynamic::UNIT), |level| as_written(rows, axis, level));
-    let onset = |onset: Option<Onset>| onset.map_or(Ok(Dynamic::UNIT), |onset| written_onset(rows, axis, onset));
-    let notes: Array = found.notes.into_iter().map(Dynamic::from).collect();
-    Ok(Map::from([
-        ("finding".into(), found.finding.into()),
-        ("notes".into(), notes.into()),
-        (
-            "knee".into(),
-            found
-                .knee
-                .map_or(Ok(Dynamic::UNIT), |knee| written_knee(rows, axis, knee))?,
-        ),
-        ("preemption".into(), onset(found.preemption)?),
-        ("queue".into(), onset(found.queue)?),
-        ("waiting".into(), onset(found.waiting)?),
-        ("best".into(), written(found.best)?),
-        ("cheapest".into(), written(found.cheapest)?),
-    ])
-    .into())
+    let written = |level: f64| as_written(&rows, axis, level);
+    let onset = |onset: Onset| written_onset(&rows, axis, onset);
+    to_script(&json!({
+        "finding": found.finding,
+        "notes": found.notes,
+        "knee": found.knee.map(|knee| written_knee(&rows, axis, knee)),
+        "preemption": found.preemption.map(onset),
+        "queue": found.queue.map(onset),
+        "waiting": found.waiting.map(onset),
+        "best": found.best.map(written),
+        "cheapest": found.cheapest.map(written),
+    }))
 }
 
 /// The answer of a load as a flat row.
@@ -171,56 +159,44 @@ pub(super) struct Produced {
     energy_wh: Option<f64>,
 }
 
-/// The x value as the script wrote it: an int stays an int.
-fn as_written(rows: &Array, x: &str, level: f64) -> Result<Dynamic> {
-    for row in rows {
-        if number(row, x)? == Some(level) {
-            return Ok(at(row, x)?.unwrap_or_default());
-        }
-    }
-    Ok(level.into())
+/// The level as the script wrote it: an int stays an int.
+fn as_written(rows: &[Value], x: &str, level: f64) -> Value {
+    let mut values = rows.iter().filter_map(|row| at(row, x).ok().flatten());
+    let same = values.find(|value| value.as_f64() == Some(level));
+    same.cloned().unwrap_or_else(|| json!(level))
 }
 
-fn number(row: &Dynamic, path: &str) -> Result<Option<f64>> {
-    let Some(value) = at(row, path)? else { return Ok(None) };
-    let number = value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64));
-    number
-        .map(Some)
-        .map_err(|_| Fault::usage(format!("`{path}` is {}, not a number", type_of(&value))))
+fn values(rows: &Array) -> Result<Vec<Value>> {
+    rows.iter().map(from_script).collect()
 }
 
-/// A bool, or whether a count is positive.
-fn truth(row: &Dynamic, path: &str) -> Result<Option<bool>> {
-    match at(row, path)? {
-        Some(value) if value.is_bool() => Ok(value.as_bool().ok()),
-        _ => Ok(number(row, path)?.map(|count| count > 0.0)),
-    }
+fn number(row: &Value, path: &str) -> Result<Option<f64>> {
+    let wrong = |value: &Value| Fault::usage(format!("`{path}` is {}, not a number", type_with_article(value)));
+    let value = at(row, path)?;
+    value
+        .map(|value| value.as_f64().ok_or_else(|| wrong(value)))
+        .transpose()
 }
 
 /// The value at a path such as `ttft_ms.p99`; `None` if it or a parent is `()`.
-fn at(row: &Dynamic, path: &str) -> Result<Option<Dynamic>> {
-    let mut value = row.clone();
+fn at<'a>(row: &'a Value, path: &str) -> Result<Option<&'a Value>> {
+    let mut value = row;
     for key in path.split('.') {
-        if value.is_unit() {
-            return Ok(None);
-        }
-        let Some(map) = value.clone().try_cast::<Map>() else {
-            return Err(Fault::usage(format!(
-                "`{path}` goes through {}, which is not a map",
-                type_of(&value)
-            )));
-        };
-        value = match map.get(key) {
-            Some(value) => value.clone(),
-            None => {
-                let fault = Fault::usage(format!("a row has no `{key}` (of `{path}`)"));
-                let known = nearest(key, map.keys().map(|key| key.as_str()));
-                return Err(match known {
-                    Some(known) => fault.hint(format!("did you mean `{known}`?")),
-                    None => fault,
-                });
+        let map = match value {
+            Value::Null => return Ok(None),
+            Value::Object(map) => map,
+            other => {
+                let kind = type_with_article(other);
+                return Err(Fault::usage(format!(
+                    "`{path}` goes through {kind}, which is not a map"
+                )));
             }
         };
+        value = map.get(key).ok_or_else(|| {
+            let fault = Fault::usage(format!("a row has no `{key}` (of `{path}`)"));
+            let known = quoted(map.keys());
+            suggest(fault, key, map.keys().map(String::as_str), format!("it has {known}"))
+        })?;
     }
-    Ok((!value.is_unit()).then_some(value))
+    Ok(Some(value).filter(|value| !value.is_null()))
 }

@@ -3,49 +3,44 @@
 use console::measure_text_width as width;
 
 use crate::report::Page;
-
-/// Blanks before each column.
-const GAP: usize = 2;
+use crate::report::drawing::{Column, render, total_width};
 
 /// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
 /// the first column again, and the last one if it is a verdict, which stays beside what it is about. If not even one
 /// column fits beside the first, each row becomes a list of its entries.
 pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
-    let entry = |row: &'_ [String], column: usize| row.get(column).map_or(0, |entry| width(entry));
-    let widest = |column: usize| {
-        let entries = rows.iter().map(|row| entry(row, column));
-        entries.chain([width(headings[column])]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..headings.len()).map(widest).collect();
-    let Some((first, others)) = widths.split_first() else {
+    let columns = headings.iter().enumerate().map(|(at, heading)| {
+        let entries = rows.iter().map(|row| row.get(at).cloned().unwrap_or_default());
+        Column::of_texts(heading, entries.collect(), is_text(column(rows, at)))
+    });
+    let columns: Vec<Column> = columns.collect();
+    let widest = |columns: &[Column]| columns.chunks(1).map(total_width).max().unwrap_or(0);
+    let Some(last) = columns.len().checked_sub(1) else {
         return String::new();
     };
-    let narrowest = GAP + first + others.iter().max().map_or(0, |width| GAP + width);
-    if narrowest > page.width {
+    let first = total_width(&columns[..1]);
+    if first + widest(&columns[1..]) > page.width {
         return row_lists(headings, rows, page);
     }
-    let last = headings.len() - 1;
-    let middle = widths.get(1..last).into_iter().flatten().max();
-    let beside_last = GAP + first + GAP + widths[last] + middle.map_or(0, |widest| GAP + widest);
-    // Verdicts have no heading, or one such as `against [1]`.
+    // A verdict in the last column stands beside every part of the table.
     let heading = headings[last].trim();
     let verdict = (heading.is_empty() || heading.starts_with("against")) && is_text(column(rows, last));
-    let repeats_last = last > 1 && beside_last <= page.width && verdict;
-    let (end, reserved) = match repeats_last {
-        true => (last, GAP + widths[last]),
-        false => (last + 1, 0),
+    let end = match last > 1 && verdict {
+        true if first + widest(&columns[1..last]) + total_width(&columns[last..]) <= page.width => last,
+        _ => last + 1,
     };
     let mut blocks = Vec::new();
     let mut from = 1;
     loop {
-        let (mut to, mut taken) = (from, GAP + first + reserved);
-        while to < end && taken + GAP + widths[to] <= page.width {
-            taken += GAP + widths[to];
-            to += 1;
+        let mut block = vec![columns[0].clone()];
+        while from < end
+            && total_width(&block) + total_width(&columns[from..=from]) + total_width(&columns[end..]) <= page.width
+        {
+            block.push(columns[from].clone());
+            from += 1;
         }
-        let columns: Vec<usize> = std::iter::once(0).chain(from..to).chain(end..=last).collect();
-        blocks.push(block(headings, rows, &widths, &columns));
-        from = to;
+        block.extend_from_slice(&columns[end..]);
+        blocks.push(render(&block, rows.len()));
         if from >= end {
             return blocks.join("\n\n");
         }
@@ -77,21 +72,6 @@ pub(super) fn column(rows: &[Vec<String>], at: usize) -> impl Iterator<Item = &s
 }
 
 /// Some of the columns.
-fn block(headings: &[&str], rows: &[Vec<String>], widths: &[usize], columns: &[usize]) -> String {
-    let line = |entry: &dyn Fn(usize) -> Option<String>| -> String {
-        // A row may be shorter than the headings.
-        let cells = columns.iter().map_while(|&column| {
-            let text = entry(column)?;
-            let blanks = " ".repeat(GAP + widths[column].saturating_sub(width(&text)));
-            Some(format!("{blanks}{text}"))
-        });
-        cells.collect::<String>().trim_end().to_owned()
-    };
-    let head = line(&|column| Some(headings[column].to_owned()));
-    let body = rows.iter().map(|row| line(&|column| row.get(column).cloned()));
-    std::iter::once(head).chain(body).collect::<Vec<_>>().join("\n")
-}
-
 /// Each row as lines of `heading: entry`, for narrow pages.
 fn row_lists(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let row = |row: &Vec<String>| {
@@ -172,7 +152,7 @@ mod tests {
         let words = self::rows(&[&["a", "111", "222", "more"]]);
         assert_eq!(
             drawn(&["", "[1]", "[2]", "[3]"], &words, 14),
-            "     [1]  [2]\n  a  111  222\n\n      [3]\n  a  more"
+            "     [1]  [2]\n  a  111  222\n\n     [3]\n  a  more"
         );
         // A verdict is not torn from what it is about.
         let rows = self::rows(&[&["a", "111", "222", "more"], &["b", "4", "5", "same"]]);

@@ -2,7 +2,7 @@
 
 use console::{Style, measure_text_width as width};
 
-use super::table::{column, is_text, table, wrapped};
+use super::table::{table, wrapped};
 use super::{Block, Fact, List, Weight, entry_text};
 use crate::fmt::wrap;
 use crate::report::Page;
@@ -117,23 +117,8 @@ fn sheet_text(sheet: &Sheet, page: Page) -> String {
         Entry::None => "-".to_owned(),
         entry => page.signs(entry_text(entry)),
     };
-    let mut rows: Vec<Vec<String>> = sheet.rows.iter().map(|row| row.iter().map(text).collect()).collect();
-    let mut columns = sheet.columns.clone();
-    for at in (0..columns.len())
-        .filter(|at| is_text(column(&rows, *at)))
-        .collect::<Vec<_>>()
-    {
-        let cells = || rows.iter().filter_map(|row| row.get(at)).chain(columns.get(at));
-        let widest = cells().map(|cell| width(cell)).max().unwrap_or(0);
-        let cells = rows
-            .iter_mut()
-            .filter_map(|row| row.get_mut(at))
-            .chain(columns.get_mut(at));
-        for cell in cells {
-            cell.push_str(&" ".repeat(widest - width(cell)));
-        }
-    }
-    let headings: Vec<&str> = columns.iter().map(String::as_str).collect();
+    let rows: Vec<Vec<String>> = sheet.rows.iter().map(|row| row.iter().map(text).collect()).collect();
+    let headings: Vec<&str> = sheet.columns.iter().map(String::as_str).collect();
     let text = table(&headings, &rows, page);
     let lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
     let title = Some(sheet.title.as_str()).filter(|title| !title.is_empty());

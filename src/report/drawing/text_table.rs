@@ -59,12 +59,12 @@ fn key_columns(columns: &[Column], rows: usize, page: Page) -> usize {
     fitting.find(unique).unwrap_or(columns.len().min(1))
 }
 
-fn total_width(columns: &[Column]) -> usize {
+pub(in crate::report) fn total_width(columns: &[Column]) -> usize {
     columns.iter().map(|column| GAP + column.width).sum()
 }
 
 #[derive(Clone)]
-struct Column {
+pub(in crate::report) struct Column {
     heading: Vec<String>,
     entries: Vec<String>,
     width: usize,
@@ -87,6 +87,17 @@ impl Column {
         }
     }
 
+    /// A column of texts as they are, below a heading on one line.
+    pub(in crate::report) fn of_texts(heading: &str, entries: Vec<String>, left_aligned: bool) -> Self {
+        let widths = entries.iter().map(|text| width(text));
+        Self {
+            width: widths.chain([width(heading)]).max().unwrap_or(0),
+            heading: vec![heading.to_owned()],
+            entries,
+            left_aligned,
+        }
+    }
+
     /// An entry, aligned within its column.
     fn cell(&self, text: &str) -> String {
         let (gap, blanks) = (" ".repeat(GAP), " ".repeat(self.width.saturating_sub(width(text))));
@@ -97,7 +108,7 @@ impl Column {
     }
 }
 
-fn render(columns: &[Column], rows: usize) -> String {
+pub(in crate::report) fn render(columns: &[Column], rows: usize) -> String {
     let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
     let line = |entry: &dyn Fn(&Column) -> Option<String>| {
         let cells = columns

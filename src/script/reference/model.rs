@@ -210,28 +210,20 @@ impl Comment {
 /// The lines of a piece without `///`, `//!`, or block comment markers.
 fn strip_markers(piece: &str) -> Vec<String> {
     let piece = piece.trim();
-    if let Some(block) = piece.strip_prefix("/**").or_else(|| piece.strip_prefix("/*!")) {
-        let block = block.strip_suffix("*/").unwrap_or(block);
-        return block
-            .lines()
-            .map(|line| {
-                let line = line.trim();
-                let line = line.strip_prefix('*').unwrap_or(line);
-                line.strip_prefix(' ').unwrap_or(line).to_owned()
-            })
-            .collect();
-    }
-    piece
-        .lines()
-        .map(|line| {
-            let line = line.trim();
-            let line = line
-                .strip_prefix("///")
-                .or_else(|| line.strip_prefix("//!"))
-                .unwrap_or(line);
-            line.strip_prefix(' ').unwrap_or(line).to_owned()
-        })
-        .collect()
+    let block = piece.strip_prefix("/**").or_else(|| piece.strip_prefix("/*!"));
+    let (text, markers) = match block {
+        Some(block) => (block.strip_suffix("*/").unwrap_or(block), &["*"][..]),
+        None => (piece, &["///", "//!"][..]),
+    };
+    let line = |line: &str| {
+        let line = line.trim();
+        let line = markers
+            .iter()
+            .find_map(|marker| line.strip_prefix(marker))
+            .unwrap_or(line);
+        line.strip_prefix(' ').unwrap_or(line).to_owned()
+    };
+    text.lines().map(line).collect()
 }
 
 /// The fenced code blocks with language `rhai`.

@@ -33,9 +33,7 @@ impl Reference {
         }
         text
     }
-}
 
-impl Reference {
     /// Without the heading of the whole: sections, and then single functions.
     pub fn excerpt(&self) -> String {
         let (whole, parts): (Vec<&Section>, Vec<&Section>) = self.sections.iter().partition(|section| section.is_whole);
@@ -45,6 +43,32 @@ impl Reference {
             .chain(functions.map(|function| function_text(function, 1)))
             .collect();
         texts.join("\n")
+    }
+
+    /// The documentation as data.
+    pub fn json(&self) -> Value {
+        let section = |section: &Section| {
+            let functions: Vec<Value> = section.functions.iter().map(function).collect();
+            json!({ "name": section.name, "kind": section.kind, "docs": section.docs, "functions": functions })
+        };
+        let sections: Vec<Value> = self.sections.iter().map(section).collect();
+        json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
+    }
+
+    /// The whole documentation in one file.
+    pub fn definitions(&self) -> String {
+        let mut text = "module static;\n".to_owned();
+        for section in &self.sections {
+            text.push('\n');
+            match section.kind {
+                SectionKind::Global | SectionKind::Type => text.push_str(&items(section, "")),
+                SectionKind::Namespace | SectionKind::Standard => {
+                    let name = alias(&section.name);
+                    let _ = write!(text, "module {name} {{\n{}}}\n", items(section, "    "));
+                }
+            }
+        }
+        text
     }
 }
 
@@ -97,40 +121,10 @@ fn shift_headings(markdown: &str, level: usize) -> String {
 /// The version of this format.
 const SCHEMA: u32 = 1;
 
-impl Reference {
-    /// The documentation as data.
-    pub fn json(&self) -> Value {
-        let section = |section: &Section| {
-            let functions: Vec<Value> = section.functions.iter().map(function).collect();
-            json!({ "name": section.name, "kind": section.kind, "docs": section.docs, "functions": functions })
-        };
-        let sections: Vec<Value> = self.sections.iter().map(section).collect();
-        json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
-    }
-}
-
 fn function(function: &FunctionDoc) -> Value {
     let mut value = json!(function);
     value["signature"] = function.signature().into();
     value
-}
-
-impl Reference {
-    /// The whole documentation in one file.
-    pub fn definitions(&self) -> String {
-        let mut text = "module static;\n".to_owned();
-        for section in &self.sections {
-            text.push('\n');
-            match section.kind {
-                SectionKind::Global | SectionKind::Type => text.push_str(&items(section, "")),
-                SectionKind::Namespace | SectionKind::Standard => {
-                    let name = alias(&section.name);
-                    let _ = write!(text, "module {name} {{\n{}}}\n", items(section, "    "));
-                }
-            }
-        }
-        text
-    }
 }
 
 fn items(section: &Section, indent: &str) -> String {
