@@ -54,9 +54,10 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
         .filter_map(|name| declared.iter().find(|one| one.name == *name));
     let own = declared.iter().filter(|one| !is_main(one) && !is_shared(one));
     let engine = declared.iter().filter(|one| !is_main(one) && is_shared(one));
-    let options = search_options(declared)
-        .into_iter()
-        .map(|one| (format!("search.{}={}", one.name, one.default), one.meaning));
+    let options = search_options(declared).into_iter().map(|one| {
+        let default = one.default.as_str().unwrap_or_default();
+        (format!("search.{}={default}", one.name), one.meaning)
+    });
     [
         (
             "Main parameters and their defaults; () is not set:",

@@ -9,19 +9,9 @@ use serde_json::Value;
 use crate::boundary::{Boundary, Easier, Moves, NOT_RESIDENT, Point, Record, Verdict};
 use crate::report::findings::axis_position;
 
-/// The failing probe nearest to a point.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct NearestFailure {
-    pub(super) point: Point,
-    pub(super) verdict: Verdict,
-    pub(super) cause: Option<String>,
-    /// A line of evidence; see [`line`].
-    pub(super) evidence: Option<String>,
-}
-
-/// The failing probe nearest to `point`. The distance is the sum over all axes, each relative to the axis length in its
+/// The failing probe nearest to `point`, as a sentence. The distance is the sum over all axes, each relative to the axis length in its
 /// scale. Of equally near probes, one that is at least as hard on every axis is preferred.
-pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<NearestFailure> {
+pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
     let axes = boundary.lattice().axes();
     let distance = |other: &Point| -> Option<(f64, bool)> {
         let (mut sum, mut harder) = (0.0, true);
@@ -45,12 +35,7 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Near
     let nearest = failing.filter_map(|(other, record)| Some((distance(&other)?, other, record)));
     let (_, point, record) =
         nearest.min_by(|((a, a_further), ..), ((b, b_further), ..)| a.total_cmp(b).then(b_further.cmp(a_further)))?;
-    Some(NearestFailure {
-        point,
-        verdict: record.verdict,
-        cause: record.cause.as_deref().map(str::to_owned),
-        evidence: line(record.evidence.as_deref()),
-    })
+    Some(failure_sentence(&point, record))
 }
 
 /// Said of such a point.
@@ -86,29 +71,23 @@ pub(super) fn not_sent(record: &Record) -> bool {
     record.verdict == Verdict::StartFailed && line.is_some_and(|line| line.starts_with(ENGINE_SAYS))
 }
 
-impl NearestFailure {
-    /// The reason without a full stop: `at input=4608 output=512 the engine ran out of GPU memory (cuda): …`.
-    pub(super) fn sentence(&self) -> String {
-        let shown = self.evidence.as_deref().unwrap_or_default();
-        // If an earlier start already stated a bound, points beyond it are ruled out without a start, and the bound
-        // says it all.
-        let bound_known = shown.starts_with(ENGINE_SAYS);
-        let shown = match shown.split_once(": ").filter(|_| bound_known) {
-            Some((bound, _)) => bound,
-            None => shown,
-        };
-        let shown = match shown.is_empty() {
-            true => String::new(),
-            false => format!(": “{shown}”"),
-        };
-        match (self.verdict, bound_known) {
-            (Verdict::StartFailed, true) => format!("{} does not fit{shown}", self.point),
-            (verdict, _) => format!(
-                "at {} {}{shown}",
-                self.point,
-                verdict_text(verdict, self.cause.as_deref())
-            ),
-        }
+/// Why a point failed, with a line of evidence.
+fn failure_sentence(point: &Point, record: &Record) -> String {
+    let shown = line(record.evidence.as_deref()).unwrap_or_default();
+    // If an earlier start already stated a bound, points beyond it are ruled out without a start, and the bound
+    // says it all.
+    let bound_known = shown.starts_with(ENGINE_SAYS);
+    let shown = match shown.split_once(": ").filter(|_| bound_known) {
+        Some((bound, _)) => bound,
+        None => &shown,
+    };
+    let shown = match shown.is_empty() {
+        true => String::new(),
+        false => format!(": “{shown}”"),
+    };
+    match (record.verdict, bound_known) {
+        (Verdict::StartFailed, true) => format!("{point} does not fit{shown}"),
+        (verdict, _) => format!("at {point} {}{shown}", verdict_text(verdict, record.cause.as_deref())),
     }
 }
 
@@ -302,11 +281,7 @@ mod tests {
         let safe = Point::default().with("input", 4096).with("output", 512);
         let nearest = nearest_failure(&map, &safe).unwrap();
         assert_eq!(
-            (nearest.verdict, nearest.cause.as_deref()),
-            (Verdict::Oom, Some("cuda"))
-        );
-        assert_eq!(
-            nearest.sentence(),
+            nearest,
             "at input=4608 output=512 the engine ran out of GPU memory (cuda): “Tried to allocate 2.00 GiB”"
         );
     }
@@ -325,7 +300,7 @@ mod tests {
         );
         let nearest = nearest_failure(&map, &Point::default().with("input", 4096)).unwrap();
         assert_eq!(
-            nearest.sentence(),
+            nearest,
             "input=4608 does not fit: “the engine itself says that 8352 tokens would fit, and 8384 do not”"
         );
     }
@@ -344,14 +319,10 @@ mod tests {
         let safe: Point = serde_json::from_value(json!({ "fraction": 0.8, "input": 1000 })).unwrap();
         let nearest = nearest_failure(&map, &safe).unwrap();
         // A factor of 4 of a million is a tenth of a log axis; 0.2 is half of the other axis.
-        assert_eq!(nearest.point.to_string(), "fraction=0.8 input=4000");
-        assert_eq!(
-            nearest.sentence(),
-            "at fraction=0.8 input=4000 the engine ran out of memory"
-        );
+        assert_eq!(nearest, "at fraction=0.8 input=4000 the engine ran out of memory");
         let lower: Point = serde_json::from_value(json!({ "fraction": 0.55, "input": 1000 })).unwrap();
         let nearest = nearest_failure(&map, &lower).unwrap();
-        assert!(nearest.sentence().starts_with("at fraction=0.6 "), "{nearest:?}");
+        assert!(nearest.starts_with("at fraction=0.6 "), "{nearest:?}");
     }
 
     #[test]

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::answer::{Answer, Context};
-use crate::boundary::{Axis, Band, Boundary, Easier, Moves, Point, PredictedCrossing, Scalar, Scale, Verdict};
+use crate::boundary::{Axis, Band, Boundary, Easier, Point, PredictedCrossing, Scalar, Scale};
 use crate::fault::Result;
 
 /// What `report(map)` returns.
@@ -24,7 +24,7 @@ pub struct Findings {
     /// Bytes of memory left at the largest confirmed point; `None` if memory was not measured.
     pub headroom: Option<u64>,
     /// All recorded points, in order.
-    pub points: Vec<RecordedPoint>,
+    pub points: Vec<Value>,
     /// The widest unresolved interval of each axis.
     pub gap: BTreeMap<String, Scalar>,
     /// Predicted points of the boundary; they prove nothing.
@@ -35,33 +35,20 @@ pub struct Findings {
     pub search: Option<Value>,
 }
 
-/// One recorded point.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct RecordedPoint {
-    /// The point.
-    pub point: Point,
-    /// Its verdict.
-    pub verdict: Verdict,
-    /// The cause of the verdict.
-    pub cause: Option<String>,
-    /// What it proves about the boundary.
-    pub moves: Moves,
-    /// The evidence of the verdict.
-    pub evidence: Option<Value>,
-}
-
 impl Findings {
     /// Summarises a boundary.
     pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let answer = Answer::new(boundary, context)?;
         let advice = advise(boundary)?;
         let run = answer.run.last();
-        let rows = boundary.records().map(|(point, record)| RecordedPoint {
-            point,
-            verdict: record.verdict,
-            cause: record.cause.as_deref().map(str::to_owned),
-            moves: record.moves,
-            evidence: record.evidence.as_deref().cloned(),
+        let rows = boundary.records().map(|(point, record)| {
+            json!({
+                "point": point,
+                "verdict": record.verdict,
+                "cause": record.cause.as_deref(),
+                "moves": record.moves,
+                "evidence": record.evidence.as_deref(),
+            })
         });
         Ok(Self {
             frontier: boundary.frontier()?,

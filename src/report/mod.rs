@@ -38,7 +38,7 @@ pub use comparison_input::{comparison_input, implausible};
 pub use document::{Block, Fact, List, Section, Weight, markdown, text};
 pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
 pub use estimate::{estimates, memory_comparison};
-pub use findings::{Advice, Findings, RecordedPoint, advise};
+pub use findings::{Advice, Findings, advise};
 pub use live::Live;
 pub use picture::draw;
 pub use sections::{

@@ -144,20 +144,10 @@ pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String
     Ok(())
 }
 
-/// An option of a search: its default as scripts write it, and its meaning.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SearchOption {
-    /// Its name below `search`.
-    pub name: String,
-    /// The value unless the user sets one.
-    pub default: String,
-    /// The comment above it, if it is the first one below.
-    pub meaning: String,
-}
-
 /// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` are those of
-/// `std/model_guided` and those of every strategy. Empty if it is for none of the standard library.
-pub fn search_options(declared: &[Declared]) -> Vec<SearchOption> {
+/// `std/model_guided` and those of every strategy, defaults as scripts write them. Empty if it is for none of the standard
+/// library.
+pub fn search_options(declared: &[Declared]) -> Vec<Declared> {
     let meaning = declared
         .iter()
         .find(|one| one.name == "search")
@@ -179,7 +169,7 @@ pub fn search_options(declared: &[Declared]) -> Vec<SearchOption> {
 }
 
 /// The options in `OPTIONS` of a shipped module.
-fn options_of(module: &str) -> Vec<SearchOption> {
+fn options_of(module: &str) -> Vec<Declared> {
     let text = shipped::module(module).unwrap_or_default();
     let options = text
         .split_once("const OPTIONS = #{")
@@ -190,9 +180,9 @@ fn options_of(module: &str) -> Vec<SearchOption> {
         if let Some(comment) = line.strip_prefix("//") {
             meaning.push_str(comment);
         } else if let Some((name, default)) = line.split_once(": ") {
-            found.push(SearchOption {
+            found.push(Declared {
                 name: name.to_owned(),
-                default: default.trim_end_matches(',').to_owned(),
+                default: default.trim_end_matches(',').into(),
                 meaning: std::mem::take(&mut meaning).trim().to_owned(),
             });
         }

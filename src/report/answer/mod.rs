@@ -158,10 +158,10 @@ impl Answer {
             answer.run = commands(boundary, answer.inequality.as_ref(), context)?;
         }
         if let Some(advice) = advise(boundary)? {
-            answer.why = nearest_failure(boundary, &advice.safe).map(|near| near.sentence());
+            answer.why = nearest_failure(boundary, &advice.safe);
             answer.room = room(boundary, answer.inequality.as_ref(), &advice.safe, context);
-        } else if let Some(near) = nearest_failure(boundary, &smallest) {
-            answer.why = Some(near.sentence());
+        } else {
+            answer.why = nearest_failure(boundary, &smallest);
         }
         match untested.filter(|untested| !answer.limit.contains(untested)) {
             Some(untested) if answer.why.is_none() => answer.why = Some(untested),

@@ -83,9 +83,7 @@ impl Sections {
         let mut sections: Vec<Section> = self.found.into_values().collect();
         for section in &mut sections {
             section.functions = properties(std::mem::take(&mut section.functions));
-            section
-                .functions
-                .sort_by(|a, b| (&a.name, a.params.len()).cmp(&(&b.name, b.params.len())));
+            section.functions.sort_by_cached_key(FunctionDoc::order);
         }
         sections
     }
@@ -313,7 +311,7 @@ pub(super) fn stdlib_section(engine: &Engine, name: &str, source: &str) -> Optio
         .filter(|function| !(is_adapter && ADAPTER.contains(&function.name)))
         .map(|function| document(&function.into(), Some(name), &TypeNames::new()))
         .collect();
-    functions.sort_by(|a, b| (&a.name, a.params.len()).cmp(&(&b.name, b.params.len())));
+    functions.sort_by_cached_key(FunctionDoc::order);
     Some(Section {
         name: name.to_owned(),
         kind: SectionKind::Standard,

@@ -89,6 +89,11 @@ impl FunctionDoc {
         }
     }
 
+    /// What functions are sorted by.
+    pub(super) fn order(&self) -> (String, usize, String) {
+        (self.name.clone(), self.params.len(), self.signature())
+    }
+
     /// The parameters as written between the parentheses.
     pub fn params_line(&self) -> String {
         let parts: Vec<String> = self.params.iter().map(Param::to_string).collect();

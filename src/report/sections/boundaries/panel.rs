@@ -42,7 +42,7 @@ impl<'a> FigureContext<'a> {
             boundary,
             probes,
             advice,
-            nearest_failure: advice.and_then(|advice| Some(nearest_failure(boundary, &advice.safe)?.sentence())),
+            nearest_failure: advice.and_then(|advice| nearest_failure(boundary, &advice.safe)),
         }
     }
 
