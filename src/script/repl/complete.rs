@@ -363,7 +363,7 @@ mod complete_tests {
             ]
             .map(|key| format!("docker::start(#{{ image: 1, {key}"))
         );
-        assert_eq!(offered("f(answer?."), ["f(answer?.verdict"]);
+        assert_eq!(offered("f(answer?.ver"), ["f(answer?.verdict"]);
         assert_eq!(offered("0..ans"), ["0..answer"]);
         assert_eq!(
             offered("docker::start(#{ image: ans"),
