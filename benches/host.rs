@@ -1,7 +1,8 @@
 //! What the host itself costs, as a user would see it: the release binary, started as a process.
 //!
 //! `cargo bench --bench host` prints one Markdown table, which the README quotes: time to the first script line, resident memory
-//! while a script waits, a primitive call from Rhai, and 1000 probes of the simulated engine without model time, journal included.
+//! while a script waits, a primitive call from Rhai, a line of the journal, and 1000 probes of the simulated engine without model
+//! time, journal included.
 //! Nothing is asserted: a figure depends on the machine, and a test must not.
 #![allow(
     clippy::print_stdout,
@@ -27,7 +28,12 @@ fn main() {
         first_line(folder).as_secs_f64() * 1e3
     });
     row("resident memory of a waiting script, MiB", 5, || idle_memory(folder));
-    row("one primitive call from Rhai, µs", 5, || primitive_call(folder));
+    row("one primitive call from Rhai, µs", 5, || {
+        one_call(folder, "x = elapsed();")
+    });
+    row("one line of the journal that is not synced, µs", 5, || {
+        one_call(folder, "record(\"x\", t);")
+    });
     row(&format!("{PROBES} simulated probes, s"), 3, || {
         simulated_probes(folder).as_secs_f64()
     });
@@ -66,8 +72,8 @@ fn idle_memory(folder: &Path) -> f64 {
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
-/// The difference between a loop that calls `elapsed()`, which does next to nothing, and the same loop without it.
-fn primitive_call(folder: &Path) -> f64 {
+/// The difference between a loop that makes this call and the same loop without it. `elapsed()` does next to nothing.
+fn one_call(folder: &Path, call: &str) -> f64 {
     let seconds = |body: &str| {
         let text = format!("let t = elapsed(); let x = 0.0; for i in 0..{CALLS} {{ {body} }} elapsed() - t");
         let mut command = script(folder, &text);
@@ -80,7 +86,7 @@ fn primitive_call(folder: &Path) -> f64 {
         let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         document["result"].as_f64().unwrap()
     };
-    (seconds("x = elapsed();") - seconds("x = t;")) * 1e6 / f64::from(CALLS)
+    (seconds(call) - seconds("x = t;")) * 1e6 / f64::from(CALLS)
 }
 
 /// A run of its own for each repeat, start of the simulated engine included.

@@ -5,11 +5,12 @@
 use std::fmt;
 use std::sync::Once;
 
-use reqwest::ClientBuilder;
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
+use reqwest::{ClientBuilder, RequestBuilder, Response};
 
 use crate::fault::{Fault, Result};
+use crate::world;
 
 pub(crate) const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION"));
 
@@ -79,6 +80,18 @@ pub async fn text(mut response: reqwest::Response, most: usize) -> reqwest::Resu
     let cut = body.len() > most;
     body.truncate(most);
     Ok((String::from_utf8_lossy(&body).into_owned(), cut))
+}
+
+/// Sends a request to an engine.
+///
+/// # Errors
+///
+/// As [`RequestBuilder::send`].
+pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
+    match world::current() {
+        Some(world) => Ok(world.page(request.build()?).await),
+        None => request.send().await,
+    }
 }
 
 /// Builds the client.

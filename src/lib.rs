@@ -21,3 +21,4 @@ pub mod task;
 pub mod telemetry;
 pub mod unit;
 pub mod warning;
+pub mod world;

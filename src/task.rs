@@ -12,6 +12,7 @@ use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Result};
+use crate::world;
 
 /// A cheap handle to the runtime and its cancellation.
 #[derive(Clone, Debug)]
@@ -65,7 +66,7 @@ impl Tasks {
     /// Waits for `work`. An interruption drops it and returns [`Fault::interrupted`].
     pub fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         let cancel = self.token();
-        self.runtime.block_on(async {
+        self.block_on(async {
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => Err(Fault::interrupted()),
@@ -77,9 +78,16 @@ impl Tasks {
     /// Waits for `work` even after an interruption: for cleaning up.
     pub fn finish<T>(&self, work: impl Future<Output = T>) -> T {
         self.finishing.fetch_add(1, Ordering::Relaxed);
-        let done = self.runtime.block_on(work);
+        let done = self.block_on(work);
         self.finishing.fetch_sub(1, Ordering::Relaxed);
         done
+    }
+
+    fn block_on<T>(&self, work: impl Future<Output = T>) -> T {
+        match world::current() {
+            Some(world) => world.runtime().block_on(work),
+            None => self.runtime.block_on(work),
+        }
     }
 
     /// Whether a [`Tasks::finish`] is in progress.

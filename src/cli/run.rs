@@ -172,6 +172,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             sha256: main.source.sha256.clone(),
         },
         text: main.source.text.to_string(),
+        modules: Vec::new(),
         set: args.options.parameters()?,
         seed: args.options.seed,
         permissions: args.options.allow.clone(),
@@ -179,10 +180,9 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         max_operations: args.options.max_operations,
         max_disk: args.max_disk,
     };
-    let mut texts = vec![main.source.sha256.clone()];
     if args.resume.is_none() {
         match check_first(args, &script, &main, &plan, program)? {
-            Some(modules) => texts.extend(modules),
+            Some(modules) => plan.modules = modules,
             None => return Ok(Prepared::Finished(Kind::Compile.exit_code())),
         }
     }
@@ -212,12 +212,11 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             run
         }
         None => {
-            texts.extend(named_modules(&main, &plan.set));
+            plan.modules.extend(named_modules(&main, &plan.set));
             Run::create(&plan, args.out.as_deref())?
         }
     };
-    let own = texts.iter().map(|sha256| own_run(run.id(), sha256));
-    if let Err(fault) = own.into_iter().try_for_each(|own| remember(&own)) {
+    if let Err(fault) = plan.texts().try_for_each(|sha256| remember(&own_run(run.id(), sha256))) {
         program.note(format!(
             "warning: going on with this run will need --trust-script: {}",
             fault.message

@@ -316,7 +316,7 @@ impl Engine {
             body["model"] = json!(model);
         }
         let request = self.client.post(url).json(&body).timeout(COUNTING);
-        let answer = request.send().await.and_then(Response::error_for_status).ok()?;
+        let answer = http::send(request).await.and_then(Response::error_for_status).ok()?;
         let (text, _cut) = http::text(answer, http::MAX_PAGE).await.ok()?;
         let page: Value = serde_json::from_str(&text).ok()?;
         let listed = page["tokens"].as_array().map(|tokens| tokens.len() as u64);

@@ -409,7 +409,7 @@ impl Engine {
 
     /// Whether an engine answers again after a failure and has no requests left.
     pub(super) fn recovers(&self, running: &Running) -> Result<bool> {
-        let deadline = std::time::Instant::now() + RECOVERY;
+        let deadline = tokio::time::Instant::now() + RECOVERY;
         let options = self.adapter_options(running.limits);
         loop {
             if self.context.tasks.wait(running.server.exit())?.is_some() {
@@ -436,7 +436,7 @@ impl Engine {
                     Readiness::NotYet => {}
                 }
             }
-            if std::time::Instant::now() >= deadline {
+            if tokio::time::Instant::now() >= deadline {
                 return Ok(false);
             }
             self.context.tasks.sleep(Duration::from_millis(50))?;

@@ -82,7 +82,7 @@ impl Engine {
 
 /// A page of an engine; `None` if the engine does not have it. A page that is too long is not read, with a warning.
 pub(super) async fn read_page(request: RequestBuilder, run: &Run) -> Option<String> {
-    let answer = request.send().await.and_then(Response::error_for_status).ok()?;
+    let answer = http::send(request).await.and_then(Response::error_for_status).ok()?;
     let path = answer.url().path().to_owned();
     let (text, cut) = http::text(answer, http::MAX_PAGE).await.ok()?;
     if cut {

@@ -1,6 +1,5 @@
 //! Measures the memory of a running engine for probes and scripts.
 
-use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -13,11 +12,12 @@ use super::server::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
-use crate::run::{Event, hide};
+use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{Permits, RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 use crate::warning::Warning;
+use crate::world;
 
 /// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -142,6 +142,10 @@ impl Engine {
     }
 
     fn source(&self, server: &Server) -> Result<Option<Box<dyn Source>>> {
+        // Samplers are threads that live by the clock of the real machine.
+        if world::current().is_some() {
+            return Ok(None);
+        }
         if let Some(read) = server.simulated() {
             return Ok(Some(Box::new(Polled::new("sim", move || Ok(read())))));
         }
@@ -201,7 +205,7 @@ impl Engine {
             for (end, text) in files(&record) {
                 // Command lines of processes can hold secrets.
                 let text = hide(&String::from_utf8_lossy(&text)).into_owned();
-                let write = |out: &mut BufWriter<File>| out.write_all(text.as_bytes());
+                let write = |out: &mut BufWriter<WrittenFile>| out.write_all(text.as_bytes());
                 self.context.run.write("memory", &format!("{name}{end}"), write)?;
             }
             // Late, lost and failed samples belong to the results.

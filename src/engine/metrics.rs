@@ -234,9 +234,13 @@ pub(super) struct QueueMetrics {
 impl QueueMetrics {
     /// Adds what the page reports now; requests time out at `timeout` or later. Returns the newest snapshot; `None` if
     /// the page does not answer or has no new one.
-    pub(super) async fn poll(&mut self, page: Option<&MetricsPage>, timeout: Instant) -> Option<EngineMetrics> {
+    pub(super) async fn poll(
+        &mut self,
+        page: Option<&MetricsPage>,
+        timeout: tokio::time::Instant,
+    ) -> Option<EngineMetrics> {
         let snapshots = page?.fetch().await?;
-        let in_time = Instant::now() < timeout;
+        let in_time = tokio::time::Instant::now() < timeout;
         snapshots
             .iter()
             .for_each(|snapshot| self.add(snapshot.clone().into(), in_time));

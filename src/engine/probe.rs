@@ -1,8 +1,9 @@
 //! Tests one point on the engine. The answer is journaled before anything else happens.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::answer::ProbeOptions;
 use super::answer::{Evidence, ProbeAnswer};
@@ -148,7 +149,7 @@ impl Engine {
                 }
                 self.end_requests(&mut live, answer.verdict == Verdict::Ok)?;
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
-                    let seen = memory_window(sampler, from, Instant::now());
+                    let seen = memory_window(sampler, from.into_std(), Instant::now().into_std());
                     self.show_memory(sampler)?;
                     // That of a longer output is not this point's.
                     answer.peak = seen.peak.filter(|_| answer.evidence.longer_output.is_none());

@@ -4,10 +4,11 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::handle::{Ensured, Health, Running};
@@ -145,7 +146,7 @@ impl Batch {
         ended: &CancellationToken,
     ) -> bool {
         let mut detector = StallDetector::new(stall);
-        detector.update((self.count, 0), None, Instant::now());
+        detector.update((self.count, 0), None, Instant::now().into_std());
         let several = self.count > 1;
         let mut pause = if several { FIRST_PAUSE } else { SINGLE_REQUEST_PAUSE };
         while page.is_some() {
@@ -157,7 +158,10 @@ impl Batch {
             }
             let newest = queue.poll(page, timeout).await;
             let ended = self.ended.load(Ordering::Relaxed);
-            if detector.update((self.count, ended), newest, Instant::now()).is_some() {
+            if detector
+                .update((self.count, ended), newest, Instant::now().into_std())
+                .is_some()
+            {
                 return true;
             }
         }

@@ -1,7 +1,9 @@
 //! The server process or container behind an engine: its log, its exit status and its address.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::facts::FactValues;
 use super::failure::Exit;

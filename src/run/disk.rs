@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::lock;
+use super::{WrittenFile, lock};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::thousands;
 
@@ -77,12 +77,12 @@ fn measured(folder: &Path) -> u64 {
 /// A file that grows while a run goes on, such as a log. Writing fails at the bound of the run.
 #[derive(Debug)]
 pub struct BoundedFile {
-    file: File,
+    file: WrittenFile,
     disk: Option<Arc<Disk>>,
 }
 
 impl BoundedFile {
-    pub(super) fn new(file: File, disk: &Arc<Disk>) -> Self {
+    pub(super) fn new(file: WrittenFile, disk: &Arc<Disk>) -> Self {
         Self {
             file,
             disk: Some(Arc::clone(disk)),
@@ -93,7 +93,10 @@ impl BoundedFile {
 /// A file outside of a run, without a bound.
 impl From<File> for BoundedFile {
     fn from(file: File) -> Self {
-        Self { file, disk: None }
+        Self {
+            file: WrittenFile::new(file, PathBuf::new()),
+            disk: None,
+        }
     }
 }
 

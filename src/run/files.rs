@@ -1,7 +1,6 @@
 //! The files that a run writes besides journal and manifest: series, tables, exports, and those of the script itself,
 //! which are stored below `files/`.
 
-use std::fs::File;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Component, Path, PathBuf};
 
@@ -9,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::disk::BoundedFile;
 use super::writer::RunWriter;
-use super::{Folder, Run, folder, hide, lock};
+use super::{Folder, Run, WrittenFile, folder, hide, lock};
 use crate::csv;
 use crate::fault::{Fault, Kind, Result};
 
@@ -38,7 +37,7 @@ impl Run {
         &self,
         subfolder: &str,
         name: &str,
-        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<WrittenFile>) -> io::Result<()>,
     ) -> Result<Option<PathBuf>> {
         let Some((folder, name)) = self.locate(subfolder, name)? else {
             return Ok(None);

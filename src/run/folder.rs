@@ -14,7 +14,6 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::{fs, io};
 
-use jiff::Timestamp;
 use nix::dir::Dir;
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
@@ -22,8 +21,9 @@ use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
 
-use super::secrets;
+use super::{WrittenFile, secrets};
 use crate::fault::{Fault, Kind, Result};
+use crate::world::{self, Change, change};
 
 /// Flags to open a subfolder that must not be a link. `O_PATH` needs no read permission.
 const FOLDER: OFlag = OFlag::O_PATH
@@ -84,8 +84,13 @@ impl Folder {
         }
         for number in 1.. {
             let path = numbered(&wanted, number);
-            match fs::create_dir(&path) {
-                Ok(()) => return Self::open(&path),
+            match change(Change::MakeFolder(&path)).and_then(|()| fs::create_dir(&path)) {
+                Ok(()) => {
+                    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+                    let parent = parent.unwrap_or(Path::new("."));
+                    sync(parent).map_err(|error| Fault::io(parent, &error))?;
+                    return Self::open(&path);
+                }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if number == 1 && is_empty(&path) {
                         return Self::open(&path);
@@ -95,6 +100,12 @@ impl Folder {
             }
         }
         Err(Fault::internal("there is no free folder"))
+    }
+
+    /// Writes the names in the folder to the disk: until then, a file that was created or renamed may be gone after a
+    /// power failure, whatever was synced of its contents.
+    pub(super) fn sync(&self) -> Result<()> {
+        sync(&self.path).map_err(|error| Fault::io(&self.path, &error))
     }
 
     /// The path as the user gave it.
@@ -170,9 +181,10 @@ impl Folder {
     /// # Errors
     ///
     /// `io` for a link, for anything but a regular file, and if it cannot be opened.
-    pub(super) fn append(&self, name: &Path) -> Result<File> {
+    pub(super) fn append(&self, name: &Path) -> Result<WrittenFile> {
         let flags = OFlag::O_RDWR | OFlag::O_APPEND | OFlag::O_CREAT;
         let path = self.path.join(name);
+        change(Change::Open(&path)).map_err(|error| Fault::io(&path, &error))?;
         let file = self.open_file(name, flags)?.ok_or_else(|| not_found(&path))?;
         let names = file.metadata().map_err(|error| Fault::io(&path, &error))?.nlink();
         if names > 1 {
@@ -183,7 +195,7 @@ impl Folder {
             )
             .hint("put a copy of the file in its place"));
         }
-        Ok(file)
+        Ok(WrittenFile::new(file, path))
     }
 
     /// Replaces a file atomically: a reader sees either the old or the new content, even after a crash. Creates the
@@ -195,23 +207,28 @@ impl Folder {
     pub(crate) fn replace(
         &self,
         name: &Path,
-        write: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+        write: impl FnOnce(&mut BufWriter<WrittenFile>) -> io::Result<()>,
     ) -> Result<()> {
         let path = self.path.join(name);
         let (dir, last) = self.parent(name, true)?.ok_or_else(|| not_found(&path))?;
         let mut new = last.to_owned();
         new.push(".new");
-        let remove = || unlinkat(&dir, new.as_os_str(), UnlinkatFlags::NoRemoveDir);
+        let new_path = path.with_file_name(&new);
+        let remove = || {
+            change(Change::Remove(&new_path))?;
+            unlinkat(&dir, new.as_os_str(), UnlinkatFlags::NoRemoveDir).map_err(io::Error::from)
+        };
         // A killed run may have left one. The file must be created anew: an existing one could be a link.
         let _ = remove();
         let flags = FILE | OFlag::O_WRONLY | OFlag::O_CREAT | OFlag::O_EXCL;
-        let written = openat(&dir, new.as_os_str(), flags, mode(name))
-            .map_err(io::Error::from)
+        let written = change(Change::Open(&new_path))
+            .and_then(|()| Ok(openat(&dir, new.as_os_str(), flags, mode(name))?))
             .and_then(|new| {
-                let mut file = BufWriter::new(File::from(new));
+                let mut file = BufWriter::new(WrittenFile::new(File::from(new), new_path.clone()));
                 write(&mut file)?;
                 file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
             })
+            .and_then(|()| change(Change::Rename(&new_path, &path)))
             .and_then(|()| Ok(renameat(&dir, new.as_os_str(), &dir, last)?));
         written.map_err(|error| {
             // A partial file is useless.
@@ -300,6 +317,7 @@ impl Folder {
         for name in names {
             path.push(name);
             if make {
+                change(Change::MakeFolder(&path)).map_err(|error| Fault::io(&path, &error))?;
                 match mkdirat(&dir, *name, NEW_FOLDER) {
                     Ok(()) | Err(Errno::EEXIST) => {}
                     Err(error) => return Err(Fault::io(&path, &error.into())),
@@ -407,23 +425,32 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     }
 }
 
+/// Writes the names in a folder to the disk, where its file system and its permissions allow that.
+fn sync(folder: &Path) -> io::Result<()> {
+    change(Change::SyncFolder(folder))?;
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::PermissionDenied) => Ok(()),
+        synced => synced,
+    }
+}
+
 fn is_empty(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Now, UTC, to the millisecond: `2026-11-21T03:30:00.123Z`.
 pub(super) fn now() -> String {
-    format!("{:.3}", Timestamp::now())
+    format!("{:.3}", world::now())
 }
 
 /// Now, UTC, as a part of a file name: `2026-11-21T033000Z`.
 pub(super) fn stamp() -> String {
-    Timestamp::now().strftime("%Y-%m-%dT%H%M%SZ").to_string()
+    world::now().strftime("%Y-%m-%dT%H%M%SZ").to_string()
 }
 
 /// Now, UTC, as tgi-profiler names its files: `20261121_033000`.
 pub(super) fn compact() -> String {
-    Timestamp::now().strftime("%Y%m%d_%H%M%S").to_string()
+    world::now().strftime("%Y%m%d_%H%M%S").to_string()
 }
 
 #[cfg(test)]

@@ -13,15 +13,16 @@ use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
+use tokio::time::Instant;
 
 use super::folder::{Folder, read_line};
-use super::{Event, folder, secrets};
+use super::{Event, WrittenFile, folder, secrets};
 use crate::fault::{Fault, Kind, Result};
 
 pub(super) const JOURNAL: &str = "journal.jsonl";
@@ -82,7 +83,7 @@ fn without_sum(line: &[u8]) -> (Cow<'_, [u8]>, Option<&[u8]>) {
 
 /// The journal of a run under way, locked against other processes.
 pub(super) struct Journal {
-    file: File,
+    file: WrittenFile,
     path: PathBuf,
     /// Bytes of complete lines.
     length: u64,
@@ -106,7 +107,7 @@ impl Journal {
         let note = match &extent.distrust {
             Some(distrust) => {
                 let name = folder.free_name(DAMAGED.as_ref())?;
-                copy_rest(&journal.file, journal.length, &folder.append(&name)?)
+                copy_rest(&journal.file, journal.length, folder.append(&name)?)
                     .map_err(|error| Fault::io(&folder.path().join(&name), &error))?;
                 Some(format!(
                     "journal.jsonl: {distrust}; they were moved to {}",
@@ -124,7 +125,7 @@ impl Journal {
         self.length == 0
     }
 
-    fn from_file(file: File, path: &Path) -> Result<Self> {
+    fn from_file(file: WrittenFile, path: &Path) -> Result<Self> {
         lock(&file, path)?;
         Ok(Self {
             file,
@@ -303,7 +304,7 @@ fn check(file: &File) -> std::io::Result<Extent> {
 }
 
 /// Copies what stands after so many bytes.
-fn copy_rest(mut from: &File, after: u64, mut to: &File) -> std::io::Result<()> {
+fn copy_rest(mut from: &File, after: u64, mut to: WrittenFile) -> std::io::Result<()> {
     from.seek(SeekFrom::Start(after))?;
     std::io::copy(&mut from, &mut to)?;
     to.sync_all()
@@ -501,7 +502,8 @@ mod tests {
         let Ok(full) = File::options().append(true).open("/dev/full") else {
             return;
         };
-        let mut journal = Journal::from_file(full, Path::new("/dev/full")).unwrap();
+        let mut journal =
+            Journal::from_file(WrittenFile::new(full, "/dev/full".into()), Path::new("/dev/full")).unwrap();
         let fault = journal.append(&done(1), |_| Ok(())).unwrap_err();
         assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
         assert!(fault.hint.unwrap().contains("--out"));

@@ -230,6 +230,8 @@ pub struct Plan {
     pub script: Script,
     /// Its text.
     pub text: String,
+    /// SHA-256 of the modules that it imports, as far as they are known.
+    pub modules: Vec<String>,
     /// Values from `--params` and `--set`. On a resume, what is not given is unchanged.
     pub set: Map<String, Value>,
     /// `--seed`.
@@ -242,6 +244,15 @@ pub struct Plan {
     pub max_operations: Option<u64>,
     /// `--max-disk`, bytes; default 10 GiB.
     pub max_disk: Option<u64>,
+}
+
+impl Plan {
+    /// SHA-256 of all that runs.
+    pub fn texts(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.script.sha256)
+            .chain(&self.modules)
+            .map(String::as_str)
+    }
 }
 
 /// Differences between `plan` and the recorded manifest, for people. `module` returns the current hash of a module.

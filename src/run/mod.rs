@@ -7,6 +7,7 @@
 
 mod disk;
 mod event;
+mod file;
 mod files;
 mod folder;
 mod journal;
@@ -21,6 +22,7 @@ mod writer;
 
 pub use disk::BoundedFile;
 pub use event::Event;
+pub use file::WrittenFile;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
@@ -219,7 +221,8 @@ impl Run {
         lock(&self.replay).points(boundary)
     }
 
-    /// Writes an event to the journal and calls the listeners. An [`Event::Done`] is on disk when this returns.
+    /// Writes an event to the journal, and then calls the listeners: nothing is told that would be lost. An [`Event::Done`] is
+    /// on disk when this returns.
     ///
     /// # Errors
     ///
@@ -228,14 +231,13 @@ impl Run {
         if !lock(&self.totals).count(&event) {
             return Ok(());
         }
-        let written = match &self.writer {
-            Some(writer) if event.in_journal() => writer.note(&event),
-            _ => Ok(()),
-        };
+        if let Some(writer) = self.writer.as_ref().filter(|_| event.in_journal()) {
+            writer.note(&event)?;
+        }
         for listener in lock(&self.listeners).iter() {
             listener(&event);
         }
-        written
+        Ok(())
     }
 
     /// Notes a warning, equal ones once.

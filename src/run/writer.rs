@@ -18,6 +18,7 @@ use super::replay::Replay;
 use super::{Event, Run, folder, lock, manifest};
 use crate::fault::Result;
 use crate::warning::Warning;
+use crate::world;
 
 /// Writes the folder of a run under way.
 pub(super) struct RunWriter {
@@ -144,8 +145,12 @@ impl Run {
             host: Machine::own(),
             ..Manifest::default()
         };
-        // Whoever runs this warns of a failure: the run itself needs nothing remembered.
-        let _ = remember(&own_run(&manifest.run, &plan.script.sha256));
+        // Whoever runs this warns of a failure: the run itself needs nothing remembered. A simulation leaves no traces.
+        if world::current().is_none() {
+            let _ = plan
+                .texts()
+                .try_for_each(|sha256| remember(&own_run(&manifest.run, sha256)));
+        }
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
         let (journal, _) = Journal::open(&folder, |_| ())?;
@@ -194,6 +199,8 @@ impl Run {
         plan: &Plan,
     ) -> Result<Self> {
         manifest.write(&folder)?;
+        // Until then, a power failure may take the names of journal and manifest, and with them all answers.
+        folder.sync()?;
         let state = State {
             journal,
             manifest: manifest.clone(),
@@ -225,7 +232,10 @@ pub(super) fn draw_seed() -> u64 {
 
 /// `RandomState` is seeded by the operating system.
 fn random() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+    world::current().map_or_else(
+        || RandomState::new().hash_one(std::process::id()),
+        |world| world.random(),
+    )
 }
 
 /// Replaces the characters of a script's name that do not belong in a file name.

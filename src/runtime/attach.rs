@@ -3,6 +3,7 @@
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bollard::models::ContainerInspectResponse;
@@ -158,7 +159,7 @@ pub(super) async fn attach_container(
     container: &str,
     port: Option<u16>,
     name: &str,
-    run: &Run,
+    run: &Arc<Run>,
     permits: &Permits,
 ) -> Result<Started<Attached>> {
     docker::check_container(container)?;

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::fault::Result;
 use crate::run::{BoundedFile, Run, hide};
+use crate::warning::Warning;
 
 /// Older lines are only in the file.
 const MAX_LINES_IN_MEMORY: usize = 20_000;
@@ -38,9 +39,23 @@ pub struct LogLine {
 struct LogBuffer {
     lines: VecDeque<(Instant, String)>,
     first_number: u64,
-    file: Option<BufWriter<BoundedFile>>,
+    file: Option<LogFile>,
     /// Bytes of the lines.
     bytes: usize,
+}
+
+/// The file of a log.
+struct LogFile {
+    writer: BufWriter<BoundedFile>,
+    name: String,
+    /// Hears that it can no longer be written.
+    run: Arc<Run>,
+}
+
+impl std::fmt::Debug for LogFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("LogFile").field(&self.name).finish()
+    }
 }
 
 impl Default for ServerLog {
@@ -54,31 +69,42 @@ impl Default for ServerLog {
 
 impl ServerLog {
     /// Creates the log of a server, with a file in the run's folder if the run has one.
-    pub fn create(run: &Run, server: &str) -> Result<Self> {
+    pub fn create(run: &Arc<Run>, server: &str) -> Result<Self> {
         let file = run.append("logs", &format!("{server}.log"))?;
-        Ok(file.map_or_else(Self::default, |(_, file)| Self::with_file(file)))
+        Ok(file.map_or_else(Self::default, |(_, file)| Self::with_file(file, server, run)))
     }
 
-    fn with_file(file: impl Into<BoundedFile>) -> Self {
+    fn with_file(file: impl Into<BoundedFile>, server: &str, run: &Arc<Run>) -> Self {
         let log = Self::default();
-        log.buffer().file = Some(BufWriter::new(file.into()));
+        log.buffer().file = Some(LogFile {
+            writer: BufWriter::new(file.into()),
+            name: format!("logs/{server}.log"),
+            run: Arc::clone(run),
+        });
         log
     }
 
-    /// Adds a line. If the file can no longer be written, logging continues in memory, which is enough for verdicts.
+    /// Adds a line. If the file can no longer be written, the run warns, and logging continues in memory, which is enough for
+    /// verdicts.
     pub fn push(&self, line: impl Into<String>) {
         let line = hide(&line.into()).into_owned();
         let mut buffer = self.buffer();
-        if let Some(file) = &mut buffer.file
-            && writeln!(file, "{line}").and_then(|()| file.flush()).is_err()
-        {
-            buffer.file = None;
-            buffer.append("[profiler: the log file cannot be written from here on]".to_owned());
-        }
+        let written = match &mut buffer.file {
+            Some(LogFile { writer, .. }) => writeln!(writer, "{line}").and_then(|()| writer.flush()),
+            None => Ok(()),
+        };
+        let lost = written.err().and_then(|error| Some((buffer.file.take()?, error)));
         buffer.append(line);
         let count = buffer.first_number + buffer.lines.len() as u64;
         drop(buffer);
         self.progress.send_modify(|state| state.0 = state.0.max(count));
+        if let Some((LogFile { name, run, .. }, error)) = lost {
+            // A full disk is reported by the next event that must be written.
+            let _ = run.warn(Warning::new(
+                "log_not_written",
+                format!("the rest of {name} is not written: {error}"),
+            ));
+        }
     }
 
     /// Marks the end of the log.
@@ -305,7 +331,7 @@ mod tests {
     fn old_lines_are_dropped_from_memory_but_stay_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("engine.log");
-        let log = ServerLog::with_file(std::fs::File::create(&path).unwrap());
+        let log = ServerLog::with_file(std::fs::File::create(&path).unwrap(), "engine-1", &Arc::default());
         for number in 0..MAX_LINES_IN_MEMORY + 2 {
             log.push(number.to_string());
         }

@@ -357,7 +357,7 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Res
 }
 
 async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
-    let response = request.send().await?;
+    let response = http::send(request).await?;
     let status = response.status().as_u16();
     let location = response
         .headers()

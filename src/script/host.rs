@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::Instant;
 
 use rhai::{Dynamic, NativeCallContext};
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
 use super::source::{self, Sources};

@@ -21,6 +21,7 @@ use super::{Caught, Host, api, bounds, convert, host, resolver};
 use crate::engine::Adapter;
 use crate::fault::Fault;
 use crate::run::Event;
+use crate::world;
 
 /// An interpreter with the whole API. Imports are relative to the importing file and must stay below `root`.
 pub fn interpreter(host: &Arc<Host>, root: &Path) -> Engine {
@@ -108,11 +109,12 @@ pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
 
 /// Runs `work` on a thread with a stack that is large enough for the interpreter.
 pub fn on_thread<T: Send>(work: impl FnOnce() -> Result<T, Box<Diagnostic>> + Send) -> Result<T, Box<Diagnostic>> {
+    let world = world::current();
     std::thread::scope(|scope| {
         let thread = Builder::new()
             .name("script".into())
             .stack_size(STACK)
-            .spawn_scoped(scope, || guarded(work))
+            .spawn_scoped(scope, || world::within(world, || guarded(work)))
             .map_err(|error| Fault::internal(format!("cannot start the script's thread: {error}")))?;
         thread
             .join()

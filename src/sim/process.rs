@@ -5,13 +5,17 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use std::{future, io};
 
+use axum::Router;
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use minijinja::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::devices::SimDevices;
@@ -24,6 +28,7 @@ use super::time::TimeScaler;
 use super::tokens::TokenCounter;
 use super::{http, start};
 use crate::fault::{Fault, Result};
+use crate::world::{self, World};
 
 /// The simulated engine.
 pub struct Sim;
@@ -38,8 +43,18 @@ impl Sim {
     pub fn start(profile: Profile, options: Options, bind: SocketAddr, log: LogSink) -> Result<SimHandle> {
         let setup = Setup::new(profile, &options)?;
         let counter = TokenCounter::new(options.tokenizer.as_deref())?;
-        let port = ReservedPort::reserve(bind)?;
-        let url = format!("http://{}", port.address);
+        let reset = CancellationToken::new();
+        let (door, url) = match world::current() {
+            Some(world) => {
+                let url = world.listen(reset.clone()).map_err(|error| cannot_bind(bind, &error))?;
+                (Door::Inside(world, url.clone()), url)
+            }
+            None => {
+                let port = ReservedPort::reserve(bind)?;
+                let url = format!("http://{}", port.address);
+                (Door::Port(port), url)
+            }
+        };
         let time_scale = setup.time_scale;
         let mut plan = start::plan(&setup, &url)?;
         if let Some(failed) = &setup.misbehave.fail_start {
@@ -62,7 +77,7 @@ impl Sim {
             kill: kill.clone(),
             state_sender,
         };
-        tokio::spawn(process.run_to_exit(port, plan, counter));
+        tokio::spawn(process.run_to_exit(door, plan, counter, reset));
         Ok(SimHandle {
             url,
             time_scale,
@@ -84,13 +99,12 @@ struct SimProcess {
 }
 
 impl SimProcess {
-    async fn run_to_exit(self, port: ReservedPort, plan: StartPlan, counter: TokenCounter) {
+    async fn run_to_exit(self, door: Door, plan: StartPlan, counter: TokenCounter, reset: CancellationToken) {
         let baseline = plan.baseline;
-        let reset = CancellationToken::new();
         let exit = tokio::select! {
             biased;
             () = self.kill.cancelled() => Exit::KILLED,
-            exit = self.run(port, plan, counter, reset.clone()) => exit,
+            exit = self.run(door, plan, counter, reset.clone()) => exit,
             () = self.terminated() => self.shut_down(),
         };
         reset.cancel();
@@ -116,11 +130,11 @@ impl SimProcess {
     }
 
     /// Starts and serves, until something ends it.
-    async fn run(&self, port: ReservedPort, plan: StartPlan, counter: TokenCounter, reset: CancellationToken) -> Exit {
+    async fn run(&self, door: Door, plan: StartPlan, counter: TokenCounter, reset: CancellationToken) -> Exit {
         if self.setup.misbehave.busy_port {
             return self.cannot_listen(&format!(
                 "[Errno 98] error while attempting to bind on address {}: address already in use",
-                port.address
+                door.address()
             ));
         }
         if let Some(seconds) = self.setup.misbehave.slow_start {
@@ -141,11 +155,10 @@ impl SimProcess {
         } else {
             Some(self.run_stages(&plan.stages).await)
         };
-        let listener = match port.listen(reset) {
-            Ok(listener) => listener,
+        let server = match door.open(http::router(Arc::clone(&core)), reset) {
+            Ok(server) => server,
             Err(error) => return self.cannot_listen(&error.to_string()),
         };
-        let server = axum::serve(listener, http::router(Arc::clone(&core))).into_future();
         let work = async {
             let last = match loaded {
                 Some(last) => last,
@@ -157,7 +170,8 @@ impl SimProcess {
             self.serve(&core, exits).await
         };
         tokio::select! {
-            _ = server => Exit::KILLED,
+            biased;
+            () = server => Exit::KILLED,
             exit = work => exit,
         }
     }
@@ -165,6 +179,7 @@ impl SimProcess {
     /// Serves until the engine exits by itself.
     async fn serve(&self, core: &Arc<EngineCore>, mut exits: mpsc::UnboundedReceiver<Exit>) -> Exit {
         tokio::select! {
+            biased;
             exit = exits.recv() => exit.unwrap_or(Exit::KILLED),
             () = Arc::clone(core).run() => Exit::KILLED,
         }
@@ -200,6 +215,45 @@ impl SimProcess {
     }
 }
 
+/// Where the engine listens: at a port, or on a simulated machine.
+enum Door {
+    Port(ReservedPort),
+    Inside(Arc<dyn World>, String),
+}
+
+impl Door {
+    fn address(&self) -> String {
+        match self {
+            Self::Port(port) => port.address.to_string(),
+            Self::Inside(_, url) => url.clone(),
+        }
+    }
+
+    /// Serves until dropped. Connections break when `reset` is cancelled.
+    fn open(self, router: Router, reset: CancellationToken) -> io::Result<BoxFuture<'static, ()>> {
+        match self {
+            Self::Port(port) => {
+                let serving = axum::serve(port.listen(reset)?, router).into_future();
+                Ok(serving.map(|_| ()).boxed())
+            }
+            Self::Inside(world, url) => {
+                world.serve(&url, router);
+                Ok(future::pending().boxed())
+            }
+        }
+    }
+}
+
+fn cannot_bind(address: SocketAddr, error: &io::Error) -> Fault {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => Fault::missing(
+            format!("port {} is in use", address.port()),
+            "choose another with --port, or 0 for any free one",
+        ),
+        _ => Fault::new(crate::fault::Kind::Io, format!("cannot bind `{address}`: {error}")),
+    }
+}
+
 /// A bound port. Connections are refused until [`ReservedPort::listen`].
 pub(super) struct ReservedPort {
     socket: TcpSocket,
@@ -209,13 +263,7 @@ pub(super) struct ReservedPort {
 impl ReservedPort {
     /// Binds the port; 0 lets the kernel choose.
     pub(super) fn reserve(address: SocketAddr) -> Result<Self> {
-        let failed = |error: io::Error| match error.kind() {
-            io::ErrorKind::AddrInUse => Fault::missing(
-                format!("port {} is in use", address.port()),
-                "choose another with --port, or 0 for any free one",
-            ),
-            _ => Fault::new(crate::fault::Kind::Io, format!("cannot bind `{address}`: {error}")),
-        };
+        let failed = |error| cannot_bind(address, &error);
         let socket = if address.is_ipv4() {
             TcpSocket::new_v4()
         } else {

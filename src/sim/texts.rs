@@ -3,7 +3,6 @@
 
 use std::sync::LazyLock;
 
-use jiff::Zoned;
 use jiff::tz::TimeZone;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::{AutoEscape, Environment, Error, UndefinedBehavior, Value};
@@ -12,6 +11,7 @@ use super::memory::MIB;
 use super::profile::Engine;
 use crate::fault::{Fault, Result};
 use crate::fmt::{GIB, thousands};
+use crate::world;
 
 /// Place of the time in a log line; its format is the section `time`.
 const TIME: &str = "<time>";
@@ -121,8 +121,8 @@ impl Engine {
         let format = self.text("time", &Value::UNDEFINED).unwrap_or_default();
         let format = format.trim_end();
         let now = match format.ends_with('Z') {
-            true => Zoned::now().with_time_zone(TimeZone::UTC),
-            false => Zoned::now(),
+            true => world::now().to_zoned(TimeZone::UTC),
+            false => world::now().to_zoned(TimeZone::system()),
         };
         line.replacen(TIME, &now.strftime(format).to_string(), 1)
     }

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use profiler::run::RecordedRun;
 use serde_json::Value;
 
 use crate::support::temp;
@@ -81,6 +82,33 @@ fn a_changed_digit_is_noticed_and_proves_nothing() {
         let kept = fs::read(out.join("journal.damaged.jsonl")).unwrap();
         assert!(changed.ends_with(&kept) && !kept.is_empty());
         fs::remove_file(out.join("journal.damaged.jsonl")).unwrap();
+    }
+}
+
+/// 1,000 bits and 200 cuts, evenly over the bytes of a journal.
+#[test]
+fn a_bit_or_an_end_that_is_lost_anywhere_is_noticed_and_adds_nothing() {
+    let folder = temp();
+    fs::write(folder.path().join("s.rhai"), SCRIPT).unwrap();
+    assert_eq!(profiler(folder.path(), &["run", "s.rhai", "--out", "out"]).0, Some(0));
+    let out = folder.path().join("out");
+    let path = out.join("journal.jsonl");
+    let whole = RecordedRun::read(&out).unwrap();
+    assert!(whole.missing.is_empty(), "{:?}", whole.missing);
+    let points = &whole.boundaries[0].points;
+    let text = fs::read(&path).unwrap();
+    for number in 0..1200 {
+        let at = number * text.len() / 1200;
+        let mut changed = text.clone();
+        match number % 6 {
+            0 => changed.truncate(at),
+            _ => changed[at] ^= 1 << (number % 8),
+        }
+        fs::write(&path, &changed).unwrap();
+        let read = RecordedRun::read(&out).unwrap();
+        assert!(!read.missing.is_empty(), "number {number}, byte {at}: not noticed");
+        let left = read.boundaries.first().map_or(&[][..], |map| &map.points);
+        assert!(points.starts_with(left), "number {number}, byte {at}: {left:?}");
     }
 }
 

@@ -70,6 +70,7 @@ mod search;
 mod show;
 mod signals;
 mod sim;
+mod simulation;
 mod starts;
 mod strategies;
 mod support;

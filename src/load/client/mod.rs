@@ -7,6 +7,7 @@ mod event_loop;
 mod exchange;
 mod health;
 mod http1;
+mod inside;
 mod shared;
 mod target;
 mod threads;
@@ -23,6 +24,7 @@ use super::framing::Decode;
 use super::record::Record;
 use crate::fault::Result;
 use crate::http::ApiKey;
+use crate::world;
 
 /// One request to send.
 pub struct Job {
@@ -170,7 +172,10 @@ pub struct LoadRun {
 ///
 /// Errors of the source; `http` if the URL is invalid or nothing listens there.
 pub async fn run_load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>) -> Result<LoadRun> {
-    threads::run(url, config, source).await
+    match world::current() {
+        Some(world) => inside::run(world.as_ref(), url, config, source).await,
+        None => threads::run(url, config, source).await,
+    }
 }
 
 impl Slots {

@@ -1,0 +1,111 @@
+//! What a run needs of the machine: time, chance, disk and network. A simulation of whole runs replaces them for its
+//! thread; everywhere else they are the machine's own.
+
+use std::cell::RefCell;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use futures_util::future::BoxFuture;
+use jiff::Timestamp;
+use tokio::runtime::Runtime;
+use tokio_util::sync::CancellationToken;
+
+/// A simulated machine. All its work runs on one thread, so that it is the same each time.
+pub trait World: Send + Sync {
+    /// Runs all asynchronous work. Its clock is the clock of this machine.
+    fn runtime(&self) -> &Runtime;
+
+    /// The time of the wall clock.
+    fn now(&self) -> Timestamp;
+
+    /// A random number.
+    fn random(&self) -> u64;
+
+    /// Called before a run's folder is changed.
+    ///
+    /// # Errors
+    ///
+    /// What the disk reports: the change is not made.
+    fn change(&self, change: Change<'_>) -> io::Result<()>;
+
+    /// Lets an engine of this machine listen; returns its URL. Its connections break when `reset` is cancelled.
+    ///
+    /// # Errors
+    ///
+    /// If there is no free port.
+    fn listen(&self, reset: CancellationToken) -> io::Result<String>;
+
+    /// What answers at the URL from now on.
+    fn serve(&self, url: &str, router: Router);
+
+    /// Sends a request whose answer is read as it comes.
+    ///
+    /// # Errors
+    ///
+    /// If nothing listens there, or the connection breaks.
+    fn send(&self, request: Request) -> BoxFuture<'static, io::Result<Response<Body>>>;
+
+    /// Sends a request and returns the whole answer; a status of 502 if there is none, as nobody else can make errors of the
+    /// client.
+    fn page(&self, request: reqwest::Request) -> BoxFuture<'static, reqwest::Response>;
+}
+
+/// A change of a run's folder.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    /// Opens a file for writing, and creates it if there is none.
+    Open(&'a Path),
+    /// Appends to the file that was opened with this name.
+    Write(&'a Path, &'a [u8]),
+    /// Cuts the file that was opened with this name to so many bytes.
+    Cut(&'a Path, u64),
+    /// Writes the contents of the file that was opened with this name to the disk.
+    Sync(&'a Path),
+    /// Writes the names in a folder to the disk.
+    SyncFolder(&'a Path),
+    /// Gives a file another name.
+    Rename(&'a Path, &'a Path),
+    /// Removes a file.
+    Remove(&'a Path),
+    /// Creates a folder unless there is one.
+    MakeFolder(&'a Path),
+}
+
+thread_local! {
+    static CURRENT: RefCell<Option<Arc<dyn World>>> = const { RefCell::new(None) };
+}
+
+/// The simulated machine of this thread, if it has one.
+#[must_use]
+pub fn current() -> Option<Arc<dyn World>> {
+    CURRENT.with_borrow(Clone::clone)
+}
+
+/// Runs `work` on the simulated machine, if one is given.
+pub fn within<T>(world: Option<Arc<dyn World>>, work: impl FnOnce() -> T) -> T {
+    /// Also after a panic.
+    struct Leave(Option<Arc<dyn World>>);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            CURRENT.set(self.0.take());
+        }
+    }
+    let _entered = world.as_ref().map(|world| world.runtime().enter());
+    let _leave = Leave(CURRENT.replace(world.clone()));
+    work()
+}
+
+/// The time of the wall clock.
+pub(crate) fn now() -> Timestamp {
+    current().map_or_else(Timestamp::now, |world| world.now())
+}
+
+/// Announces a change of a run's folder.
+pub(crate) fn change(change: Change<'_>) -> io::Result<()> {
+    current().map_or(Ok(()), |world| world.change(change))
+}

@@ -1,0 +1,240 @@
+//! A simulated machine: its clock passes only when all work waits, its disk fails and forgets, its network loses and breaks what is sent, and
+//! it dies at any change of the disk.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use axum::response::Response;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, stream};
+use jiff::Timestamp;
+use profiler::world::{Change, World};
+use tokio::runtime::{Builder, Runtime};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tower_service::Service;
+
+use super::chance::Chance;
+use super::disk::{self, Disk};
+
+/// The time that a page of an engine may take where the request does not say.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What goes wrong in one execution.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// The machine dies at this change of the disk, for good, and loses power if `power`.
+    pub dies_at: Option<u64>,
+    pub power: bool,
+    /// This change of the disk fails.
+    pub disk_fails_at: Option<u64>,
+    /// One request in so many is lost, broken, refused or answered with an error.
+    pub bad_requests: Option<u64>,
+    /// This engine finds its port taken.
+    pub busy_port: Option<u64>,
+}
+
+pub struct Machine {
+    runtime: Runtime,
+    booted: Instant,
+    at_boot: Timestamp,
+    faults: Faults,
+    state: Mutex<State>,
+}
+
+struct State {
+    disk: Disk,
+    chance: Chance,
+    /// The file or folder of each change so far.
+    changes: Vec<PathBuf>,
+    dead: bool,
+    /// The file whose change failed.
+    disk_failed: Option<PathBuf>,
+    engines: BTreeMap<String, (CancellationToken, Option<Router>)>,
+}
+
+impl Machine {
+    pub fn new(root: &Path, at_boot: Timestamp, seed: u64, execution: u64, faults: Faults) -> Arc<Self> {
+        let runtime = Builder::new_current_thread()
+            .enable_time()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        let booted = runtime.block_on(async { Instant::now() });
+        Arc::new(Self {
+            runtime,
+            booted,
+            at_boot,
+            faults,
+            state: Mutex::new(State {
+                disk: Disk::of(root),
+                chance: Chance::new(seed, 1000 + execution),
+                changes: Vec::new(),
+                dead: false,
+                disk_failed: None,
+                engines: BTreeMap::new(),
+            }),
+        })
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.state.lock().unwrap().dead
+    }
+
+    pub fn disk_failed(&self) -> Option<PathBuf> {
+        self.state.lock().unwrap().disk_failed.clone()
+    }
+
+    /// The file or folder of each change.
+    pub fn changes(&self) -> Vec<PathBuf> {
+        self.state.lock().unwrap().changes.clone()
+    }
+
+    /// Puts in place what the disk holds after the machine's end.
+    pub fn leave(&self, root: &Path) {
+        let state = &mut *self.state.lock().unwrap();
+        state
+            .disk
+            .leave(root, state.dead && self.faults.power, &mut state.chance);
+    }
+}
+
+impl World for Machine {
+    fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    fn now(&self) -> Timestamp {
+        self.at_boot + self.booted.elapsed()
+    }
+
+    fn random(&self) -> u64 {
+        self.state.lock().unwrap().chance.next()
+    }
+
+    fn change(&self, change: Change<'_>) -> io::Result<()> {
+        let State {
+            disk,
+            chance,
+            changes,
+            dead,
+            disk_failed,
+            ..
+        } = &mut *self.state.lock().unwrap();
+        changes.push(disk::changed(change).to_owned());
+        let number = changes.len() as u64;
+        if !*dead && self.faults.dies_at == Some(number) {
+            *dead = true;
+            disk.apply_in_part(change, chance);
+        }
+        if *dead {
+            return Err(io::Error::other("the machine is dead"));
+        }
+        if self.faults.disk_fails_at == Some(number) {
+            // What is left of an earlier file of that name is in nobody's way.
+            if !matches!(change, Change::Remove(_)) {
+                *disk_failed = Some(disk::changed(change).to_owned());
+            }
+            disk.apply_in_part(change, chance);
+            return Err(io::Error::other("the disk failed"));
+        }
+        disk.apply(change);
+        Ok(())
+    }
+
+    fn listen(&self, reset: CancellationToken) -> io::Result<String> {
+        let engines = &mut self.state.lock().unwrap().engines;
+        let number = engines.len() as u64 + 1;
+        let url = format!("http://127.0.0.1:{}", 40_000 + number);
+        engines.insert(url.clone(), (reset, None));
+        match self.faults.busy_port == Some(number) {
+            true => Err(io::ErrorKind::AddrInUse.into()),
+            false => Ok(url),
+        }
+    }
+
+    fn serve(&self, url: &str, router: Router) {
+        self.state.lock().unwrap().engines.get_mut(url).unwrap().1 = Some(router);
+    }
+
+    fn send(&self, request: Request) -> BoxFuture<'static, io::Result<Response<Body>>> {
+        let state = &mut *self.state.lock().unwrap();
+        let uri = request.uri();
+        let url = format!("http://{}", uri.authority().unwrap());
+        let (reset, router) = state.engines.get(&url).cloned().unwrap();
+        let refused = || Err(io::ErrorKind::ConnectionRefused.into());
+        let Some(mut router) = router.filter(|_| !reset.is_cancelled()) else {
+            return std::future::ready(refused()).boxed();
+        };
+        let fault = self.faults.bad_requests.filter(|one_in| state.chance.one_in(*one_in));
+        let fault = fault.map(|_| (state.chance.below(5), state.chance.below(20)));
+        async move {
+            let answered = async {
+                match fault {
+                    Some((0, _)) => std::future::pending().await,
+                    Some((1, _)) => return refused(),
+                    Some((2, _)) => tokio::time::sleep(Duration::from_secs(3)).await,
+                    _ => {}
+                }
+                let Ok(response) = router.call(request).await;
+                Ok(response)
+            };
+            let response = tokio::select! {
+                biased;
+                () = reset.cancelled() => return Err(io::ErrorKind::ConnectionReset.into()),
+                response = answered => response?,
+            };
+            let (head, body) = response.into_parts();
+            let parts = body.into_data_stream().map(|part| part.map_err(io::Error::other));
+            let broken = || stream::once(async { Err::<Bytes, _>(io::Error::from(io::ErrorKind::ConnectionReset)) });
+            let parts = parts.take_until(reset.clone().cancelled_owned());
+            // What ends by itself has its end marker.
+            let parts = match fault {
+                Some((3, after)) => parts.take(after as usize).chain(broken()).boxed(),
+                Some((4, after)) => parts.take(after as usize).chain(stream::pending()).boxed(),
+                _ => parts.boxed(),
+            };
+            Ok(Response::from_parts(head, Body::from_stream(parts)))
+        }
+        .boxed()
+    }
+
+    fn page(&self, request: reqwest::Request) -> BoxFuture<'static, reqwest::Response> {
+        let timeout = request.timeout().copied().unwrap_or(TIMEOUT);
+        let body = request.body().and_then(reqwest::Body::as_bytes).unwrap_or_default();
+        let sent = Request::builder()
+            .method(request.method())
+            .uri(request.url().as_str())
+            .header("content-type", "application/json")
+            .body(Body::from(body.to_vec()));
+        let sending = self.send(sent.unwrap());
+        let answered = async {
+            let (head, body) = sending.await.ok()?.into_parts();
+            let body = axum::body::to_bytes(body, usize::MAX).await.ok()?;
+            Some(Response::from_parts(head, body).into())
+        };
+        async move {
+            let answer = tokio::time::timeout(timeout, answered).await.ok().flatten();
+            let none = || Response::builder().status(502).body(Vec::new()).unwrap().into();
+            answer.unwrap_or_else(none)
+        }
+        .boxed()
+    }
+}
+
+/// The folder in which all machines of this process keep their disks: memory, where the system has it.
+pub fn folder() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    base.join(format!("profiler-simulation-{}", std::process::id()))
+}
