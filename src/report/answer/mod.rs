@@ -150,7 +150,7 @@ impl Answer {
             answer.limit = text;
         } else {
             answer.state = State::Table;
-            answer.limit = table_text(boundary)?;
+            answer.limit = table_text(boundary, context)?;
         }
         answer.sure = sure(boundary, &answer, context)?;
         answer.workload = context.search.and_then(|search| named_workload(&search["question"]));
@@ -511,9 +511,11 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
                     parts.push(format!("checked on both sides at {}{middle}", Count(ends, "end")));
                     if ended == Some("verified") && part("middle") > 0 {
                         let by = match verified.and_then(|verified| verified["by"].as_str()) {
+                            Some("fitted") if state == State::Table => "limits that agree with all answers",
                             Some("fitted") => "a limit that agrees with all answers",
                             Some("memory model") => "a memory model",
-                            _ => "the engine's own report",
+                            Some("report") => "the engine's own report",
+                            _ => "what was given",
                         };
                         parts.push(format!("between them predicted by {by}"));
                     }

@@ -75,6 +75,36 @@ impl Row {
         (is_shared && predicted > fitted + fitted / 10).then_some(predicted)
     }
 
+    /// The largest value that the limits which agree with all answers predict, where that is far more than what fitted.
+    fn likely(&self, boundary: &Boundary) -> Result<Option<u64>> {
+        let most = boundary.largest().int(self.axis).unwrap_or(0);
+        let (mut fits, mut beyond) = (self.value(), most + 1);
+        while beyond - fits > 1 {
+            let middle = fits + (beyond - fits) / 2;
+            let predicted = boundary.predict(&self.point.clone().with(self.axis, middle))?;
+            match predicted.chance.is_some_and(|chance| chance >= 0.5) {
+                true => fits = middle,
+                false => beyond = middle,
+            }
+        }
+        let far = fits > self.value() + self.value() / 10;
+        Ok(u64::try_from(fits).ok().filter(|_| far))
+    }
+
+    /// Whether the point is at the limit along another axis than its own.
+    fn is_at_limit(&self, boundary: &Boundary) -> Result<bool> {
+        let others = ["input", "output", "concurrency"]
+            .into_iter()
+            .filter(|axis| *axis != self.axis);
+        for axis in others.filter(|axis| boundary.varies(axis)) {
+            let bracket = boundary.bracket(&self.point, axis)?;
+            if bracket.fails.is_some() && bracket.fits == self.point.int(axis).map(Scalar::Int) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// The point less the margin: of concurrent requests 5 % of their number, else 5 % of each length. All of it taken from
     /// the output would leave nearly none to a long input.
     fn eased(&self, boundary: &Boundary) -> Point {
@@ -172,23 +202,30 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
     let mut commands = Vec::new();
     for row in rows(boundary)? {
         let axis = row.axis;
-        let at_end = boundary.largest().int(axis) == Some(row.value());
-        let point = if exact || at_end {
-            row.point.clone()
-        } else {
-            row.eased(boundary)
+        let end = boundary.largest().int(axis) == Some(row.value());
+        let at_end = end && !row.is_at_limit(boundary)?;
+        let point = match exact || at_end {
+            true => row.point.clone(),
+            false if end => with_margin(boundary.lattice().axes(), &row.point),
+            false => row.eased(boundary),
         };
         let fitted = row.count("concurrency").filter(|_| axis == "concurrency");
         let fitted = fitted.unwrap_or_else(|| row.shape());
-        let predicted = limit.and_then(|limit| row.predicted(limit, boundary)).map(thousands);
+        let predicted = match limit {
+            Some(limit) => row
+                .predicted(limit, boundary)
+                .map(|most| format!("the formula predicts {}", thousands(most))),
+            None if is_fitted(context) => row
+                .likely(boundary)?
+                .map(|most| format!("{} predicted", thousands(most))),
+            None => None,
+        };
         let note = match (point == row.point, predicted) {
             (true, None) if at_end => " (the end of the search range)".to_owned(),
             (true, None) => String::new(),
             (false, None) => format!(" ({fitted} fitted, less 5 %)"),
-            (true, Some(predicted)) => format!(" (the formula predicts {predicted}, not tested)"),
-            (false, Some(predicted)) => {
-                format!(" ({fitted} fitted, less 5 %; the formula predicts {predicted}, not tested)")
-            }
+            (true, Some(predicted)) => format!(" ({predicted}, not tested)"),
+            (false, Some(predicted)) => format!(" ({fitted} fitted, less 5 %; {predicted}, not tested)"),
         };
         let eased = Row { point, axis };
         commands.push(Command {
@@ -214,12 +251,30 @@ fn longest_input(boundary: &Boundary, limit: &Limit, point: &Point) -> Point {
     }
 }
 
+/// Whether limits that agree with all answers were verified.
+fn is_fitted(context: &Context) -> bool {
+    context
+        .search
+        .is_some_and(|search| search["verified"]["by"] == "fitted")
+}
+
 /// Describes limits that are no single inequality.
-pub(super) fn table_text(boundary: &Boundary) -> Result<String> {
+pub(super) fn table_text(boundary: &Boundary, context: &Context) -> Result<String> {
     let rows = rows(boundary)?;
+    let shown = |row: &Row| -> Result<String> {
+        let likely = if is_fitted(context) {
+            row.likely(boundary)?
+        } else {
+            None
+        };
+        Ok(match likely {
+            Some(most) => format!("at least {} ({} predicted)", row.workload(), thousands(most)),
+            None => row.workload(),
+        })
+    };
     let ends = match &rows[..] {
-        [first, .., last] if first.value() != last.value() => format!("{}, {}", first.workload(), last.workload()),
-        [.., last] => last.workload(),
+        [first, .., last] if first.value() != last.value() => format!("{}, {}", shown(first)?, shown(last)?),
+        [.., last] => shown(last)?,
         [] => boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default(),
     };
     let why = match boundary.band() {
