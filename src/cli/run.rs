@@ -257,17 +257,21 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
     }
     let own = |(_, sha256): &(&String, &String)| is_remembered(&own_run(&manifest.run, sha256));
     let named = |(_, sha256): &(&String, &String)| args.trusted().any(|named| named == *sha256);
-    let missing = texts.iter().filter(|text| !own(text) && !named(text));
-    let missing: Vec<String> = missing.map(|(name, _)| format!("`{name}`")).collect();
+    let missing: Vec<_> = texts.iter().filter(|text| !own(text) && !named(text)).collect();
     if missing.is_empty() {
         return Ok(manifest);
     }
+    let hashes: Vec<String> = texts
+        .iter()
+        .filter(|text| !own(text))
+        .map(|(_, sha256)| format!("sha256:{sha256}"))
+        .collect();
+    let missing: Vec<String> = missing.iter().map(|(name, _)| format!("`{name}`")).collect();
     let (missing, folder) = (missing.join(", "), folder.display());
     let message = match args.trust_script.is_empty() {
-        true => format!("`{folder}` is not a run of yours as it is: to resume it runs {missing}"),
+        true => format!("`{folder}` is not your run, or was changed: to resume it runs {missing}"),
         false => format!("`--trust-script` does not name what this run runs: {missing}"),
     };
-    let hashes: Vec<String> = texts.iter().map(|(_, sha256)| format!("sha256:{sha256}")).collect();
     let hashes = hashes.join(",");
     let hint =
         format!("read it; if you trust it, add `--trust-script {hashes}`. `profiler show {folder}` runs nothing");
@@ -374,7 +378,12 @@ fn tell_refusals(
         Ok(_) => drop(host.run.warn(Warning::new("not_allowed", went_on(&missing)))),
         Err(diagnostic) if diagnostic.fault.kind == Kind::NotAllowed => {
             let set = host.settings.set.clone();
-            for want in dry_run::missing(&args.options, &host.settings.script, main, set, program).unwrap_or_default() {
+            // Where a run has come far, to run its script once more would take long.
+            let others = match host.run.has_measured() {
+                true => Vec::new(),
+                false => dry_run::missing(&args.options, &host.settings.script, main, set, program).unwrap_or_default(),
+            };
+            for want in others {
                 if missing.iter().all(|known| known.allow != want.allow) {
                     missing.push(want);
                 }
@@ -387,7 +396,7 @@ fn tell_refusals(
             if !others.is_empty() {
                 let hint = fault.hint.take().unwrap_or_default();
                 let (to, option) = (to(&others), Want::option(&missing));
-                fault.hint = Some(format!("{hint}; nor is it allowed to {to}: allow all with `{option}`"));
+                fault.hint = Some(format!("{hint}. It also wants to {to}; allow all with `{option}`"));
             }
         }
         Err(_) => program.note(format!("warning: {}", went_on(&missing))),
@@ -533,7 +542,10 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     let mut flags = allow_flags(&allowed);
     flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
-    flags.extend(args.max_time.map(|most| format!("--max-time {}ms", most.as_millis())));
+    flags.extend(args.max_time.map(|most| match most.subsec_millis() {
+        0 => format!("--max-time {}s", most.as_secs()),
+        _ => format!("--max-time {}ms", most.as_millis()),
+    }));
     flags.extend(args.max_disk.map(|most| format!("--max-disk {most}B")));
     let script = host.settings.script.display().to_string();
     let command = resume_command(&script, folder, &host.settings.set, &flags);

@@ -70,7 +70,7 @@ pub(super) fn judge_residency(
         return judged(
             Verdict::Queued,
             "admission",
-            format!("{ran}: the engine itself says that it runs {most}"),
+            format!("{ran}: the engine's own limit is {most} at the same time"),
         );
     }
     let least = if simulated { Duration::ZERO } else { LEAST_QUIET };

@@ -117,7 +117,7 @@ impl Run {
                 && !is_remembered(&own)
             {
                 return Err(Fault::not_allowed(
-                    format!("the module `{name}` did not run in this run before"),
+                    format!("this run has not used the module `{name}` as it is now"),
                     format!("read it; if you trust it, resume with `--trust-script sha256:{sha256}`"),
                 ));
             }

@@ -1,8 +1,8 @@
 //! What is remembered of this user's runs: which texts they ran, what the command line named to them, and what scripts may
 //! always do.
 //!
-//! One line for each fact in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`). Facts are
-//! only added; when the file is full, its older half goes.
+//! One line for each fact in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`). When the file
+//! is full, its older half goes.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -180,6 +180,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         set: host.settings.set.clone(),
         allow: host.settings.allow.clone(),
         simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
+        on_host: host.run.on_host(),
     };
     let page = host.settings.page;
     let text = text(&overview(&boundary, &extras, page)?, page);

@@ -128,7 +128,7 @@ pub struct Options {
     /// Seconds of real time per second of model time; 0: no waiting
     #[arg(long, value_name = "FACTOR")]
     pub time_scale: Option<f64>,
-    /// Milliseconds that an idle engine waits for more requests before its first step; 10 where 1 s takes less than 10 ms
+    /// Milliseconds that an idle engine waits for more requests before its first step; 10 by default with --time-scale below 0.01
     // Requests sent together then run together even if model time is free.
     #[arg(long, value_name = "MS")]
     pub gather_ms: Option<u64>,

@@ -274,11 +274,10 @@ fn every_promise_of_security_md_names_a_test_that_exists() {
     let named = regex::Regex::new("`([a-z_:]+)::([a-z0-9_]+)`").unwrap();
     let mut count = 0;
     for found in named.captures_iter(&page).filter(|found| &found[1] != "file") {
-        let file = root
-            .join("tests/it")
-            .join(found[1].replace("::", "/"))
-            .with_extension("rs");
-        let text = std::fs::read_to_string(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        let path = root.join("tests/it").join(found[1].replace("::", "/"));
+        let files = [path.with_extension("rs"), path.join("mod.rs")];
+        let file = files.iter().find(|file| file.exists()).unwrap_or(&files[0]);
+        let text = std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         assert!(text.contains(&format!("fn {}(", &found[2])), "{}", &found[0]);
         count += 1;
     }

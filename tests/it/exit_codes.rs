@@ -136,7 +136,7 @@ fn a_tokenizer_that_is_not_there_is_missed_before_the_engine_starts() {
             .env("HF_HUB_OFFLINE", "1")
             .run()
             .code(3)
-            .stderr("`tokenizer.json` of `some/where` is not in the cache")
+            .stderr("lacks `tokenizer.json` of `some/where`")
             .stderr("give a folder with the file as `tokenizer`")
             .nowhere("ready");
     }

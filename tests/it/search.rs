@@ -303,7 +303,7 @@ fn three_axes_with_tolerance_are_searched_too() {
         for p in map.frontier() { assert(truth.call(p)); }
         done"#,
     );
-    assert_eq!(result["stopped"], "verified", "{result}");
+    assert_eq!(result["stopped"], "coverage", "{result}");
 }
 
 /// In a process of its own, as a script may take no more memory than is left beside the rest of its process.

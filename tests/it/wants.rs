@@ -306,8 +306,8 @@ fn ones_own_run_with_other_modules_is_a_strangers() {
     let other = "print(\"its module runs\"); fn one() { 2 }";
     let sha256 = profiler::script::Source::new("", other).sha256;
     for (listed, refusal) in [
-        (true, "is not a run of yours as it is"),
-        (false, "did not run in this run before"),
+        (true, "is not your run, or was changed"),
+        (false, "has not used the module"),
     ] {
         for trusts in [false, true] {
             let program = begun(if trusts { theirs.path() } else { mine.path() });

@@ -216,6 +216,8 @@ pub struct Extras {
     pub allow: Vec<String>,
     /// The notice of a simulated run.
     pub simulated: Option<String>,
+    /// Whether the memory of the machine was read, not that of a GPU.
+    pub on_host: bool,
 }
 
 /// The notice of a recorded run, if it was simulated.
@@ -233,6 +235,11 @@ impl Extras {
             set: found.manifest.set.clone(),
             allow: found.manifest.permissions.clone(),
             simulated: simulated_notice(found),
+            on_host: found
+                .manifest
+                .engines
+                .iter()
+                .any(|engine| engine["memory_source"] == "host"),
         }
     }
 
@@ -258,7 +265,7 @@ impl Extras {
                 // They follow from the engine's adapter, which only the run itself had.
                 flags: &|_, _| Ok(Vec::new()),
                 headroom: &|_| headroom,
-                on_host: false,
+                on_host: self.on_host,
             },
         )
     }

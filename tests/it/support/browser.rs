@@ -213,7 +213,14 @@ struct Driver {
 }
 
 impl Driver {
+    /// Starts a driver. One that finds the port of its choice taken for the other version of IP ends at once.
     fn start() -> Self {
+        (0..10)
+            .find_map(|_| Self::try_start())
+            .expect("chromedriver tells its port")
+    }
+
+    fn try_start() -> Option<Self> {
         let profile = temp();
         let mut process = Command::new(PathBuf::from(DRIVER))
             .arg("--port=0")
@@ -224,16 +231,18 @@ impl Driver {
             .spawn()
             .unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let port = lines
-            .find_map(|line| {
-                let line = line.unwrap();
-                let (_, port) = line.split_once("started successfully on port ")?;
-                port.trim_end_matches('.').parse().ok()
-            })
-            .expect("chromedriver tells its port");
+        let port = lines.find_map(|line| {
+            let line = line.unwrap();
+            let (_, port) = line.split_once("started successfully on port ")?;
+            port.trim_end_matches('.').parse().ok()
+        });
+        let Some(port) = port else {
+            process.wait().unwrap();
+            return None;
+        };
         // What it says later must not fill the pipe.
         std::thread::spawn(move || lines.for_each(drop));
-        Self { process, port, profile }
+        Some(Self { process, port, profile })
     }
 }
 
