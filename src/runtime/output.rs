@@ -71,14 +71,18 @@ impl ServerLog {
     /// Creates the log of a server, with a file in the run's folder if the run has one.
     pub fn create(run: &Arc<Run>, server: &str) -> Result<Self> {
         let file = run.append("logs", &format!("{server}.log"))?;
-        Ok(file.map_or_else(Self::default, |(_, file)| Self::with_file(file, server, run)))
+        Ok(file.map_or_else(Self::default, |(path, file)| {
+            // Numbered if an earlier execution left one.
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            Self::with_file(file, &name, run)
+        }))
     }
 
-    fn with_file(file: impl Into<BoundedFile>, server: &str, run: &Arc<Run>) -> Self {
+    fn with_file(file: impl Into<BoundedFile>, name: &str, run: &Arc<Run>) -> Self {
         let log = Self::default();
         log.buffer().file = Some(LogFile {
             writer: BufWriter::new(file.into()),
-            name: format!("logs/{server}.log"),
+            name: format!("logs/{name}"),
             run: Arc::clone(run),
         });
         log
