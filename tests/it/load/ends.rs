@@ -60,9 +60,8 @@ fn what_is_unfinished_when_the_time_is_up_is_cut_off() {
     ] {
         let load = loaded(
             SLOW,
-            // Between eight and nine requests after each other, so that some end on a machine that is busy with other things; where they are a
-            // whole number, none is under way when the time is up.
-            &format!("{arrivals}{warmup}, duration: 30.0, input: 16, output: 190"),
+            // Between no time and twice the whole time each: some end in time on any machine, and some do not.
+            &format!("{arrivals}{warmup}, duration: 30.0, seed: 3, input: 16, output: #{{ uniform: [2, 3000] }}"),
         );
         let [issued, completed, failed, cut_off] = load.counts();
         assert_eq!((issued, failed), (completed + cut_off, 0), "{}", load.answer);
@@ -71,7 +70,7 @@ fn what_is_unfinished_when_the_time_is_up_is_cut_off() {
         assert_eq!(load.measured().count() as u64, issued);
         let began = load.answer["warmup"]["seconds"].as_f64().unwrap_or(0.0);
         let last = load.numbers("ended").into_iter().fold(0.0, f64::max);
-        assert!((28.0..80.0).contains(&(last - began)), "{last} after {began}");
+        assert!(last - began > 28.0, "{last} after {began}");
     }
 }
 
