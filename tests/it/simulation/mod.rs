@@ -425,8 +425,9 @@ fn whole_runs_on_machines_that_fail() {
     };
     let failed = Mutex::new(Vec::new());
     let next = AtomicUsize::new(0);
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
     std::thread::scope(|scope| {
-        for _ in 0..2 {
+        for _ in 0..threads {
             scope.spawn(|| {
                 while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
                     if std::panic::catch_unwind(|| simulate(*seed)).is_err() {
