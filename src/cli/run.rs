@@ -191,13 +191,16 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     }
     let run = match &args.resume {
         Some(folder) => {
-            let found = RecordedRun::read_intact(folder)?;
-            found.manifest.check(&plan, |name| script::module_hash(&main, name))?;
-            if found.complete() {
-                show::print_finished(&found, args.json, program)?;
-                return Ok(Prepared::Finished(found.nothing_fits().into()));
+            let manifest = Manifest::read(&Folder::open(folder)?)?;
+            manifest.check(&plan, |name| script::module_hash(&main, name))?;
+            if manifest.done() {
+                let found = RecordedRun::read_intact(folder)?;
+                if found.complete() {
+                    show::print_finished(&found, args.json, program)?;
+                    return Ok(Prepared::Finished(found.nothing_fits().into()));
+                }
             }
-            plan.set = completed(found.manifest.set, plan.set);
+            plan.set = completed(manifest.set, plan.set);
             if has_hidden(&plan.set) {
                 return Err(
                     Fault::usage("this run was given a secret, which its folder does not keep")

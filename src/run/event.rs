@@ -107,10 +107,12 @@ pub enum Event {
         /// Their options, as `engine.load` takes them.
         loads: Vec<Value>,
     },
-    /// Points that earlier executions recorded in the newest boundary, for the live view only.
+    /// A point that an earlier execution recorded in the newest boundary, for the live view only.
     Restored {
-        /// The points and their answers.
-        points: Vec<(Point, Value)>,
+        /// The point.
+        point: Point,
+        /// Its answer.
+        answer: Value,
     },
     /// The requests of a probe were sent, for the live view only.
     Sent {

@@ -155,6 +155,11 @@ impl Manifest {
         is_new
     }
 
+    /// Whether the script finished.
+    pub(crate) fn done(&self) -> bool {
+        self.status == "done"
+    }
+
     /// Whether nothing happened since the manifest was written: its status is `running`, the journal is empty, and there
     /// are no other files of a run.
     pub(super) fn not_started(&self, folder: &Folder) -> bool {

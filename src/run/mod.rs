@@ -216,8 +216,7 @@ impl Run {
     }
 
     /// Removes and returns the points that earlier executions recorded in the boundary of that index, in order.
-    #[must_use]
-    pub fn points(&self, boundary: usize) -> Vec<RecordedPoint> {
+    pub fn points(&self, boundary: usize) -> impl Iterator<Item = RecordedPoint> + use<> {
         lock(&self.replay).points(boundary)
     }
 

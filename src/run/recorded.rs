@@ -100,7 +100,7 @@ impl RecordedRun {
     /// Whether the script finished.
     #[must_use]
     pub fn done(&self) -> bool {
-        self.manifest.status == "done"
+        self.manifest.done()
     }
 
     /// Whether the script finished and nothing is left to do: the journal holds all that it found.

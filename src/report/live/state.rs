@@ -104,7 +104,7 @@ impl State {
                 per_second,
             } => self.levels.count(*done, *issued, *expected, *per_second),
             Event::Boundary { axes, .. } => self.map.start(axes),
-            Event::Restored { points } => points.iter().for_each(|(point, answer)| self.map.add(point, answer)),
+            Event::Restored { point, answer } => self.map.add(point, answer),
             Event::Point {
                 moves, point, answer, ..
             } => {

@@ -242,8 +242,8 @@ fn a_map_grows_where_there_is_room() {
     let mut state = State::default();
     let axes = json!({ "axes": { "input": [1, 100], "output": [1, 100] }, "options": {} });
     let _ = state.update(&Event::Boundary { index: 0, axes }, Duration::ZERO);
-    let restored = vec![(Point::default().with("input", 40).with("output", 40), json!("ok"))];
-    let _ = state.update(&Event::Restored { points: restored }, Duration::ZERO);
+    let (point, answer) = (Point::default().with("input", 40).with("output", 40), json!("ok"));
+    let _ = state.update(&Event::Restored { point, answer }, Duration::ZERO);
     let lines = state.lines(SECOND, 24, page(80, false));
     assert!(
         lines.len() <= 12 && lines.iter().any(|line| line.contains("####")),
