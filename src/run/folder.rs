@@ -21,7 +21,7 @@ use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
 
-use super::{WrittenFile, secrets};
+use super::{WrittenFile, remembered, secrets};
 use crate::fault::{Fault, Kind, Result};
 use crate::world::{self, Change, change};
 
@@ -364,9 +364,9 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
 }
 
 /// The permissions of a new file. Only the user may read what an engine printed and what a script wrote: it may contain
-/// secrets that were not recognised.
+/// secrets that were not recognised. Nor is it for others what the user allowed.
 fn mode(name: &Path) -> Mode {
-    match ["logs", "files", "journal.jsonl"]
+    match ["logs", "files", "journal.jsonl", remembered::FILE]
         .iter()
         .any(|private| name.starts_with(private))
     {
