@@ -59,18 +59,8 @@ impl Run {
         Ok(Some(folder.path().join(name)))
     }
 
-    /// Creates the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; returns its path.
-    ///
-    /// # Errors
-    ///
-    /// `io` and `missing` if it cannot be created.
-    pub fn make_folder(&self, subfolder: &str, name: &str) -> Result<Option<PathBuf>> {
-        let located = self.locate(subfolder, name)?;
-        located.map(|(folder, name)| folder.make_folder(&name)).transpose()
-    }
-
     /// The run's folder, and the name in it for a file of this execution.
-    fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+    pub(super) fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
         match &self.writer {
             Some(writer) => Ok(Some((&writer.folder, writer.name(subfolder, name)?))),
             None => Ok(None),

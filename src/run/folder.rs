@@ -255,11 +255,10 @@ impl Folder {
     /// # Errors
     ///
     /// `io` for a link, and if it cannot be created.
-    pub(super) fn make_folder(&self, name: &Path) -> Result<PathBuf> {
-        let path = self.path.join(name);
+    pub(super) fn make_folder(&self, name: &Path) -> Result<()> {
         match self.folder(&parts(name)?, true)? {
-            Some(_) => Ok(path),
-            None => Err(not_found(&path)),
+            Some(_) => Ok(()),
+            None => Err(not_found(&self.path.join(name))),
         }
     }
 
@@ -475,7 +474,7 @@ mod tests {
         vec![
             folder.read(name).map(drop),
             folder.append(name).map(drop),
-            folder.make_folder(name).map(drop),
+            folder.make_folder(name),
             folder.names(name.to_str().unwrap()).map(drop),
             folder.replace_text(name, "stranger"),
         ]

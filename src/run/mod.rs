@@ -18,6 +18,7 @@ mod remembered;
 mod replay;
 mod secrets;
 mod sessions;
+mod unpack;
 mod writer;
 
 pub use disk::BoundedFile;
