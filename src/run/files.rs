@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::disk::BoundedFile;
+use super::disk::{BoundedFile, NAME};
 use super::writer::RunWriter;
 use super::{Folder, Run, WrittenFile, folder, hide, lock};
 use crate::csv;
@@ -87,7 +87,7 @@ impl Run {
         let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
         let table = csv::write(columns, rows);
         // With its names in each row, the JSON is about three times as long.
-        disk.claim(4 * table.len(), 0)?;
+        disk.claim(2 * NAME + 4 * table.len(), 0)?;
         folder.replace_json(&file("json"), &rows)?;
         folder.replace_text(&file("csv"), &hide(&table))?;
         Ok(Some(folder.path().join(file("csv"))))
@@ -182,7 +182,7 @@ impl Run {
         let Some(writer) = &self.writer else {
             return Ok(None);
         };
-        writer.disk.claim(text.len(), 0)?;
+        writer.disk.claim(NAME + text.len(), 0)?;
         Ok(Some((&writer.folder, Path::new("files").join(inside))))
     }
 }

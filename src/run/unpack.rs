@@ -5,13 +5,10 @@ use std::path::{Path, PathBuf};
 
 use tar::{Archive, EntryType};
 
-use super::disk::Disk;
+use super::disk::{Disk, NAME};
 use super::{Folder, Run};
 use crate::fault::{Fault, Kind, Result};
 use crate::warning::Warning;
-
-/// What the name of a file or folder counts as, bytes: names without end must reach the bound too.
-const NAME_SIZE: usize = 512;
 
 /// How many of the entries that were left out are named.
 const SHOWN: usize = 3;
@@ -64,7 +61,7 @@ fn unpack(archive: impl Read, folder: &Folder, into: &Path, disk: &Disk) -> Resu
         }
         // The size is known before anything is written.
         let size = entry.size();
-        disk.claim(NAME_SIZE.saturating_add(usize::try_from(size).unwrap_or(usize::MAX)), 0)?;
+        disk.claim(NAME.saturating_add(usize::try_from(size).unwrap_or(usize::MAX)), 0)?;
         let name = into.join(&written);
         if kind == EntryType::Directory {
             folder.make_folder(&name)?;

@@ -46,6 +46,11 @@ fn scripts_that_write_or_draw_without_end_are_stopped() {
             &["--max-disk", "40MiB"],
             "a run may write: 42 MB",
         ),
+        (
+            "files_empty_flood.rhai",
+            &["--max-disk", "1MB"],
+            "a run may write: 1 MB",
+        ),
         ("note_flood.rhai", &["--max-disk", "1MB"], "a run may write: 1 MB"),
         ("print_flood.rhai", &["--max-disk", "1MB"], "a run may write: 1 MB"),
         ("print_big.rhai", &["--max-disk", "1MB"], "a run may write: 1 MB"),
