@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::fault::{Fault, Result};
 use crate::report::Terminal;
-use crate::run::{is_remembered, remember};
+use crate::run::{is_remembered, remember_with};
 use crate::runtime::{Consent, Want};
 use crate::script::{Host, Source};
 use crate::task::Tasks;
@@ -49,7 +49,9 @@ where
             undisturbed(&mut || answer = prompt(&host, &new));
             match answer? {
                 Answer::Once => consent = Consent::Run,
-                Answer::Always => new.iter().try_for_each(|want| remember(&fact(&host, want)))?,
+                Answer::Always => new.iter().try_for_each(|want| {
+                    remember_with(&fact(&host, want), &format!("{} for {}", want.allow, name(&host)))
+                })?,
                 Answer::No => {
                     denied.extend(new.iter().map(|want| want.allow.clone()));
                     return Ok(Consent::No);
@@ -61,7 +63,7 @@ where
     });
 }
 
-/// The line by which it is remembered that these texts, without what ships with the program, may always do this.
+/// The fact that these texts, without what ships with the program, may always do this.
 fn fact(host: &Host, want: &Want) -> String {
     let sources = host.sources.all().into_iter();
     let own = sources.filter(|source| !source.key.starts_with("std/"));
@@ -71,13 +73,17 @@ fn fact(host: &Host, want: &Want) -> String {
     format!("allow {}", Source::new("", &hashes.join("\n")).sha256)
 }
 
-fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
+fn name(host: &Host) -> String {
     let script = host.settings.script.display().to_string();
-    let who = if script.is_empty() {
+    if script.is_empty() {
         "this".to_owned()
     } else {
         format!("`{script}`")
-    };
+    }
+}
+
+fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
+    let who = name(host);
     let lines = wants.iter().map(|want| format!("  {} ({})", want.to, want.allow));
     let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(lines).collect();
     let terminal = Terminal::detect();

@@ -1,5 +1,5 @@
 //! `profiler doctor`: reports what works on this machine, with remedies: Docker, GPUs, model cache, disks, and
-//! what dead runs left behind.
+//! what runs left behind.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,9 +23,9 @@ const SCHEMA: u32 = 1;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// End and remove what dead runs left behind
-    #[arg(long)]
-    clean: bool,
+    /// End and remove what dead runs left behind; with `=models`, remove the models kept in Docker volumes instead
+    #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "leftovers")]
+    clean: Option<Clean>,
     /// Forget what scripts were allowed always: they ask again
     #[arg(long)]
     forget_allowed: bool,
@@ -34,17 +34,26 @@ pub(super) struct Args {
     json: bool,
 }
 
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+enum Clean {
+    Leftovers,
+    Models,
+}
+
 /// Prints one line per check. A missing part is no error: not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    if args.forget_allowed {
-        forget_allowed()?;
-    }
+    let forgotten = match args.forget_allowed {
+        true => Some(forget_allowed()?),
+        false => None,
+    };
     let machine = program.tasks.wait(async {
         Ok(Machine {
             daemon: runtime::docker_info().await,
             gpus: telemetry::gpus(),
             hub: Hub::from_env(),
-            leftovers: check_leftovers(args.clean).await,
+            leftovers: check_leftovers(args.clean == Some(Clean::Leftovers)).await,
+            volumes: check_volumes(args.clean == Some(Clean::Models)).await,
+            forgotten,
         })
     })?;
     let checks = CHECKS.iter();
@@ -72,12 +81,15 @@ struct Machine {
     gpus: std::result::Result<Vec<GpuInfo>, Absent>,
     hub: Result<Hub>,
     leftovers: Finding,
+    volumes: Option<Finding>,
+    /// What scripts may no longer do, if that was asked for.
+    forgotten: Option<Vec<String>>,
 }
 
 /// A check; `None` if it does not apply to this machine.
 type Check = fn(&Machine) -> Option<Finding>;
 
-const CHECKS: [(&str, Check); 9] = [
+const CHECKS: [(&str, Check); 11] = [
     ("docker", docker),
     ("container limits", container_limits),
     ("gpu", gpu),
@@ -90,6 +102,14 @@ const CHECKS: [(&str, Check); 9] = [
         Some(disk(Path::new(root)))
     }),
     ("leftovers", |machine| Some(machine.leftovers.clone())),
+    ("model volumes", |machine| machine.volumes.clone()),
+    ("forgotten", |machine| {
+        let forgotten = machine.forgotten.as_ref()?;
+        Some(Finding::ok(match forgotten.as_slice() {
+            [] => "nothing: no script was always allowed anything".to_owned(),
+            some => format!("always allowed before: {}", some.join(", ")),
+        }))
+    }),
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -289,6 +309,21 @@ async fn check_leftovers(clean: bool) -> Finding {
             Err(fault) => Finding::from(&fault),
         },
     }
+}
+
+/// Looks for volumes in which containers keep the models that they downloaded; `None` without any.
+async fn check_volumes(clean: bool) -> Option<Finding> {
+    // That there is no daemon is told as such.
+    let found = runtime::model_volumes().await.ok().filter(|found| !found.is_empty())?;
+    let names = found.join(", ");
+    if !clean {
+        let remedy = "`profiler doctor --clean=models` removes them: they are downloaded again when they are needed";
+        return Some(Finding::new(Health::Ok, names, Some(remedy.to_owned())));
+    }
+    Some(match runtime::remove_model_volumes(&found).await {
+        Ok(()) => Finding::ok(format!("removed: {names}")),
+        Err(fault) => Finding::attention(fault.message, "end the containers that use it, and try again"),
+    })
 }
 
 fn names(orphans: &[Orphan]) -> String {

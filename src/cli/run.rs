@@ -240,8 +240,10 @@ fn named_modules(main: &Main, set: &Map<String, Value>) -> Vec<String> {
         Value::Array(values) => values.as_slice(),
         value => std::slice::from_ref(value),
     });
-    let names = strings.filter_map(Value::as_str).filter(|name| name.ends_with(".rhai"));
-    names.filter_map(|name| script::module_hash(main, name)).collect()
+    let names = strings.filter_map(Value::as_str);
+    let names = names.filter(|name| name.contains('/') || name.ends_with(".rhai"));
+    let files = names.map(|name| format!("{}.rhai", name.trim_end_matches(".rhai")));
+    files.filter_map(|file| script::module_hash(main, &file)).collect()
 }
 
 /// The manifest of a run that may be resumed, as its script and modules may run: each ships with the program, ran in this

@@ -18,6 +18,9 @@ const MAX_DISK: u64 = 10 << 30;
 /// What may be written beyond the bound, for answers of what was measured.
 pub(super) const RESERVE: u64 = 64 << 20;
 
+/// What a file or folder counts as besides its contents, bytes: empty ones without end must reach the bound too.
+pub(super) const NAME: usize = 512;
+
 /// The folder of a run, and what it may hold.
 #[derive(Debug)]
 pub(super) struct Disk {
@@ -63,7 +66,7 @@ impl Disk {
     }
 }
 
-/// Bytes of all files below a folder. Links are not followed.
+/// Bytes of all files below a folder, and of their names. Links are not followed.
 fn measured(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -71,7 +74,7 @@ fn measured(folder: &Path) -> u64 {
         Ok(data) => data.len(),
         Err(_) => 0,
     };
-    entries.map(size).sum()
+    entries.map(|entry| NAME as u64 + size(entry)).sum()
 }
 
 /// A file that grows while a run goes on, such as a log. Writing fails at the bound of the run.

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value};
 
-use super::disk::BoundedFile;
+use super::disk::{BoundedFile, NAME};
 use super::writer::RunWriter;
 use super::{Folder, Run, WrittenFile, folder, hide, lock};
 use crate::csv;
@@ -59,18 +59,8 @@ impl Run {
         Ok(Some(folder.path().join(name)))
     }
 
-    /// Creates the folder `SUBFOLDER/NAME`, named as by [`Run::append`]; returns its path.
-    ///
-    /// # Errors
-    ///
-    /// `io` and `missing` if it cannot be created.
-    pub fn make_folder(&self, subfolder: &str, name: &str) -> Result<Option<PathBuf>> {
-        let located = self.locate(subfolder, name)?;
-        located.map(|(folder, name)| folder.make_folder(&name)).transpose()
-    }
-
     /// The run's folder, and the name in it for a file of this execution.
-    fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
+    pub(super) fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
         match &self.writer {
             Some(writer) => Ok(Some((&writer.folder, writer.name(subfolder, name)?))),
             None => Ok(None),
@@ -97,7 +87,7 @@ impl Run {
         let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
         let table = csv::write(columns, rows);
         // With its names in each row, the JSON is about three times as long.
-        disk.claim(4 * table.len(), 0)?;
+        disk.claim(2 * NAME + 4 * table.len(), 0)?;
         folder.replace_json(&file("json"), &rows)?;
         folder.replace_text(&file("csv"), &hide(&table))?;
         Ok(Some(folder.path().join(file("csv"))))
@@ -192,7 +182,7 @@ impl Run {
         let Some(writer) = &self.writer else {
             return Ok(None);
         };
-        writer.disk.claim(text.len(), 0)?;
+        writer.disk.claim(NAME + text.len(), 0)?;
         Ok(Some((&writer.folder, Path::new("files").join(inside))))
     }
 }

@@ -21,7 +21,7 @@ use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
 
-use super::{WrittenFile, secrets};
+use super::{WrittenFile, remembered, secrets};
 use crate::fault::{Fault, Kind, Result};
 use crate::world::{self, Change, change};
 
@@ -255,11 +255,10 @@ impl Folder {
     /// # Errors
     ///
     /// `io` for a link, and if it cannot be created.
-    pub(super) fn make_folder(&self, name: &Path) -> Result<PathBuf> {
-        let path = self.path.join(name);
+    pub(super) fn make_folder(&self, name: &Path) -> Result<()> {
         match self.folder(&parts(name)?, true)? {
-            Some(_) => Ok(path),
-            None => Err(not_found(&path)),
+            Some(_) => Ok(()),
+            None => Err(not_found(&self.path.join(name))),
         }
     }
 
@@ -364,9 +363,9 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
 }
 
 /// The permissions of a new file. Only the user may read what an engine printed and what a script wrote: it may contain
-/// secrets that were not recognised.
+/// secrets that were not recognised. Nor is it for others what the user allowed.
 fn mode(name: &Path) -> Mode {
-    match ["logs", "files", "journal.jsonl"]
+    match ["logs", "files", "journal.jsonl", remembered::FILE]
         .iter()
         .any(|private| name.starts_with(private))
     {
@@ -475,7 +474,7 @@ mod tests {
         vec![
             folder.read(name).map(drop),
             folder.append(name).map(drop),
-            folder.make_folder(name).map(drop),
+            folder.make_folder(name),
             folder.names(name.to_str().unwrap()).map(drop),
             folder.replace_text(name, "stranger"),
         ]

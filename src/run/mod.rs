@@ -18,6 +18,7 @@ mod remembered;
 mod replay;
 mod secrets;
 mod sessions;
+mod unpack;
 mod writer;
 
 pub use disk::BoundedFile;
@@ -27,7 +28,7 @@ pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use recorded::{RecordedBoundary, RecordedRun};
-pub use remembered::{forget_allowed, is_remembered, own_run, remember};
+pub use remembered::{forget_allowed, is_remembered, own_run, remember, remember_with};
 pub use replay::RecordedPoint;
 pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};

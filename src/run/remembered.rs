@@ -1,124 +1,146 @@
 //! What is remembered of this user's runs: which texts they ran, what the command line named to them, and what scripts may
 //! always do.
 //!
-//! One line for each fact in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`). When the file
-//! is full, its older half goes.
+//! One line for each fact in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`), with a note for
+//! people behind a tab. When the file is full, its older half goes.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs::DirBuilder;
+use std::io::Write as _;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::{Folder, WrittenFile};
 use crate::fault::{Fault, Result};
+use crate::world;
+
+/// The name of the file.
+pub(super) const FILE: &str = "remembered";
+
+/// Whoever changes the file holds a lock on this one: the file itself is replaced.
+const LOCK: &str = "remembered.lock";
 
 /// Bytes of the file before its older half is removed: thousands of runs.
 const MAX_SIZE: usize = 1 << 20;
 
-/// The file, which need not exist; `None` without a home.
-fn file() -> Option<PathBuf> {
-    Some(dirs::state_dir()?.join("profiler/remembered"))
+/// The folder of the file, which need not exist; `None` without a home.
+fn folder() -> Option<PathBuf> {
+    Some(dirs::state_dir()?.join("profiler"))
 }
 
-/// Whether this line was remembered.
+/// Whether this fact was remembered.
 #[must_use]
 pub fn is_remembered(fact: &str) -> bool {
-    let read = |path: PathBuf| -> io::Result<String> {
-        let file = open(&path, File::options().read(true))?;
-        file.lock_shared()?;
-        text(&file)
-    };
-    file().is_some_and(|file| read(file).is_ok_and(|text| text.lines().any(|line| line == fact)))
+    let fact = one_line(fact);
+    let text = folder().and_then(|path| text(&Folder::open(&path).ok()?).ok());
+    text.is_some_and(|text| text.lines().any(|line| line.split('\t').next() == Some(&fact)))
 }
 
-/// The line by which it is remembered that this text, a script or a module of it, ran in a run of the user's own.
+/// The fact that this text, a script or a module of it, ran in a run of the user's own.
 #[must_use]
 pub fn own_run(id: &str, sha256: &str) -> String {
     format!("run {id} {sha256}")
 }
 
-/// Forgets what scripts may always do.
+/// Forgets what scripts may always do; returns the notes.
 ///
 /// # Errors
 ///
 /// `io` if the file cannot be changed.
-pub fn forget_allowed() -> Result<()> {
-    let Some(path) = file().filter(|path| path.exists()) else {
-        return Ok(());
+pub fn forget_allowed() -> Result<Vec<String>> {
+    let Some(path) = folder().filter(|path| path.join(FILE).exists()) else {
+        return Ok(Vec::new());
     };
-    let forget = || {
-        let file = open(&path, File::options().read(true).append(true))?;
-        file.lock()?;
-        let kept: Vec<String> = text(&file)?.lines().map(str::to_owned).collect();
-        replace(&file, kept.iter().filter(|line| !line.starts_with("allow ")))
-    };
-    forget().map_err(|error| Fault::io(&path, &error))
+    let (folder, _lock) = lock(&path)?;
+    let text = text(&folder)?;
+    let (allowed, kept): (Vec<&str>, Vec<&str>) = text.lines().partition(|line| line.starts_with("allow "));
+    if !allowed.is_empty() {
+        replace(&folder, &kept)?;
+    }
+    let note = |line: &&str| line.split_once('\t').map_or(*line, |(_, note)| note).to_owned();
+    Ok(allowed.iter().map(note).collect())
 }
 
-/// Remembers a line, once.
+/// Remembers a fact, once. A simulation leaves no traces.
 ///
 /// # Errors
 ///
 /// `io` and `missing` if there is no state folder or it cannot be written.
 pub fn remember(fact: &str) -> Result<()> {
-    if is_remembered(fact) {
+    remember_with(fact, "")
+}
+
+/// Remembers a fact, once, with a note for people.
+///
+/// # Errors
+///
+/// As [`remember`].
+pub fn remember_with(fact: &str, note: &str) -> Result<()> {
+    if world::current().is_some() || is_remembered(fact) {
         return Ok(());
     }
     let path =
-        file().ok_or_else(|| Fault::missing("there is no home to remember this in", "set HOME or XDG_STATE_HOME"))?;
-    add(&path, fact).map_err(|error| Fault::io(&path, &error))
+        folder().ok_or_else(|| Fault::missing("there is no home to remember this in", "set HOME or XDG_STATE_HOME"))?;
+    add(&path, format!("{}\t{}", one_line(fact), one_line(note)).trim_end())
 }
 
-fn add(path: &Path, fact: &str) -> io::Result<()> {
-    if let Some(folder) = path.parent() {
-        DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
-    }
-    let mut options = OpenOptions::new();
-    let mut file = open(path, options.read(true).append(true).create(true).mode(0o600))?;
-    file.lock()?;
-    if file.metadata()?.len() > MAX_SIZE as u64 {
-        let text = text(&file)?;
+/// Without line ends and tabs: the id of a run may come from a stranger, who must not add facts.
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
+}
+
+fn add(path: &Path, line: &str) -> Result<()> {
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
+    made.map_err(|error| Fault::io(path, &error))?;
+    let (folder, _lock) = lock(path)?;
+    let text = text(&folder)?;
+    if text.len() > MAX_SIZE {
         let lines: Vec<&str> = text.lines().collect();
-        replace(&file, &lines[lines.len() / 2..])?;
+        replace(&folder, &lines[lines.len() / 2..])?;
     }
     // One write, so that a crash leaves no half of a line before another.
-    file.write_all(format!("{fact}\n").as_bytes())
+    let written = folder
+        .append(Path::new(FILE))?
+        .write_all(format!("{line}\n").as_bytes());
+    written.map_err(|error| Fault::io(&path.join(FILE), &error))
 }
 
-/// Opens a regular file. A pipe in its place must not wait for its other end.
-fn open(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let file = options.custom_flags(nix::fcntl::OFlag::O_NONBLOCK.bits()).open(path)?;
-    match file.metadata()?.is_file() {
-        true => Ok(file),
-        false => Err(io::Error::other("it is not a regular file")),
-    }
+/// Opens the folder. Nobody else changes the file while the second value lives.
+fn lock(path: &Path) -> Result<(Folder, WrittenFile)> {
+    let folder = Folder::open(path)?;
+    let file = folder.append(Path::new(LOCK))?;
+    file.lock().map_err(|error| Fault::io(&path.join(LOCK), &error))?;
+    Ok((folder, file))
 }
 
-fn text(file: &File) -> io::Result<String> {
-    let mut bytes = Vec::new();
-    file.take(2 * MAX_SIZE as u64).read_to_end(&mut bytes)?;
+fn text(folder: &Folder) -> Result<String> {
+    let bytes = folder.read(FILE)?.unwrap_or_default();
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-fn replace(mut file: &File, lines: impl IntoIterator<Item = impl AsRef<str>>) -> io::Result<()> {
-    let lines: String = lines.into_iter().map(|line| format!("{}\n", line.as_ref())).collect();
-    file.set_len(0)?;
-    file.write_all(lines.as_bytes())
+/// Replaces all lines at once: after a crash there are either the old or the new ones.
+fn replace(folder: &Folder, lines: &[&str]) -> Result<()> {
+    let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
+    folder.replace_text(Path::new(FILE), &lines)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     #[test]
     fn the_newest_facts_are_kept_when_the_file_is_full() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("state/profiler/remembered");
+        let path = folder.path().join("state/profiler");
         let fact = |number: usize| format!("run {number} {}", "0".repeat(MAX_SIZE / 16));
         for number in 0..40 {
             add(&path, &fact(number)).unwrap();
-            let text = std::fs::read_to_string(&path).unwrap();
+            let text = std::fs::read_to_string(path.join(FILE)).unwrap();
             assert!(text.len() <= 2 * MAX_SIZE && text.ends_with(&format!("{}\n", fact(number))));
             assert!(number == 0 || text.contains(&fact(number - 1)));
         }
+        let mode = std::fs::metadata(path.join(FILE)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o077, 0, "{mode:o}");
     }
 }

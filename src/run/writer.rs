@@ -145,12 +145,10 @@ impl Run {
             host: Machine::own(),
             ..Manifest::default()
         };
-        // Whoever runs this warns of a failure: the run itself needs nothing remembered. A simulation leaves no traces.
-        if world::current().is_none() {
-            let _ = plan
-                .texts()
-                .try_for_each(|sha256| remember(&own_run(&manifest.run, sha256)));
-        }
+        // Whoever runs this warns of a failure: the run itself needs nothing remembered.
+        let _ = plan
+            .texts()
+            .try_for_each(|sha256| remember(&own_run(&manifest.run, sha256)));
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
         let (journal, _) = Journal::open(&folder, |_| ())?;

@@ -1,5 +1,5 @@
 //! Attaching to a running server: a URL, or a container by name, with the model that it serves. Attached servers are
-//! never stopped; commands run inside an attached container only with permission.
+//! never stopped; programs run inside an attached container only with permission.
 
 use std::io::ErrorKind;
 use std::path::PathBuf;
@@ -326,10 +326,10 @@ impl Attached {
         self.container.as_ref().map(|(_, client)| client)
     }
 
-    /// The container, if the user allows running commands in it.
+    /// The container, if the user allows running programs in it.
     pub(super) fn allowed_container(&self) -> Result<&ContainerClient> {
         let (name, client) = self.container.as_ref().ok_or_else(|| {
-            Fault::usage("`exec` and copying files need a container, not a URL")
+            Fault::usage("a probe inside the engine needs a container, not a URL")
                 .hint("attach to the container by its name")
         })?;
         self.permits.check_exec(name)?;

@@ -21,7 +21,9 @@ mod services;
 mod supervisor;
 
 pub use attach::{Target, api_key, check_reachable, server_url};
-pub use docker::{DockerInfo, info as docker_info, is_present as image_is_present};
+pub use docker::{
+    DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
+};
 pub use launch::{HubModel, Launch, Mount, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};

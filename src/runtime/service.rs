@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -16,6 +17,7 @@ use super::launch::Started;
 use super::process::Process;
 use super::{Captured, ExecOutput, Launch, ServerLog, launch};
 use crate::fault::{Fault, Kind, Result};
+use crate::run::Run;
 use crate::sim::SimHandle;
 
 /// Where an engine runs.
@@ -274,30 +276,32 @@ impl Service {
         }
     }
 
-    /// Runs a command inside the server until it exits.
+    /// Runs a command inside a server of this run until it exits. If this program is killed, the command ends with the
+    /// server; in a container of somebody else's nothing would end it.
     ///
     /// # Errors
     ///
-    /// `not_allowed` in a container that this run did not start; `usage` if the runtime does not support it.
+    /// `usage` if the runtime does not support it.
     pub async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
         if command.is_empty() {
             return Err(Fault::usage("`exec` needs a command"));
         }
         match &self.backend {
             Backend::Process(process) => process.exec(command).await,
-            _ => self.container()?.exec(command).await,
+            _ => self.own_container()?.exec(command).await,
         }
     }
 
     /// Copies a host file or folder into the folder `to` inside the server. `from` is not checked here; see
     /// `Permits::check_read`.
     pub async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
-        self.container()?.copy_in(from, to).await
+        self.own_container()?.copy_in(from, to).await
     }
 
-    /// Copies a file or folder inside the server into the existing host folder `to`.
-    pub async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
-        self.container()?.copy_out(from, to).await
+    /// Copies a file or folder inside the server into the folder of `run`, below `files/`; returns the path of the folder
+    /// that contains it, `None` if the run has no folder.
+    pub async fn copy_out(&self, from: &str, run: &Arc<Run>) -> Result<Option<PathBuf>> {
+        self.own_container()?.copy_out(from, run, &self.name).await
     }
 
     /// Runs a command inside the server until it exits, with separate output streams.
@@ -322,12 +326,19 @@ impl Service {
         }
     }
 
-    /// The container in which commands may run.
+    /// The container in which programs may run.
     fn container(&self) -> Result<&ContainerClient> {
         match &self.backend {
-            Backend::Container(container) => Ok(container.client()),
             Backend::Attached(attached) => attached.allowed_container(),
-            Backend::Process(_) | Backend::InProcess(_) => Err(Fault::usage(format!(
+            _ => self.own_container(),
+        }
+    }
+
+    /// The container that this run started.
+    fn own_container(&self) -> Result<&ContainerClient> {
+        match &self.backend {
+            Backend::Container(container) => Ok(container.client()),
+            _ => Err(Fault::usage(format!(
                 "the runtime `{}` does not support `exec` and copying files",
                 self.kind()
             ))

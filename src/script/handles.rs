@@ -141,10 +141,9 @@ impl Service {
 
     /// Copies a file out of the service, into the run's folder.
     pub(super) fn copy_out(&self, host: &Host, from: &str) -> Result<String> {
-        let folder = host.run.make_folder("files", self.0.name())?.ok_or_else(|| {
+        let folder = host.tasks.wait(self.0.copy_out(from, &host.run))?.ok_or_else(|| {
             Fault::usage("`copy_out` needs a run with a folder").hint("start the script with `profiler run`")
         })?;
-        host.tasks.wait(self.0.copy_out(from, &folder))?;
         Ok(folder.to_string_lossy().into_owned())
     }
 }

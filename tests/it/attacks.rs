@@ -1,9 +1,10 @@
 //! What broke the program when it was attacked (`tests/data/attacks`): each try again.
 
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
+use std::process::{Command, Stdio};
 
-use crate::support::Profiler;
-use crate::support::made_up::MadeUp;
+use crate::support::{Outcome, Profiler};
 
 fn script(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/data/attacks", name]
@@ -168,22 +169,45 @@ fn what_could_send_the_token_elsewhere_costs_it() {
     assert!(made.contains("NCCL_NET_PLUGIN") && !made.contains("hf_TEST"), "{made}");
 }
 
+/// What a service on loopback is asked by the script, and what the script then says. It may ask the service if `allowed`.
+fn victim(allowed: bool) -> (String, Outcome) {
+    let mut victim = Command::new("python3")
+        .arg(script("victim.py"))
+        .arg("0")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(victim.stdout.take().unwrap());
+    let mut port = String::new();
+    told.read_line(&mut port).unwrap();
+    let port = port.trim();
+    let read = |name: &str| std::fs::read_to_string(script(name)).unwrap();
+    let outcome = Profiler::new()
+        .file("evil_adapter.rhai", read("evil_adapter.rhai"))
+        .file("s.rhai", read("ssrf_loopback_post.rhai").replace("19999", port))
+        .args(["run", "s.rhai"])
+        .args(allowed.then(|| format!("--allow=port={port}")))
+        .run();
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    let mut requests = String::new();
+    told.read_to_string(&mut requests).unwrap();
+    assert!(
+        allowed || outcome.stderr.contains(&format!("--allow port={port}")),
+        "{}",
+        outcome.stderr
+    );
+    (requests, outcome)
+}
+
 #[test]
 fn no_service_on_loopback_is_reached_unasked() {
-    let victim = MadeUp::default().start();
-    let port = victim.url.rsplit(':').next().unwrap();
-    let read = |name: &str| std::fs::read_to_string(script(name)).unwrap();
-    let run = |allow: &[&str]| {
-        Profiler::new()
-            .file("evil_adapter.rhai", read("evil_adapter.rhai"))
-            .file("s.rhai", read("ssrf_loopback_post.rhai").replace("19999", port))
-            .args(["run", "s.rhai"])
-            .args(allow)
-            .run()
-    };
-    let _ = run(&[]).stderr(&format!("--allow port={port}")).nowhere("GET ->");
-    assert!(victim.all().is_empty());
-    let _ = run(&["--allow", &format!("port={port}")]).stdout("GET -> ");
+    let (requests, outcome) = victim(false);
+    assert_eq!(requests, "");
+    let _ = outcome.code(3).nowhere("GET ->");
+    let (requests, outcome) = victim(true);
+    let _ = outcome.stdout("GET -> 200").stdout("POST -> 200");
+    assert!(requests.contains("POST /api/jobs/"), "{requests}");
 }
 
 #[test]

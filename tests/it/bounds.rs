@@ -46,10 +46,16 @@ fn scripts_that_write_or_draw_without_end_are_stopped() {
             &["--max-disk", "40MiB"],
             "a run may write: 42 MB",
         ),
+        (
+            "files_empty_flood.rhai",
+            &["--max-disk", "1MB"],
+            "a run may write: 1 MB",
+        ),
         ("note_flood.rhai", &["--max-disk", "1MB"], "a run may write: 1 MB"),
         ("print_flood.rhai", &["--max-disk", "1MB"], "a run may write: 1 MB"),
         ("print_big.rhai", &["--max-disk", "1MB"], "a run may write: 1 MB"),
         ("heat400.rhai", &[], "160,000 cells; at most 40,000"),
+        ("heat700.rhai", &[], "490,000 cells; at most 40,000"),
         ("heat1000.rhai", &[], "1,000,000 cells; at most 40,000"),
     ] {
         let outcome = run(script, args, GIB).code(1).stderr(says);

@@ -1,5 +1,8 @@
 //! `profiler doctor` tells what works and what to do, and fails only when it cannot tell.
 
+use serde_json::{Value, json};
+
+use crate::runtime::daemon::{Daemon, message};
 use crate::support::{Profiler, needs_docker};
 
 #[test]
@@ -43,4 +46,31 @@ fn the_token_is_not_shown() {
         .run()
         .success();
     outcome.stdout("there is one").nowhere("hf_secret");
+}
+
+#[test]
+fn models_in_volumes_are_listed_and_removed_when_that_is_asked() {
+    let daemon = Daemon::new(|asked| match asked {
+        "GET /volumes" => {
+            let volume = |name: &str| json!({"Name": name, "Driver": "local", "Mountpoint": "/", "Labels": {}, "Scope": "local", "Options": {}});
+            let names = [
+                "profiler-models--org--b",
+                "profiler-models--org--a",
+                "my-profiler-models--org--c",
+            ];
+            (200, json!({"Volumes": names.map(volume), "Warnings": []}))
+        }
+        "DELETE /volumes/profiler-models--org--a" | "DELETE /volumes/profiler-models--org--b" => (204, Value::Null),
+        _ => message(404, "not found"),
+    });
+    let doctor = |args: &[&str]| {
+        let program = Profiler::new().arg("doctor").args(args);
+        program.env("DOCKER_HOST", daemon.host()).run().success()
+    };
+    let both = "profiler-models--org--a, profiler-models--org--b";
+    let _ = doctor(&[]).stdout(both).stdout("--clean=models").nowhere("org--c");
+    let _ = doctor(&["--clean"]).stdout(both);
+    assert!(daemon.asked("DELETE").is_empty());
+    let _ = doctor(&["--clean=models"]).stdout(&format!("removed: {both}"));
+    assert_eq!(daemon.asked("DELETE /volumes/").len(), 2);
 }

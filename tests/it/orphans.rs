@@ -10,15 +10,17 @@ use nix::unistd::Pid;
 use profiler::runtime::RuntimeKind;
 use tempfile::TempDir;
 
-use crate::runtime::{below, containers_of, context, eventually, labelled, line, lives, native, shell, start};
+use crate::runtime::{below, containers_of, context, docker, eventually, labelled, line, lives, native, shell, start};
 use crate::support::{Profiler, image, needs_docker};
 
 /// A run of this script, and what it said after `started `.
 fn started(script: &str) -> (Child, TempDir, String) {
-    let program = Profiler::new().file("left.rhai", script);
-    let (mut child, folder) = program
-        .args(["run", "left.rhai", "--allow", "process,image=profiler-test"])
-        .spawn();
+    started_by(Profiler::new(), script, "process,image=profiler-test")
+}
+
+fn started_by(program: Profiler, script: &str, allow: &str) -> (Child, TempDir, String) {
+    let program = program.file("left.rhai", script);
+    let (mut child, folder) = program.args(["run", "left.rhai", "--allow", allow]).spawn();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
     let said = lines.find_map(|line| line.split_once("started ").map(|(_, rest)| rest.to_owned()));
     (child, folder, said.unwrap())
@@ -49,6 +51,70 @@ fn processes_end_with_their_killed_run() {
     child.kill().unwrap();
     child.wait().unwrap();
     eventually("everything ended", || pids.iter().all(|&pid| !lives(pid)));
+}
+
+/// Somebody else's container, until this is dropped.
+struct Theirs(String);
+
+impl Drop for Theirs {
+    fn drop(&mut self) {
+        docker(&["rm", "--force", &self.0]);
+    }
+}
+
+#[test]
+fn a_probe_in_somebody_elses_container_ends_with_the_killed_run() {
+    if !needs_docker() {
+        return;
+    }
+    // Python of this machine in an image that has none.
+    let stand_ins = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probes");
+    let engine = format!("{stand_ins}/engine.py");
+    let mount = format!("{stand_ins}:{stand_ins}:ro");
+    let mut run = vec!["run", "--detach", "--publish", "127.0.0.1::8000", "--env"];
+    let path = format!("PYTHONPATH={stand_ins}");
+    run.extend([
+        &path,
+        "--volume",
+        "/usr:/usr:ro",
+        "--volume",
+        &mount,
+        "--entrypoint",
+        "/usr/bin/python3",
+    ]);
+    run.extend([image::shell(), &engine, "8000", "0.0.0.0"]);
+    let theirs = Theirs(docker(&run));
+    let script = format!(
+        r#"import "std/engines" as engines;
+        let engine = engines::attach("./mine.rhai", #{{ container: "{}" }});
+        engine.start();
+        print("started ");
+        engine.run_probe("./sleeper.py", #{{ python: "/usr/bin/python3" }});"#,
+        theirs.0
+    );
+    let adapter = r#"
+        fn launch(options) { #{} }
+        fn ready(engine) { engine.get("/health").status == 200 }
+        fn request(point) { #{ protocol: "openai_completions", path: "/v1/completions", prompt: "tokens", body: #{} } }
+        fn facts() { #{} }
+        fn failures() { [] }
+        fn flags(limits) { [] }"#;
+    let sleeper = "import subprocess\nsubprocess.run(['/bin/sleep', '4321.125'])";
+    let program = Profiler::new().file("mine.rhai", adapter).file("sleeper.py", sleeper);
+    let (mut child, _folder, _) = started_by(program, &script, "exec");
+    let inside = || docker(&["top", &theirs.0, "-eo", "pid,args"]);
+    eventually("the probe runs", || inside().contains("sleep 4321.125"));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the probe ended", || {
+        !inside().contains("4321.125") && !inside().contains("sleeper.py")
+    });
+    assert_eq!(
+        docker(&["inspect", "--format", "{{.State.Running}}", &theirs.0]),
+        "true"
+    );
+    let files = docker(&["exec", &theirs.0, "/bin/sh", "-c", "echo /profiler-probe-*"]);
+    assert_eq!(files, "/profiler-probe-*", "its files are gone");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::runtime::{containers_of, eventually};
+use crate::runtime::{below, containers_of, eventually, lives};
 use crate::support::engines::{container, process, processes_of};
 use crate::support::{needs_docker, temp};
 
@@ -145,6 +145,28 @@ fn a_hangup_ends_the_engine_too() {
     run.signal(Signal::SIGHUP);
     run.ends(SOON + Duration::from_secs(GRACE), 129);
     assert_eq!(run.out("manifest.json")["status"], "interrupted");
+}
+
+/// `tests/data/attacks`, defect 10: a process, and what it left in the background and in a session of its own.
+#[test]
+fn a_hangup_ends_all_that_a_service_started() {
+    let folder = temp();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/attacks/hangup.rhai");
+    let mut child = Command::new("env")
+        .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_profiler")])
+        .current_dir(folder.path())
+        .env("HOME", folder.path())
+        .args(["run", script, "--allow", "process"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The supervisor, the shell, and three that sleep.
+    eventually("all run", || below(child.id()).len() == 5);
+    let pids = below(child.id());
+    kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGHUP).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(129));
+    eventually("all ended", || pids.iter().all(|&pid| !lives(pid)));
 }
 
 #[test]

@@ -194,7 +194,8 @@ fn somebody_at_a_terminal_is_asked_and_always_is_remembered_for_this_text() {
             .args(["doctor", "--forget-allowed"])
             .run()
     };
-    let _ = forget().success();
+    let _ = forget().success().stdout("always allowed before: process for `s.rhai`");
+    let _ = forget().success().stdout("no script was always allowed anything");
     assert!(!remembered().contains("allow ") && remembered().contains("run "));
     let _ = run(STARTS).run().code(3).stderr("--allow process");
     let mut always = talk(STARTS, "a");
@@ -297,6 +298,45 @@ fn the_run_of_a_stranger_is_shown_and_gone_on_with_only_by_the_hash_of_its_scrip
         .args(["run", "--resume", "run", "--help"])
         .run();
     let _ = outcome.code(2).stderr("has changed").nowhere("script runs");
+}
+
+/// What is remembered is a line each, and the id of a run comes from its folder.
+#[test]
+fn no_run_of_a_stranger_adds_to_what_is_remembered() {
+    let (mine, theirs) = (temp(), temp());
+    let program = begun(theirs.path());
+    let mut trust = String::new();
+    unfinish(&program.folder().join("run"), |manifest| {
+        let hash = |pointer: &str| manifest.pointer(pointer).unwrap().as_str().unwrap().to_owned();
+        trust = format!("sha256:{},sha256:{}", hash("/script/sha256"), hash("/modules/mod.rhai"));
+        manifest["run"] = json!("a\nallow it\nrun b");
+    });
+    let program = program.env("XDG_STATE_HOME", mine.path());
+    let resumed = program.args(["run", "--resume", "run", "--trust-script", &trust]).run();
+    let _ = resumed.success().stdout("its module runs");
+    let remembered = fs::read_to_string(mine.path().join("profiler/remembered")).unwrap();
+    assert!(remembered.contains("run a allow it run b "), "{remembered}");
+    assert!(
+        remembered.lines().all(|line| line.starts_with("run a ")),
+        "{remembered}"
+    );
+}
+
+/// A kill may come before it is imported.
+#[test]
+fn an_adapter_that_is_named_is_ones_own_from_the_beginning() {
+    let state = temp();
+    for name in ["./mine.rhai", "./mine"] {
+        let text = format!("// {name}");
+        let program = Profiler::new()
+            .file("s.rhai", "let p = params(#{ engine: param(\"\", \"an adapter\") }); 1")
+            .file("mine.rhai", &text)
+            .args(["run", "s.rhai", "--set", &format!("engine={name}")]);
+        let _ = program.env("XDG_STATE_HOME", state.path()).run().success();
+        let remembered = fs::read_to_string(state.path().join("profiler/remembered")).unwrap();
+        let sha256 = profiler::script::Source::new("", &text).sha256;
+        assert!(remembered.lines().any(|line| line.ends_with(&*sha256)), "{name}");
+    }
 }
 
 /// A copy of one's own run vouches for the modules that ran in it, and for no others.

@@ -2,19 +2,22 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{Seek, Write};
-use std::path::Path;
+use std::io::{Read, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::{fs, io};
 
 use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::query_parameters::{DownloadFromContainerOptionsBuilder, UploadToContainerOptionsBuilder};
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use futures_util::{StreamExt, stream};
 use tokio::io::AsyncReadExt;
+use tokio::sync::mpsc;
 
 use super::{ContainerClient, daemon};
 use crate::fault::{Fault, Result};
+use crate::run::Run;
 use crate::runtime::output::OutputBuffer;
 use crate::runtime::{Captured, ExecOutput, launch};
 
@@ -132,20 +135,54 @@ impl ContainerClient {
             .map_err(|error| daemon::explain(&error).while_doing(format!("cannot copy to `{to}`")))
     }
 
-    /// Copies `from` of the container into the existing folder `to` of the host.
-    pub(in crate::runtime) async fn copy_out(&self, from: &str, to: &Path) -> Result<()> {
+    /// Copies `from` of the container into the folder `files/NAME` of a run; returns that folder, `None` if the run has
+    /// no folder.
+    pub(in crate::runtime) async fn copy_out(&self, from: &str, run: &Arc<Run>, name: &str) -> Result<Option<PathBuf>> {
         let options = DownloadFromContainerOptionsBuilder::default().path(from).build();
         let chunks = self.docker.download_from_container(&self.id, Some(options));
-        let mut chunks = std::pin::pin!(chunks.map_err(|error| daemon::explain(&error)));
-        let mut archive = tempfile::tempfile().map_err(|error| Fault::io(to, &error))?;
-        while let Some(chunk) = chunks.next().await {
-            let chunk = chunk.map_err(|fault| fault.while_doing(format!("cannot copy `{from}`")))?;
-            archive.write_all(&chunk).map_err(|error| Fault::io(to, &error))?;
-        }
-        let target = to.to_owned();
-        blocking(move || unpack(archive, &target))
+        let (sender, receiver) = mpsc::channel(4);
+        let (run, name) = (Arc::clone(run), name.to_owned());
+        let unpacking = tokio::task::spawn_blocking(move || {
+            let chunk = Bytes::new();
+            run.unpack("files", &name, Archive { receiver, chunk })
+        });
+        let sending = async move {
+            let mut chunks = std::pin::pin!(chunks);
+            while let Some(chunk) = chunks.next().await {
+                let chunk = chunk.map_err(|error| daemon::explain(&error))?;
+                // What unpacks may have given up.
+                if sender.send(chunk).await.is_err() {
+                    break;
+                }
+            }
+            Ok(())
+        };
+        let sent = sending.await;
+        let unpacked = unpacking
             .await
-            .map_err(|error| Fault::io(to, &error))
+            .map_err(|error| Fault::internal(format!("cannot unpack: {error}")))?;
+        sent.and(unpacked)
+            .map_err(|fault: Fault| fault.while_doing(format!("cannot copy `{from}`")))
+    }
+}
+
+/// An archive, of which the rest is still to come.
+struct Archive {
+    receiver: mpsc::Receiver<Bytes>,
+    chunk: Bytes,
+}
+
+impl Read for Archive {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.chunk.is_empty() {
+            match self.receiver.blocking_recv() {
+                Some(chunk) => self.chunk = chunk,
+                None => return Ok(0),
+            }
+        }
+        let count = buffer.len().min(self.chunk.len());
+        buffer[..count].copy_from_slice(&self.chunk.split_to(count));
+        Ok(count)
     }
 }
 
@@ -166,60 +203,4 @@ fn pack(from: &Path) -> io::Result<File> {
     let mut file = archive.into_inner()?;
     file.rewind()?;
     Ok(file)
-}
-
-/// Extracts only files and folders: a link could lead a reader on the host somewhere else.
-fn unpack(mut archive: File, to: &Path) -> io::Result<()> {
-    archive.rewind()?;
-    let mut archive = tar::Archive::new(archive);
-    for entry in archive.entries()? {
-        let mut entry = entry?;
-        entry.set_preserve_permissions(false);
-        if matches!(
-            entry.header().entry_type(),
-            tar::EntryType::Regular | tar::EntryType::Directory
-        ) {
-            entry.unpack_in(to)?;
-        }
-    }
-    Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn links_are_not_unpacked() {
-        let folder = tempfile::tempdir().unwrap();
-        let from = folder.path().join("model");
-        fs::create_dir(&from).unwrap();
-        fs::write(from.join("config.json"), "{}").unwrap();
-        std::os::unix::fs::symlink("/etc/passwd", from.join("link")).unwrap();
-        let to = folder.path().join("out");
-        fs::create_dir(&to).unwrap();
-        unpack(pack(&from).unwrap(), &to).unwrap();
-        assert_eq!(fs::read_to_string(to.join("model/config.json")).unwrap(), "{}");
-        assert!(fs::symlink_metadata(to.join("model/link")).is_err());
-    }
-
-    #[test]
-    fn an_archive_cannot_write_outside_its_folder() {
-        let folder = tempfile::tempdir().unwrap();
-        let to = folder.path().join("out");
-        fs::create_dir(&to).unwrap();
-        let mut header = tar::Header::new_gnu();
-        header.set_size(1);
-        header.set_mode(0o644);
-        // `set_path` refuses such a name; a malicious container would not.
-        header.as_old_mut().name[..9].copy_from_slice(b"../escape");
-        header.set_cksum();
-        let mut file = tempfile::tempfile().unwrap();
-        let mut archive = tar::Builder::new(&mut file);
-        archive.append(&header, &b"x"[..]).unwrap();
-        archive.finish().unwrap();
-        drop(archive);
-        unpack(file, &to).unwrap();
-        assert!(!folder.path().join("escape").exists());
-    }
 }

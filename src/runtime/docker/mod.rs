@@ -11,7 +11,9 @@ mod start;
 use std::collections::HashMap;
 
 use bollard::Docker;
-use bollard::query_parameters::{ListContainersOptionsBuilder, ListNetworksOptionsBuilder};
+use bollard::query_parameters::{
+    ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder, RemoveVolumeOptions,
+};
 
 use super::orphans::ProcessIdentity;
 use crate::fault::{Fault, Result};
@@ -41,6 +43,40 @@ fn labels(run: &str, host: &ProcessIdentity) -> HashMap<String, String> {
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
+}
+
+/// How the names of volumes begin in which containers keep the models that they download.
+const MODEL_VOLUME: &str = "profiler-models--";
+
+/// The volumes in which containers keep the models that they downloaded.
+///
+/// # Errors
+///
+/// `missing` if no Docker daemon is reachable.
+pub async fn model_volumes() -> Result<Vec<String>> {
+    // The daemon finds the name anywhere in a volume's.
+    let filters: HashMap<&str, Vec<&str>> = [("name", vec![MODEL_VOLUME])].into();
+    let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
+    let listed = connect().await?.list_volumes(Some(options)).await;
+    let volumes = listed.map_err(|error| explain(&error))?.volumes.unwrap_or_default();
+    let names = volumes.into_iter().map(|volume| volume.name);
+    let mut names: Vec<String> = names.filter(|name| name.starts_with(MODEL_VOLUME)).collect();
+    names.sort();
+    Ok(names)
+}
+
+/// Removes volumes.
+///
+/// # Errors
+///
+/// `missing` if no Docker daemon is reachable; `engine` for a volume that a container uses.
+pub async fn remove_model_volumes(names: &[String]) -> Result<()> {
+    let docker = connect().await?;
+    for name in names {
+        let removed = docker.remove_volume(name, None::<RemoveVolumeOptions>).await;
+        removed.map_err(|error| explain(&error))?;
+    }
+    Ok(())
 }
 
 /// A container name or id.

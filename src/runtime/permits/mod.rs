@@ -349,10 +349,10 @@ impl Permits {
         self.settle(vec![want.or(remedy).allowed(self.allows(|allowed| allowed.exec))])
     }
 
-    /// Checks running commands in, or copying files from or to, a container that this run did not start.
+    /// Checks running a program in a container that this run did not start.
     pub fn check_exec(&self, container: &str) -> Result<()> {
         self.require_exec(format!(
-            "use `exec` in the container `{container}`, which this run did not start"
+            "run a program in the container `{container}`, which this run did not start"
         ))
     }
 

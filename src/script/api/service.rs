@@ -192,11 +192,12 @@ pub mod service {
     }
 
     /// Copies a file or folder of the container into the run's folder, below `files/`, and returns the path of the
-    /// folder that contains it. Links are left out.
+    /// folder that contains it. Only folders and regular files are copied: a warning names links and others.
     ///
     /// # Errors
     ///
-    /// `missing` if there is no such file; `usage` for a native process, and in a run without a folder.
+    /// `missing` if there is no such file; `limit` if the run would write more than `--max-disk`; `usage` for a native
+    /// process, and in a run without a folder.
     ///
     /// # Example
     ///

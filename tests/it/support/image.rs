@@ -9,25 +9,30 @@ use std::sync::OnceLock;
 
 /// Imports an image of `binary` as `tag`, its entry point the binary itself, and gives the tag.
 pub fn of(binary: &Path, tag: &str) -> String {
-    import(&[(binary, "app/server")], "/app/server", tag)
+    import(&[(binary, "app/server")], "/app/server", tag, |_| ())
 }
 
 /// An image with a shell and a few tools, made once: `sh`, `bash`, `sleep`, `cat`, `mkdir`. Its entry point is the shell.
 pub fn shell() -> &'static str {
     static IMAGE: OnceLock<String> = OnceLock::new();
-    IMAGE.get_or_init(|| {
-        let tools = ["sh", "bash", "sleep", "cat", "mkdir"]
-            .map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
-        let tools: Vec<(&Path, &str)> = tools
-            .iter()
-            .map(|(path, name)| (path.as_path(), name.as_str()))
-            .collect();
-        import(&tools, "/bin/sh", "shell")
-    })
+    IMAGE.get_or_init(|| with("shell", |_| ()))
 }
 
+/// The image with the shell, and what `add` adds to it.
+pub fn with(tag: &str, add: impl FnOnce(&mut Archive)) -> String {
+    let tools =
+        ["sh", "bash", "sleep", "cat", "mkdir"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
+    let tools: Vec<(&Path, &str)> = tools
+        .iter()
+        .map(|(path, name)| (path.as_path(), name.as_str()))
+        .collect();
+    import(&tools, "/bin/sh", tag, add)
+}
+
+type Archive = tar::Builder<Vec<u8>>;
+
 /// `binaries`: the file here, and its path in the image.
-fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str) -> String {
+fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str, add: impl FnOnce(&mut Archive)) -> String {
     let tag = format!("profiler-test/{tag}:latest");
     let mut archive = tar::Builder::new(Vec::new());
     // Docker reads no sparse entries, which a binary with holes would become.
@@ -52,6 +57,7 @@ fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str) -> String {
     folder.set_mode(0o1777);
     folder.set_size(0);
     archive.append_data(&mut folder, "tmp/", std::io::empty()).unwrap();
+    add(&mut archive);
 
     let mut import = Command::new("docker")
         .args(["import", "--change", &format!(r#"ENTRYPOINT ["{entry}"]"#), "-", &tag])
