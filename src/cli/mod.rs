@@ -2,6 +2,7 @@
 
 mod check;
 mod compare;
+mod completions;
 mod consent;
 mod doc;
 mod doctor;
@@ -9,6 +10,7 @@ mod dry_run;
 mod estimate;
 mod fork;
 mod list;
+mod man;
 mod options;
 mod program;
 mod repl;
@@ -84,7 +86,7 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("Measure", &["run", "doctor", "estimate"]),
     ("See results", &["show", "report", "compare"]),
     ("Write scripts", &["list", "doc", "repl", "check", "fork"]),
-    ("Other", &["sim"]),
+    ("Other", &["sim", "completions", "man"]),
 ];
 
 /// The commands, in the order of `--help`.
@@ -114,6 +116,10 @@ enum Command {
     Fork(fork::Args),
     /// Serve the simulated engine
     Sim(Box<sim::Args>),
+    /// Print the completions of a shell
+    Completions(completions::Args),
+    /// Write the manual pages, one for each command
+    Man(man::Args),
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
@@ -173,11 +179,13 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     match command {
         Command::Check(args) => check::execute(args, program),
         Command::Compare(args) => compare::execute(args, program),
+        Command::Completions(args) => completions::execute(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => estimate::execute(args, program),
         Command::Fork(args) => fork::execute(args, program),
         Command::List(args) => list::execute(args, program),
+        Command::Man(args) => man::execute(args),
         Command::Repl(args) => repl::execute(args, program),
         Command::Report(args) => report::execute(args, program),
         Command::Run(args) if args.wants_help() => run_help(program),

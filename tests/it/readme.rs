@@ -1,139 +1,483 @@
-//! The README as a newcomer reads it: every command is run, every script too, and what it shows is what the program prints.
+//! The README and the book (`docs`) as a newcomer has them: every command runs, every script too, what is shown is what the program prints, and every
+//! link leads somewhere.
+//!
+//! The blocks of a page follow each other in one folder. The words behind "```" say what is done with a block:
+//!
+//! | block | |
+//! |---|---|
+//! | `sh` | commands, which a shell runs; all succeed |
+//! | `sh exit=N` | the last of them ends with this status |
+//! | `sh dry-run` | needs a GPU, a model or an image: `--dry-run` is added |
+//! | `sh server` | as `sh`, while a server listens on 127.0.0.1:8000 |
+//! | `sh background` | a server, which runs to the end of the page |
+//! | `text` | printed by the block before; a line `…` stands for any lines |
+//! | `text NAME` | printed by `profiler show` of that folder in `tests/data/runs` |
+//! | `rhai` | a script, which runs to its end |
+//! | `rhai FILE`, `yaml FILE`, … | a file for the commands that follow |
 
-use std::path::Path;
+use std::io::{BufRead, BufReader};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Component, Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
-use crate::support::Profiler;
+use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
+use regex::Regex;
+use tempfile::TempDir;
 
-/// A fenced block: its language, and its lines.
+use crate::support::{Profiler, SHARED_STATE, temp};
+
+/// A test for each page, so that they run side by side.
+macro_rules! pages {
+    ($($name:ident $path:literal)*) => {
+        const PAGES: &[&str] = &[$($path),*];
+        $(
+            #[test]
+            fn $name() {
+                Page::new($path).read();
+            }
+        )*
+    };
+}
+
+pages! {
+    readme "README.md"
+    tutorial "docs/tutorial.md"
+    recipes "docs/recipes.md"
+    how_it_decides "docs/how-it-decides.md"
+    api "docs/api.md"
+    commands "docs/commands.md"
+    comparison "docs/comparison.md"
+    faq "docs/faq.md"
+    permissions "docs/permissions.md"
+    real_runs "docs/real-runs.md"
+    samples "docs/samples.md"
+    servers "docs/servers.md"
+    benchmarks "benches/README.md"
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn text_of(path: impl AsRef<Path>) -> String {
+    let path = root().join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// The events of a Markdown file.
+fn markdown(text: &str) -> Parser<'_> {
+    Parser::new_ext(text, Options::ENABLE_TABLES)
+}
+
+/// A fenced block: the words behind "```", and its lines.
 struct Block {
-    language: String,
+    words: Vec<String>,
     text: String,
 }
 
-fn blocks(markdown: &str) -> Vec<Block> {
-    let mut parts = markdown.split("```").skip(1);
+fn blocks(text: &str) -> Vec<Block> {
     let mut found = Vec::new();
-    while let (Some(inside), _) = (parts.next(), parts.next()) {
-        let (language, text) = inside.split_once('\n').unwrap();
-        found.push(Block {
-            language: language.to_owned(),
-            text: text.to_owned(),
-        });
+    let mut open = false;
+    for event in markdown(text) {
+        match event {
+            Event::Start(Tag::CodeBlock(CodeBlockKind::Fenced(words))) => {
+                open = true;
+                found.push(Block {
+                    words: words.split_whitespace().map(str::to_owned).collect(),
+                    text: String::new(),
+                });
+            }
+            Event::Text(text) if open => found.last_mut().unwrap().text.push_str(&text),
+            Event::End(TagEnd::CodeBlock) => open = false,
+            _ => {}
+        }
     }
     found
 }
 
-fn readme() -> Vec<Block> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    blocks(&std::fs::read_to_string(root.join("README.md")).unwrap())
+/// A page under way.
+struct Page {
+    path: &'static str,
+    folder: TempDir,
+    /// What stands for 8000, which may be taken.
+    port: u16,
+    servers: Vec<Child>,
+    /// What the block before printed.
+    printed: String,
 }
 
-fn of(language: &str) -> Vec<String> {
-    let wanted = readme().into_iter().filter(|block| block.language == language);
-    let texts: Vec<_> = wanted.map(|block| block.text).collect();
-    assert!(!texts.is_empty(), "no {language} block");
-    texts
+impl Drop for Page {
+    fn drop(&mut self) {
+        for server in &mut self.servers {
+            // Both fail where it has ended and was waited for.
+            let _ = server.kill();
+            let _ = server.wait();
+        }
+    }
 }
 
-/// A command in the repository's folder, with results elsewhere; `cargo run --release --` stands for the binary under test.
-fn profiler(words: &[&str], folder: &Path) -> Profiler {
-    let command = Profiler::new().current_dir(folder).env("LC_ALL", "C.UTF-8");
-    words.iter().fold(command, |command, word| command.arg(word))
+impl Page {
+    /// In a folder with what a checkout has, a model to estimate, and one that only a dry run opens.
+    fn new(path: &'static str) -> Self {
+        let folder = temp();
+        for name in ["scripts", "tests"] {
+            std::os::unix::fs::symlink(root().join(name), folder.path().join(name)).unwrap();
+        }
+        std::fs::create_dir_all(folder.path().join("models/llama-8b")).unwrap();
+        std::fs::write(folder.path().join("models/my.gguf"), "").unwrap();
+        let shape = root().join("tests/data/shapes/llama-3.1-8b.config.json");
+        std::fs::copy(shape, folder.path().join("models/llama-8b/config.json")).unwrap();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Self {
+            path,
+            folder,
+            port: free.local_addr().unwrap().port(),
+            servers: Vec::new(),
+            printed: String::new(),
+        }
+    }
+
+    fn read(mut self) {
+        for block in blocks(&text_of(self.path)) {
+            let words: Vec<&str> = block.words.iter().map(String::as_str).collect();
+            match words.as_slice() {
+                // This is what runs now.
+                ["sh"] if block.text.trim() == "cargo test" => {}
+                ["sh"] => self.run(&block.text, 0),
+                ["sh", "dry-run"] => self.run(&dry(&block.text), 0),
+                ["sh", "server"] => {
+                    self.serve(
+                        "profiler sim --profile llama-8b-24gb-vllm --max-model-len 8000 --time-scale 0.001 --port 8000",
+                    );
+                    self.run(&block.text, 0);
+                }
+                ["sh", "background"] => self.serve(&block.text),
+                ["sh", exit] => self.run(&block.text, exit.strip_prefix("exit=").unwrap().parse().unwrap()),
+                ["text"] => self.printed(&block.text),
+                ["text", run] => {
+                    self.run(&format!("profiler show tests/data/runs/{run}"), 0);
+                    self.printed(&block.text);
+                }
+                ["rhai"] => {
+                    std::fs::write(self.folder.path().join("block.rhai"), &block.text).unwrap();
+                    self.run("profiler run block.rhai", 0);
+                }
+                [_, file] => std::fs::write(self.folder.path().join(file), &block.text).unwrap(),
+                _ => panic!("{}: a block that nothing tests:\n{}", self.path, block.text),
+            }
+        }
+    }
+
+    /// A shell with the program under test on its path, at home in the page's folder and without a hub.
+    fn shell(&self, commands: &str) -> Command {
+        let program = Path::new(env!("CARGO_BIN_EXE_profiler"));
+        let path = std::env::var("PATH").unwrap_or_default();
+        let commands = commands
+            .replace("cargo run --release -- ", "profiler ")
+            .replace(":8000", &format!(":{}", self.port))
+            .replace("--port 8000", &format!("--port {}", self.port));
+        let mut shell = Command::new("sh");
+        shell
+            .args(["-euc", &commands])
+            .current_dir(self.folder.path())
+            .env("PATH", format!("{}:{path}", program.parent().unwrap().display()))
+            .env("HOME", self.folder.path())
+            .env("XDG_CACHE_HOME", self.folder.path().join("cache"))
+            .env("XDG_STATE_HOME", SHARED_STATE)
+            .envs([("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8"), ("HF_HUB_OFFLINE", "1")])
+            .stdin(Stdio::null());
+        for name in ["HF_HOME", "HF_TOKEN", "OPENAI_API_KEY"] {
+            shell.env_remove(name);
+        }
+        shell
+    }
+
+    fn run(&mut self, commands: &str, status: i32) {
+        let output = self.shell(&quick(commands)).output().unwrap();
+        self.printed = [output.stdout, output.stderr]
+            .map(|stream| String::from_utf8(stream).unwrap())
+            .join("\n");
+        let (path, printed) = (self.path, &self.printed);
+        assert_eq!(output.status.code(), Some(status), "{path}\n{commands}\n{printed}");
+    }
+
+    /// Starts a server, and waits until it is ready.
+    fn serve(&mut self, command: &str) {
+        let mut shell = self.shell(&format!("exec {command}"));
+        let mut server = shell.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut log = BufReader::new(server.stderr.take().unwrap()).lines();
+        self.servers.push(server);
+        let ready = log.any(|line| line.is_ok_and(|line| line.contains("startup complete")));
+        assert!(ready, "{}: not ready: {command}", self.path);
+        // What it logs later must not fill the pipe.
+        std::thread::spawn(move || log.for_each(drop));
+    }
+
+    /// These lines were printed, one after the other.
+    #[track_caller]
+    fn printed(&self, shown: &str) {
+        // How long it took differs by machine.
+        let times = Regex::new(r"(?m), \d+:\d\d$").unwrap();
+        let (printed, shown) = (times.replace_all(&self.printed, ""), times.replace_all(shown, ""));
+        let mut rest = printed.as_ref();
+        for part in shown.split("…\n").filter(|part| !part.trim().is_empty()) {
+            let (_, after) = rest
+                .split_once(part.trim_end())
+                .unwrap_or_else(|| panic!("{}: not printed any more:\n{part}\nbut:\n{printed}", self.path));
+            rest = after;
+        }
+    }
+}
+
+/// The commands with `--dry-run`. A rehearsal of a whole search says no more than that of its first points.
+fn dry(commands: &str) -> String {
+    let of = |line: &str| match line {
+        line if line.starts_with("profiler run adaptive") => format!("{line} --set search.max_probes=5 --dry-run\n"),
+        line => format!("{line} --dry-run\n"),
+    };
+    commands.lines().map(of).collect()
+}
+
+/// The commands, with loads on a simulated engine whose clock runs as fast as the client can follow.
+fn quick(commands: &str) -> String {
+    let loads = [
+        "throughput",
+        "slo",
+        "kv_cache",
+        "compare_engines",
+        "cuda_graphs",
+        "kv_dtype",
+        "tensor_parallel",
+        "batch",
+    ];
+    let of = |line: &str| {
+        let script = line
+            .strip_prefix("profiler run ")
+            .and_then(|rest| rest.split(' ').next());
+        let simulated = !["--url", "--dry-run", "engine=", "sim."]
+            .iter()
+            .any(|word| line.contains(word));
+        match script.is_some_and(|script| loads.contains(&script)) && simulated {
+            true => format!("{line} --set sim.time_scale=0.02\n"),
+            false => format!("{line}\n"),
+        }
+    };
+    commands.lines().map(of).collect()
 }
 
 #[test]
-fn every_command_works() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    for block in of("sh") {
-        // The commands of one block follow each other in one folder; scripts are reached from there as from the repository.
-        let folder = crate::support::temp();
-        std::os::unix::fs::symlink(root.join("scripts"), folder.path().join("scripts")).unwrap();
-        std::fs::create_dir(folder.path().join("models")).unwrap();
-        std::fs::write(folder.path().join("models/my.gguf"), "a dry run opens no model").unwrap();
-        std::fs::create_dir(folder.path().join("models/llama-8b")).unwrap();
-        let shape = root.join("tests/data/shapes/llama-3.1-8b.config.json");
-        std::fs::copy(shape, folder.path().join("models/llama-8b/config.json")).unwrap();
-        for line in block.lines() {
-            // No quoted word has a blank in it.
-            let words: Vec<&str> = line.split_whitespace().map(|word| word.trim_matches('\'')).collect();
-            match words.as_slice() {
-                // This is what runs now.
-                ["cargo", "test"] => {}
-                ["cargo", "run", "--release", "--", words @ ..] | ["profiler", words @ ..] => {
-                    let _ = profiler(words, folder.path()).run().success();
-                }
-                _ => panic!("neither a command of ours nor a known one: {line}"),
+fn every_page_is_read_and_in_the_book() {
+    let chapters = chapters();
+    for entry in std::fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        let path = path.strip_prefix(root()).unwrap().to_str().unwrap();
+        if path.ends_with(".md") && path != "docs/SUMMARY.md" {
+            assert!(PAGES.contains(&path), "{path} is not read by a test");
+            assert!(
+                chapters.contains(&PathBuf::from(path)),
+                "{path} is not in docs/SUMMARY.md"
+            );
+        }
+    }
+}
+
+/// The files of the book, relative to the repository.
+fn chapters() -> Vec<PathBuf> {
+    let links = links(&text_of("docs/SUMMARY.md"));
+    links.iter().map(|link| plain(&Path::new("docs").join(link))).collect()
+}
+
+/// Where relative links lead, anchors included; addresses of other hosts are left out.
+fn links(text: &str) -> Vec<String> {
+    let attributes = Regex::new(r#"(?:src|srcset|href)="([^"]+)""#).unwrap();
+    let mut found = Vec::new();
+    for event in markdown(text) {
+        match event {
+            Event::Start(Tag::Link { dest_url, .. } | Tag::Image { dest_url, .. }) => found.push(dest_url.to_string()),
+            Event::Html(html) | Event::InlineHtml(html) => {
+                found.extend(attributes.captures_iter(&html).map(|found| found[1].to_owned()));
             }
+            _ => {}
+        }
+    }
+    found.retain(|link| !link.contains("://") && !link.starts_with("mailto:"));
+    found
+}
+
+/// The anchors of a page's headings, as GitHub and mdBook make them.
+fn anchors(text: &str) -> Vec<String> {
+    let mut heading: Option<String> = None;
+    let mut found = Vec::new();
+    for event in markdown(text) {
+        match event {
+            Event::Start(Tag::Heading { .. }) => heading = Some(String::new()),
+            Event::Text(text) | Event::Code(text) => {
+                if let Some(heading) = &mut heading {
+                    heading.push_str(&text);
+                }
+            }
+            Event::End(TagEnd::Heading(_)) => found.extend(heading.take()),
+            _ => {}
+        }
+    }
+    let anchor = |heading: String| {
+        let lower = heading.trim().to_lowercase().replace(' ', "-");
+        lower
+            .chars()
+            .filter(|c| c.is_alphanumeric() || "-_".contains(*c))
+            .collect()
+    };
+    found.into_iter().map(anchor).collect()
+}
+
+/// A path without `..`, by its words alone.
+fn plain(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut so_far, part| {
+        match part {
+            Component::ParentDir => drop(so_far.pop()),
+            part => so_far.push(part),
+        }
+        so_far
+    })
+}
+
+/// Every Markdown file below `folder`, without what is built or fetched.
+fn pages_below(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if path.is_dir() && !path.is_symlink() && !name.starts_with('.') && name != "target" {
+            found.extend(pages_below(&path));
+        } else if name.ends_with(".md") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// Links of the pages below `folder` that lead nowhere.
+fn broken(folder: &Path) -> Vec<String> {
+    let mut broken = Vec::new();
+    for page in pages_below(folder) {
+        let text = std::fs::read_to_string(&page).unwrap();
+        for link in links(&text) {
+            let (path, anchor) = link.split_once('#').unwrap_or((&link, ""));
+            let target = match path {
+                "" => page.clone(),
+                path => plain(&page.parent().unwrap().join(path)),
+            };
+            let leads = target.exists()
+                && (anchor.is_empty()
+                    || anchors(&std::fs::read_to_string(&target).unwrap()).contains(&anchor.to_owned()));
+            if !leads {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    broken
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let broken = broken(root());
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+}
+
+/// What `docs/build` collects for mdBook has every chapter, the generated ones filled, and no chapter leads out of the book.
+#[test]
+fn the_book_is_whole() {
+    let folder = temp();
+    let book = folder.path().join("book");
+    let built = Command::new(root().join("docs/build"))
+        .arg(&book)
+        .env("PROFILER", env!("CARGO_BIN_EXE_profiler"))
+        .env("XDG_STATE_HOME", SHARED_STATE)
+        .env("MDBOOK", "true")
+        .output()
+        .unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let source = book.join("src");
+    let broken = broken(&source);
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    let text = |name: &str| std::fs::read_to_string(source.join(name)).unwrap();
+    assert!(text("docs/api.md").contains("`sleep(seconds: float)`"));
+    assert!(text("docs/commands.md").contains("Usage: profiler estimate"));
+    assert!(text("docs/samples.md").contains("](samples/vllm-capacity.html)"));
+    assert_eq!(
+        pages_below(&source).len(),
+        chapters().len() + 1,
+        "the chapters and SUMMARY.md"
+    );
+}
+
+/// Each heading of the page of errors is a message of the program: the words between its `…` are in the sources.
+#[test]
+fn the_errors_of_the_faq_are_the_programs() {
+    fn read(folder: &Path, all: &mut String) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension().and_then(|extension| extension.to_str()) {
+                None if path.is_dir() => read(&path, all),
+                Some("rs" | "rhai") => all.push_str(&std::fs::read_to_string(&path).unwrap()),
+                _ => {}
+            }
+        }
+    }
+    let mut sources = String::new();
+    for folder in ["src", "stdlib", "scripts"] {
+        read(&root().join(folder), &mut sources);
+    }
+    let joined = Regex::new(r"\\\n\s*").unwrap().replace_all(&sources, "").into_owned();
+    let faq = text_of("docs/faq.md");
+    let headings: Vec<&str> = faq.lines().filter_map(|line| line.strip_prefix("### ")).collect();
+    assert!(headings.len() > 20, "{}", headings.len());
+    for heading in headings {
+        for words in heading.split('…').map(|words| words.trim_matches(['`', ' ', ':', '…'])) {
+            assert!(
+                joined.contains(words),
+                "not a message of the program: `{words}` of `{heading}`"
+            );
         }
     }
 }
 
 #[test]
-fn every_script_runs() {
-    for text in of("rhai") {
-        let command = Profiler::new().file("readme.rhai", text);
-        let _ = command
-            .args(["run", "readme.rhai"])
-            .run()
-            .success()
-            .stdout("what to run");
-    }
-}
-
-/// The simulated engine and the search have seeds of their own: the same box gives the same picture.
-#[test]
-fn the_output_shown_is_real() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let outcome = profiler(&["run", "adaptive"], root)
-        .args(["--out"])
-        .arg(crate::support::temp().path().join("run"));
-    let outcome = outcome.run().success();
-    // How long it took differs by machine.
-    let times = regex::Regex::new(r"(?m), \d+:\d\d$").unwrap();
-    let printed = times.replace_all(&outcome.stdout, "");
-    for text in of("text") {
-        assert!(
-            printed.contains(text.trim()),
-            "not what is printed now:\n{}",
-            outcome.stdout
+fn a_shell_completes_commands_and_shipped_scripts() {
+    let script = Profiler::new().args(["completions", "bash"]).run().success().stdout;
+    let ask = |words: &str, at: usize| {
+        let complete = format!(
+            "COMP_WORDS=({words}); COMP_CWORD={at}; _profiler profiler \"${{COMP_WORDS[{at}]}}\" \"${{COMP_WORDS[{}]}}\"; echo \"${{COMPREPLY[@]}}\"",
+            at - 1
         );
+        let output = Command::new("bash")
+            .args(["-c", &format!("{script}\n{complete}")])
+            .output()
+            .unwrap();
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    assert_eq!(ask("profiler est", 1), "estimate");
+    assert_eq!(ask("profiler run memory_", 2), "memory_breakdown");
+    assert_eq!(ask("profiler run --dr", 2), "--dry-run");
+    for shell in ["zsh", "fish", "elvish", "powershell"] {
+        let printed = Profiler::new().args(["completions", shell]).run().success();
+        // They would complete no path of a script any more.
+        let _ = printed.stdout("estimate").nowhere("memory_breakdown");
     }
+    Profiler::new().args(["completions", "cmd"]).run().code(2);
 }
 
-/// One hundredth of the memory less, and the comparison that says what it costs.
+/// A page for each command that `--help` lists, with its options.
 #[test]
-fn the_comparison_shown_is_real() {
-    let folder = crate::support::temp();
-    for (name, fraction) in [("base", "0.70"), ("new", "0.69")] {
-        let set = format!("memory_fraction={fraction}");
-        // Shares of a range can be compared where the range is the same.
-        let _ = profiler(&["run", "adaptive", "--set", &set, "--out", name], folder.path())
-            .args(["--set", "input=[128,8192]", "--set", "output=[128,4096]"])
-            .run()
-            .success();
-    }
-    let thresholds = ["--threshold", "frontier>=-2%", "--threshold", "volume=5%"];
-    let mut outcome = profiler(&["compare", "base", "new"], folder.path())
-        .args(thresholds)
+fn every_command_has_a_manual_page() {
+    let outcome = Profiler::new().args(["man", "share/man1"]).run().success();
+    let page = |name: &str| std::fs::read_to_string(outcome.folder().join("share/man1").join(name)).unwrap();
+    assert!(page("profiler.1").contains("profiler\\-estimate"));
+    assert!(page("profiler-run.1").contains("\\-\\-dry\\-run"));
+    assert!(!outcome.folder().join("share/man1/profiler-supervise.1").exists());
+    Profiler::new()
+        .args(["man", "/dev/null/man1"])
         .run()
-        .code(4);
-    for text in of("text comparison") {
-        outcome = outcome.stdout(text.trim_end());
-    }
-}
-
-/// What is shown of a kept run is what the program says of it today.
-#[test]
-fn what_is_shown_of_real_runs_is_real() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let of_runs: Vec<Block> = readme()
-        .into_iter()
-        .filter(|block| block.language.starts_with("text ") && block.language != "text comparison")
-        .collect();
-    assert!(!of_runs.is_empty());
-    for block in of_runs {
-        let run = block.language.trim_start_matches("text ");
-        let shown = profiler(&["show"], root).arg(root.join("tests/data/runs").join(run));
-        let _ = shown.run().success().stdout(block.text.trim());
-    }
+        .code(1)
+        .stderr("/dev/null/man1");
 }
