@@ -177,11 +177,12 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
             Run::create(&plan, Some(&out))?
         }
     };
-    let (told, listening) = (Arc::clone(told), Arc::clone(machine));
+    // Weak: tasks of the machine hold the run.
+    let (told, listening) = (Arc::clone(told), Arc::downgrade(machine));
     run.listen(Box::new(move |event| {
         let mut told = told.lock().unwrap();
         match event {
-            Event::Done { args, answer, .. } if !listening.is_dead() => {
+            Event::Done { args, answer, .. } if listening.upgrade().is_some_and(|machine| !machine.is_dead()) => {
                 // As it is read back: numbers lose their last digit.
                 let read: Value = serde_json::from_str(&answer.to_string()).unwrap();
                 told.answers.push((args.to_string(), read.to_string()));
@@ -211,10 +212,12 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
     let ended = match ended {
         Ok(value) => host.run.end("done", value).map(|document| document["result"].clone()),
         Err(diagnostic) => {
-            let fault = diagnostic.fault.clone();
-            let _ = host
-                .run
-                .end("failed", json!({ "kind": fault.kind.name(), "message": fault.message }));
+            let mut fault = diagnostic.fault.clone();
+            let document = json!({ "kind": fault.kind.name(), "message": fault.message });
+            // The program prints both.
+            if let Err(also) = host.run.end("failed", document) {
+                fault.message = format!("{}; {}", fault.message, also.message);
+            }
             Err(fault)
         }
     };
