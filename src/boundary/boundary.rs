@@ -14,7 +14,7 @@ use super::lattice::{Cell, below};
 use super::open_region::OpenRegionEstimate;
 use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
-use super::{Answer, BoundsReport, Lattice, Moves, NOT_RESIDENT, Overload, Point, Record, Scalar, Verdict};
+use super::{Answer, BoundsReport, JsonText, Lattice, Moves, NOT_RESIDENT, Overload, Point, Record, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
 
 const MOST_POINTS: usize = 1_000_000;
@@ -192,7 +192,7 @@ impl Boundary {
             verdict: answer.verdict,
             cause: answer.cause.as_deref().map(Into::into),
             moves,
-            evidence: answer.evidence.clone().map(Box::new),
+            evidence: answer.evidence.as_ref().map(JsonText::from),
         });
         self.update(change);
         Ok(moves)

@@ -42,7 +42,7 @@ mod version_space;
 mod view;
 mod volume;
 
-pub use answer::{Answer, Moves, NOT_RESIDENT, Overload, Record, Verdict};
+pub use answer::{Answer, JsonText, Moves, NOT_RESIDENT, Overload, Record, Verdict};
 pub use axis::{Axis, Easier, Point, Scalar, Scale};
 pub use boundary::{Boundary, Class, Options};
 pub use contradictions::{AnswerCounts, Band};

@@ -67,13 +67,13 @@ impl ProbeClass {
 
 /// Whether a point was not sent to the engine, because of a bound that the engine had stated.
 pub(super) fn not_sent(record: &Record) -> bool {
-    let line = line(record.evidence.as_deref());
+    let line = line(record.evidence().as_ref());
     record.verdict == Verdict::StartFailed && line.is_some_and(|line| line.starts_with(ENGINE_SAYS))
 }
 
 /// Why a point failed, with a line of evidence.
 fn failure_sentence(point: &Point, record: &Record) -> String {
-    let shown = line(record.evidence.as_deref()).unwrap_or_default();
+    let shown = line(record.evidence().as_ref()).unwrap_or_default();
     // If an earlier start already stated a bound, points beyond it are ruled out without a start, and the bound
     // says it all.
     let bound_known = shown.starts_with(ENGINE_SAYS);

@@ -47,7 +47,7 @@ impl Findings {
                 "verdict": record.verdict,
                 "cause": record.cause.as_deref(),
                 "moves": record.moves,
-                "evidence": record.evidence.as_deref(),
+                "evidence": record.evidence(),
             })
         });
         Ok(Self {

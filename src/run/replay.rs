@@ -6,30 +6,15 @@ use serde_json::Value;
 
 use super::event::Event;
 use super::secrets::hidden_value;
-use crate::boundary::Point;
+use crate::boundary::{JsonText, Point};
 
 /// A point and the complete answer that the script recorded.
 pub type RecordedPoint = (Point, Value);
 
-/// An answer as text: a fifth of the memory that its [`Value`] takes.
-#[derive(Debug)]
-struct Text(Box<str>);
-
-impl Text {
-    fn new(answer: &Value) -> Self {
-        Self(answer.to_string().into())
-    }
-
-    fn value(&self) -> Value {
-        // A value's own text always reads back.
-        serde_json::from_str(&self.0).unwrap_or_default()
-    }
-}
-
 /// An answer of an earlier execution, and whether a boundary recorded it.
 #[derive(Debug)]
 struct Answer {
-    answer: Text,
+    answer: JsonText,
     recorded: bool,
 }
 
@@ -41,7 +26,7 @@ pub(super) struct Replay {
     pending_probes: Vec<(String, Value)>,
     /// Keys of the answers that were recorded, by point.
     recorded: HashMap<String, Vec<String>>,
-    points: HashMap<usize, Vec<(Point, Text)>>,
+    points: HashMap<usize, Vec<(Point, JsonText)>>,
     failed_starts: HashMap<String, Vec<Value>>,
     experiment_depth: ExperimentDepth,
 }
@@ -57,7 +42,7 @@ impl Replay {
                 if kind == "probe" {
                     self.pending_probes.push((key.clone(), args["point"].clone()));
                 }
-                let (answer, recorded) = (Text::new(&answer), false);
+                let (answer, recorded) = (JsonText::from(&answer), false);
                 self.answers
                     .entry(key)
                     .or_default()
@@ -70,7 +55,7 @@ impl Replay {
                 ..
             } => {
                 self.mark_recorded(&point);
-                let answer = Text::new(&answer);
+                let answer = JsonText::from(&answer);
                 self.points.entry(boundary).or_default().push((point, answer));
             }
             Event::StartFailed { args, failure } => {

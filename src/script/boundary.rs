@@ -5,12 +5,13 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rhai::{Dynamic, Map};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::meter::MAP;
 use super::nearest::misspelt_axis;
 use super::{Host, from_script, options};
-use crate::boundary::{Answer, Boundary, Moves, Options, Point, Verdict};
+use crate::boundary::{Answer, Boundary, BoundsReport, Moves, Options, Point, Verdict};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Context, Extras, Findings, overview, simulated_line, text};
@@ -234,7 +235,7 @@ pub struct PointCost {
     /// Duration times the number of GPUs.
     pub gpu_seconds: f64,
     /// Limits reported by the engine.
-    pub report: Option<Value>,
+    pub report: Option<BoundsReport>,
     /// Peak memory, bytes.
     pub peak: Option<f64>,
 }
@@ -255,7 +256,9 @@ impl PointCost {
             starts: int("starts").unwrap_or(i64::from(started)),
             seconds,
             gpu_seconds: float("gpu_seconds").unwrap_or_else(|| seconds * float("gpus").unwrap_or(0.0)),
-            report: answer.get("report").filter(|report| !report.is_null()).cloned(),
+            report: answer
+                .get("report")
+                .and_then(|report| BoundsReport::deserialize(report).ok()),
             peak: answer.get("peak").and_then(Value::as_f64),
         }
     }

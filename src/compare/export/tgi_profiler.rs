@@ -83,10 +83,8 @@ impl TgiProfiler {
 
 fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
     let success = record.moves == Moves::Fits;
-    let lines = record
-        .evidence
-        .as_deref()
-        .and_then(|evidence| evidence.get("log")?.as_array());
+    let evidence = record.evidence().unwrap_or_default();
+    let lines = evidence["log"].as_array();
     let lines: Vec<&str> = lines.into_iter().flatten().filter_map(Value::as_str).collect();
     json!({
         "input_length": input,

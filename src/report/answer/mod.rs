@@ -350,10 +350,8 @@ fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
 /// Where memory could not be tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`, or what ended the server.
 fn untested(boundary: &Boundary) -> Option<String> {
     let (point, record) = boundary.untested()?;
-    let message = record
-        .evidence
-        .as_ref()
-        .and_then(|evidence| evidence["message"].as_str());
+    let evidence = record.evidence().unwrap_or_default();
+    let message = evidence["message"].as_str();
     if record.ended_server() {
         let ended = match record.verdict {
             Verdict::Timeout => "got no answer in time",
@@ -377,7 +375,7 @@ fn unanswered(boundary: &Boundary) -> Option<String> {
         .records()
         .filter(|(_, record)| record.verdict == Verdict::Error);
     let (point, record) = errors.last()?;
-    let message = record.evidence.as_ref()?["message"].as_str()?.to_owned();
+    let message = record.evidence()?["message"].as_str()?.to_owned();
     Some(format!("{point}: {message}"))
 }
 
@@ -387,7 +385,7 @@ fn counted_otherwise(boundary: &Boundary) -> Option<String> {
     let counted = || {
         boundary
             .records()
-            .filter_map(|(_, record)| record.evidence.as_ref()?["counted"].as_i64())
+            .filter_map(|(_, record)| record.evidence()?["counted"].as_i64())
     };
     let (least, most) = (counted().min()?, counted().max()?);
     let range = if least == most {

@@ -206,8 +206,8 @@ pub mod boundary {
             row.insert("moves".into(), record.moves.name().into());
             row.insert(
                 "evidence".into(),
-                match &record.evidence {
-                    Some(evidence) => to_script(evidence)?,
+                match record.evidence() {
+                    Some(evidence) => to_script(&evidence)?,
                     None => Dynamic::UNIT,
                 },
             );

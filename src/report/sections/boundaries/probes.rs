@@ -119,7 +119,7 @@ fn answer_value(answer: &Value, place: &str, by: f64, digits: i32) -> Entry {
 fn lines(boundary: &Boundary) -> Vec<Option<String>> {
     let lines: Vec<_> = boundary
         .records()
-        .map(|(_, record)| evidence::line(record.evidence.as_deref()))
+        .map(|(_, record)| evidence::line(record.evidence().as_ref()))
         .collect();
     let distinct: HashSet<&String> = lines.iter().flatten().collect();
     if distinct.iter().map(|line| line.len()).sum::<usize>() <= MAX_EVIDENCE_CHARS {
