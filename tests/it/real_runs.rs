@@ -96,6 +96,14 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "kv_cache_dtype=fp8: seen, but not judged: 2.0x KV tokens (446848 against 223680)",
         ),
         (
+            "vllm-13b-fp8-verified",
+            "concurrency × (input + output) ≤ 24,800 tokens (KV cache), confirmed to ±608",
+        ),
+        (
+            "vllm-sglang",
+            "no difference in throughput seen between sglang and vllm",
+        ),
+        (
             "transformers-two-lengths",
             "a request of 80,512 + 469 tokens; no single formula",
         ),
@@ -161,6 +169,7 @@ fn strategies_agree_on_what_the_kv_cache_holds() {
         ("vllm-bisect", 23, 63_344),
         ("vllm-model-guided", 7, 63_344),
         ("vllm-grid", 23, 23_248),
+        ("vllm-13b-fp8-verified", 8, 24_800),
     ];
     for (name, probes, tokens) in runs {
         let answers = answers(name);
@@ -173,6 +182,22 @@ fn strategies_agree_on_what_the_kv_cache_holds() {
             assert_eq!(answer["verdict"] == "ok", fits, "{name}: {}", answer["point"]);
             assert!(fits || answer["cause"] == "kv_cache", "{name}: {answer}");
         }
+    }
+}
+
+/// A client that knows nothing of ours asked the same server the same points, one request after the other side's.
+#[test]
+fn an_independent_client_agrees_near_the_limit_of_a_hybrid_model() {
+    let checked = std::fs::read(folder("vllm-hybrid-points").join("check.json")).unwrap();
+    let checked: Vec<Value> = serde_json::from_slice(&checked).unwrap();
+    let answers = answers("vllm-hybrid-points");
+    assert_eq!((checked.len(), answers.len()), (15, 20));
+    for row in checked {
+        let side = |index: usize| &row["point"][index];
+        let is_it =
+            |point: &Value| (&point["concurrency"], &point["input"], &point["output"]) == (side(0), side(1), side(2));
+        let answer = answers.iter().find(|answer| is_it(&answer["point"])).unwrap();
+        assert_eq!(answer["verdict"] == "ok", row["fits"] == true, "{row}");
     }
 }
 
