@@ -104,6 +104,10 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "no difference in throughput seen between sglang and vllm",
         ),
         (
+            "vllm-tensor-parallel",
+            "tensor_parallel=2: seen, but not judged: 2.5x KV tokens (519392 against 204416) and 4.20 GiB more",
+        ),
+        (
             "transformers-two-lengths",
             "a request of 80,512 + 469 tokens; no single formula",
         ),
