@@ -53,7 +53,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The verdict on a change whose better side is known, or not.
-    #[must_use]
     pub fn of_change(rises: bool, higher_is_better: Option<bool>) -> Self {
         match higher_is_better {
             Some(higher) if higher == rises => Self::Better,
@@ -64,7 +63,6 @@ impl Verdict {
     }
 
     /// The verdict with the two settings swapped.
-    #[must_use]
     pub fn swapped(self) -> Self {
         match self {
             Self::Better => Self::Worse,
@@ -76,13 +74,11 @@ impl Verdict {
     }
 
     /// Whether it is a difference that matters.
-    #[must_use]
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Better | Self::Worse | Self::Higher | Self::Lower)
     }
 
     /// The name in JSON and in reports.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Better => "better",
@@ -98,7 +94,6 @@ impl Verdict {
 }
 
 /// Whether a difference is too small to matter, however sure it is.
-#[must_use]
 pub fn is_negligible(before: f64, after: f64, unit: Unit) -> bool {
     let difference = (after - before).abs();
     let small = difference < MIN_PERCENT / 100.0 * before.abs().max(after.abs());

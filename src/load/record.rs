@@ -109,26 +109,22 @@ pub struct Record {
 /// (response time).
 impl Record {
     /// TTFT: from `from` to the first text or token.
-    #[must_use]
     pub fn ttft_ms(&self, from: Duration) -> Option<f64> {
         milliseconds(from, self.first_token?)
     }
 
     /// E2E latency: from `from` to the last text or token; later usage events and `[DONE]` do not count.
-    #[must_use]
     pub fn e2el_ms(&self, from: Duration) -> Option<f64> {
         milliseconds(from, self.last_token?)
     }
 
     /// TPOT: (E2EL − TTFT) / (tokens − 1). `None` for one token.
-    #[must_use]
     pub fn tpot_ms(&self, output: u64) -> Option<f64> {
         let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
         Some(milliseconds(self.first_token?, self.last_token?)? / rest as f64)
     }
 
     /// Why it failed, if it did.
-    #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Failed(failure) => Some(failure),
@@ -137,7 +133,6 @@ impl Record {
     }
 
     /// Whether the text ended because it was as long as was asked for, or as the context allows.
-    #[must_use]
     pub fn ended_at_length(&self) -> bool {
         matches!(self.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
     }

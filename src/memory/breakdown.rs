@@ -42,7 +42,6 @@ impl Component {
     ];
 
     /// The name in JSON and in scripts.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Component::Weights => "weights",
@@ -57,7 +56,6 @@ impl Component {
     }
 
     /// The name for people.
-    #[must_use]
     pub fn title(self) -> &'static str {
         match self {
             Component::Weights => "weights",
@@ -194,13 +192,11 @@ impl Breakdown {
     }
 
     /// The part of a component; `None` if it is unknown.
-    #[must_use]
     pub fn part(&self, component: Component) -> Option<&Part> {
         self.parts.iter().find(|part| part.component == component)
     }
 
     /// What no part explains; negative if the parts exceed the total.
-    #[must_use]
     pub fn unexplained(&self) -> i64 {
         self.part(Component::Unexplained).map_or(0, |part| part.bytes)
     }

@@ -111,7 +111,6 @@ impl Cgroup {
     }
 
     /// The peak as recorded by the kernel, including between samples; `None` if the kernel records no peak.
-    #[must_use]
     pub fn peak(&self) -> Option<u64> {
         number(&self.folder.join(self.files.peak))
     }
@@ -221,7 +220,6 @@ struct Members {
 
 impl Tree {
     /// The tree below `pid`.
-    #[must_use]
     pub fn new(pid: u32, measure: Measure, roots: Roots) -> Self {
         Self {
             pid,

@@ -21,7 +21,6 @@ pub enum SweepAxis {
 
 impl SweepAxis {
     /// The axis of that name; `Other` for any other name.
-    #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
             "concurrency" => Self::Concurrency,
@@ -31,7 +30,6 @@ impl SweepAxis {
     }
 
     /// The name, as in options and rows.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Concurrency => "concurrency",
@@ -41,7 +39,6 @@ impl SweepAxis {
     }
 
     /// One or several levels in a sentence: `concurrency 64`, `1 and 2 requests/s`.
-    #[must_use]
     pub fn level_text(self, levels: &str) -> String {
         match self {
             Self::Concurrency => format!("concurrency {levels}"),
@@ -158,7 +155,6 @@ const WAITS: f64 = 1.0;
 
 impl SweepFindings {
     /// From levels in any order.
-    #[must_use]
     pub fn new(axis: SweepAxis, levels: &[LevelFigures]) -> Self {
         let points: Vec<(f64, f64)> = levels
             .iter()

@@ -40,7 +40,6 @@ pub struct Knee {
 
 /// The knee of points in any order. `noise` is the error of a value, as a share of the highest. `None` if there is no
 /// knee: fewer than three different `x`, a flat or straight curve, or a bend within the noise.
-#[must_use]
 pub fn knee(points: &[(f64, f64)], bend: Bend, noise: f64) -> Option<Knee> {
     let curve = averaged(points);
     let (first, last) = (*curve.first()?, *curve.last()?);
@@ -112,7 +111,6 @@ pub struct Onset {
 
 /// Where it starts among levels in any order. A level tested several times has it if it ever did. `None` if no level
 /// has it.
-#[must_use]
 pub fn onset(levels: &[(f64, bool)]) -> Option<Onset> {
     let with = |level: f64| levels.iter().any(|(other, has)| *has && *other == level);
     let first_with = levels

@@ -62,7 +62,6 @@ impl ExternalEstimate {
     }
 
     /// The figures of a breakdown: an estimate, or what another tool measured.
-    #[must_use]
     pub fn from_breakdown(by: impl Into<String>, breakdown: &Breakdown, facts: Facts) -> Self {
         let known = breakdown
             .parts
@@ -93,7 +92,6 @@ impl ExternalEstimate {
     }
 
     /// The figure of a term.
-    #[must_use]
     pub fn figure(&self, term: Term) -> Option<i64> {
         self.figures
             .iter()
@@ -187,7 +185,6 @@ pub struct Facts {
 
 impl Facts {
     /// These facts, completed by those of `other`.
-    #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let (this, that) = (self.clone(), other.clone());
         Self {
@@ -212,7 +209,6 @@ impl Facts {
     }
 
     /// These facts with `tokens` computed, if the lengths are known.
-    #[must_use]
     pub fn counted(mut self) -> Self {
         if let (None, Some(input), Some(output)) = (self.tokens, self.input, self.output) {
             self.tokens = Some(

@@ -43,7 +43,6 @@ impl Term {
     ];
 
     /// The name in JSON and on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Term::Weights => Component::Weights.name(),
@@ -59,7 +58,6 @@ impl Term {
     }
 
     /// The term of a component; `None` for other tenants and for what is unexplained.
-    #[must_use]
     pub fn from_component(component: Component) -> Option<Self> {
         Some(match component {
             Component::Weights => Term::Weights,
@@ -156,7 +154,6 @@ const UNITS: [(&str, f64); 8] = [
 
 /// Parses a size (`13.5GB`, `600 MiB`, `80`): the number, and the bytes of its unit if there is one. `None` for
 /// anything else.
-#[must_use]
 pub fn size(text: &str) -> Option<(f64, Option<f64>)> {
     let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
     let number = unit.map_or(text, |(unit, _)| &text[..text.len() - unit.len()]);

@@ -22,7 +22,6 @@ use super::series::Series;
 use super::slow_samples::{ActivitySample, ProcessMemory};
 
 /// The files of a recording: suffix of the file name, and content.
-#[must_use]
 pub fn files(recording: &Recording) -> Vec<(&'static str, Vec<u8>)> {
     let (activity, processes) = (recording.slow.activity(), recording.slow.processes());
     let mut series = Vec::new();
