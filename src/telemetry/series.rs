@@ -330,14 +330,7 @@ impl Phase {
 
     /// The name in scripts and files.
     pub fn name(self) -> &'static str {
-        match self {
-            Phase::Baseline => "baseline",
-            Phase::Loading => "loading",
-            Phase::Ready => "ready",
-            Phase::WarmUp => "warm_up",
-            Phase::Load => "load",
-            Phase::After => "after",
-        }
+        ["baseline", "loading", "ready", "warm_up", "load", "after"][self as usize]
     }
 }
 
