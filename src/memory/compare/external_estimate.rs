@@ -107,10 +107,11 @@ impl ExternalEstimate {
 }
 
 fn term(name: &str) -> Result<Term> {
-    Term::ALL.into_iter().find(|term| term.name() == name).ok_or_else(|| {
-        let names = Term::ALL.map(Term::name);
+    let known = Term::all().find(|(_, known)| *known == name);
+    known.map(|(term, _)| term).ok_or_else(|| {
+        let names: Vec<&str> = Term::all().map(|(_, name)| name).collect();
         let near = names
-            .into_iter()
+            .iter()
             .min_by_key(|known| strsim::damerau_levenshtein(known, name));
         let near = near.filter(|known| strsim::damerau_levenshtein(known, name) <= 2);
         Fault::usage(format!("there is no component `{name}`")).hint(near.map_or_else(
