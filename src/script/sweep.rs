@@ -1,120 +1,61 @@
-//! Functions on the rows of a load sweep (maps with values at dotted paths); `load::engine_side` does the calculations.
+//! Functions on the rows of a load sweep; `load::engine_side` does the calculations.
 
 use rhai::{Array, Dynamic, Map};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::convert::{from_script, to_script};
-use super::nearest::{quoted, suggest};
 use super::options::deserialize_as;
 use super::params::type_with_article;
 use crate::compare::{LoadMetric, load_metrics};
 use crate::fault::{Fault, Result};
 use crate::load::LoadAnswer;
-use crate::load::engine_side::{self, Bend, Knee, LevelFigures, Onset, SweepAxis, SweepFindings};
-
-/// Options of `load::knee`.
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct KneeOptions {
-    noise: f64,
-    bend: Bend,
-}
-
-impl Default for KneeOptions {
-    fn default() -> Self {
-        Self {
-            noise: engine_side::NOISE,
-            bend: Bend::default(),
-        }
-    }
-}
-
-/// The knee of `y` over `x`. Rows where either is `()` are skipped.
-pub(super) fn knee(rows: &Array, x: &str, y: &str, options: KneeOptions) -> Result<Dynamic> {
-    if !(0.0..1.0).contains(&options.noise) {
-        return Err(Fault::usage(format!(
-            "option `noise` must be at least 0 and below 1, but is {}",
-            options.noise
-        ))
-        .hint("0.02 means that a value may be wrong by 2 % of the highest"));
-    }
-    let rows = values(rows)?;
-    let mut points = Vec::new();
-    for row in &rows {
-        if let (Some(x), Some(y)) = (number(row, x)?, number(row, y)?) {
-            points.push((x, y));
-        }
-    }
-    let knee = engine_side::knee(&points, options.bend, options.noise);
-    to_script(&knee.map(|knee| written_knee(&rows, x, knee)))
-}
-
-fn written_knee(rows: &[Value], x: &str, knee: Knee) -> Value {
-    let written = |level: f64| as_written(rows, x, level);
-    json!({
-        "x": written(knee.x),
-        "y": knee.y,
-        "low": written(knee.low),
-        "high": written(knee.high),
-        "distance": knee.distance,
-    })
-}
-
-/// Where any of these values (a count or a bool) becomes positive over `x`. Rows where all are `()` are skipped.
-pub(super) fn onset(rows: &Array, x: &str, figures: &[&str]) -> Result<Dynamic> {
-    let rows = values(rows)?;
-    let mut levels = Vec::new();
-    for row in &rows {
-        let mut has: Option<bool> = None;
-        for figure in figures {
-            let one = match at(row, figure)? {
-                Some(Value::Bool(value)) => Some(*value),
-                _ => number(row, figure)?.map(|count| count > 0.0),
-            };
-            has = one.map(|one| has.unwrap_or(false) || one).or(has);
-        }
-        if let (Some(level), Some(has)) = (number(row, x)?, has) {
-            levels.push((level, has));
-        }
-    }
-    let onset = engine_side::onset(&levels);
-    to_script(&onset.map(|onset| written_onset(&rows, x, onset)))
-}
-
-fn written_onset(rows: &[Value], x: &str, onset: Onset) -> Value {
-    let written = |level: f64| as_written(rows, x, level);
-    json!({
-        "last_without": onset.last_without.map(written),
-        "first_with": written(onset.first_with),
-        "contradicting": onset.contradicting.into_iter().map(written).collect::<Vec<_>>(),
-    })
-}
+use crate::load::engine_side::{LevelFigures, SweepAxis, SweepFindings};
 
 /// What the rows of a sweep say together, levels as they were written.
 pub(super) fn findings(rows: &Array, axis: &str) -> Result<Dynamic> {
-    let rows = values(rows)?;
-    let mut levels = Vec::new();
-    for row in &rows {
-        let mut figures: LevelFigures = deserialize_as("key", row.clone())?;
-        let Some(level) = number(row, axis)? else { continue };
-        figures.level = level;
-        levels.push(figures);
+    let (mut levels, mut written) = (Vec::new(), Vec::new());
+    for row in rows {
+        let row: Value = from_script(row)?;
+        let Some(level) = row.get(axis) else {
+            return Err(Fault::usage(format!("a row has no `{axis}`")));
+        };
+        if level.is_null() {
+            continue;
+        }
+        let at = level.as_f64();
+        let at = at.ok_or_else(|| Fault::usage(format!("`{axis}` is {}, not a number", type_with_article(level))))?;
+        written.push(level.clone());
+        let figures = deserialize_as::<LevelFigures>("key", row)?;
+        levels.push(LevelFigures { level: at, ..figures });
     }
-    let found = SweepFindings::new(SweepAxis::named(axis), &levels);
-    let written = |level: f64| as_written(&rows, axis, level);
-    let onset = |onset: Onset| written_onset(&rows, axis, onset);
-    to_script(&json!({
-        "finding": found.finding,
-        "notes": found.notes,
-        "knee": found.knee.map(|knee| written_knee(&rows, axis, knee)),
-        "preemption": found.preemption.map(onset),
-        "queue": found.queue.map(onset),
-        "waiting": found.waiting.map(onset),
-        "best": found.best.map(written),
-        "cheapest": found.cheapest.map(written),
-    }))
+    let mut found = json!(SweepFindings::new(SweepAxis::named(axis), &levels));
+    for place in LEVELS {
+        match found.pointer_mut(place) {
+            Some(Value::Array(levels)) => levels.iter_mut().for_each(|level| *level = as_written(&written, level)),
+            Some(level) => *level = as_written(&written, level),
+            None => {}
+        }
+    }
+    to_script(&found)
 }
+
+/// Where findings have levels.
+const LEVELS: [&str; 14] = [
+    "/best",
+    "/cheapest",
+    "/knee/x",
+    "/knee/low",
+    "/knee/high",
+    "/preemption/last_without",
+    "/preemption/first_with",
+    "/preemption/contradicting",
+    "/queue/last_without",
+    "/queue/first_with",
+    "/queue/contradicting",
+    "/waiting/last_without",
+    "/waiting/first_with",
+    "/waiting/contradicting",
+];
 
 /// The answer of a load as a flat row.
 pub(super) fn row(answer: Map) -> Result<Dynamic> {
@@ -135,68 +76,8 @@ pub(super) fn metrics() -> Result<Dynamic> {
     to_script(&metrics)
 }
 
-/// Cost per token, from a map of rates.
-pub(super) fn cost(produced: &Produced) -> Result<Dynamic> {
-    to_script(&engine_side::Cost::new(
-        produced.price_per_hour,
-        engine_side::WindowThroughput {
-            input_throughput: produced.input_throughput,
-            output_throughput: produced.output_throughput,
-            seconds: produced.duration,
-            energy_wh: produced.energy_wh,
-        },
-    )?)
-}
-
-/// Argument of `load::cost`.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Produced {
-    price_per_hour: Option<f64>,
-    input_throughput: f64,
-    output_throughput: f64,
-    duration: f64,
-    energy_wh: Option<f64>,
-}
-
 /// The level as the script wrote it: an int stays an int.
-fn as_written(rows: &[Value], x: &str, level: f64) -> Value {
-    let mut values = rows.iter().filter_map(|row| at(row, x).ok().flatten());
-    let same = values.find(|value| value.as_f64() == Some(level));
-    same.cloned().unwrap_or_else(|| json!(level))
-}
-
-fn values(rows: &Array) -> Result<Vec<Value>> {
-    rows.iter().map(from_script).collect()
-}
-
-fn number(row: &Value, path: &str) -> Result<Option<f64>> {
-    let wrong = |value: &Value| Fault::usage(format!("`{path}` is {}, not a number", type_with_article(value)));
-    let value = at(row, path)?;
-    value
-        .map(|value| value.as_f64().ok_or_else(|| wrong(value)))
-        .transpose()
-}
-
-/// The value at a path such as `ttft_ms.p99`; `None` if it or a parent is `()`.
-fn at<'a>(row: &'a Value, path: &str) -> Result<Option<&'a Value>> {
-    let mut value = row;
-    for key in path.split('.') {
-        let map = match value {
-            Value::Null => return Ok(None),
-            Value::Object(map) => map,
-            other => {
-                let kind = type_with_article(other);
-                return Err(Fault::usage(format!(
-                    "`{path}` goes through {kind}, which is not a map"
-                )));
-            }
-        };
-        value = map.get(key).ok_or_else(|| {
-            let fault = Fault::usage(format!("a row has no `{key}` (of `{path}`)"));
-            let known = quoted(map.keys());
-            suggest(fault, key, map.keys().map(String::as_str), format!("it has {known}"))
-        })?;
-    }
-    Ok(Some(value).filter(|value| !value.is_null()))
+fn as_written(levels: &[Value], level: &Value) -> Value {
+    let same = levels.iter().find(|written| written.as_f64() == level.as_f64());
+    same.unwrap_or(level).clone()
 }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::sweep::{Bend, Knee, NOISE, Onset, knee, onset};
+use super::sweep::{Knee, Onset, knee, onset};
 use crate::fmt::{list, ms, number};
 use crate::load::stats::min_sample_size;
 
@@ -166,7 +166,7 @@ impl SweepFindings {
         };
         let cost = levels.iter().filter_map(|one| Some((one.level, one.cost_total?)));
         let mut findings = Self {
-            knee: knee(&points, Bend::Flattens, NOISE),
+            knee: knee(&points),
             preemption: begins(&|one| Some(one.preemptions? > 0.0)),
             // In a closed loop no queue can grow.
             queue: begins(&|one| one.queue_grows.filter(|_| axis == SweepAxis::Rate)),
