@@ -2,12 +2,17 @@
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
+use serde_json::{Value, json};
 
-use crate::compare::load_metrics;
-use crate::fault::Result;
+use crate::compare::{LoadMetric, load_metrics};
+use crate::fault::{Fault, Result};
+use crate::load::LoadAnswer;
+use crate::load::engine_side::{LevelFigures, SweepAxis, SweepFindings};
 use crate::run::Event;
 use crate::script::handles::EngineHandle;
-use crate::script::{Caught, from_script, host, options, sweep, to_script};
+use crate::script::options::deserialize_as;
+use crate::script::params::type_with_article;
+use crate::script::{Caught, from_script, host, options, to_script};
 
 /// Analysis of several loads. A row is any map with the level that was set and results of `engine.load`.
 #[export_module]
@@ -27,7 +32,8 @@ pub mod load {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn row(answer: Map) -> Caught<Dynamic> {
-        Ok(sweep::row(answer)?)
+        let answer = LoadAnswer::read(&from_script(&answer.into())?);
+        Ok(to_script(&load_metrics::row(&answer))?)
     }
 
     /// The names of all cells of `load::row`, in order. They do not depend on what was measured.
@@ -52,7 +58,13 @@ pub mod load {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn metrics() -> Caught<Dynamic> {
-        Ok(sweep::metrics()?)
+        let metrics = LoadMetric::all().iter().map(|metric| {
+            json!({
+                "name": metric.name, "heading": metric.heading, "unit": metric.unit, "better": metric.better,
+                "scale": metric.scale(), "percentile": metric.is_percentile(),
+            })
+        });
+        Ok(to_script(&metrics.collect::<Value>())?)
     }
 
     /// What the rows of a sweep over `axis` (`"concurrency"` or `"rate"`) say together: `#{ finding, notes, knee,
@@ -85,8 +97,60 @@ pub mod load {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn findings(rows: Array, axis: &str) -> Caught<Dynamic> {
-        Ok(sweep::findings(&rows, axis)?)
+        Ok(found_over(&rows, axis)?)
     }
+}
+
+/// What the rows of a sweep say together, levels as they were written.
+fn found_over(rows: &Array, axis: &str) -> Result<Dynamic> {
+    let (mut levels, mut written) = (Vec::new(), Vec::new());
+    for row in rows {
+        let row: Value = from_script(row)?;
+        let Some(level) = row.get(axis) else {
+            return Err(Fault::usage(format!("a row has no `{axis}`")));
+        };
+        if level.is_null() {
+            continue;
+        }
+        let at = level.as_f64();
+        let at = at.ok_or_else(|| Fault::usage(format!("`{axis}` is {}, not a number", type_with_article(level))))?;
+        written.push(level.clone());
+        let figures = deserialize_as::<LevelFigures>("key", row)?;
+        levels.push(LevelFigures { level: at, ..figures });
+    }
+    let mut found = json!(SweepFindings::new(SweepAxis::named(axis), &levels));
+    for place in LEVELS {
+        match found.pointer_mut(place) {
+            Some(Value::Array(levels)) => levels.iter_mut().for_each(|level| *level = as_written(&written, level)),
+            Some(level) => *level = as_written(&written, level),
+            None => {}
+        }
+    }
+    to_script(&found)
+}
+
+/// Where findings have levels.
+const LEVELS: [&str; 14] = [
+    "/best",
+    "/cheapest",
+    "/knee/x",
+    "/knee/low",
+    "/knee/high",
+    "/preemption/last_without",
+    "/preemption/first_with",
+    "/preemption/contradicting",
+    "/queue/last_without",
+    "/queue/first_with",
+    "/queue/contradicting",
+    "/waiting/last_without",
+    "/waiting/first_with",
+    "/waiting/contradicting",
+];
+
+/// The level as the script wrote it: an int stays an int.
+fn as_written(levels: &[Value], level: &Value) -> Value {
+    let same = levels.iter().find(|written| written.as_f64() == level.as_f64());
+    same.unwrap_or(level).clone()
 }
 
 /// Load on an engine: many requests over time.
