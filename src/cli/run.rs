@@ -11,6 +11,7 @@ use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
 use super::{consent, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
+use crate::memory;
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
     Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, own_run,
@@ -108,21 +109,7 @@ fn time(text: &str) -> std::result::Result<Duration, String> {
 
 /// A size in bytes such as `500MB`, `20G` or `10GiB`.
 fn size(text: &str) -> std::result::Result<u64, String> {
-    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => Some(1.0),
-        "k" | "kb" => Some(1e3),
-        "kib" => Some(1024.0),
-        "m" | "mb" => Some(1e6),
-        "mib" => Some(1024_f64.powi(2)),
-        "g" | "gb" => Some(1e9),
-        "gib" => Some(1024_f64.powi(3)),
-        "t" | "tb" => Some(1e12),
-        "tib" => Some(1024_f64.powi(4)),
-        _ => None,
-    };
-    let number = text[..text.len() - unit.len()].parse::<f64>().ok();
-    match number.zip(factor).map(|(number, factor)| number * factor) {
+    match memory::compare::size(text).map(|(number, unit)| number * unit.unwrap_or(1.0)) {
         Some(bytes) if DISK.contains(&bytes) => Ok(bytes as u64),
         Some(_) => Err("a run may write from 100KB to 1000TB".to_owned()),
         None => Err("give a number with a unit, such as 500MB or 20G".to_owned()),

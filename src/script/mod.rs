@@ -32,7 +32,6 @@ mod resolver;
 pub mod shipped;
 mod signature;
 mod source;
-mod sweep;
 mod syntax;
 mod workload;
 

@@ -64,11 +64,6 @@ pub fn shared_probe_files() -> Vec<(String, String)> {
     files.collect()
 }
 
-/// The `sitecustomize` module of engines launched with `in_process`.
-pub fn probe_hook() -> Cow<'static, str> {
-    python("hook/sitecustomize").unwrap_or_default()
-}
-
 fn python(name: &str) -> Option<Cow<'static, str>> {
     text(PROBES, "stdlib/probes", name, "py")
 }

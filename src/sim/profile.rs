@@ -217,7 +217,6 @@ pub struct TensorParallel {
 impl Profile {
     /// Per-rank profile: weights and KV cache are divided by `ranks`; activations, graphs and context are not.
     /// Unchanged for one rank or when unmeasured.
-    #[must_use]
     pub(super) fn per_rank(mut self, ranks: u64) -> Self {
         let (Some(parallel), MemoryProfile::Pool(pool)) = (self.tensor_parallel, &mut self.memory) else {
             return self;
@@ -371,7 +370,6 @@ pub struct Fixed {
 
 impl MemoryProfile {
     /// Size of each device in bytes.
-    #[must_use]
     pub fn total(&self) -> u64 {
         let (Self::Pool(Pool { total_mib, .. })
         | Self::Dynamic(Dynamic { total_mib, .. })

@@ -95,7 +95,6 @@ pub struct ModelId {
 
 impl ModelId {
     /// Its folder in the cache.
-    #[must_use]
     pub fn folder(&self) -> String {
         format!("models--{}", self.name.replace('/', "--"))
     }
@@ -156,14 +155,12 @@ pub struct Secret(String);
 
 impl Secret {
     /// A secret without surrounding white space; `None` if nothing is left.
-    #[must_use]
     pub fn new(text: impl AsRef<str>) -> Option<Self> {
         let text = text.as_ref().trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
     /// The value, for sending it.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -152,10 +152,9 @@ pub mod boundary {
     /// A point may be recorded several times: all answers are kept, and one failure makes the point unsafe, however
     /// often it fits (see `map.band()`).
     ///
-    /// `answer` is a verdict (`"ok"`, `"oom"`, `"refused"`, `"preempted"`, `"queued"`, `"start_failed"`, `"timeout"`,
-    /// `"short_output"`, `"error"`), or a map with `verdict` and optionally `cause`, `output` (tokens produced), `counted`
-    /// and `evidence`, such as the result of a probe. The coordinates in `counted` replace those of `point`, within the
-    /// search range; `point` counts as recorded as well.
+    /// `answer` is a verdict of `engine.probe` (`"ok"`, `"oom"`, …), or a map with `verdict` and optionally `cause`,
+    /// `output` (tokens produced), `counted` and `evidence`, such as the result of a probe. The coordinates in `counted`
+    /// replace those of `point`, within the search range; `point` counts as recorded as well.
     ///
     /// # Errors
     ///

@@ -173,7 +173,6 @@ fn file(name: &str, bytes: &[u8]) -> TempDir {
 fn series(bytes: &[u8]) {
     let _ = telemetry::read_series(bytes);
     let _ = telemetry::read_activity(bytes);
-    let _ = telemetry::read_processes(bytes);
 }
 
 fn foreign(bytes: &[u8]) {
