@@ -113,7 +113,8 @@ pub fn number(value: f64) -> String {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
-        _ => 3,
+        size if size >= 0.1 => 3,
+        _ => 4,
     };
     grouped(&format!("{value:.digits$}"))
 }
@@ -301,11 +302,21 @@ const LABELS: [(&str, &str); 10] = [
     ("volume", "share of the range that fits"),
 ];
 
+/// The field's term for a metric of ours: `physical` as `total used`. Others keep their name.
+#[must_use]
+pub fn metric_term(name: &str) -> &str {
+    LABELS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or(name, |(_, term)| term)
+}
+
 /// A metric's name for people: `mean_ttft_ms at 8` as `mean TTFT at 8`.
 #[must_use]
 pub fn metric_label(name: &str) -> String {
-    if let Some((_, label)) = LABELS.iter().find(|(known, _)| *known == name) {
-        return (*label).to_owned();
+    let term = metric_term(name);
+    if term != name {
+        return term.to_owned();
     }
     let word = |word: &str| match word {
         "ttft" | "tpot" | "itl" | "e2el" | "kv" | "gpu" | "cuda" => word.to_uppercase(),
@@ -395,6 +406,7 @@ mod tests {
         assert_eq!(number(37.634), "37.6");
         assert_eq!(number(4.842), "4.84");
         assert_eq!(number(0.96156), "0.962");
+        assert_eq!(number(0.042_76), "0.0428");
         assert_eq!(
             (ms(85.34), ms(12_400.0), ms(6217.05)),
             ("85.3 ms".into(), "12.4 s".into(), "6.22 s".into())

@@ -136,6 +136,14 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
             blocks.extend(breakdown(name, &footprint, page));
         }
     }
+    // Texts of scripts begin with the finding, but those of older versions.
+    if blocks.is_empty()
+        && found.experiments.is_empty()
+        && found.shown.iter().all(|(value, _)| value["finding"].is_null())
+    {
+        let finding = report::run_findings(found).into_iter().next();
+        blocks.extend(finding.map(Block::Finding));
+    }
     for (_, text) in &found.shown {
         blocks.extend(notice());
         blocks.push(Block::Text(text.clone()));

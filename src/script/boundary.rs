@@ -161,28 +161,24 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         _ => Ok(Vec::new()),
     };
     let search = with_question(search, &map.0.question);
-    let script = host.settings.script.display().to_string();
-    let context = Context {
-        search: search.as_ref(),
+    let mut extras = Extras {
+        report: None,
         stopped: None,
-        script: &script,
-        set: &host.settings.set,
-        allow: &host.settings.allow,
-        flags: &flags,
-        headroom: &|safe| host.run.headroom(map.index(), safe),
-        on_host: host.run.on_host(),
-    };
-    let findings = Findings::new(&boundary, &context)?;
-    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
-    let extras = Extras {
-        report: Some(value.clone()),
-        stopped: None,
-        script: script.clone(),
+        script: host.settings.script.display().to_string(),
         set: host.settings.set.clone(),
         allow: host.settings.allow.clone(),
         simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
         on_host: host.run.on_host(),
     };
+    let context = Context {
+        search: search.as_ref(),
+        run: &extras,
+        flags: &flags,
+        headroom: &|safe| host.run.headroom(map.index(), safe),
+    };
+    let findings = Findings::new(&boundary, &context)?;
+    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
+    extras.report = Some(value.clone());
     let page = host.settings.page;
     let text = text(&overview(&boundary, &extras, page)?, page);
     let ended = boundary.records().last().filter(|(_, record)| record.ended_server());

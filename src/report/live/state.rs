@@ -13,6 +13,7 @@ use crate::report::spark::{bar, max_per_column, sparkline};
 use crate::report::warning_groups::add_warning;
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
 use crate::run::Event;
+use crate::warning::CLOCK_TOO_FAST;
 
 /// Redraw interval without events.
 pub(super) const TICK: Duration = Duration::from_millis(500);
@@ -146,8 +147,11 @@ impl State {
             }
             // The result has all of it.
             Event::Report { .. } => self.map = Map::default(),
-            Event::Shown { .. } | Event::Experiment { .. } => self.levels = Levels::default(),
-            Event::Warning(warning) => drop(add_warning(&mut self.warnings, warning)),
+            Event::Shown { .. } | Event::Experiment { .. } => self.levels.plan(&[]),
+            Event::Warning(warning) => {
+                self.levels.untimed |= warning.code == CLOCK_TOO_FAST;
+                let _ = add_warning(&mut self.warnings, warning);
+            }
             _ => {}
         }
         None
