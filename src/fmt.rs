@@ -365,6 +365,16 @@ pub fn escape_html(text: &str) -> String {
     html
 }
 
+/// Quotes a word for a POSIX shell.
+#[must_use]
+pub fn shell_quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -437,5 +447,18 @@ mod tests {
     fn a_name_becomes_an_anchor() {
         assert_eq!(slug("run-1 figure Längste <x>"), "run-1-figure-l-ngste-x");
         assert_eq!(slug("…"), "x");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, typed) in [
+            ("model=meta-llama/Llama-3.1-8B", "model=meta-llama/Llama-3.1-8B"),
+            ("input=[1,2]", "'input=[1,2]'"),
+            ("a'b $c", r"'a'\''b $c'"),
+            ("", "''"),
+            ("~/x", "'~/x'"),
+        ] {
+            assert_eq!(shell_quoted(word), typed);
+        }
     }
 }

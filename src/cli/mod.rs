@@ -30,7 +30,7 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 use crate::fault::{Fault, Result};
 use crate::fmt::columns;
 use crate::report::{OutputChoice, Terminal};
-use crate::runtime;
+use crate::{prompt, runtime};
 use program::{Program, Status};
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine, and how fast.
@@ -123,6 +123,9 @@ enum Command {
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
+    /// Render the chat template of a model that may take neither much memory nor much time
+    #[command(hide = true)]
+    RenderChatTemplate,
 }
 
 /// The command line with its help for `width` columns, in which the commands are grouped.
@@ -154,9 +157,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     arguments.output.choice().apply();
     // Without the signals and threads of other commands.
-    if let Command::Supervise = arguments.command {
-        let ended = runtime::supervise().map(|()| ExitCode::SUCCESS);
-        return ended.unwrap_or_else(|fault| failed(&fault));
+    let own = match arguments.command {
+        Command::Supervise => Some(runtime::supervise()),
+        Command::RenderChatTemplate => Some(prompt::render_as_child()),
+        _ => None,
+    };
+    if let Some(ended) = own {
+        return ended.map_or_else(|fault| failed(&fault), |()| ExitCode::SUCCESS);
     }
     let status = Program::new(Terminal::detect()).map(|program| {
         let ended = dispatch(&arguments.command, &program);
@@ -192,7 +199,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => sim::execute(args, program),
-        Command::Supervise => Ok(0),
+        Command::Supervise | Command::RenderChatTemplate => Ok(0),
     }
 }
 

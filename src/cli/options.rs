@@ -114,11 +114,13 @@ impl ScriptOptions {
         if run.folder().is_some() {
             let fact = |(path, text): &(String, String)| named_fact(run.id(), path, text);
             // Where nothing can be remembered, it is to be named again.
-            let _ = named.iter().try_for_each(|one| remember(&fact(one)));
+            let _ = remember(named.iter().map(fact), "");
             let mut recorded = Vec::new();
             set.iter()
                 .for_each(|(path, value)| add_texts(path, value, &mut recorded));
-            named.extend(recorded.into_iter().filter(|one| is_remembered(&fact(one))));
+            let known = |one: &(String, String)| !named.contains(one) && is_remembered(&fact(one));
+            recorded.retain(known);
+            named.extend(recorded);
         }
         let named = named.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         permits.name(named, author == Author::User);

@@ -15,7 +15,6 @@ use crate::memory;
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
     Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, own_run,
-    remember,
 };
 use crate::runtime::{Want, orphans};
 use crate::script::{self, Diagnostic, Host, Main};
@@ -176,7 +175,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
     }
-    let run = match &args.resume {
+    let (run, warnings) = match &args.resume {
         Some(folder) => {
             let manifest = Manifest::read(&Folder::open(folder)?)?;
             manifest.check(&plan, |name| script::module_hash(&main, name))?;
@@ -194,23 +193,17 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                         .hint("give it again: the same --set and --params as at first"),
                 );
             }
-            let (run, warning) = Run::resume(folder, &plan)?;
+            let (run, warnings) = Run::resume(folder, &plan)?;
             run.trust_only(args.trusted().map(str::to_owned).collect());
-            if let Some(warning) = warning {
-                program.note(format!("warning: {}", warning.message));
-            }
-            run
+            (run, warnings)
         }
         None => {
             plan.modules.extend(named_modules(&main, &plan.set));
             Run::create(&plan, args.out.as_deref())?
         }
     };
-    if let Err(fault) = plan.texts().try_for_each(|sha256| remember(&own_run(run.id(), sha256))) {
-        program.note(format!(
-            "warning: going on with this run will need --trust-script: {}",
-            fault.message
-        ));
+    for warning in warnings {
+        program.note(format!("warning: {}", warning.message));
     }
     if let Some(folder) = run.folder() {
         program.note(format!("run folder: {}", folder.display()));

@@ -28,7 +28,7 @@ pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use recorded::{RecordedBoundary, RecordedRun};
-pub use remembered::{forget_allowed, is_remembered, own_run, remember, remember_with};
+pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use replay::RecordedPoint;
 pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};
@@ -123,7 +123,7 @@ impl Run {
                 ));
             }
             // That nothing can be remembered was told when the run began.
-            let _ = remember(&own);
+            let _ = remember([own], "");
         }
         writer.module(name, text, sha256)
     }

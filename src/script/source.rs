@@ -4,9 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,7 +12,8 @@ use sha2::{Digest as _, Sha256};
 
 use super::nearest::suggest;
 use super::shipped;
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
+use crate::file;
 
 /// Size limit of a script in bytes. Parsing cannot be interrupted and compares every key of a map literal with every
 /// other key; the limit bounds it to seconds.
@@ -153,20 +151,11 @@ pub(super) fn normalize(path: &Path) -> PathBuf {
 
 /// Reads a script's text, within the size limit.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    let io = |error: std::io::Error| Fault::io(path, &error);
-    // Opening a pipe must not wait for its other end.
-    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
-    let file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
-    if !file.metadata().map_err(io)?.is_file() {
-        return Err(Fault::usage(format!("`{}` is not a file", path.display())));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_SIZE {
-        return Err(Fault::usage(format!("`{}` is larger than 256 KiB", path.display()))
-            .hint("a script is program text; keep data elsewhere"));
-    }
-    String::from_utf8(bytes).map_err(|_| {
+    let read = file::read(path, MAX_SIZE).map_err(|fault| match fault.kind {
+        Kind::Limit => Fault::usage(fault.message).hint("a script is program text; keep data elsewhere"),
+        _ => fault,
+    });
+    String::from_utf8(read?).map_err(|_| {
         Fault::usage(format!("`{}` is not UTF-8 text", path.display())).hint("give a script, and save it as UTF-8")
     })
 }

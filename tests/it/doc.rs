@@ -92,7 +92,7 @@ fn every_example_runs() {
 /// Runs an example, or compiles it where what it needs is not there.
 fn try_out(example: &Example) -> Result<(), String> {
     let runtime = Runtime::new().unwrap();
-    profiler::runtime::set_supervisor(env!("CARGO_BIN_EXE_profiler"));
+    profiler::own_program::set(env!("CARGO_BIN_EXE_profiler"));
     let host = host(&runtime);
     let folder = temp();
     let done = on_thread(|| {

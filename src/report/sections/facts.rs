@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::reproduce::shell_quoted;
 use super::{Fact, Source};
 use crate::engine::LoadOptions;
+use crate::fmt::shell_quoted;
 use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};

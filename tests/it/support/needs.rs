@@ -59,6 +59,17 @@ pub fn needs_strace() -> bool {
     available("strace", traced.is_ok_and(|status| status.success()))
 }
 
+/// The name of this machine, if it can be looked up.
+#[track_caller]
+pub fn needs_host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .unwrap()
+        .trim()
+        .to_owned();
+    let found = (name.as_str(), 1).to_socket_addrs().is_ok();
+    available("a host name that can be looked up", found).then_some(name)
+}
+
 #[track_caller]
 fn available(what: &str, there: bool) -> bool {
     if !there {
