@@ -22,7 +22,7 @@ mod unpack;
 mod writer;
 
 pub use disk::BoundedFile;
-pub use event::Event;
+pub use event::{Event, engine_number, for_engine};
 pub use file::WrittenFile;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
@@ -194,6 +194,12 @@ impl Run {
             answer: answer.clone(),
         })?;
         Ok(answer)
+    }
+
+    /// The points of probes that earlier executions finished, that no boundary recorded, and that were not replayed yet.
+    #[must_use]
+    pub fn unrecorded(&self) -> Vec<Value> {
+        lock(&self.replay).unrecorded()
     }
 
     /// Discards the answers of earlier executions that a boundary recorded for this point, so that it is probed again.

@@ -129,7 +129,7 @@ impl RecordedRun {
                 match entry {
                     Ok(entry) if boundary_index(&entry.event).is_none_or(|index| index < MOST_BOUNDARIES) => {
                         derived.add(&entry);
-                        sessions.add(&entry.time, &entry.event);
+                        sessions.add(&entry.time, entry.engine, &entry.event);
                         self.last = Some(entry.time.clone());
                         self.totals.count(&entry.event);
                         self.apply(entry.event, entry.time);

@@ -22,7 +22,7 @@ struct Answer {
 #[derive(Debug, Default)]
 pub(super) struct Replay {
     answers: HashMap<String, VecDeque<Answer>>,
-    /// Probes since the last recorded point: their keys and the points that they tested.
+    /// Probes that were not recorded: their keys and the points that they tested.
     pending_probes: Vec<(String, Value)>,
     /// Keys of the answers that were recorded, by point.
     recorded: HashMap<String, Vec<String>>,
@@ -84,12 +84,27 @@ impl Replay {
 
     /// Marks the answers that were recorded for a point: those of the preceding probes with the same coordinates.
     fn mark_recorded(&mut self, point: &Point) {
-        for (key, _) in self.pending_probes.drain(..).filter(|(_, value)| point.is_at(value)) {
+        // Of several engines, another one may have answered in between.
+        let probes = std::mem::take(&mut self.pending_probes).into_iter();
+        let (own, others): (Vec<_>, Vec<_>) = probes.partition(|(_, value)| point.is_at(value));
+        self.pending_probes = others;
+        for (key, _) in own {
             for answer in self.answers.get_mut(&key).into_iter().flatten() {
                 answer.recorded = true;
             }
             self.recorded.entry(point.to_string()).or_default().push(key);
         }
+    }
+
+    /// The points of those answers that no boundary recorded, and nobody took yet.
+    pub(super) fn unrecorded(&self) -> Vec<Value> {
+        let waits = |key: &String| {
+            self.answers
+                .get(key)
+                .is_some_and(|answers| answers.iter().any(|one| !one.recorded))
+        };
+        let probes = self.pending_probes.iter().filter(|(key, _)| waits(key));
+        probes.map(|(_, point)| point.clone()).collect()
     }
 
     /// Removes and returns the points of a boundary.

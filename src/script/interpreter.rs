@@ -127,7 +127,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, Box<Diagnostic>>) -> Result<T
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Fault {
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> Fault {
     let text = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

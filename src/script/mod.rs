@@ -24,6 +24,7 @@ mod lexer;
 mod meter;
 mod nearest;
 mod options;
+mod parallel;
 pub mod params;
 mod probe;
 pub mod reference;

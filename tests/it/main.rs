@@ -51,6 +51,7 @@ mod logs;
 mod modules;
 mod noise;
 mod orphans;
+mod parallel;
 mod permits;
 mod pictures;
 mod probes;
