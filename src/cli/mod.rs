@@ -35,7 +35,7 @@ use program::{Program, Status};
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine, and how fast.
 #[derive(Debug, Parser)]
-#[command(version, disable_help_subcommand = true, infer_subcommands = false, after_help = EXAMPLES)]
+#[command(name = "profiler", version = env!("PROFILER_VERSION"), disable_help_subcommand = true, infer_subcommands = false, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
