@@ -1,5 +1,6 @@
 //! The command line: one file per command, each of which parses arguments, calls the library and prints.
 
+mod add;
 mod check;
 mod compare;
 mod completions;
@@ -11,8 +12,11 @@ mod estimate;
 mod fork;
 mod list;
 mod man;
+mod new;
 mod options;
+mod pack;
 mod program;
+mod remove;
 mod repl;
 mod report;
 mod run;
@@ -20,6 +24,8 @@ mod script_help;
 mod show;
 mod signals;
 mod sim;
+mod test;
+mod update;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -35,7 +41,7 @@ use program::{Program, Status};
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine, and how fast.
 #[derive(Debug, Parser)]
-#[command(version, disable_help_subcommand = true, infer_subcommands = false, after_help = EXAMPLES)]
+#[command(name = "profiler", version = env!("PROFILER_VERSION"), disable_help_subcommand = true, infer_subcommands = false, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -82,10 +88,14 @@ Examples:
   profiler show runs/DIR          what a run found";
 
 /// The commands by purpose, as `--help` lists them.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["run", "doctor", "estimate"]),
-    ("See results", &["show", "report", "compare"]),
-    ("Write scripts", &["list", "doc", "repl", "check", "fork"]),
+    ("See results", &["show", "report", "compare", "pack"]),
+    (
+        "Write scripts",
+        &["list", "new", "fork", "doc", "repl", "check", "test"],
+    ),
+    ("Share scripts", &["add", "update", "remove"]),
     ("Other", &["sim", "completions", "man"]),
 ];
 
@@ -104,7 +114,9 @@ enum Command {
     Report(report::Args),
     /// Compare runs, files of other tools and estimates
     Compare(compare::Args),
-    /// List the shipped scripts
+    /// Put a run into one file, to send
+    Pack(pack::Args),
+    /// List the shipped scripts, and those that were added
     List(list::Args),
     /// Show the script API
     Doc(doc::Args),
@@ -112,8 +124,18 @@ enum Command {
     Repl(repl::Args),
     /// Check scripts without running them
     Check(check::Args),
+    /// Hold a strategy against known limits, or an adapter against simulated servers
+    Test(test::Args),
+    /// Write a strategy, an adapter or an experiment to begin with
+    New(new::Args),
     /// Copy a shipped script out for editing
     Fork(fork::Args),
+    /// Add a script of somebody else, pinned by its hash
+    Add(add::Args),
+    /// Fetch again what was added
+    Update(update::Args),
+    /// Remove what was added
+    Remove(remove::Args),
     /// Serve the simulated engine
     Sim(Box<sim::Args>),
     /// Print the completions of a shell
@@ -184,6 +206,7 @@ fn failed(fault: &Fault) -> ExitCode {
 
 fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     match command {
+        Command::Add(args) => add::execute(args, program),
         Command::Check(args) => check::execute(args, program),
         Command::Compare(args) => compare::execute(args, program),
         Command::Completions(args) => completions::execute(args, program),
@@ -193,6 +216,9 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Fork(args) => fork::execute(args, program),
         Command::List(args) => list::execute(args, program),
         Command::Man(args) => man::execute(args),
+        Command::Pack(args) => pack::execute(args, program),
+        Command::New(args) => new::execute(args, program),
+        Command::Remove(args) => remove::execute(args, program),
         Command::Repl(args) => repl::execute(args, program),
         Command::Report(args) => report::execute(args, program),
         Command::Run(args) if args.wants_help() => run_help(program),
@@ -200,6 +226,8 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => sim::execute(args, program),
         Command::Supervise | Command::RenderChatTemplate => Ok(0),
+        Command::Test(args) => test::execute(args, program),
+        Command::Update(args) => update::execute(args, program),
     }
 }
 

@@ -20,10 +20,10 @@ pub(super) struct ScriptOptions {
     pub(super) set: Vec<String>,
     /// The model, an id or a folder: same as --set model=MODEL
     #[arg(long, help_heading = "Parameters")]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// The address of a server that runs already: same as --set url=URL
     #[arg(long, help_heading = "Parameters")]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// Parameters from a YAML, TOML or JSON file; --set wins
     #[arg(long, value_name = "FILE", help_heading = "Parameters")]
     pub(super) params: Option<PathBuf>,

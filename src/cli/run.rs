@@ -14,10 +14,11 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory;
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
-    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, own_run,
+    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_pack, is_remembered,
+    own_run,
 };
 use crate::runtime::{Want, orphans};
-use crate::script::{self, Diagnostic, Host, Main};
+use crate::script::{self, Diagnostic, Header, Host, Main};
 use crate::telemetry;
 use crate::warning::Warning;
 
@@ -208,6 +209,13 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if let Some(folder) = run.folder() {
         program.note(format!("run folder: {}", folder.display()));
     }
+    let needs = Header::of(&main.source.text).allow;
+    if needs.iter().any(|what| !args.options.allow.contains(what)) {
+        let flags = allow_flags(&needs).join(" ");
+        program.note(format!(
+            "this script says that it needs {flags}; `--dry-run` shows what for"
+        ));
+    }
     let host = args
         .options
         .host(&script, plan.set, Arc::new(run), false, Author::of(&main), program)?;
@@ -233,6 +241,13 @@ fn named_modules(main: &Main, set: &Map<String, Value>) -> Vec<String> {
 ///
 /// `not_allowed` for any other.
 fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
+    if is_pack(folder) {
+        return Err(Fault::usage(format!(
+            "`{}` is a packed run, which is read and not gone on with",
+            folder.display()
+        ))
+        .hint("unpack it with `tar -xzf`, and resume the folder"));
+    }
     let manifest = Manifest::read(&Folder::open(folder)?)?;
     let script = (&manifest.script.path, &manifest.script.sha256);
     let modules = manifest.modules.iter().filter(|(name, _)| !name.starts_with("std/"));

@@ -220,6 +220,11 @@ fn is_adapter(outline: &Outline) -> bool {
     defined.count() * 2 >= EXPORTS.len()
 }
 
+/// The same of a syntax tree.
+pub(super) fn is_adapter_file(ast: &AST) -> bool {
+    is_adapter(&Outline::from_ast(ast))
+}
+
 /// Functions that the interpreter handles itself.
 const BUILT_IN: [&str; 9] = [
     "Fn",

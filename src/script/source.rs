@@ -11,13 +11,13 @@ use rhai::Position;
 use sha2::{Digest as _, Sha256};
 
 use super::nearest::suggest;
-use super::shipped;
+use super::{added, shipped};
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
 
 /// Size limit of a script in bytes. Parsing cannot be interrupted and compares every key of a map literal with every
 /// other key; the limit bounds it to seconds.
-const MAX_SIZE: u64 = 256 << 10;
+pub(super) const MAX_SIZE: u64 = 256 << 10;
 
 /// A Rhai file as it was read.
 #[derive(Clone, Debug)]
@@ -33,17 +33,22 @@ pub struct Source {
 impl Source {
     /// Creates a source and hashes its text.
     pub fn new(key: &str, text: &str) -> Self {
-        let mut sha256 = String::with_capacity(64);
-        for byte in Sha256::digest(text.as_bytes()) {
-            // Writing to a string cannot fail.
-            let _ = write!(sha256, "{byte:02x}");
-        }
         Self {
             key: key.into(),
             text: text.into(),
-            sha256,
+            sha256: sha256(text.as_bytes()),
         }
     }
+}
+
+/// SHA-256 in hexadecimal.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// A main script and the folder of its relative imports.
@@ -58,8 +63,8 @@ pub struct Main {
 }
 
 impl Main {
-    /// Opens a path or a shipped script by name. A shipped script imports only `std/…`; adapter paths are then relative
-    /// to the current folder.
+    /// Opens a path, or a shipped or added script by name. A shipped script imports only `std/…`; adapter paths are then
+    /// relative to the current folder.
     pub fn open(script: &Path) -> Result<Self> {
         let name = script.to_string_lossy();
         // A folder is no script: `--out adaptive` leaves one behind.
@@ -72,14 +77,22 @@ impl Main {
                 shipped: true,
             });
         }
-        if !script.exists() {
+        let added = named(script)?;
+        if added.is_none() && !script.exists() {
             let fault = Fault::usage(format!("there is no script `{name}`"));
             let otherwise = "give the path of a script, or a name that `profiler list` shows";
-            return Err(suggest(fault, &name, shipped::scripts(), otherwise));
+            let lock = added::Lock::read()?;
+            let mut known: Vec<&str> = lock.all.keys().map(String::as_str).collect();
+            known.extend(shipped::scripts().map(|name| -> &str { name }));
+            return Err(suggest(fault, &name, known, otherwise));
         }
+        let (file, root) = match added {
+            Some(added) => (added.file, added.root),
+            None => (script.to_owned(), folder(script)),
+        };
         Ok(Self {
-            source: Source::new(&path_key(script), &read(script)?),
-            root: folder(script),
+            source: Source::new(&path_key(&file), &read(&file)?),
+            root,
             shipped: false,
         })
     }
@@ -96,8 +109,19 @@ pub fn is_shipped(sha256: &str) -> bool {
     shipped::scripts().any(same)
 }
 
-/// The folder of a script; the current one for a shipped script.
+/// The added script that is named, unless it is the path of a file or ships with the program.
+fn named(script: &Path) -> Result<Option<added::Found>> {
+    match script.is_file() {
+        true => Ok(None),
+        false => added::find(&script.to_string_lossy()),
+    }
+}
+
+/// The folder of a script, or of what was added by that name; the current one for a shipped script.
 pub(super) fn folder(script: &Path) -> PathBuf {
+    if let Ok(Some(added)) = named(script) {
+        return added.root;
+    }
     match script.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -106,7 +130,7 @@ pub(super) fn folder(script: &Path) -> PathBuf {
 
 /// The name of a module in the run's records: `std/search.rhai`, or its path relative to the main script's folder.
 pub(super) fn module_name(root: &Path, key: &str) -> String {
-    if key.starts_with("std/") {
+    if key.starts_with("std/") || key.starts_with(added::MARK) {
         return key.to_owned();
     }
     let root = path_key(root);
@@ -118,16 +142,23 @@ pub(super) fn module_name(root: &Path, key: &str) -> String {
 pub fn module_hash(main: &Main, name: &str) -> Option<String> {
     let text = match name.strip_prefix("std/") {
         Some(shipped) => shipped::module(shipped.trim_end_matches(".rhai"))?.into_owned(),
-        None => read(&main.root.join(name)).ok()?,
+        None => match added::of_key(name) {
+            Some(added) => read(&added.file).ok()?,
+            None => read(&main.root.join(name)).ok()?,
+        },
     };
     Some(Source::new(name, &text).sha256)
 }
 
 /// The name of a user's file for people and the journal.
 pub(super) fn path_key(path: &Path) -> String {
-    let key = normalize(path).display().to_string();
-    // A user's own folder `std` must not look like the standard library.
-    if key.starts_with("std/") {
+    let path = normalize(path);
+    if let Some(key) = added::key(&path) {
+        return key;
+    }
+    let key = path.display().to_string();
+    // A user's own folder `std` must not look like the standard library, nor `@mine` like something added.
+    if key.starts_with("std/") || key.starts_with(added::MARK) {
         format!("./{key}")
     } else {
         key
@@ -151,11 +182,12 @@ pub(super) fn normalize(path: &Path) -> PathBuf {
 
 /// Reads a script's text, within the size limit.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    let read = file::read(path, MAX_SIZE).map_err(|fault| match fault.kind {
+    let bytes = file::read(path, MAX_SIZE).map_err(|fault| match fault.kind {
         Kind::Limit => Fault::usage(fault.message).hint("a script is program text; keep data elsewhere"),
         _ => fault,
-    });
-    String::from_utf8(read?).map_err(|_| {
+    })?;
+    added::verify(path, &bytes)?;
+    String::from_utf8(bytes).map_err(|_| {
         Fault::usage(format!("`{}` is not UTF-8 text", path.display())).hint("give a script, and save it as UTF-8")
     })
 }

@@ -180,6 +180,19 @@ fn definitions_are_for_editors() {
     assert!(text.contains("/// Waits for a number of seconds."), "{text}");
     assert!(text.contains("\nfn sleep(seconds: float) -> ();\n"), "{text}");
     assert!(!text.contains("EvalAltResult"), "{text}");
+    // Completions of an editor lack nothing that scripts can call.
+    let runtime = Runtime::new().unwrap();
+    let registered = profiler::script::reference::functions(&interpreter(&host(&runtime), Path::new(".")));
+    let plain = |name: &&String| {
+        name.chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    let names: Vec<&String> = registered.iter().map(|function| &function.name).filter(plain).collect();
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| !text.contains(&format!("{name}(")))
+        .collect();
+    assert!(names.len() > 100 && missing.is_empty(), "{missing:?}");
     Profiler::new()
         .args(["doc", "sleep", "--format", "definitions"])
         .run()

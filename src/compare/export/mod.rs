@@ -1,9 +1,12 @@
 //! Writes results in formats that other programs read: a run's results as CSV tables (points, loads, experiments,
-//! breakdowns, and tables that the run wrote), and the files of other tools, the counterpart of `import`.
+//! breakdowns, and tables that the run wrote), its figures for monitoring and tracking, and the files of other tools, the
+//! counterpart of `import`.
 
+mod metrics;
 mod tgi_profiler;
 mod vllm_bench;
 
+pub use metrics::{mlflow, opentelemetry, prometheus};
 pub use tgi_profiler::TgiProfiler;
 pub use vllm_bench::{Traffic, VllmBench};
 

@@ -50,7 +50,8 @@ impl Hub {
             let mut values = names.iter().filter_map(|name| variable(name));
             values.find(|value| !value.trim().is_empty())
         };
-        let home = first(&["HF_HOME"])
+        // tgi-profiler calls it HF_DIR.
+        let home = first(&["HF_HOME", "HF_DIR"])
             .map(PathBuf::from)
             .or_else(|| Some(caches?.join("huggingface")))
             .ok_or_else(|| Fault::missing("no folder for the cache of models", "set HF_HOME"))?;
@@ -200,7 +201,9 @@ mod tests {
         std::fs::write(folder.path().join("token"), "from-file\n").unwrap();
         let home = folder.path().to_str().unwrap();
         let token = |hub: Hub| hub.token.unwrap().reveal().to_owned();
-        assert_eq!(hub(&[("HF_HOME", home)]).unwrap().cache, folder.path().join("hub"));
+        for name in ["HF_HOME", "HF_DIR"] {
+            assert_eq!(hub(&[(name, home)]).unwrap().cache, folder.path().join("hub"));
+        }
         assert_eq!(token(hub(&[("HF_HOME", home)]).unwrap()), "from-file");
         assert_eq!(
             token(hub(&[("HF_HOME", home), ("HF_TOKEN", "given")]).unwrap()),

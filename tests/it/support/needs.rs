@@ -50,6 +50,14 @@ pub fn needs_browser() -> bool {
     available("chromium and chromium-driver", super::browser::installed())
 }
 
+/// Git with its server program, Debian's package.
+#[track_caller]
+pub fn needs_git() -> bool {
+    let path = std::process::Command::new("git").arg("--exec-path").output();
+    let server = path.map(|path| PathBuf::from(String::from_utf8_lossy(&path.stdout).trim()).join("git-http-backend"));
+    available("git", server.is_ok_and(|server| server.is_file()))
+}
+
 /// strace, Debian's package, and the permission to trace.
 #[track_caller]
 pub fn needs_strace() -> bool {
