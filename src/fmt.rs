@@ -289,10 +289,11 @@ pub fn columns(rows: &[(String, String)], width: usize) -> String {
 }
 
 /// Metrics whose name for people is not made of the words of their name.
-const LABELS: [(&str, &str); 10] = [
+const LABELS: [(&str, &str); 11] = [
     ("memory_beside_kv", "non-KV memory"),
     ("memory_per_gpu", "memory per GPU"),
     ("graphs_memory", "CUDA graphs"),
+    ("cuda_graphs", "CUDA graphs"),
     ("kv_pool", "KV cache"),
     ("kv_used", "KV cache in use"),
     ("runtime_context", "CUDA context"),
