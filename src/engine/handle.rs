@@ -613,12 +613,16 @@ fn warn_of_key(context: &Context, key: &ApiKey, url: &str) -> Result<()> {
     context.run.warn(Warning::new("key_without_tls", message))
 }
 
-/// The options of several engines: where they differ, a list of what each has.
+/// The options of several engines: where they differ, a list of what all have.
 fn shown_together(engines: &[Engine]) -> Value {
     let mut shown = engines.first().map_or(Value::Null, |first| first.shown.clone());
     for (name, value) in shown.as_object_mut().into_iter().flatten() {
         if engines.iter().any(|other| other.shown[name] != *value) {
-            *value = engines.iter().map(|other| other.shown[name].clone()).collect();
+            let each = engines.iter().flat_map(|other| match &other.shown[name] {
+                Value::Array(items) => items.clone(),
+                one => vec![one.clone()],
+            });
+            *value = each.collect();
         }
     }
     shown
