@@ -225,7 +225,7 @@ impl Run {
     }
 
     /// Removes and returns the points that earlier executions recorded in the boundary of that index, in order.
-    pub fn points(&self, boundary: usize) -> impl Iterator<Item = RecordedPoint> + use<> {
+    pub fn points(&self, boundary: usize) -> impl Iterator<Item = (Point, Value)> + use<> {
         lock(&self.replay).points(boundary)
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::meter::MAP;
 use super::nearest::misspelt_axis;
 use super::{Host, from_script, options};
-use crate::boundary::{Answer, Boundary, BoundsReport, Moves, Options, Point, Verdict};
+use crate::boundary::{Answer, Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Context, Extras, Findings, overview, simulated_line, text};
@@ -219,9 +219,9 @@ fn with_question(search: Option<Value>, question: &Value) -> Option<Value> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointCost {
     /// The point.
-    pub point: Point,
+    pub point: JsonText,
     /// Its verdict.
-    pub verdict: String,
+    pub verdict: Box<str>,
     /// Number of probes.
     pub probes: i64,
     /// Number of engine starts.
@@ -246,8 +246,8 @@ impl PointCost {
         let started = source.get("started").and_then(Value::as_bool) == Some(true);
         let verdict = answer.get("verdict").unwrap_or(answer).as_str();
         Self {
-            point: point.clone(),
-            verdict: verdict.unwrap_or_default().to_owned(),
+            point: JsonText::from(&json!(point)),
+            verdict: verdict.unwrap_or_default().into(),
             probes: int("probes").unwrap_or(1),
             starts: int("starts").unwrap_or(i64::from(started)),
             seconds,
@@ -268,7 +268,13 @@ mod tests {
 
     fn of(answer: Value) -> (String, i64, i64, f64, f64) {
         let cost = PointCost::from_answer(&Point::default(), &answer);
-        (cost.verdict, cost.probes, cost.starts, cost.seconds, cost.gpu_seconds)
+        (
+            cost.verdict.into(),
+            cost.probes,
+            cost.starts,
+            cost.seconds,
+            cost.gpu_seconds,
+        )
     }
 
     #[test]

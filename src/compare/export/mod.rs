@@ -88,8 +88,13 @@ fn points(found: &RecordedRun) -> Table {
     for (index, boundary) in found.boundaries.iter().enumerate() {
         let moves = moves(boundary);
         for (number, (point, answer)) in boundary.points.iter().enumerate() {
+            let answer = answer.value();
             // A script may answer with the bare verdict.
-            let verdict = if answer.is_string() { answer } else { &answer["verdict"] };
+            let verdict = if answer.is_string() {
+                &answer
+            } else {
+                &answer["verdict"]
+            };
             let coordinates = axes.iter().map(|axis| json!(point.0.get(*axis)));
             let cells = several
                 .then(|| (index + 1).into())
@@ -99,7 +104,7 @@ fn points(found: &RecordedRun) -> Table {
                     verdict.clone(),
                     answer["cause"].clone(),
                     moves.get(number).cloned().unwrap_or_default(),
-                    evidence(answer),
+                    evidence(&answer),
                 ]);
             let measured = PROBE_RESULTS.map(|key| answer[key].clone());
             table.row(cells.chain(measured).chain([json!(boundary.times.get(number))]));
