@@ -248,7 +248,9 @@ fn held(arrivals: &Arrivals, repeat: &Repeat) -> TargetConcurrency {
         Arrivals::Closed { concurrency, .. } => TargetConcurrency::Closed {
             concurrency: *concurrency,
         },
-        Arrivals::Open { profile, .. } if profile.length().is_none() => TargetConcurrency::Open,
+        Arrivals::Open { profile, .. } if profile.length().is_none() => TargetConcurrency::Open {
+            ramped: repeat.from.unwrap_or_default(),
+        },
         Arrivals::Open { .. } | Arrivals::ClosedSteps(_) | Arrivals::Replay(_) => TargetConcurrency::Varying,
     }
 }

@@ -179,7 +179,7 @@ impl ClientStats {
         let description = format!(
             "requests were sent late, by {mean:.1} ms on average, 99 % by less than {late:.1} ms, at most {max:.1} ms"
         );
-        if let TargetConcurrency::Open = target {
+        if let TargetConcurrency::Open { .. } = target {
             let ttft = stats.response.ttft_ms.median?;
             return (late > DISTORTS * ttft).then(|| {
                 let message =

@@ -1,9 +1,9 @@
-//! Latency statistics over many requests, and variation over repeated loads. Pure.
+//! Latency statistics over many requests, error-adjusted percentiles, and variation over repeated loads. Pure.
 
 use serde::{Deserialize, Serialize};
 
 use super::request::EvaluatedRequest;
-use super::summary::Sample;
+use super::summary::{Sample, min_sample_size, nearest_rank, rank_interval};
 use super::{LoadStats, Summary};
 
 /// Service times of completed requests, measured from when they were sent.
@@ -60,6 +60,73 @@ fn single(
 ) -> Summary {
     let values = completed.iter().filter_map(|request| metric(request)).collect();
     Summary::from_sample(&Sample::per_request(values, wave))
+}
+
+/// Error-adjusted percentiles of service times: a failed or cut-off request counts as infinite.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ErrorAdjusted {
+    /// Time to first token.
+    pub ttft_ms: Percentiles,
+    /// E2E latency.
+    pub e2el_ms: Percentiles,
+}
+
+/// Percentiles by nearest rank, so that infinite and finite values are never interpolated. `None` if infinite, or if
+/// the sample is too small.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles {
+    /// 50th percentile. Earlier versions wrote it as `p50`.
+    #[serde(alias = "p50")]
+    pub median: Option<f64>,
+    /// 90th percentile.
+    pub p90: Option<f64>,
+    /// 95th percentile.
+    pub p95: Option<f64>,
+    /// 99th percentile.
+    pub p99: Option<f64>,
+    /// 99.9th percentile.
+    pub p99_9: Option<f64>,
+}
+
+impl ErrorAdjusted {
+    /// From all issued requests in order of time. `wave` is the concurrency.
+    pub(super) fn new(issued: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
+        Self {
+            ttft_ms: Percentiles::new(issued, wave, |request| request.record.ttft_ms(request.record.sent)),
+            e2el_ms: Percentiles::new(issued, wave, |request| request.record.e2el_ms(request.record.sent)),
+        }
+    }
+}
+
+impl Percentiles {
+    fn new(
+        issued: &[&EvaluatedRequest<'_>],
+        wave: usize,
+        metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>,
+    ) -> Self {
+        let took = |request: &&EvaluatedRequest<'_>| {
+            let finite = Some(request).filter(|request| request.completed());
+            finite.and_then(|request| metric(request)).unwrap_or(f64::INFINITY)
+        };
+        let sample = Sample::per_request(issued.iter().map(took).collect(), wave);
+        let mut ascending = sample.values.clone();
+        ascending.sort_unstable_by(f64::total_cmp);
+        let n = issued.len();
+        let percentile = |share| {
+            let at = nearest_rank(n, share).filter(|_| n >= min_sample_size(share))?;
+            let value = ascending.get(at).copied().filter(|value| value.is_finite())?;
+            // Correlated failures count as fewer independent ones.
+            rank_interval(sample.effective(share, value)?.min(n), share)?;
+            Some(value)
+        };
+        Self {
+            median: percentile(0.5),
+            p90: percentile(0.9),
+            p95: percentile(0.95),
+            p99: percentile(0.99),
+            p99_9: percentile(0.999),
+        }
+    }
 }
 
 /// Statistics over repeated loads. `None` if not every load has the value, or a percentile is thin in one.

@@ -1,5 +1,5 @@
 //! Statistics of a load, computed from its records: counts, throughput, latencies with confidence intervals, goodput,
-//! token counts, and variation over repeats. Pure: uses no clock and no files.
+//! steady-state values, token counts, and variation over repeats. Pure: uses no clock and no files.
 //!
 //! `request` classifies each request and has the formulas of its latencies, `summary` the statistics of a sample. Names
 //! and formulas are those of vLLM's bench; differences are documented at each item. Warm-up requests count only towards
@@ -8,6 +8,7 @@
 mod client;
 mod latencies;
 mod request;
+mod steady;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -18,10 +19,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 pub use client::{ClientStats, SendDelays};
-pub use latencies::{Latencies, LatencySpreads, RepeatStats, ResponseTimes, Spread};
+pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, Percentiles, RepeatStats, ResponseTimes, Spread};
 use request::{EvaluatedRequest, RequestResult};
 pub use request::{Failures, RequestStats, request_stats};
 use serde::{Deserialize, Serialize};
+pub use steady::Steady;
 pub use summary::{Intervals, Summary, Thin};
 pub use throughput::{Goodput, Rates, SloCounts};
 pub use tokens::{Disagreement, EventTokens, Tokens};
@@ -53,17 +55,20 @@ pub struct Settings {
     pub client_health: Option<ClientHealth>,
 }
 
-/// The intended concurrency.
+/// The intended concurrency; determines which part of the load is steady.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum TargetConcurrency {
-    /// Constant.
+    /// Constant. Steady is the longest span with at least 95 % of it in flight.
     Closed {
         /// Concurrent requests.
         concurrency: u64,
     },
-    /// Determined by arrivals at one rate.
-    Open,
-    /// Changing.
+    /// Determined by arrivals. Steady is from the end of the ramp to the last arrival.
+    Open {
+        /// The end of the ramp, since the start of the load.
+        ramped: Duration,
+    },
+    /// Changing; no part is steady.
     #[default]
     Varying,
 }
@@ -87,7 +92,7 @@ impl TargetConcurrency {
     fn wave(self) -> usize {
         match self {
             TargetConcurrency::Closed { concurrency } => usize::try_from(concurrency).unwrap_or(usize::MAX),
-            TargetConcurrency::Open | TargetConcurrency::Varying => 1,
+            TargetConcurrency::Open { .. } | TargetConcurrency::Varying => 1,
         }
     }
 }
@@ -117,8 +122,12 @@ pub struct LoadStats {
     pub latencies: Latencies,
     /// Latencies from when requests were due.
     pub response: ResponseTimes,
+    /// Percentiles with failed requests as infinitely slow.
+    pub adjusted: ErrorAdjusted,
     /// Goodput, if objectives are given.
     pub goodput: Option<Goodput>,
+    /// The steady part of the load, if there is one.
+    pub steady: Option<Steady>,
     /// Token counts by source.
     pub tokens: Tokens,
     /// The client's own performance, if measured.
@@ -156,7 +165,9 @@ impl LoadStats {
             max_concurrent_requests: throughput::peak_concurrency(&completed),
             latencies: Latencies::new(&completed, wave),
             response: ResponseTimes::new(&completed, wave),
+            adjusted: ErrorAdjusted::new(&issued, wave),
             goodput: settings.slo.map(|slo| Goodput::new(&issued, slo, duration)),
+            steady: Steady::new(&all, settings.target),
             tokens: Tokens::new(&completed, settings),
             client: settings.client_health.as_ref().map(ClientStats::new),
             failures: request::by_form(&issued),

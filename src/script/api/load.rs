@@ -194,7 +194,7 @@ pub mod loading {
     /// `tpot_ms`, `itl_ms`, `e2el_ms` since requests were sent, each a map of `mean`, `median`, `std`, `p90`,
     /// `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (of the percentiles:
     /// whether that is so; nothing should be concluded from a thin one; `load::row` gives all of this as a flat map); `response` (the same since
-    /// requests were due), `goodput`, `tokens`, `client`,
+    /// requests were due), `adjusted` (failed requests count as infinite), `steady`, `goodput`, `tokens`, `client`,
     /// `failures` (by form); what was observed during the load: `kv_usage`, `running`, `waiting`, `in_flight`,
     /// `preemptions`, `prefix_hits`, `memory`, `power`, `energy_wh`, `cost`, `counted`, `timeline`; and `stopped`
     /// (`"requests"`, `"duration"`, `"precision"`, `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing

@@ -152,18 +152,32 @@ fn different_token_counts_cause_a_warning() {
 }
 
 #[test]
-fn failed_and_cut_off_requests_have_no_latency() {
+fn failed_request_is_infinitely_slow() {
     let mut records: Vec<Record> = (0..100).map(|index| record(index, index * 200)).collect();
     for record in records.iter_mut().skip(9).step_by(10) {
         *record = failed(record.clone(), FailureForm::Status(429));
     }
+    let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
+    let adjusted = stats.adjusted.e2el_ms;
+    assert_eq!(
+        (adjusted.median, adjusted.p90, adjusted.p95),
+        (Some(140.0), Some(140.0), None)
+    );
+    assert_eq!(stats.latencies.e2el_ms.p90, Some(140.0));
+    assert_eq!(stats.failures["status_429"].count, 10);
     records[0].outcome = Outcome::CutOff;
     let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
-    assert_eq!((stats.cut_off, stats.failures["status_429"].count), (1, 10));
-    assert_eq!(
-        (stats.latencies.e2el_ms.n, stats.latencies.e2el_ms.p90),
-        (89, Some(140.0))
-    );
+    assert_eq!((stats.cut_off, stats.adjusted.e2el_ms.p90), (1, None));
+}
+
+#[test]
+fn correlated_failures_count_as_fewer() {
+    let mut records: Vec<Record> = (0..100).map(|index| record(index, index * 200)).collect();
+    for record in &mut records[90..] {
+        *record = failed(record.clone(), FailureForm::Status(429));
+    }
+    let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
+    assert_eq!(stats.adjusted.e2el_ms.p90, None);
 }
 
 #[test]
@@ -222,11 +236,53 @@ fn goodput_requires_every_objective() {
 }
 
 #[test]
-fn warmup_does_not_count() {
+fn warmup_counts_only_for_concurrency() {
     let mut records = closed();
     records[..4].iter_mut().for_each(|record| record.warmup = true);
     let stats = LoadStats::from_records(&records, &settings(CLOSED));
     assert_eq!((stats.issued, stats.latencies.ttft_ms.n), (6, 6));
+    let steady = stats.steady.unwrap();
+    close(Some(steady.from), 0.284);
+    close(Some(steady.concurrency), 2.0 * 141.0 * 3.0 / 425.0);
+}
+
+#[test]
+fn steady_part_excludes_ramp_and_drain() {
+    // Three slots that start one after another; the last one ends long after the others.
+    let mut records: Vec<Record> = (0..30)
+        .map(|index| record(index, index % 3 * 50 + index / 3 * 142))
+        .collect();
+    let last = records.last_mut().unwrap();
+    last.itl_ms[8] += 2000.0;
+    last.last_token = last.last_token.map(|at| at + Duration::from_secs(2));
+    last.ended += Duration::from_secs(2);
+    let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Closed { concurrency: 3 }));
+    let steady = stats.steady.unwrap();
+    close(Some(steady.from), 0.1);
+    close(Some(steady.to), 9.0 * 0.142 + 0.141);
+    // 10 tokens per 142 ms and slot; at the end the load waits two seconds for one slot.
+    let ideal = 30.0 / 0.142;
+    let within = steady.rates.output_throughput.unwrap();
+    assert!((within / ideal - 1.0).abs() < 0.02, "{within} is not {ideal}");
+    assert!(stats.rates.output_throughput.unwrap() < 0.5 * ideal);
+    let requests = steady.rates.request_throughput.unwrap();
+    assert!((requests / (3.0 / 0.142) - 1.0).abs() < 0.02, "{requests}");
+    // Latencies exclude the two requests sent before all slots were in use, but include the slow one.
+    assert_eq!(steady.completed, 28);
+    assert_eq!(steady.latencies.e2el_ms.n, 28);
+}
+
+#[test]
+fn open_loop_is_steady_from_ramp_end_to_last_arrival() {
+    let records: Vec<Record> = (0..20).map(|index| record(index, index * 100)).collect();
+    let target = TargetConcurrency::Open {
+        ramped: Duration::from_millis(500),
+    };
+    let steady = LoadStats::from_records(&records, &settings(target)).steady.unwrap();
+    close(Some(steady.from), 0.5);
+    close(Some(steady.to), 1.9);
+    assert_eq!(steady.completed, 14);
+    close(Some(steady.concurrency), 1.41);
 }
 
 #[test]
@@ -272,7 +328,7 @@ fn late_client_names_affected_metrics() {
     says(3, &["3 requests were not prepared"]);
     says(4, &["4 of 10 requests", "`ttft_ms`"]);
     assert_eq!(warnings.len(), 5);
-    let open = watched(badly(), TargetConcurrency::Open);
+    let open = watched(badly(), TargetConcurrency::Open { ramped: Duration::ZERO });
     assert!(
         open.warnings[2].message.contains("`response` is too high by that much"),
         "{:?}",

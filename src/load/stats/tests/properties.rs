@@ -107,7 +107,9 @@ fn any_load() -> impl Strategy<Value = Vec<Record>> {
 fn any_settings() -> impl Strategy<Value = Settings> {
     (0_u64..9, any::<bool>(), any::<bool>()).prop_map(|(concurrency, exact, slo)| Settings {
         target: match concurrency {
-            0 => TargetConcurrency::Open,
+            0 => TargetConcurrency::Open {
+                ramped: Duration::from_millis(300),
+            },
             concurrency => TargetConcurrency::Closed { concurrency },
         },
         slo: slo.then_some(Slo {
@@ -186,6 +188,27 @@ proptest! {
             }
         }
     }
+
+    #[test]
+    fn steady_part_is_inside_the_load(records in any_load(), settings in any_settings()) {
+        let stats = LoadStats::from_records(&records, &settings);
+        if let Some(steady) = &stats.steady {
+            prop_assert!(steady.from < steady.to && steady.completed <= stats.completed);
+            if let TargetConcurrency::Closed { concurrency } = settings.target {
+                let wanted = concurrency as f64;
+                prop_assert!(steady.concurrency >= 0.9 * wanted - 1e-9, "{} of {wanted}", steady.concurrency);
+            }
+        }
+    }
+
+    #[test]
+    fn adjusted_percentiles_are_not_lower_than_those_of_completed_requests(records in any_load()) {
+        let stats = LoadStats::from_records(&records, &settings(TargetConcurrency::Varying));
+        let (adjusted, plain) = (stats.adjusted.e2el_ms, stats.latencies.e2el_ms);
+        if let (Some(adjusted), Some(p50)) = (adjusted.p90, plain.median) {
+            prop_assert!(adjusted >= p50);
+        }
+    }
 }
 
 #[test]
@@ -197,6 +220,9 @@ fn no_requests_give_no_values() {
         value["ttft_ms"]["mean"].is_null() && value["request_throughput"].is_null(),
         "{value}"
     );
-    assert!(value["ttft_ms"]["ci"]["p99"].is_null(), "{value}");
+    assert!(
+        value["ttft_ms"]["ci"]["p99"].is_null() && value["steady"].is_null(),
+        "{value}"
+    );
     assert!(value.as_object().unwrap().contains_key("max_output_tokens_per_s"));
 }
