@@ -56,7 +56,7 @@ pub fn is_unedited(copy: &str) -> bool {
             .starts_with("origin: profiler ")
     };
     let mut lines: Vec<&str> = copy.split_inclusive('\n').collect();
-    let Some(place) = lines.iter().position(|line| is_origin(line)) else {
+    let Some(place) = lines.iter().position(is_origin) else {
         return false;
     };
     let origin = lines.remove(place);

@@ -82,8 +82,8 @@ fn mlflow_gets_a_run_of_its_file_store() {
     let store = folder.path().join("mlruns");
     let _ = show("vllm-sweep", &["--mlflow", store.to_str().unwrap()]);
     let only = |folder: &Path| -> std::path::PathBuf {
-        let inside = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
-        inside.filter(|path| path.is_dir()).next().unwrap()
+        let mut inside = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        inside.find(|path| path.is_dir()).unwrap()
     };
     let experiment = only(&store);
     let run = only(&experiment);
