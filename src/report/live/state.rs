@@ -12,8 +12,8 @@ use crate::boundary::{Moves, Point};
 use crate::report::spark::{bar, max_per_column, sparkline};
 use crate::report::warning_groups::add_warning;
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
-use crate::warning::CLOCK_TOO_FAST;
 use crate::run::{Event, engine_number};
+use crate::warning::CLOCK_TOO_FAST;
 
 /// Redraw interval without events.
 pub(super) const TICK: Duration = Duration::from_millis(500);
