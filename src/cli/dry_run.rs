@@ -60,7 +60,7 @@ impl Preview {
                 question: described["question"].clone(),
                 ..Search::default()
             }),
-            Event::Print { text } => self.said.extend(text.lines().map(str::to_owned)),
+            Event::Print { text } | Event::Note { text } => self.said.extend(text.lines().map(str::to_owned)),
             Event::Experiment { value, .. } => self.experiments.push(value.clone()),
             Event::Engine { info } => self.engines.push(info.clone()),
             Event::Point { boundary, point, .. } => {

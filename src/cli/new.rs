@@ -29,7 +29,7 @@ enum Kind {
 
 /// Writes the file and says how to try it. Never overwrites one.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let name = &args.name;
+    let name = args.name.strip_suffix(".rhai").unwrap_or(&args.name);
     let letters = name
         .chars()
         .all(|letter| letter.is_ascii_alphanumeric() || letter == '_');

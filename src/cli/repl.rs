@@ -171,6 +171,7 @@ fn show(event: &Event) {
     match event {
         // A closed stdout is reported at the next result.
         Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => drop(terminal.print(text)),
+        Event::Note { text } => terminal.print_error(text),
         Event::Warning(warning) => terminal.print_error(&format!("warning: {}", warning.message)),
         Event::Phase { phase, detail } => terminal.print_error(format!("{phase} {detail}").trim_end()),
         Event::Point { point, verdict, .. } => terminal.print_error(&format!("{point}: {verdict}")),

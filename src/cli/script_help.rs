@@ -122,7 +122,8 @@ fn examples(name: &str, declared: &[Declared]) -> String {
     if default("search").is_some_and(Value::is_object) {
         example("--set search.max_probes=20 --set search.coverage=0.9");
     }
-    if default("gpus").is_some() {
+    // A script that sets `tensor_parallel` itself chooses the GPUs too.
+    if default("gpus").is_some_and(Value::is_array) {
         example("--set 'gpus=[0,1]' --set tensor_parallel=2");
     }
     format!(

@@ -11,6 +11,7 @@ use super::answer::Evidence;
 use super::facts::{FactValues, strip_colours};
 use super::failure::{Exit, Symptoms, allocations};
 use super::handle::lock;
+use super::judge::excerpt;
 use super::plan::StartFailure;
 use super::server::{Ready, Server};
 use super::usage::MemoryStages;
@@ -149,6 +150,7 @@ impl Engine {
                     self.show_memory(sampler)?;
                 }
                 if let Some(line) = strip_colours(server.last(1)).pop() {
+                    let line = excerpt(&line);
                     self.context.run.note(Event::Log { line })?;
                 }
                 last_listed = Instant::now();

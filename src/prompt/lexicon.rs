@@ -15,7 +15,6 @@ use crate::fault::{Fault, Result};
 
 use super::Tokenizer;
 use super::ids::shuffle;
-use super::tokenizer::encoding_error;
 
 /// More words only take more time to load.
 const MAX_WORDS: usize = 4096;
@@ -132,10 +131,7 @@ fn within(ends: &[usize], start: usize, end: usize) -> Option<usize> {
 
 /// The token count of each word; `None` if its tokens overlap a neighbour or are not usable.
 fn costs(tokenizer: &Tokenizer, text: &str, ends: &[usize], usable_ids: &HashSet<u32>) -> Result<Vec<Option<usize>>> {
-    let encoding = tokenizer
-        .inner()
-        .encode(text, false)
-        .map_err(|error| encoding_error(&error))?;
+    let encoding = tokenizer.call(|inner| inner.encode(text, false))?;
     let mut costs = vec![Some(0); ends.len()];
     for (&id, &(start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
         match within(ends, start, end) {
@@ -167,24 +163,21 @@ fn first_words(tokenizer: &Tokenizer, words: &[Word]) -> Result<Vec<String>> {
 
 /// Whether normalizer and pre-tokenizer cut the text at every space.
 fn cuts_at_spaces(tokenizer: &Tokenizer, text: &str, ends: &[usize]) -> Result<bool> {
-    let inner = tokenizer.inner();
-    let Some(pre_tokenizer) = inner.get_pre_tokenizer() else {
-        return Ok(false);
-    };
-    let mut normalized = NormalizedString::from(text);
-    if let Some(normalizer) = inner.get_normalizer() {
-        normalizer
-            .normalize(&mut normalized)
-            .map_err(|error| encoding_error(&error))?;
-    }
-    let mut pieces = PreTokenizedString::from(normalized);
-    pre_tokenizer
-        .pre_tokenize(&mut pieces)
-        .map_err(|error| encoding_error(&error))?;
-    Ok(pieces
-        .get_splits(OffsetReferential::Original, OffsetType::Byte)
-        .into_iter()
-        .all(|(_, (start, end), _)| within(ends, start, end).is_some()))
+    tokenizer.call(|inner| {
+        let Some(pre_tokenizer) = inner.get_pre_tokenizer() else {
+            return Ok(false);
+        };
+        let mut normalized = NormalizedString::from(text);
+        if let Some(normalizer) = inner.get_normalizer() {
+            normalizer.normalize(&mut normalized)?;
+        }
+        let mut pieces = PreTokenizedString::from(normalized);
+        pre_tokenizer.pre_tokenize(&mut pieces)?;
+        Ok(pieces
+            .get_splits(OffsetReferential::Original, OffsetType::Byte)
+            .into_iter()
+            .all(|(_, (start, end), _)| within(ends, start, end).is_some()))
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Loads a `tokenizer.json` with the model files in the same folder.
 
-use std::panic::catch_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 use serde::de::IgnoredAny;
@@ -71,20 +71,19 @@ impl Tokenizer {
 
     /// Loads a tokenizer from file contents.
     pub fn new(files: &Files) -> Result<Self> {
-        let unusable = |error: &dyn std::fmt::Display| {
-            Fault::usage(format!("not a tokenizer that can be used: {error}"))
-                .hint("`tokenizer.json` is the format of the Hugging Face tokenizers library; check that the download is whole")
-        };
         // The library panics on some texts that are not JSON.
         let text = str::from_utf8(&files.tokenizer).map_err(|error| unusable(&error))?;
         let _checked: IgnoredAny = serde_json::from_str(text).map_err(|error| unusable(&error))?;
         let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(&files.tokenizer))
-            .map_err(|_| unusable(&"the tokenizers library panicked"))?
+            .map_err(|_| unusable(&PANICKED))?
             .map_err(|error| unusable(&error))?;
         inner
             .with_truncation(None)
             .map_err(|error| unusable(&error))?
             .with_padding(None);
+        // It also loads some that panic on every text, such as one whose template names no token.
+        let encoded = catch_unwind(AssertUnwindSafe(|| inner.encode_fast("a", true).map(drop)));
+        let _or_error = encoded.map_err(|_| unusable(&PANICKED))?;
         let user_wrapper = match files.chat_template() {
             Some(template) => Wrapper::user_message(template, &files.tokenizer_config)
                 .map_err(|why| format!("the chat template cannot be used: {why}")),
@@ -99,20 +98,21 @@ impl Tokenizer {
 
     /// The number of tokens in a text; `special` includes those that the post-processor adds.
     pub fn count(&self, text: &str, special: bool) -> Result<usize> {
-        let encoding = self
-            .inner
-            .encode_fast(text, special)
-            .map_err(|error| encoding_error(&error))?;
-        Ok(encoding.len())
+        Ok(self.call(|inner| inner.encode_fast(text, special))?.len())
     }
 
     /// The token ids of a text.
     pub fn ids(&self, text: &str, special: bool) -> Result<Vec<u32>> {
-        let encoding = self
-            .inner
-            .encode_fast(text, special)
-            .map_err(|error| encoding_error(&error))?;
+        let encoding = self.call(|inner| inner.encode_fast(text, special))?;
         Ok(encoding.get_ids().to_vec())
+    }
+
+    /// Calls the library, which loads some damaged tokenizers and panics when they encode a text.
+    pub(super) fn call<T>(&self, call: impl FnOnce(&tokenizers::Tokenizer) -> tokenizers::Result<T>) -> Result<T> {
+        let failed = |error| Fault::new(Kind::Internal, format!("the tokenizer failed to encode a text: {error}"));
+        catch_unwind(AssertUnwindSafe(|| call(&self.inner)))
+            .map_err(|_| unusable(&PANICKED))?
+            .map_err(failed)
     }
 
     pub(super) fn inner(&self) -> &tokenizers::Tokenizer {
@@ -130,12 +130,11 @@ impl Tokenizer {
     }
 }
 
-/// The error if the library cannot encode a text, or panicked.
-pub(super) fn encoding_error(error: &tokenizers::Error) -> Fault {
-    Fault::new(
-        Kind::Internal,
-        format!("the tokenizer failed to encode a text: {error}"),
-    )
+const PANICKED: &str = "the tokenizers library panicked";
+
+fn unusable(error: &dyn std::fmt::Display) -> Fault {
+    Fault::usage(format!("not a tokenizer that can be used: {error}"))
+        .hint("`tokenizer.json` is the format of the Hugging Face tokenizers library; check that the download is whole")
 }
 
 fn file(path: &Path) -> Result<PathBuf> {

@@ -168,6 +168,11 @@ pub enum Event {
         /// The text.
         text: String,
     },
+    /// A line of a script's progress, which is no result.
+    Note {
+        /// The text.
+        text: String,
+    },
     /// A started engine: versions, launch line, limits, image digest.
     Engine {
         /// The description.

@@ -1,6 +1,6 @@
 //! Containers, on the real daemon: what they get, what is seen of them, and that nothing of them stays.
 
-use std::net::TcpListener;
+use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
 
 use profiler::fault::Kind;
@@ -150,8 +150,13 @@ fn a_container_has_no_way_to_the_services_of_this_machine() {
         "inspect",
         "bridge",
         "--format",
-        "{{(index .IPAM.Config 0).Gateway}}",
+        "{{with index .IPAM.Config 0}}{{or .Gateway .Subnet}}{{end}}",
     ]);
+    // A daemon that made its bridge a moment ago names only the subnet, of which it takes the first address.
+    let bridge = match bridge.split_once('/') {
+        Some((subnet, _)) => Ipv4Addr::from_bits(subnet.parse::<Ipv4Addr>().unwrap().to_bits() + 1).to_string(),
+        None => bridge,
+    };
     let service = TcpListener::bind((bridge.as_str(), 0)).unwrap();
     service.set_nonblocking(true).unwrap();
     // This one, on every address, can only be warned of.

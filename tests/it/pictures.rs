@@ -46,49 +46,6 @@ fn a_picture_is_kept_and_told() {
     assert_eq!(page.matches("class=\"plot plot-narrow\"").count(), 4);
 }
 
-/// What `plot::line` recorded before rules replaced moments.
-const RECORDED: &str = r#"{"event":"plot","time":"2026-11-22T10:00:00.000Z","value":{
-    "name":"marked","title":"Marked","words":"Marked.","caption":"","slider":null,
-    "sheet":{"title":"","columns":["x","y"],"rows":[[1,2],[2,4]]},
-    "panels":[{"title":"","right":null,"ground":null,"notes":[],"spots":{"columns":[],"spots":[]},
-        "x":{"label":"n","unit":"count","scale":"linear","range":null,"ends":false,"names":[]},
-        "y":{"label":"","unit":"count","scale":"linear","range":null,"ends":false,"names":[]},
-        "layers":[
-            {"kind":"line","name":"a","points":[[1,2],[2,4]],"colour":{"series":0},"dashed":false,"steps":false,"dots":true,"right":false},
-            {"kind":"moments","colour":"quiet","moments":[{"at":1.2,"label":"knee"},{"at":1.8,"label":"limit"}]}]}]}}"#;
-
-#[test]
-fn a_chart_of_an_older_journal_is_drawn_with_its_marks() {
-    let run = Profiler::new()
-        .file(
-            "s.rhai",
-            r#"print(plot::bars(#{ title: "Bars", at: [1], values: [2] }));"#,
-        )
-        .args(["run", "s.rhai", "--out", "out"])
-        .run()
-        .success();
-    let journal = run.folder().join("out/journal.jsonl");
-    let text = fs::read_to_string(&journal).unwrap();
-    let old = RECORDED.replace('\n', " ");
-    // An older version wrote no checksums.
-    let lines = text.lines().map(|line| match line.contains(r#""event":"plot""#) {
-        true => old.clone(),
-        false => line.split(r#","sum":""#).next().unwrap().to_owned() + "}",
-    });
-    fs::write(&journal, lines.map(|line| line + "\n").collect::<String>()).unwrap();
-    let folder = run.folder();
-    let _ = Profiler::new()
-        .current_dir(folder)
-        .args(["report", "out"])
-        .run()
-        .success();
-    let page = fs::read_to_string(run.folder().join("out/report.html")).unwrap();
-    assert!(!page.contains("cannot be read"), "{page}");
-    for expected in ["Marked", ">knee<", ">limit<"] {
-        assert!(page.contains(expected), "{expected}");
-    }
-}
-
 #[test]
 fn a_misspelt_key_is_told_with_the_nearest_one() {
     let said = |call: &str, words: &str| {

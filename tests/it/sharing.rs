@@ -277,7 +277,7 @@ fn files_folders_and_addresses_are_added_and_what_is_no_script_is_not() {
         (
             Profiler::new().file("big.rhai", "/".repeat(300 << 10)),
             "big.rhai",
-            "larger than 256 KiB",
+            "has more than 256.0 KiB",
         ),
         (Profiler::new().file("x/y.txt", "1"), "x", "has no script"),
         (Profiler::new(), "http://example.org/a.rhai", "give its https address"),

@@ -140,6 +140,7 @@ impl View {
                 }
             }
             Event::Print { text } if self.json => self.aside(text),
+            Event::Note { text } => self.aside(text),
             Event::Print { text } => self.above(|terminal| drop(terminal.print_wrapped(text))),
             Event::Warning(warning) => {
                 // The screen shows the kinds of warnings, and so does the end.
@@ -246,7 +247,7 @@ fn redacted(event: &Event) -> Cow<'_, Event> {
     // Tables and drawings may have colours of ours.
     let drawn = matches!(*event, Event::Report { .. } | Event::Shown { .. });
     let text = match event.to_mut() {
-        Event::Print { text } | Event::Report { text, .. } | Event::Shown { text, .. } => text,
+        Event::Print { text } | Event::Note { text } | Event::Report { text, .. } | Event::Shown { text, .. } => text,
         Event::Warning(warning) => &mut warning.message,
         Event::Log { line } => line,
         Event::Phase { detail, .. } => detail,

@@ -77,7 +77,7 @@ pub mod record {
         Ok(to_script(&host(&context).run.read_table(file)?)?)
     }
 
-    /// Shows a line to the user, like `print`.
+    /// Shows a line of progress to the user, on standard error. Results are what `print`, `report` and tables show.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ pub mod record {
     #[rhai_fn(return_raw, volatile)]
     pub fn note(context: NativeCallContext, text: &str) -> Caught<()> {
         let text = text.to_owned();
-        Ok(host(&context).run.note(Event::Print { text })?)
+        Ok(host(&context).run.note(Event::Note { text })?)
     }
 
     /// Shows a result as your own text, and returns the value: as a script's last expression, the text is shown to
