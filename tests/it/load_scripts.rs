@@ -97,7 +97,7 @@ fn a_sweep_is_shown_as_it_was_again() {
     let others: Vec<&str> = others
         .filter(|line| !line.contains("] level ") && !line.starts_with("warning"))
         .collect();
-    assert!(others.len() <= 4, "{others:#?}");
+    assert!(others.len() <= 5, "{others:#?}");
     let shown = Profiler::new()
         .args(["show"])
         .arg(outcome.folder().join("out"))
