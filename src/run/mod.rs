@@ -5,11 +5,13 @@
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
 //! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
+mod attempt;
 mod disk;
 mod event;
 mod file;
 mod files;
 mod folder;
+mod jobs;
 mod journal;
 mod manifest;
 mod reader;
@@ -26,6 +28,7 @@ pub use event::Event;
 pub use file::WrittenFile;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
+pub use jobs::JobFolder;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use recorded::{RecordedBoundary, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember, remember_with};

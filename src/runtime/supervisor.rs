@@ -40,6 +40,14 @@ pub fn set_program(program: impl Into<PathBuf>) {
     PROGRAM.get_or_init(|| program.into());
 }
 
+/// This program's file.
+pub fn program() -> Result<PathBuf> {
+    PROGRAM
+        .get()
+        .cloned()
+        .ok_or_else(|| Fault::internal("this program's file is not known: `runtime::set_supervisor` was not called"))
+}
+
 /// What a supervisor is to do.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -109,9 +117,7 @@ impl Supervisor {
 
     fn spawn(order: &Order, stdout: Stdio, stderr: Stdio) -> Result<(Self, tokio::process::Child)> {
         let failed = |error: io::Error| Fault::internal(format!("cannot start the supervisor: {error}"));
-        let program = PROGRAM
-            .get()
-            .ok_or_else(|| Fault::internal("no program that supervises: `runtime::set_supervisor` was not called"))?;
+        let program = program()?;
         let (mut socket, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = tokio::process::Command::new(program);
         command

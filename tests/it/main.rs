@@ -34,6 +34,7 @@ mod experiment;
 mod failed;
 mod failure_forms;
 mod failures;
+mod fleet;
 mod fuzz;
 mod hub;
 mod import;

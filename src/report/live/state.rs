@@ -46,6 +46,8 @@ pub(super) struct State {
     memory: Option<(u64, u64)>,
     recent: Recent,
     warnings: Vec<WarningGroup>,
+    /// What the script shows while it waits.
+    watched: Vec<String>,
     pub(super) simulated: bool,
 }
 
@@ -88,6 +90,7 @@ impl State {
                 self.sent = timeout.map(|timeout| (elapsed, timeout));
             }
             Event::Log { line } => self.starts.set_log(line),
+            Event::Watch { lines } => self.watched.clone_from(lines),
             Event::Planned { loads } => self.levels.plan(loads),
             Event::Began { kind, args } if kind == "load" => self.levels.begin(args, elapsed),
             Event::Done { kind, args, answer } if kind == "load" => {
@@ -165,6 +168,7 @@ impl State {
             return (load, self.lasts(elapsed));
         }
         let doing = match self.phase.as_str() {
+            _ if !self.watched.is_empty() => return (self.watched[0].clone(), String::new()),
             "" => "running the script".to_owned(),
             "probing" => format!("testing {}", self.detail),
             phase => format!("{phase} {}", self.detail),
@@ -195,6 +199,8 @@ impl State {
     /// Lines for a terminal of so many rows, fitted to the page's width.
     pub(super) fn lines(&mut self, elapsed: Duration, rows: usize, page: Page) -> Vec<String> {
         let mut lines = self.head(elapsed, page);
+        let watched = self.watched.iter().skip(1).take(rows.saturating_sub(4));
+        lines.extend(watched.map(|line| cut(&format!("  {line}"), page.width, page)));
         let current = self.current.as_ref();
         if let Some((point, since)) = current.filter(|(point, _)| !self.detail.contains(point.as_str())) {
             let lasts = format!("for {}", Clock(elapsed.saturating_sub(*since)));

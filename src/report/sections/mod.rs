@@ -8,6 +8,7 @@ mod boundaries;
 mod breakdowns;
 mod experiments;
 mod facts;
+mod jobs;
 mod loads;
 mod memory;
 mod reproduce;
@@ -17,6 +18,7 @@ mod together;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
+pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
@@ -189,6 +191,7 @@ fn build(source: &Source) -> Document {
     let mut missing = found.missing.clone();
     // Main results first. Memory over time is in nearly every run and seldom its question.
     let builders = [
+        jobs::sections,
         boundaries::sections,
         experiments::sections,
         loads::sections,

@@ -50,6 +50,12 @@ pub fn needs_browser() -> bool {
     available("chromium and chromium-driver", super::browser::installed())
 }
 
+/// Slurm's daemons and munge, Debian's `slurm-wlm` and `munge`, as root.
+#[track_caller]
+pub fn needs_slurm() -> bool {
+    available("slurm-wlm and munge, as root", super::slurm::installed())
+}
+
 /// strace, Debian's package, and the permission to trace.
 #[track_caller]
 pub fn needs_strace() -> bool {
