@@ -269,7 +269,7 @@ jobs:
 const SLURM: &str = "command=sbatch,command=squeue,command=scancel,command=scontrol";
 
 #[test]
-fn on_slurm_a_task_whose_node_is_lost_goes_on_elsewhere_and_the_fleet_may_be_left() {
+fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() {
     if !needs_slurm() {
         return;
     }
@@ -303,7 +303,9 @@ fn on_slurm_a_task_whose_node_is_lost_goes_on_elsewhere_and_the_fleet_may_be_lef
         nothing_was_repeated(&job);
     }
     let job = out.join(format!("jobs/{:04}-adaptive", lost.unwrap()));
-    assert_eq!(finished(&job).1, [100, 101], "Slurm's own requeue is another attempt");
+    // Slurm's own requeue is another attempt. It is not made where the run ends before Slurm gives the node up.
+    let (_, attempts) = finished(&job);
+    assert!(attempts == [100] || attempts == [100, 101], "{attempts:?}");
     until("nothing is left running", || running(&out).is_empty());
 
     // What is taken back is in the queue no more, and is not lost.
