@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_a_scheduler_leaves_visible_is_numbered_by_its_variable() {
-        let left = |choice| -> Vec<(u32, String)> {
+        let left = |choice: &str| -> Vec<(u32, String)> {
             let left = left_visible(available(), choice).into_iter();
             left.map(|gpu| (gpu.index, gpu.id)).collect()
         };
