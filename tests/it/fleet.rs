@@ -166,7 +166,7 @@ fn a_killed_fleet_repeats_nothing_and_leaves_nothing_running() {
         let (_, attempts) = finished(&job);
         assert!(attempts == [100] || attempts == [100, 200], "{attempts:?}");
     }
-    assert_eq!(finished(&second.parent().unwrap()).1, [100, 200]);
+    assert_eq!(finished(second.parent().unwrap()).1, [100, 200]);
 }
 
 #[test]
