@@ -1,4 +1,5 @@
-//! Lists the files that ship inside the binary, so that a new engine, module, script or probe is one file and no Rust change.
+//! Lists the files that ship inside the binary, so that a new engine, module, script or probe is one file and no Rust change; and
+//! says which commit it was built from.
 
 use std::env;
 use std::ffi::OsStr;
@@ -6,9 +7,12 @@ use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, Error};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 fn main() -> io::Result<()> {
     let root = PathBuf::from(variable("CARGO_MANIFEST_DIR")?);
+    let version = format!("{} ({})", variable("CARGO_PKG_VERSION")?, commit(&root)?);
+    println!("cargo::rustc-env=PROFILER_VERSION={version}");
     let mut table = String::new();
     for (constant, folder, extension) in [
         ("MODULES", "stdlib", "rhai"),
@@ -26,6 +30,41 @@ fn main() -> io::Result<()> {
         list(&mut table, constant, &folder, &files)?;
     }
     fs::write(Path::new(&variable("OUT_DIR")?).join("shipped.rs"), table)
+}
+
+/// Where the source comes from: its commit, as Git or `cargo package` says. Only a release says it: it would have every commit
+/// of a developer build the program again.
+fn commit(root: &Path) -> io::Result<String> {
+    if variable("PROFILE")? != "release" {
+        return Ok("debug build".to_owned());
+    }
+    // A package has no repository of its own, and may be unpacked within another.
+    if let Ok(packaged) = fs::read_to_string(root.join(".cargo_vcs_info.json")) {
+        let hash = packaged.split('"').find(|word| word.len() == 40);
+        return Ok(hash.map_or_else(unknown, |hash| format!("commit {}", &hash[..12])));
+    }
+    let prefix = git(root, &["rev-parse", "--show-prefix"]);
+    let described = git(root, &["describe", "--always", "--dirty", "--exclude=*", "--abbrev=12"]);
+    let (Some(""), Some(described)) = (prefix.as_deref(), described) else {
+        return Ok(unknown());
+    };
+    for changed in ["HEAD", "logs/HEAD"] {
+        let path = git(root, &["rev-parse", "--git-path", changed]).filter(|path| root.join(path).exists());
+        path.iter().for_each(|path| println!("cargo::rerun-if-changed={path}"));
+    }
+    println!("cargo::rerun-if-changed=src");
+    Ok(format!("commit {described}"))
+}
+
+fn unknown() -> String {
+    "commit unknown".to_owned()
+}
+
+/// What Git prints; `None` without Git or a repository.
+fn git(root: &Path, args: &[&str]) -> Option<String> {
+    let output = Command::new("git").current_dir(root).args(args).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?;
+    output.status.success().then(|| text.trim().to_owned())
 }
 
 fn variable(name: &str) -> io::Result<String> {

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use procfs::process::{Process, Task};
 use profiler::fault::Result;
-use profiler::telemetry::host::{Measure, Roots, Tree};
+use profiler::telemetry::host::{Roots, Tree};
 use profiler::telemetry::{Reading, SLOW_HZ, Sampler, Source, gpu_source, gpus};
 
 /// Microseconds that each call took.
@@ -134,7 +134,7 @@ fn source(gpu: &str) -> (String, Box<dyn Source>) {
         }
         Err(absent) => (
             format!("host memory of this process, as there is no GPU: {absent}"),
-            Box::new(Tree::new(std::process::id(), Measure::Resident, Roots::default())),
+            Box::new(Tree::new(std::process::id(), Roots::default())),
         ),
     }
 }

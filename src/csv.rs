@@ -70,7 +70,7 @@ fn at(reader: &Reader<&[u8]>) -> usize {
 }
 
 /// Whether the quotes of the last record of a text are closed. A quote within an unquoted cell opens nothing.
-pub fn is_closed(record: &[u8]) -> bool {
+fn is_closed(record: &[u8]) -> bool {
     let (mut quoted, mut may_open) = (false, true);
     for byte in record {
         match byte {

@@ -124,6 +124,12 @@ impl Fault {
         self
     }
 
+    /// A thread that could not be started.
+    pub fn no_thread(what: &str, error: &std::io::Error) -> Self {
+        let hint = "allow more memory, processes and open files: `ulimit -v`, `ulimit -u`, `ulimit -n`";
+        Self::missing(format!("cannot start the {what}: {error}"), hint)
+    }
+
     /// A file that could not be read or written; a full disk is [`Kind::Missing`], as space is what is missing.
     pub fn io(path: &std::path::Path, error: &std::io::Error) -> Self {
         let message = format!("`{}`: {error}", path.display());

@@ -113,7 +113,8 @@ pub fn number(value: f64) -> String {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
         size if size >= 1.0 => 2,
-        _ => 3,
+        size if size >= 0.1 => 3,
+        _ => 4,
     };
     grouped(&format!("{value:.digits$}"))
 }
@@ -288,10 +289,11 @@ pub fn columns(rows: &[(String, String)], width: usize) -> String {
 }
 
 /// Metrics whose name for people is not made of the words of their name.
-const LABELS: [(&str, &str); 10] = [
+const LABELS: [(&str, &str); 11] = [
     ("memory_beside_kv", "non-KV memory"),
     ("memory_per_gpu", "memory per GPU"),
     ("graphs_memory", "CUDA graphs"),
+    ("cuda_graphs", "CUDA graphs"),
     ("kv_pool", "KV cache"),
     ("kv_used", "KV cache in use"),
     ("runtime_context", "CUDA context"),
@@ -301,11 +303,21 @@ const LABELS: [(&str, &str); 10] = [
     ("volume", "share of the range that fits"),
 ];
 
+/// The field's term for a metric of ours: `physical` as `total used`. Others keep their name.
+#[must_use]
+pub fn metric_term(name: &str) -> &str {
+    LABELS
+        .iter()
+        .find(|(known, _)| *known == name)
+        .map_or(name, |(_, term)| term)
+}
+
 /// A metric's name for people: `mean_ttft_ms at 8` as `mean TTFT at 8`.
 #[must_use]
 pub fn metric_label(name: &str) -> String {
-    if let Some((_, label)) = LABELS.iter().find(|(known, _)| *known == name) {
-        return (*label).to_owned();
+    let term = metric_term(name);
+    if term != name {
+        return term.to_owned();
     }
     let word = |word: &str| match word {
         "ttft" | "tpot" | "itl" | "e2el" | "kv" | "gpu" | "cuda" => word.to_uppercase(),
@@ -354,6 +366,16 @@ pub fn escape_html(text: &str) -> String {
     html
 }
 
+/// Quotes a word for a POSIX shell.
+#[must_use]
+pub fn shell_quoted(word: &str) -> String {
+    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.to_owned();
+    }
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -395,6 +417,7 @@ mod tests {
         assert_eq!(number(37.634), "37.6");
         assert_eq!(number(4.842), "4.84");
         assert_eq!(number(0.96156), "0.962");
+        assert_eq!(number(0.042_76), "0.0428");
         assert_eq!(
             (ms(85.34), ms(12_400.0), ms(6217.05)),
             ("85.3 ms".into(), "12.4 s".into(), "6.22 s".into())
@@ -425,5 +448,18 @@ mod tests {
     fn a_name_becomes_an_anchor() {
         assert_eq!(slug("run-1 figure Längste <x>"), "run-1-figure-l-ngste-x");
         assert_eq!(slug("…"), "x");
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell() {
+        for (word, typed) in [
+            ("model=meta-llama/Llama-3.1-8B", "model=meta-llama/Llama-3.1-8B"),
+            ("input=[1,2]", "'input=[1,2]'"),
+            ("a'b $c", r"'a'\''b $c'"),
+            ("", "''"),
+            ("~/x", "'~/x'"),
+        ] {
+            assert_eq!(shell_quoted(word), typed);
+        }
     }
 }

@@ -1,13 +1,18 @@
-//! HTTP clients: installs the TLS provider once, and keeps proxies away from engines.
+//! HTTP clients: installs the TLS provider once, keeps proxies away from engines, and looks up their addresses.
 //!
 //! Requests and their meaning belong to the modules that send them.
 
+use std::collections::BTreeSet;
 use std::fmt;
-use std::sync::Once;
+use std::io::{self, ErrorKind};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
+use std::sync::{Once, PoisonError, RwLock};
 
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, RequestBuilder, Response};
+use tokio::task::spawn_blocking;
 
 use crate::fault::{Fault, Result};
 use crate::world;
@@ -27,7 +32,73 @@ pub fn external() -> ClientBuilder {
 /// A client for engines. It uses no proxy, which would distort timings and cannot reach loopback addresses. It follows no
 /// redirect, which could lead to an address that the user did not allow.
 pub fn direct() -> ClientBuilder {
-    external().no_proxy().redirect(Policy::none())
+    external().no_proxy().redirect(Policy::none()).dns_resolver(Resolver)
+}
+
+/// Host names that `--allow net=` allows. Whoever owns such a name could have it lead to services of this machine.
+static ELSEWHERE: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
+
+/// From now on, this host is not reached where its name leads to this machine.
+pub fn keep_elsewhere(host: &str) {
+    let mut hosts = ELSEWHERE.write().unwrap_or_else(PoisonError::into_inner);
+    hosts.insert(host.to_owned());
+}
+
+/// The addresses of a host. Blocks.
+///
+/// # Errors
+///
+/// If it has none, or only another machine may have this name, and this one has it.
+pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    let found: Vec<SocketAddr> = (host.trim_matches(['[', ']']), port).to_socket_addrs()?.collect();
+    let elsewhere = ELSEWHERE.read().unwrap_or_else(PoisonError::into_inner);
+    if elsewhere.contains(host) && found.iter().any(|address| is_here(address.ip())) {
+        let why = "the name leads to this machine, which `net=` does not allow: give and allow the address instead";
+        return Err(io::Error::new(ErrorKind::PermissionDenied, why));
+    }
+    match found.is_empty() {
+        true => Err(io::Error::new(ErrorKind::NotFound, "it has no address")),
+        false => Ok(found),
+    }
+}
+
+/// As [`addresses`], without blocking.
+///
+/// # Errors
+///
+/// As [`addresses`].
+pub async fn lookup(host: String, port: u16) -> io::Result<Vec<SocketAddr>> {
+    spawn_blocking(move || addresses(&host, port)).await?
+}
+
+/// Whether an address is this machine's own. Connecting to the unspecified address reaches this machine too.
+#[must_use]
+pub fn is_own(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    ip.is_loopback() || ip.is_unspecified()
+}
+
+/// Whether an address is that of a network interface of this machine, or of what only this machine reaches, such as the
+/// metadata service of a cloud.
+fn is_here(ip: IpAddr) -> bool {
+    let ip = ip.to_canonical();
+    let is_link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    // Only own addresses can be bound.
+    is_own(ip) || is_link_local || UdpSocket::bind((ip, 0)).is_ok()
+}
+
+struct Resolver;
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found = lookup(name.as_str().to_owned(), 0).await?;
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
 }
 
 /// The same for one server that wants an API key. All its requests go to that server.
@@ -142,6 +213,34 @@ mod tests {
         let text = root(&error);
         assert!(text.contains("refused"), "{text}");
         assert!(!text.contains("secret"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_is_allowed_leads_to_no_service_of_this_machine() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(!addresses("localhost", port).unwrap().is_empty());
+        keep_elsewhere("localhost");
+        let client = build(direct()).unwrap();
+        let error = client
+            .get(format!("http://localhost:{port}/"))
+            .send()
+            .await
+            .unwrap_err();
+        assert!(root(&error).contains("leads to this machine"), "{}", root(&error));
+        for here in [
+            "127.8.8.8",
+            "0.0.0.0",
+            "169.254.169.254",
+            "::1",
+            "::ffff:127.0.0.1",
+            "fe80::1",
+        ] {
+            assert!(is_here(here.parse().unwrap()), "{here}");
+        }
+        for elsewhere in ["192.0.2.1", "8.8.8.8", "2001:db8::1", "::ffff:192.0.2.1"] {
+            assert!(!is_here(elsewhere.parse().unwrap()), "{elsewhere}");
+        }
     }
 
     #[tokio::test]

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+/// The kind of the warning that times and rates of a simulated engine are not those of the card that it models.
+pub const CLOCK_TOO_FAST: &str = "clock_too_fast";
+
 /// A warning. Those of one kind are shown as one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Written")]

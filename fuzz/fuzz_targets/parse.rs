@@ -9,11 +9,12 @@ mod bench;
 mod targets;
 
 mod logs {
-    use std::sync::Arc;
+    use profiler::engine::Rules;
 
-    /// A shipped adapter.
-    pub fn adapter(name: &str) -> Arc<dyn profiler::engine::Adapter> {
-        profiler::script::adapter(&crate::bench::Bench::script("").host(), name).expect("it ships")
+    /// Those of a shipped adapter.
+    pub fn rules(name: &str) -> Rules {
+        let adapter = profiler::script::adapter(&crate::bench::Bench::script("").host(), name).expect("it ships");
+        Rules::from_adapter(adapter.as_ref()).expect("they can be used")
     }
 }
 

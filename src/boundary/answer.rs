@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::{BoundsReport, Point, Scalar};
@@ -233,7 +233,7 @@ pub struct Record {
 }
 
 /// JSON as text: it takes a fifth of the memory of a [`Value`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct JsonText(Box<str>);
 
 impl From<&Value> for JsonText {
@@ -248,6 +248,12 @@ impl JsonText {
     pub fn value(&self) -> Value {
         // The text of a value reads back.
         serde_json::from_str(&self.0).unwrap_or_default()
+    }
+}
+
+impl Serialize for JsonText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        self.value().serialize(serializer)
     }
 }
 

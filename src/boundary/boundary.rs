@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::dominance::{DominatedSet, maximal};
-use super::lattice::{Cell, below};
+use super::lattice::{Cell, below, incomparable};
 use super::open_region::OpenRegionEstimate;
 use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
@@ -73,6 +73,8 @@ pub struct Boundary {
     records: Vec<Record>,
     report: Option<BoundsReport>,
     pub(super) tested: HashSet<Cell>,
+    /// Cells that are being probed.
+    pub(super) asked: Vec<Cell>,
     /// Cells that were probed although their answer was already known, to verify it.
     pub(super) verified: HashSet<Cell>,
     /// Every cell that fitted, contradicted or not.
@@ -109,6 +111,7 @@ impl Boundary {
             records: Vec::new(),
             report: None,
             tested: HashSet::new(),
+            asked: Vec::new(),
             verified: HashSet::new(),
             all_fitting: Vec::new(),
             fits: DominatedSet::default(),
@@ -119,6 +122,27 @@ impl Boundary {
             view: OnceLock::new(),
             expectations: Expectations::default(),
         })
+    }
+
+    /// A copy that has computed nothing yet.
+    pub(super) fn without_view(&self) -> Self {
+        Self {
+            lattice: self.lattice.clone(),
+            options: self.options,
+            records: self.records.clone(),
+            report: self.report,
+            tested: self.tested.clone(),
+            asked: self.asked.clone(),
+            verified: self.verified.clone(),
+            all_fitting: self.all_fitting.clone(),
+            fits: self.fits.clone(),
+            contradicted: self.contradicted.clone(),
+            fails: self.fails.clone(),
+            refused: self.refused.clone(),
+            clips: self.clips.clone(),
+            view: OnceLock::new(),
+            expectations: Expectations::default(),
+        }
     }
 
     /// The axes and their range.
@@ -159,6 +183,7 @@ impl Boundary {
                 .hint("record fewer, or spread them over several boundaries"));
         }
         let (_, asked) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        self.asked.retain(|cell| *cell != asked);
         let point = &match &answer.counted {
             Some(counted) => self.lattice.counted(point.clone(), counted),
             None => point.clone(),
@@ -208,6 +233,25 @@ impl Boundary {
     pub fn recorded(&self, point: &Point) -> Result<bool> {
         let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
         Ok(self.tested.contains(&harder))
+    }
+
+    /// Notes that a point is being probed: until it is recorded, [`Boundary::refine`] and [`Boundary::best`] give no
+    /// point that its answer may settle.
+    pub fn ask(&mut self, point: &Point) -> Result<()> {
+        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        self.asked.push(harder);
+        Ok(())
+    }
+
+    /// Whether the answer for a point that is being probed may settle this one.
+    pub fn asked(&self, point: &Point) -> Result<bool> {
+        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        Ok(!self.is_independent(&harder))
+    }
+
+    /// Whether no answer under way may settle a cell.
+    pub(super) fn is_independent(&self, cell: &Cell) -> bool {
+        self.asked.iter().all(|other| incomparable(other, cell))
     }
 
     /// What is proven about a point, inside the search range or outside.

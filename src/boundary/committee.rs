@@ -3,13 +3,11 @@
 //! A probe is worth the volume that it is expected to prove fitting, plus the disputed volume that its answer is
 //! expected to settle. Volume proven failing has no worth of its own.
 
-use super::Boundary;
-use super::lattice::{
-    Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, incomparable, reach_at_chance,
-};
+use super::lattice::{Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, reach_at_chance};
 use super::open_region::OpenBox;
 use super::version_space::VersionSpace;
 use super::view::View;
+use super::{Boundary, Candidate};
 use crate::fault::Result;
 
 /// Pairs of a lowest and a highest open cell to consider.
@@ -50,8 +48,8 @@ struct CandidateBox<'a> {
 }
 
 impl Boundary {
-    /// Up to `count` cells to probe, best first. Empty if there are no hypotheses or they expect little gain.
-    pub(super) fn committee_choice(&self, count: usize) -> Result<Vec<Cell>> {
+    /// The candidates that the hypotheses propose, best first. Empty if there are no hypotheses or they expect little gain.
+    pub(super) fn committee_candidates(&self) -> Result<Vec<Candidate>> {
         let view = self.view()?;
         let (Some(hypotheses), Some(open_region)) = (self.hypotheses()?, self.open_region()?) else {
             return Ok(Vec::new());
@@ -82,25 +80,22 @@ impl Boundary {
             }
         }
         rated.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
-        rated.truncate(EXACT_COUNTS.max(2 * count));
-        for (gain, disputed_drop, cell) in &mut rated {
-            let down = view.open_below(&self.lattice, cell, &[]) as f64;
-            *gain = self.doubt_nearby(cell) * open_region.chance(hypotheses.votes(cell)) * down + *disputed_drop;
-        }
-        rated.retain(|(gain, _, cell)| {
-            *gain >= MIN_GAIN_UNLIKELY * all || open_region.chance(hypotheses.votes(cell)) >= 0.2
-        });
-        rated.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.2.cmp(&b.2)));
-        if rated.first().is_none_or(|(gain, ..)| *gain < MIN_GAIN * all) {
-            return Ok(Vec::new());
-        }
-        let mut chosen: Vec<Cell> = Vec::new();
-        for (_, _, cell) in rated {
-            if chosen.len() < count && chosen.iter().all(|other| incomparable(other, &cell)) {
-                chosen.push(cell);
+        rated.truncate(EXACT_COUNTS);
+        let mut candidates: Vec<(f64, Candidate)> = Vec::new();
+        for (_, disputed_drop, cell) in rated {
+            let fits = view.open_below(&self.lattice, &cell, &[]) as f64;
+            let likely = open_region.chance(hypotheses.votes(&cell));
+            let chance = self.doubt_nearby(&cell) * likely;
+            let gain = chance * fits + disputed_drop;
+            if gain >= MIN_GAIN_UNLIKELY * all || likely >= 0.2 {
+                candidates.push((gain, self.candidate(cell, [chance, fits, disputed_drop])));
             }
         }
-        Ok(chosen)
+        candidates.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cell.cmp(&b.1.cell)));
+        if candidates.first().is_none_or(|(gain, _)| *gain < MIN_GAIN * all) {
+            return Ok(Vec::new());
+        }
+        Ok(candidates.into_iter().map(|(_, candidate)| candidate).collect())
     }
 
     /// The factor by which failures near a cell lower its worth.

@@ -93,6 +93,18 @@ impl Lattice {
             .collect()
     }
 
+    /// The point of this search range that a point with perhaps further coordinates is; `None` if it lacks one.
+    #[must_use]
+    pub fn own(&self, point: &Value) -> Option<Point> {
+        let own = |axis: &Axis| {
+            Some((
+                axis.name().to_owned(),
+                serde_json::from_value(point[axis.name()].clone()).ok()?,
+            ))
+        };
+        self.axes.iter().map(own).collect::<Option<_>>().map(Point)
+    }
+
     /// The point with those coordinates replaced that were counted otherwise, but not moved out of the range.
     pub(super) fn counted(&self, mut point: Point, counted: &Point) -> Point {
         for axis in &self.axes {

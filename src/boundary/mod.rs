@@ -52,6 +52,6 @@ pub use limit::{BoundsReport, Limit, Quantity};
 pub use neighbours::{OpposingPair, PairingOptions};
 pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;
-pub use search::ExpectedGain;
+pub use search::{Candidate, ExpectedGain};
 pub use slice::{Outlines, Regions, Slice};
 pub use view::Volume;

@@ -4,9 +4,10 @@
 use super::boundary::check_coverage;
 use super::largest_boxes::LargestBoxes;
 use super::lattice::{Cell, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
+use super::rays::WideRay;
 use super::version_space::VersionSpace;
 use super::view::View;
-use super::{Boundary, Point};
+use super::{Answer, Boundary, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};
 
 /// Open boxes to examine in detail.
@@ -39,31 +40,95 @@ impl Boundary {
     /// Up to `count` points to probe, best first, none of them settled or recorded. Empty when [`Boundary::done`], or
     /// when every open box was probed without a clear answer.
     ///
+    /// No returned point lies below another, or below or above one that is being probed, so no answer makes another one
+    /// useless.
+    pub fn refine(&self, count: usize, coverage: f64) -> Result<Vec<Point>> {
+        let candidates = self.candidates(coverage)?.into_iter();
+        let rated = candidates.map(|candidate| (candidate.chance * candidate.fits + candidate.settles, candidate));
+        Ok(self.pick(rated.collect(), count))
+    }
+
+    /// The points from which [`Boundary::refine`] chooses, best first.
+    ///
     /// Without hypotheses, a point is worth the volume below it that a fit would settle and the volume above it that
     /// a failure would settle. The expected settled volume is their harmonic mean if the boundary is equally likely
-    /// anywhere between. No returned point lies below another, so no answer makes another one useless.
-    pub fn refine(&self, count: usize, coverage: f64) -> Result<Vec<Point>> {
+    /// anywhere between.
+    pub fn candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
         check_coverage(coverage)?;
-        let cells = if !self.has_coverage(coverage)? {
-            let committee_choice = if self.bisects_next() {
-                Vec::new()
-            } else {
-                self.committee_choice(count)?
+        match self.imagined()? {
+            Some(imagined) => imagined.own_candidates(coverage),
+            None => self.own_candidates(coverage),
+        }
+    }
+
+    fn own_candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
+        if self.has_coverage(coverage)? {
+            let open = |ray: WideRay| {
+                self.is_independent(&ray.middle)
+                    .then(|| self.candidate(ray.middle, [0.0; 3]))
             };
-            match committee_choice {
-                none if none.is_empty() => self.best_of(self.candidates(!self.bisects_next())?, count)?,
-                cells => cells,
-            }
+            return Ok(self.wide_rays()?.into_iter().filter_map(open).collect());
+        }
+        let bisects = self.bisects_next();
+        let expected = if bisects {
+            Vec::new()
         } else {
-            let mut chosen: Vec<Cell> = Vec::new();
-            for ray in self.wide_rays()? {
-                if chosen.len() < count && chosen.iter().all(|other| incomparable(other, &ray.middle)) {
-                    chosen.push(ray.middle);
-                }
-            }
-            chosen
+            self.committee_candidates()?
         };
-        Ok(cells.iter().map(|cell| self.lattice.point(cell)).collect())
+        if !expected.is_empty() {
+            return Ok(expected);
+        }
+        let view = self.view()?;
+        let open = self.box_cells(!bisects)?.into_iter();
+        let rated = open
+            .filter(|(cell, _)| self.is_independent(cell))
+            .map(|(cell, chance)| {
+                let fits = view.open_below(&self.lattice, &cell, &[]) as f64;
+                let fails = view.open_above(&self.lattice, &cell, &[]) as f64;
+                let chance = chance.unwrap_or(fails / (fits + fails).max(1.0));
+                self.candidate(cell, [chance, fits, (1.0 - chance) * fails])
+            });
+        Ok(rated.collect())
+    }
+
+    pub(super) fn candidate(&self, cell: Cell, [chance, fits, settles]: [f64; 3]) -> Candidate {
+        Candidate {
+            point: self.lattice.point(&cell),
+            chance,
+            fits,
+            settles,
+            cell,
+        }
+    }
+
+    /// Up to `count` candidates by what they are worth, the first of equal ones first, of which none may settle another.
+    #[must_use]
+    pub fn pick(&self, mut rated: Vec<(f64, Candidate)>, count: usize) -> Vec<Point> {
+        rated.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let mut chosen: Vec<Candidate> = Vec::new();
+        for (_, candidate) in rated {
+            if chosen.len() < count && chosen.iter().all(|other| incomparable(&other.cell, &candidate.cell)) {
+                chosen.push(candidate);
+            }
+        }
+        chosen.into_iter().map(|candidate| candidate.point).collect()
+    }
+
+    /// The boundary with the likelier answer for each point that is being probed, so that what is chosen next is of use
+    /// beyond it; `None` if nothing is being probed, or nothing is expected.
+    fn imagined(&self) -> Result<Option<Self>> {
+        let Some(hypotheses) = self.hypotheses()?.filter(|_| !self.asked.is_empty()) else {
+            return Ok(None);
+        };
+        let mut imagined = self.without_view();
+        for cell in &self.asked {
+            let fits = hypotheses.share(hypotheses.votes(cell)) >= 0.5;
+            let verdict = if fits { Verdict::Ok } else { Verdict::Oom };
+            imagined.record(&self.lattice.point(cell), &Answer::from(verdict))?;
+        }
+        // They are still being probed.
+        imagined.asked.clone_from(&self.asked);
+        Ok(Some(imagined))
     }
 
     /// The expected total number of probes to reach `coverage`, after `probes` of them. `None` while too little is
@@ -86,39 +151,19 @@ impl Boundary {
         Ok((all < 1e6).then(|| all.ceil() as u64))
     }
 
-    /// The expected volume that probing `cell` settles, beyond what the `chosen` cells settle anyway. `chance` is the
-    /// probability that it fits.
-    ///
-    /// Without hypotheses, the boundary is assumed equally likely anywhere between, and the result is the harmonic
-    /// mean of both volumes.
-    pub(super) fn gain(&self, cell: &Cell, chosen: &[Cell], chance: Option<f64>) -> Result<f64> {
+    /// The expected volume that probing `cell` settles, with the boundary equally likely anywhere between: the harmonic
+    /// mean of what a fit and what a failure would settle.
+    fn gain(&self, cell: &Cell) -> Result<f64> {
         let view = self.view()?;
-        let down = view.open_below(&self.lattice, cell, chosen) as f64;
-        let up = view.open_above(&self.lattice, cell, chosen) as f64;
-        let chance = chance.unwrap_or(up / (down + up).max(1.0));
+        let down = view.open_below(&self.lattice, cell, &[]) as f64;
+        let up = view.open_above(&self.lattice, cell, &[]) as f64;
+        let chance = up / (down + up).max(1.0);
         Ok(chance * down + (1.0 - chance) * up)
     }
 
     /// Whether a cell is open and was not recorded.
     pub(super) fn is_probeable(&self, cell: &Cell) -> bool {
-        !self.tested.contains(cell) && !self.fits.covers(cell) && !self.is_excluded(cell)
-    }
-
-    fn best_of(&self, candidates: Vec<Candidate>, count: usize) -> Result<Vec<Cell>> {
-        let mut chosen: Vec<Cell> = Vec::new();
-        while chosen.len() < count {
-            let mut best: Option<(f64, &Cell)> = None;
-            let free = |cell: &Cell| chosen.iter().all(|other| incomparable(other, cell));
-            for (cell, chance) in candidates.iter().filter(|(cell, _)| free(cell)) {
-                let gain = self.gain(cell, &chosen, *chance)?;
-                if best.is_none_or(|(most, _)| gain > most) {
-                    best = Some((gain, cell));
-                }
-            }
-            let Some((_, cell)) = best else { break };
-            chosen.push(cell.clone());
-        }
-        Ok(chosen)
+        !self.tested.contains(cell) && !self.fits.covers(cell) && !self.is_excluded(cell) && self.is_independent(cell)
     }
 
     /// Whether the next probe bisects one of the largest open boxes, whatever the hypotheses say.
@@ -135,11 +180,11 @@ impl Boundary {
 
     /// Cells to probe in the largest open boxes: by local hypotheses if `use_hypotheses` and there are any, otherwise
     /// the middles.
-    fn candidates(&self, use_hypotheses: bool) -> Result<Vec<Candidate>> {
+    fn box_cells(&self, use_hypotheses: bool) -> Result<Vec<(Cell, Option<f64>)>> {
         let view = self.view()?;
         let (mut cells, mut verified) = (Vec::new(), 0);
         for (low, high) in LargestBoxes::new(&view.lowest, &view.highest) {
-            let found = self.candidates_in(view, low, high, use_hypotheses);
+            let found = self.cells_in(view, low, high, use_hypotheses);
             verified += usize::from(!found.is_empty());
             cells.extend(found);
             if verified >= DETAILED_BOXES {
@@ -151,7 +196,7 @@ impl Boundary {
 
     /// Cells to probe in an open box: where local hypotheses expect the boundary, else the middle, else a fallback
     /// position if the middle was probed without a clear answer.
-    fn candidates_in(&self, view: &View, low: &Cell, high: &Cell, use_hypotheses: bool) -> Vec<Candidate> {
+    fn cells_in(&self, view: &View, low: &Cell, high: &Cell, use_hypotheses: bool) -> Vec<(Cell, Option<f64>)> {
         let axes = self.lattice.axes();
         let middle: Cell = axes
             .iter()
@@ -205,8 +250,20 @@ impl Boundary {
     }
 }
 
-/// A cell to probe, and its probability of fitting if there are hypotheses.
-type Candidate = (Cell, Option<f64>);
+/// A point to probe, and what that is worth.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The point.
+    pub point: Point,
+    /// The probability that it fits, 0 to 1: by the hypotheses, less where they were wrong nearby.
+    pub chance: f64,
+    /// Volume proven to fit if it fits.
+    pub fits: f64,
+    /// Volume whose answer is expected to be settled by it beyond that: what the hypotheses disagree about, or what a
+    /// failure would exclude.
+    pub settles: f64,
+    pub(super) cell: Cell,
+}
 
 const MOST_GRID_POINTS: usize = 100_000;
 
@@ -256,7 +313,7 @@ impl Boundary {
             if !self.is_probeable(&cell) {
                 continue;
             }
-            let gain = self.gain(&cell, &[], None)?;
+            let gain = self.gain(&cell)?;
             if best.as_ref().is_none_or(|(most, _)| gain > *most) {
                 best = Some((gain, cell));
             }
@@ -301,8 +358,35 @@ impl Boundary {
 mod tests {
     use serde_json::json;
 
-    use super::super::{Answer, Options, Verdict};
+    use super::super::Options;
     use super::*;
+
+    #[test]
+    fn no_point_is_given_that_an_answer_under_way_may_settle() {
+        let axes = json!({ "input": [1, 1000], "output": [1, 500] });
+        let mut map = Boundary::new(&axes, Options::default()).unwrap();
+        let point = |input: i64, output: i64| Point::default().with("input", input).with("output", output);
+        map.record(&point(400, 200), &Answer::from(Verdict::Ok)).unwrap();
+        map.record(&point(600, 300), &Answer::from(Verdict::Oom)).unwrap();
+        let mut asked: Vec<Point> = Vec::new();
+        while let Some(next) = map.refine(1, 0.95).unwrap().pop().filter(|_| asked.len() < 4) {
+            let beyond = |a: &Point, b: &Point| a.int("input") <= b.int("input") && a.int("output") <= b.int("output");
+            assert!(
+                asked.iter().all(|other| !beyond(other, &next) && !beyond(&next, other)),
+                "{next} of {asked:?}"
+            );
+            assert!(!map.asked(&next).unwrap());
+            map.ask(&next).unwrap();
+            assert!(map.asked(&next).unwrap() && map.asked(&point(1, 1)).unwrap());
+            assert_eq!(map.best(std::slice::from_ref(&next)).unwrap(), None);
+            asked.push(next);
+        }
+        assert!(asked.len() >= 2, "{asked:?}");
+        for point in &asked {
+            map.record(point, &Answer::from(Verdict::Timeout)).unwrap();
+        }
+        assert!(!map.asked(&point(1, 1)).unwrap());
+    }
 
     #[test]
     fn both_sides_and_the_chance() {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::fault::{Fault, Result};
 use crate::report::Terminal;
-use crate::run::{is_remembered, remember_with};
+use crate::run::{is_remembered, remember};
 use crate::runtime::{Consent, Want};
 use crate::script::{Host, Source};
 use crate::task::Tasks;
@@ -50,7 +50,7 @@ where
             match answer? {
                 Answer::Once => consent = Consent::Run,
                 Answer::Always => new.iter().try_for_each(|want| {
-                    remember_with(&fact(&host, want), &format!("{} for {}", want.allow, name(&host)))
+                    remember([fact(&host, want)], &format!("{} for {}", want.allow, name(&host)))
                 })?,
                 Answer::No => {
                     denied.extend(new.iter().map(|want| want.allow.clone()));

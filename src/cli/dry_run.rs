@@ -125,8 +125,9 @@ pub(super) fn execute(
             program.terminal.print_wrapped(&text)?;
         }
     }
-    // A launch that is not allowed is described instead of ending the script.
+    // A launch that is not allowed is described instead of ending the script, and a script may go on without what it wants.
     let refused = preview.engines.iter().any(|engine| !engine["not_allowed"].is_null());
+    let refused = refused || preview.wants.iter().any(|want| !want.allowed);
     Ok(match missing {
         Some(diagnostic) => program.complain(&diagnostic),
         None if refused => Kind::NotAllowed.exit_code(),

@@ -1,9 +1,12 @@
-//! `profiler fork`: copies a shipped script for editing.
+//! `profiler fork`: copies a shipped script for editing, and holds such copies against what ships now.
 
+use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use super::program::{Program, Status};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::script;
 
 /// Arguments.
@@ -16,15 +19,59 @@ pub(super) struct Args {
     /// Copy its strategy as well, and import the copy
     #[arg(long)]
     strategy: bool,
+    /// Show what sets the copies apart from what ships now, by the system's `diff`; nothing is written
+    #[arg(long)]
+    diff: bool,
+    /// Replace copies that were not edited by what ships now
+    #[arg(long, conflicts_with = "diff")]
+    update: bool,
 }
 
-/// Writes the copy and prints its path. Never overwrites a file.
+/// Writes the copy and prints its path. Never overwrites what somebody wrote.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let target = args.file.clone().unwrap_or_else(|| default_target(&args.name));
+    if args.diff || args.update {
+        let mut status = 0;
+        for (path, shipped) in script::copies(&args.name, &target, args.strategy)? {
+            let text = fs::read_to_string(&path).map_err(|error| Fault::io(&path, &error))?;
+            if text == shipped {
+                program.terminal.print(&format!("{} is what ships", path.display()))?;
+            } else if args.diff {
+                program.terminal.print(difference(&path, &shipped)?.trim_end())?;
+            } else if script::is_unedited(&text) {
+                fs::write(&path, shipped).map_err(|error| Fault::io(&path, &error))?;
+                program.terminal.print(&format!("{} was updated", path.display()))?;
+            } else {
+                status = 1;
+                program.note(format!(
+                    "{} was edited and is left: --diff shows what sets it apart",
+                    path.display()
+                ));
+            }
+        }
+        return Ok(status);
+    }
     for path in script::fork(&args.name, &target, args.strategy)? {
         program.terminal.print(&path.display().to_string())?;
     }
     Ok(0)
+}
+
+/// What `diff` says of a shipped text and the file.
+fn difference(path: &Path, shipped: &str) -> Result<String> {
+    let failed = |error: std::io::Error| Fault::missing(format!("`diff` cannot be run: {error}"), "install diffutils");
+    let mut diff = Command::new("diff")
+        .args(["-u", "--label", "what ships", "--label"])
+        .args([path, Path::new("-"), path])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut stdin) = diff.stdin.take() {
+        stdin.write_all(shipped.as_bytes()).map_err(failed)?;
+    }
+    let output = diff.wait_with_output().map_err(failed)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// `adaptive.rhai`, or `layers.py` for a probe, in the current folder.

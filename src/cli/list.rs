@@ -1,11 +1,13 @@
-//! `profiler list`: lists the shipped scripts with their summary, and on request modules and probes.
+//! `profiler list`: lists the shipped scripts with their summary, what was added, and on request modules and probes.
 
 use serde::Serialize;
 
 use super::program::{Program, Status, json_text};
+use super::script_help::said;
 use crate::fault::Result;
 use crate::fmt::{columns, wrap};
 use crate::script::shipped::{self, Shipped};
+use crate::script::{Added, Header, Lock};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -23,6 +25,38 @@ struct Listing {
     scripts: Vec<Shipped>,
     modules: Vec<Shipped>,
     probes: Vec<Shipped>,
+    added: Vec<Listed>,
+}
+
+/// What was added.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    shown: Shipped,
+    /// Whether its files are what the lock says.
+    intact: bool,
+    #[serde(flatten)]
+    header: Header,
+    #[serde(flatten)]
+    entry: Added,
+}
+
+impl Listed {
+    fn new(name: String, entry: Added) -> Self {
+        let intact = entry.is_intact(&name);
+        let text = entry.text(&name);
+        let summary = match &text {
+            _ if !intact => "has changed since it was added: `profiler update` fetches it again".to_owned(),
+            Some(text) => shipped::summary(text),
+            None => format!("{} files", entry.files.len()),
+        };
+        Self {
+            intact,
+            header: text.map(|text| Header::of(&text)).unwrap_or_default(),
+            shown: Shipped { name, summary },
+            entry,
+        }
+    }
 }
 
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
@@ -30,6 +64,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         scripts: shipped::described_scripts(),
         modules: shipped::described_modules(),
         probes: shipped::described_probes(),
+        added: Lock::read()?
+            .all
+            .into_iter()
+            .map(|(name, entry)| Listed::new(name, entry))
+            .collect(),
     };
     let text = if args.json {
         json_text(&listing)?
@@ -49,6 +88,15 @@ fn text(listing: &Listing, modules: bool, width: usize) -> String {
             width,
         ));
         parts.push(table("Probes, for `engine.run_probe(NAME)`:", &listing.probes, width));
+    }
+    if !listing.added.is_empty() {
+        let row = |one: &Listed| {
+            let said = said(&one.header).join(", ");
+            let said = if said.is_empty() { said } else { format!(" ({said})") };
+            (one.shown.name.clone(), format!("{}{said}", one.shown.summary))
+        };
+        let rows: Vec<_> = listing.added.iter().map(row).collect();
+        parts.push(format!("Added by `profiler add`:\n{}", columns(&rows, width)));
     }
     let more =
         "`profiler run NAME --help` shows a script's parameters, `profiler list --modules` what scripts can import.";

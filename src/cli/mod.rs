@@ -1,5 +1,6 @@
 //! The command line: one file per command, each of which parses arguments, calls the library and prints.
 
+mod add;
 mod check;
 mod compare;
 mod completions;
@@ -12,8 +13,11 @@ mod fleet;
 mod fork;
 mod list;
 mod man;
+mod new;
 mod options;
+mod pack;
 mod program;
+mod remove;
 mod repl;
 mod report;
 mod run;
@@ -21,6 +25,8 @@ mod script_help;
 mod show;
 mod signals;
 mod sim;
+mod test;
+mod update;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -31,12 +37,12 @@ use clap::{ColorChoice, CommandFactory as _, FromArgMatches as _, Parser, Subcom
 use crate::fault::{Fault, Result};
 use crate::fmt::columns;
 use crate::report::{OutputChoice, Terminal};
-use crate::runtime;
+use crate::{prompt, runtime};
 use program::{Program, Status};
 
 /// Finds by experiment what a GPU will hold for an LLM inference engine, and how fast.
 #[derive(Debug, Parser)]
-#[command(version, disable_help_subcommand = true, infer_subcommands = false, after_help = EXAMPLES)]
+#[command(name = "profiler", version = env!("PROFILER_VERSION"), disable_help_subcommand = true, infer_subcommands = false, after_help = EXAMPLES)]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -83,10 +89,14 @@ Examples:
   profiler show runs/DIR          what a run found";
 
 /// The commands by purpose, as `--help` lists them.
-const GROUPS: [(&str, &[&str]); 4] = [
+const GROUPS: [(&str, &[&str]); 5] = [
     ("Measure", &["run", "fleet", "doctor", "estimate"]),
-    ("See results", &["show", "report", "compare"]),
-    ("Write scripts", &["list", "doc", "repl", "check", "fork"]),
+    ("See results", &["show", "report", "compare", "pack"]),
+    (
+        "Write scripts",
+        &["list", "new", "fork", "doc", "repl", "check", "test"],
+    ),
+    ("Share scripts", &["add", "update", "remove"]),
     ("Other", &["sim", "completions", "man"]),
 ];
 
@@ -107,7 +117,9 @@ enum Command {
     Report(report::Args),
     /// Compare runs, files of other tools and estimates
     Compare(compare::Args),
-    /// List the shipped scripts
+    /// Put a run into one file, to send
+    Pack(pack::Args),
+    /// List the shipped scripts, and those that were added
     List(list::Args),
     /// Show the script API
     Doc(doc::Args),
@@ -115,8 +127,18 @@ enum Command {
     Repl(repl::Args),
     /// Check scripts without running them
     Check(check::Args),
+    /// Hold a strategy against known limits, or an adapter against simulated servers
+    Test(test::Args),
+    /// Write a strategy, an adapter or an experiment to begin with
+    New(new::Args),
     /// Copy a shipped script out for editing
     Fork(fork::Args),
+    /// Add a script of somebody else, pinned by its hash
+    Add(add::Args),
+    /// Fetch again what was added
+    Update(update::Args),
+    /// Remove what was added
+    Remove(remove::Args),
     /// Serve the simulated engine
     Sim(Box<sim::Args>),
     /// Print the completions of a shell
@@ -126,6 +148,9 @@ enum Command {
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
+    /// Render the chat template of a model that may take neither much memory nor much time
+    #[command(hide = true)]
+    RenderChatTemplate,
 }
 
 /// The command line with its help for `width` columns, in which the commands are grouped.
@@ -157,9 +182,13 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     arguments.output.choice().apply();
     // Without the signals and threads of other commands.
-    if let Command::Supervise = arguments.command {
-        let ended = runtime::supervise().map(|()| ExitCode::SUCCESS);
-        return ended.unwrap_or_else(|fault| failed(&fault));
+    let own = match arguments.command {
+        Command::Supervise => Some(runtime::supervise()),
+        Command::RenderChatTemplate => Some(prompt::render_as_child()),
+        _ => None,
+    };
+    if let Some(ended) = own {
+        return ended.map_or_else(|fault| failed(&fault), |()| ExitCode::SUCCESS);
     }
     let status = Program::new(Terminal::detect()).map(|program| {
         let ended = dispatch(&arguments.command, &program);
@@ -180,6 +209,7 @@ fn failed(fault: &Fault) -> ExitCode {
 
 fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     match command {
+        Command::Add(args) => add::execute(args, program),
         Command::Check(args) => check::execute(args, program),
         Command::Compare(args) => compare::execute(args, program),
         Command::Completions(args) => completions::execute(args, program),
@@ -190,13 +220,18 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Fork(args) => fork::execute(args, program),
         Command::List(args) => list::execute(args, program),
         Command::Man(args) => man::execute(args),
+        Command::Pack(args) => pack::execute(args, program),
+        Command::New(args) => new::execute(args, program),
+        Command::Remove(args) => remove::execute(args, program),
         Command::Repl(args) => repl::execute(args, program),
         Command::Report(args) => report::execute(args, program),
         Command::Run(args) if args.wants_help() => run_help(program),
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => sim::execute(args, program),
-        Command::Supervise => Ok(0),
+        Command::Supervise | Command::RenderChatTemplate => Ok(0),
+        Command::Test(args) => test::execute(args, program),
+        Command::Update(args) => update::execute(args, program),
     }
 }
 

@@ -20,10 +20,10 @@ pub(super) struct ScriptOptions {
     pub(super) set: Vec<String>,
     /// The model, an id or a folder: same as --set model=MODEL
     #[arg(long, help_heading = "Parameters")]
-    model: Option<String>,
+    pub(super) model: Option<String>,
     /// The address of a server that runs already: same as --set url=URL
     #[arg(long, help_heading = "Parameters")]
-    url: Option<String>,
+    pub(super) url: Option<String>,
     /// Parameters from a YAML, TOML or JSON file; --set wins
     #[arg(long, value_name = "FILE", help_heading = "Parameters")]
     pub(super) params: Option<PathBuf>,
@@ -119,11 +119,13 @@ impl ScriptOptions {
         if run.folder().is_some() {
             let fact = |(path, text): &(String, String)| named_fact(run.id(), path, text);
             // Where nothing can be remembered, it is to be named again.
-            let _ = named.iter().try_for_each(|one| remember(&fact(one)));
+            let _ = remember(named.iter().map(fact), "");
             let mut recorded = Vec::new();
             set.iter()
                 .for_each(|(path, value)| add_texts(path, value, &mut recorded));
-            named.extend(recorded.into_iter().filter(|one| is_remembered(&fact(one))));
+            let known = |one: &(String, String)| !named.contains(one) && is_remembered(&fact(one));
+            recorded.retain(known);
+            named.extend(recorded);
         }
         let named = named.iter().map(|(path, text)| (path.as_str(), text.as_str()));
         permits.name(named, author == Author::User);

@@ -33,7 +33,7 @@ impl Program {
             .thread_name("async")
             .enable_all()
             .build()
-            .map_err(|error| Fault::internal(format!("cannot start the asynchronous runtime: {error}")))?;
+            .map_err(|error| Fault::no_thread("asynchronous runtime", &error))?;
         let tasks = Tasks::new(runtime.handle().clone());
         Ok(Self {
             signals: Signals::listen(&tasks)?,

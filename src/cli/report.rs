@@ -12,7 +12,7 @@ use crate::report::Section;
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
 use crate::report::sections::{self, Document, Together};
-use crate::run::{Folder, SCHEMA, hide};
+use crate::run::{Folder, SCHEMA, hide, is_pack};
 
 /// The page's file name, in the run's folder or, for several runs, the current one.
 const PAGE: &str = "report.html";
@@ -26,7 +26,7 @@ pub(super) struct Args {
     /// Folders of runs; of several, one page that compares them
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
-    /// Write the page to FILE; without any of these options, to DIR/report.html, of several runs to report.html
+    /// Write the page to FILE; without any of these options, to DIR/report.html, of several runs or a packed one to report.html
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write each picture as SVG into FOLDER
@@ -42,7 +42,7 @@ pub(super) struct Args {
 
 /// Writes the files and prints their paths.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    if let Some(file) = args.folders.iter().find(|folder| folder.is_file()) {
+    if let Some(file) = args.folders.iter().find(|path| path.is_file() && !is_pack(path)) {
         return Err(Fault::usage(format!(
             "`{}` is a file, and a report is made of the folder of a run",
             file.display()
@@ -56,7 +56,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let page = match (&args.html, args.folders.as_slice()) {
         (Some(file), _) => Some(file.clone()),
         (None, _) if args.svg.is_some() || args.png.is_some() => None,
-        (None, [folder]) => Some(folder.join(PAGE)),
+        (None, [folder]) if folder.is_dir() => Some(folder.join(PAGE)),
         (None, _) => Some(PathBuf::from(PAGE)),
     };
     if let Some(page) = &page {

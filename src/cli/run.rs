@@ -11,13 +11,14 @@ use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
 use super::{consent, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
+use crate::memory;
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
-    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_remembered, own_run,
-    remember,
+    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_pack, is_remembered,
+    own_run,
 };
 use crate::runtime::{Want, orphans};
-use crate::script::{self, Diagnostic, Host, Main};
+use crate::script::{self, Diagnostic, Header, Host, Main};
 use crate::telemetry;
 use crate::warning::Warning;
 
@@ -122,21 +123,7 @@ fn time(text: &str) -> std::result::Result<Duration, String> {
 
 /// A size in bytes such as `500MB`, `20G` or `10GiB`.
 fn size(text: &str) -> std::result::Result<u64, String> {
-    let unit = text.trim_start_matches(|letter: char| letter.is_ascii_digit() || letter == '.');
-    let factor = match unit.trim().to_ascii_lowercase().as_str() {
-        "" | "b" => Some(1.0),
-        "k" | "kb" => Some(1e3),
-        "kib" => Some(1024.0),
-        "m" | "mb" => Some(1e6),
-        "mib" => Some(1024_f64.powi(2)),
-        "g" | "gb" => Some(1e9),
-        "gib" => Some(1024_f64.powi(3)),
-        "t" | "tb" => Some(1e12),
-        "tib" => Some(1024_f64.powi(4)),
-        _ => None,
-    };
-    let number = text[..text.len() - unit.len()].parse::<f64>().ok();
-    match number.zip(factor).map(|(number, factor)| number * factor) {
+    match memory::compare::size(text).map(|(number, unit)| number * unit.unwrap_or(1.0)) {
         Some(bytes) if DISK.contains(&bytes) => Ok(bytes as u64),
         Some(_) => Err("a run may write from 100KB to 1000TB".to_owned()),
         None => Err("give a number with a unit, such as 500MB or 20G".to_owned()),
@@ -205,7 +192,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
     }
-    let run = match &args.resume {
+    let (run, warnings) = match &args.resume {
         Some(folder) => {
             let manifest = Manifest::read(&Folder::open(folder)?)?;
             manifest.check(&plan, |name| script::module_hash(&main, name))?;
@@ -223,12 +210,9 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                         .hint("give it again: the same --set and --params as at first"),
                 );
             }
-            let (run, warning) = Run::resume(folder, &plan)?;
+            let (run, warnings) = Run::resume(folder, &plan)?;
             run.trust_only(args.trusted().map(str::to_owned).collect());
-            if let Some(warning) = warning {
-                program.note(format!("warning: {}", warning.message));
-            }
-            run
+            (run, warnings)
         }
         None => {
             // A kill may come before they are imported.
@@ -238,14 +222,18 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             Run::create(&plan, args.out.as_deref())?
         }
     };
-    if let Err(fault) = plan.texts().try_for_each(|sha256| remember(&own_run(run.id(), sha256))) {
-        program.note(format!(
-            "warning: going on with this run will need --trust-script: {}",
-            fault.message
-        ));
+    for warning in warnings {
+        program.note(format!("warning: {}", warning.message));
     }
     if let Some(folder) = run.folder() {
         program.note(format!("run folder: {}", folder.display()));
+    }
+    let needs = Header::of(&main.source.text).allow;
+    if needs.iter().any(|what| !args.options.allow.contains(what)) {
+        let flags = allow_flags(&needs).join(" ");
+        program.note(format!(
+            "this script says that it needs {flags}; `--dry-run` shows what for"
+        ));
     }
     let host = args
         .options
@@ -260,6 +248,13 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
 ///
 /// `not_allowed` for any other.
 fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
+    if is_pack(folder) {
+        return Err(Fault::usage(format!(
+            "`{}` is a packed run, which is read and not gone on with",
+            folder.display()
+        ))
+        .hint("unpack it with `tar -xzf`, and resume the folder"));
+    }
     let manifest = Manifest::read(&Folder::open(folder)?)?;
     let script = (&manifest.script.path, &manifest.script.sha256);
     let modules = manifest.modules.iter().filter(|(name, _)| !name.starts_with("std/"));

@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::program::{Program, Status};
 use crate::fault::Result;
 use crate::fmt::{columns, wrap};
+use crate::report::allow_flags;
 use crate::script::params::{Declared, search_options};
-use crate::script::{self, Main, Source};
+use crate::script::{self, Header, Main, Source};
 
 /// The parameters that most runs set.
 const MAIN: [&str; 6] = ["engine", "url", "model", "input", "output", "concurrency"];
@@ -24,14 +25,27 @@ pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Statu
     let mut parts: Vec<String> = about
         .split("\n\n")
         .map(|paragraph| wrap(paragraph, program.terminal.width, 0))
-        .filter(|paragraph| !paragraph.is_empty() && !paragraph.starts_with("requires:"))
+        .filter(|paragraph| !paragraph.is_empty())
         .collect();
+    let said = said(&Header::of(&main.source.text));
+    parts.extend((!said.is_empty()).then(|| said.join("\n")));
     parts.push(format!("Usage: profiler run {name} [--set KEY=VALUE]... [OPTIONS]"));
     parts.extend(parameters(&declared, path, program));
     parts.push(examples(&name, &declared));
     parts.push("`profiler run --help` shows the options that every script has.".to_owned());
     program.terminal.print(&parts.join("\n\n"))?;
     Ok(0)
+}
+
+/// What a script says of itself, in lines; nothing if it says neither who made it nor what it needs.
+pub(super) fn said(header: &Header) -> Vec<String> {
+    let lines = [
+        header.version.as_ref().map(|version| format!("version {version}")),
+        header.author.as_ref().map(|author| format!("author {author}")),
+        header.license.as_ref().map(|license| format!("license {license}")),
+        (!header.allow.is_empty()).then(|| format!("needs {}", allow_flags(&header.allow).join(" "))),
+    ];
+    lines.into_iter().flatten().collect()
 }
 
 /// The parameters in groups: the main ones, the script's own, those of its search, those of the engine.

@@ -11,7 +11,7 @@ use crate::compare::{self, ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
 use crate::report::{self, Block, Extras, Page, Section, WarningGroup, Weight, breakdown, overview, simulated_notice};
-use crate::run::{Folder, RecordedRun, SCHEMA};
+use crate::run::{Folder, RecordedRun, SCHEMA, is_pack};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -29,13 +29,25 @@ pub(super) struct Args {
     /// Markdown for a comment on a pull request: the answer, then all that the page has, charts as tables
     #[arg(long, conflicts_with_all = ["csv", "json"])]
     markdown: bool,
+    /// The figures of a run for Prometheus (text format) or OpenTelemetry (OTLP's JSON)
+    #[arg(long, value_enum, value_name = "FORMAT", conflicts_with_all = ["csv", "json", "markdown"])]
+    export: Option<Export>,
+    /// Write the run into a file store of MLflow, such as mlruns
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["csv", "json", "markdown", "export"])]
+    mlflow: Option<std::path::PathBuf>,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+enum Export {
+    Prometheus,
+    Opentelemetry,
 }
 
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    if args.path.is_file() {
-        if args.csv.is_some() {
+    if args.path.is_file() && !is_pack(&args.path) {
+        if args.csv.is_some() || args.export.is_some() || args.mlflow.is_some() {
             return Err(
-                Fault::usage("`--csv` needs the folder of a run, and this is a file of another tool")
+                Fault::usage("this needs the folder of a run, and this is a file of another tool")
                     .hint("give such a folder, or use --json"),
             );
         }
@@ -48,6 +60,23 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     }
     let folder = Folder::open(&args.path)?;
     let found = RecordedRun::from_folder(&folder)?;
+    match args.export {
+        Some(Export::Prometheus) => program.terminal.print(export::prometheus(&found).trim_end())?,
+        Some(Export::Opentelemetry) => program.print_json(&export::opentelemetry(&found))?,
+        None => {}
+    }
+    if let Some(store) = &args.mlflow {
+        for (name, text) in export::mlflow(&found) {
+            let path = store.join(name);
+            let parent = path.parent().unwrap_or(store);
+            let written = std::fs::create_dir_all(parent).and_then(|()| std::fs::write(&path, text));
+            written.map_err(|error| Fault::io(&path, &error))?;
+        }
+        program.note(format!("added to {}", store.display()));
+    }
+    if args.export.is_some() || args.mlflow.is_some() {
+        return Ok(0);
+    }
     if let Some(name) = &args.csv {
         let mut missing = found.missing.clone();
         let sheets = export::sheets(&found, &folder, &mut missing);
@@ -135,6 +164,14 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
             blocks.extend(notice());
             blocks.extend(breakdown(name, &footprint, page));
         }
+    }
+    // Texts of scripts begin with the finding, but those of older versions.
+    if blocks.is_empty()
+        && found.experiments.is_empty()
+        && found.shown.iter().all(|(value, _)| value["finding"].is_null())
+    {
+        let finding = report::run_findings(found).into_iter().next();
+        blocks.extend(finding.map(Block::Finding));
     }
     for (_, text) in &found.shown {
         blocks.extend(notice());

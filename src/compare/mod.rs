@@ -20,14 +20,14 @@ use crate::fault::Result;
 use crate::load::stats::Spread;
 use crate::memory::Breakdown;
 use crate::memory::compare::{Facts, Implausible};
-use crate::run::{RecordedBoundary, RecordedRun};
+use crate::run::{RecordedBoundary, RecordedRun, is_pack};
 pub use crate::unit::Unit;
 pub use direction::Direction;
 pub use load_metrics::LoadMetric;
 
-/// Opens a run's folder, or a file of another tool.
+/// Opens a run's folder or a packed run, or a file of another tool.
 pub fn open(path: &Path) -> Result<ComparisonInput> {
-    if path.is_dir() {
+    if path.is_dir() || is_pack(path) {
         let found = RecordedRun::read(path)?;
         return Ok(ComparisonInput::from_run(&found, &path.display().to_string()));
     }

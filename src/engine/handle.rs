@@ -1,10 +1,10 @@
 //! The engine handle for scripts: describes an engine, starts it on first use and restarts it when needed.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use reqwest::Client;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::facts::{Info, ReportedFact};
 use super::forms::Accepted;
@@ -21,7 +21,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Hub, ModelId};
-use crate::run::{Event, can_be_hidden};
+use crate::run::{Event, can_be_hidden, for_engine};
 use crate::runtime::{Permits, RuntimeKind, api_key, server_url};
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
@@ -46,6 +46,16 @@ pub struct Engine {
     pub(super) client: Client,
     /// For the server that was attached to.
     pub(super) key: Option<ApiKey>,
+    /// The options, as the journal shows them; those of all, if there are `others`.
+    pub(super) shown: Value,
+    /// Further engines of the same kind on GPUs or servers of their own, among which probes at the same time are shared out.
+    others: Vec<Engine>,
+    /// Held while it is probed, if there are others.
+    busy: Mutex<()>,
+    /// Held from a server's name to the event that it starts, by one engine of several: servers are numbered in that order.
+    pub(super) starting: Arc<Mutex<()>>,
+    /// What starts have shown, of all.
+    pub(super) starts: Arc<Mutex<StartHistory>>,
     live: Mutex<Live>,
 }
 
@@ -59,7 +69,6 @@ pub(super) struct Live {
     pub(super) dry_run_probes: u64,
     /// Memory stages of the newest start.
     pub(super) stages: MemoryStages,
-    pub(super) starts: StartHistory,
     /// Number of start attempts.
     pub(super) tried: u64,
     /// GPU memory before the first start.
@@ -110,7 +119,36 @@ impl Engine {
     ///
     /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the
     /// script may not read.
-    pub fn describe(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
+    pub fn describe(context: Context, adapter: Arc<dyn Adapter>, options: LaunchOptions) -> Result<Self> {
+        let engine = Self::described(context, adapter, options)?;
+        engine.recall_failed_starts();
+        Ok(engine)
+    }
+
+    /// Describes several engines, which differ in their GPUs or their server alone, as one. Probes at the same time are
+    /// shared out among them; anything else is done by the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::describe`]; `usage` if there is none.
+    pub fn describe_all(context: &Context, adapter: &Arc<dyn Adapter>, all: Vec<LaunchOptions>) -> Result<Self> {
+        let each = |options| Self::described(context.clone(), Arc::clone(adapter), options);
+        let mut engines: Vec<Self> = all.into_iter().map(each).collect::<Result<_>>()?;
+        let shown = shown_together(&engines);
+        let (starting, starts) = (Arc::default(), Arc::default());
+        for engine in &mut engines {
+            engine.shown = shown.clone();
+            engine.starting = Arc::clone(&starting);
+            engine.starts = Arc::clone(&starts);
+        }
+        let mut engines = engines.into_iter();
+        let mut first = engines.next().ok_or_else(|| Fault::usage("no engine is described"))?;
+        first.others = engines.collect();
+        first.recall_failed_starts();
+        Ok(first)
+    }
+
+    fn described(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
         if !adapter.shipped() {
             context.permits = context.permits.for_foreign_code();
@@ -149,11 +187,6 @@ impl Engine {
         if let (Some(key), Some(url)) = (&key, &options.url) {
             warn_of_key(&context, key, url)?;
         }
-        let start = start_args(adapter.name(), &options);
-        // Failed starts written by another version of this program may not parse; they are tried again.
-        let failed = context.run.failed_starts(&start).into_iter();
-        let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
-        let starts = StartHistory::new(failed.collect());
         Ok(Self {
             rules: Rules::from_adapter(adapter.as_ref())?,
             client: http::build(
@@ -164,8 +197,13 @@ impl Engine {
             key,
             context,
             adapter,
+            shown: options.shown(),
             options,
             runtime,
+            others: Vec::new(),
+            busy: Mutex::default(),
+            starting: Arc::default(),
+            starts: Arc::default(),
             live: Mutex::new(Live {
                 running: None,
                 speed: RequestSpeed::default(),
@@ -173,11 +211,52 @@ impl Engine {
                 health: Health::Good,
                 dry_run_probes: 0,
                 stages: MemoryStages::default(),
-                starts,
                 tried: 0,
                 baseline: None,
             }),
         })
+    }
+
+    /// Takes over the starts that failed in an earlier execution.
+    fn recall_failed_starts(&self) {
+        // Those written by another version of this program may not parse; they are tried again.
+        let failed = self.context.run.failed_starts(&self.start_args()).into_iter();
+        let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
+        *lock(&self.starts) = StartHistory::new(failed.collect());
+    }
+
+    /// The key under which a resumed run finds earlier starts of the same engine.
+    fn start_args(&self) -> Value {
+        json!({ "engine": self.name(), "launch": self.shown })
+    }
+
+    /// The limits of the next start, or why none serves the point.
+    fn next_start(&self, whole: Limits, requested: Limits) -> std::result::Result<Limits, Box<StartFailure>> {
+        match lock(&self.starts).next(whole, requested) {
+            NextStart::Try(limits) => Ok(limits),
+            NextStart::Impossible(failure) => Err(Box::new(failure.of_point(&requested))),
+        }
+    }
+
+    /// Every engine that it stands for.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.others)
+    }
+
+    /// Lets an engine that is not probed now do `work`: the first of those, or itself once it is free. Events that are
+    /// noted meanwhile are about that one.
+    pub(super) fn with_idle<'a, T>(&'a self, work: impl FnOnce(&Self) -> T) -> T {
+        if self.others.is_empty() {
+            return work(self);
+        }
+        let free = |(number, engine): (u64, &'a Self)| match engine.busy.try_lock() {
+            Ok(busy) => Some((number, engine, busy)),
+            Err(TryLockError::Poisoned(busy)) => Some((number, engine, busy.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let found = (1..).zip(self.all()).find_map(free);
+        let (number, engine, _busy) = found.unwrap_or_else(|| (1, self, lock(&self.busy)));
+        for_engine(number, || work(engine))
     }
 
     /// The adapter's name.
@@ -207,7 +286,8 @@ impl Engine {
 
     /// Stops the engine unless it was attached to. The next probe starts it again.
     pub fn stop(&self) -> Result<()> {
-        self.stop_running(&mut self.lock())
+        self.all()
+            .try_for_each(|engine| engine.stop_running(&mut engine.lock()))
     }
 
     /// Production command-line flags for these limits, or for those of the running engine.
@@ -263,7 +343,7 @@ impl Engine {
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.live)
     }
 
     /// The metrics page of a running engine, if it has one.
@@ -290,9 +370,9 @@ impl Engine {
         // A running engine is not stopped for a point that no start can serve.
         if let Some(running) = &live.running
             && running.limits.is_some_and(|limits| !limits.cover(&requested))
-            && let NextStart::Impossible(failure) = live.starts.next(whole, requested)
+            && let Err(failure) = self.next_start(whole, requested)
         {
-            return Ok(Ensured::Failed(Box::new(failure.of_point(&requested))));
+            return Ok(Ensured::Failed(failure));
         }
         self.drop_unusable(live, requested)?;
         if live.running.is_some() {
@@ -302,6 +382,7 @@ impl Engine {
             return Err(self.preview(whole)?);
         }
         if self.runtime == RuntimeKind::Attach {
+            let _starting = lock(&self.starting);
             let ready = self.attach_to(self.find()?, &mut live.stages)?;
             self.register_running(live, ready, None)?;
             return Ok(Ensured::Running(true));
@@ -311,9 +392,9 @@ impl Engine {
         }
         let mut failures = 0;
         loop {
-            let limits = match live.starts.next(whole, requested) {
-                NextStart::Try(limits) => limits,
-                NextStart::Impossible(failure) => return Ok(Ensured::Failed(Box::new(failure.of_point(&requested)))),
+            let limits = match self.next_start(whole, requested) {
+                Ok(limits) => limits,
+                Err(failure) => return Ok(Ensured::Failed(failure)),
             };
             self.wait_for_baseline(&mut live.baseline)?;
             self.begin_stages(&mut live.stages)?;
@@ -325,16 +406,16 @@ impl Engine {
                 }
                 Err(failure) if failure.is_permanent() => {
                     self.context.run.note(Event::StartFailed {
-                        args: start_args(self.name(), &self.options),
+                        args: self.start_args(),
                         failure: json!(failure),
                     })?;
-                    live.starts.remember(failure);
+                    lock(&self.starts).remember(failure);
                 }
                 Err(failure) => {
                     failures += 1;
                     if failure.may_pass() && failures < MAX_STARTS {
                         self.context.tasks.sleep(START_PAUSE * failures)?;
-                    } else if live.starts.has_served() {
+                    } else if lock(&self.starts).has_served() {
                         return Ok(Ensured::Failed(Box::new(failure)));
                     } else {
                         return Err(self.cannot_start(&failure));
@@ -480,7 +561,7 @@ impl Engine {
                 "memory_total": running.sampler.as_ref().map(|sampler| sampler.latest().total()),
                 "runtime": self.runtime,
                 "launched": running.server.describe(),
-                "options": self.options.shown(),
+                "options": self.shown,
             }),
         })?;
         for how in degraded(&ready.facts, &self.rules.parts, self.gpu_vendor().is_some()) {
@@ -488,7 +569,7 @@ impl Engine {
             self.context.run.warn(Warning::new("other_configuration", message))?;
         }
         live.health = Health::Good;
-        live.starts.served(running.info.kv_tokens);
+        lock(&self.starts).served(running.info.kv_tokens);
         live.running = Some(running);
         Ok(())
     }
@@ -532,9 +613,23 @@ fn warn_of_key(context: &Context, key: &ApiKey, url: &str) -> Result<()> {
     context.run.warn(Warning::new("key_without_tls", message))
 }
 
-/// The key under which a resumed run finds earlier starts of the same engine.
-fn start_args(name: &str, options: &LaunchOptions) -> serde_json::Value {
-    json!({ "engine": name, "launch": options.shown() })
+/// The options of several engines: where they differ, a list of what all have.
+fn shown_together(engines: &[Engine]) -> Value {
+    let mut shown = engines.first().map_or(Value::Null, |first| first.shown.clone());
+    for (name, value) in shown.as_object_mut().into_iter().flatten() {
+        if engines.iter().any(|other| other.shown[name] != *value) {
+            let each = engines.iter().flat_map(|other| match &other.shown[name] {
+                Value::Array(items) => items.clone(),
+                one => vec![one.clone()],
+            });
+            *value = each.collect();
+        }
+    }
+    shown
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Engine {

@@ -200,7 +200,7 @@ impl Engine {
         if self.context.dry_run {
             return Err(Fault::dry_run(format!("the probe `{}` would be run", probe.name)));
         }
-        let place = json!({ "engine": self.name(), "launch": self.options.shown() });
+        let place = json!({ "engine": self.name(), "launch": self.shown });
         let journal_key = probe.journal_key(place, options);
         probe.run_or_replay(&self.context.run, journal_key, || {
             if self.runtime == RuntimeKind::Attach {
@@ -314,7 +314,7 @@ impl Engine {
             self.preview_trial()?;
             return Ok(Value::Null);
         }
-        let args = json!({ "engine": self.name(), "launch": self.options.shown(), "trial": what });
+        let args = json!({ "engine": self.name(), "launch": self.shown, "trial": what });
         run.measure("experiment", args, || {
             self.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
             work()

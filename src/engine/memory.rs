@@ -14,7 +14,7 @@ use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
 use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{Permits, RuntimeKind, server_url};
-use crate::telemetry::host::{Cgroup, Measure, Roots, Tree};
+use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 use crate::warning::Warning;
 use crate::world;
@@ -162,7 +162,7 @@ impl Engine {
         let pids = self.context.tasks.wait(server.pids())?;
         Ok(pids
             .first()
-            .map(|pid| Box::new(Tree::new(*pid, Measure::Resident, roots)) as Box<dyn Source>))
+            .map(|pid| Box::new(Tree::new(*pid, roots)) as Box<dyn Source>))
     }
 
     /// Reads a server's memory, including processes, once; `None` if that is not possible now.

@@ -53,6 +53,6 @@ pub use options::{Axes, Context, Gpus, LaunchOptions, LimitsOption, Speculation}
 pub use preview::{Device, MissingItem, Needs};
 pub use probe::COORDINATES;
 pub use protocol::decoder;
-pub use rules::{Reading, check_adapter, read_metrics, read_request, read_start};
+pub use rules::{Reading, Rules, check_adapter};
 pub use send::{SendAnswer, SendOptions};
 pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};

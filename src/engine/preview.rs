@@ -27,7 +27,10 @@ impl Engine {
         let mut live = self.lock();
         let whole = self.full_limits(requested);
         let fault = match live.dry_run_probes {
-            0 => self.preview(whole)?,
+            0 => {
+                let each = self.all().map(|engine| engine.preview(whole));
+                each.collect::<Result<Vec<_>>>()?.swap_remove(0)
+            }
             _ => self.dry_run_fault(),
         };
         let fits = match (self.context.axes)() {
@@ -76,7 +79,7 @@ impl Engine {
                 "launch": launch,
                 "not_allowed": refused,
                 "withheld": withheld,
-                "options": self.options.shown(),
+                "options": self.shown,
             }),
         })?;
         Ok(self.dry_run_fault())

@@ -11,12 +11,12 @@ use super::facts::strip_colours;
 use super::failure::Exit;
 use super::failure::allocations;
 use super::forms::{KEY_REMEDY, needs_key};
-use super::handle::{Ensured, Health, Live, Running};
+use super::handle::{Ensured, Health, Live, Running, lock};
 use super::judge::{Judgement, Observation, error_message, judge, succeeded, told};
 use super::limits::{MIN_TIMEOUT, bounds_report};
 use super::memory::memory_window;
 use super::metrics::QueueMetrics;
-use super::plan::StartFailure;
+use super::plan::{StartFailure, StartHistory};
 use super::prompting::{Prompting, origin};
 use super::residency::longer_output;
 use super::rules::REQUEST;
@@ -114,10 +114,12 @@ impl Engine {
         if self.context.dry_run {
             return self.dry_run_probe(point, requested, options.overload);
         }
-        let args = json!({ "engine": self.name(), "launch": self.options.shown(), "point": point, "options": options });
-        self.context.run.measure("probe", args, || {
-            let answer = self.probe_once(point, requested, options)?;
-            serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
+        let args = json!({ "engine": self.name(), "launch": self.shown, "point": point, "options": options });
+        self.with_idle(|engine| {
+            self.context.run.measure("probe", args, || {
+                let answer = engine.probe_once(point, requested, options)?;
+                serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
+            })
         })
     }
 
@@ -163,7 +165,7 @@ impl Engine {
         answer.starts = live.tried - tried;
         answer.seconds = began.elapsed().as_secs_f64();
         answer.gpus = self.gpu_count()?;
-        answer.report = report(&live);
+        answer.report = report(&live, &lock(&self.starts));
         Ok(answer)
     }
 
@@ -540,12 +542,12 @@ fn newest(running: &Running, name: &str) -> Option<u64> {
 }
 
 /// The bounds reported by the running engine and by failed starts.
-fn report(live: &Live) -> Option<BoundsReport> {
+fn report(live: &Live, starts: &StartHistory) -> Option<BoundsReport> {
     let running = live.running.as_ref();
     let reported = running.map(|running| running.info.reported).unwrap_or_default();
     let block = running.and_then(|running| newest(running, "kv_block_tokens"));
     let attached = running.is_some_and(|running| !running.server.ours());
-    bounds_report(&reported, block, &live.starts, attached)
+    bounds_report(&reported, block, starts, attached)
 }
 
 /// Judges the failure of a server that only its operator can start again.

@@ -18,7 +18,7 @@ use crate::prompt::{Content, PromptForm};
 
 /// The compiled results of an adapter's `facts()` and `failures()`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rules {
+pub struct Rules {
     pub(super) facts: FactRules,
     pub(super) gauges: FactRules,
     pub(super) ranks: Vec<Regex>,
@@ -31,7 +31,11 @@ pub(super) struct Rules {
 
 impl Rules {
     /// Calls the adapter and compiles its rules.
-    pub(super) fn from_adapter(adapter: &dyn Adapter) -> Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// `usage` for unusable rules.
+    pub fn from_adapter(adapter: &dyn Adapter) -> Result<Self> {
         check_request(adapter)?;
         Self::new(adapter.facts()?, FailureRules::new(adapter.failures()?)?)
     }
@@ -54,6 +58,56 @@ impl Rules {
             info: facts.info.into_iter().collect(),
             parts: facts.parts,
         })
+    }
+
+    /// Reads the log of a start that ended with status `code`. For tests of adapters.
+    #[must_use]
+    pub fn read_start(&self, log: &[String], code: i64) -> Reading {
+        self.read(RulePhase::Start, &[], log, Some(code))
+    }
+
+    /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
+    /// an engine that died. For tests of adapters.
+    #[must_use]
+    pub fn read_request(&self, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
+        self.read(RulePhase::Request, messages, log, code)
+    }
+
+    /// Reads a metrics page as snapshots. For tests of adapters.
+    #[must_use]
+    pub fn read_metrics(&self, page: &str) -> Vec<EngineMetrics> {
+        metrics::read(page, &self.metrics)
+    }
+
+    fn read(&self, phase: RulePhase, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
+        let log = super::facts::strip_colours(log.to_vec());
+        let exit = code.map(|code| Exit {
+            code: Some(code),
+            ..Exit::default()
+        });
+        let symptoms = Symptoms {
+            exit,
+            messages,
+            log: &log,
+        };
+        let found = self.failures.classify(phase, symptoms);
+        let mut stated = EngineBounds::default();
+        if let Some(line) = found.as_ref().and_then(|found| found.line.as_ref()) {
+            self.failures.learn_limits(line, &mut stated);
+        }
+        Reading {
+            limits: (stated.max_model_len, stated.max_input),
+            facts: self.facts.find(&log),
+            told: group_by_name(facts_in_log(&self.facts, &self.ranks, &log)),
+            verdict: found.as_ref().map(|found| found.verdict),
+            cause: found.as_ref().and_then(|found| found.cause.clone()),
+            line: found.and_then(|found| found.line),
+            phase: match phase {
+                RulePhase::Start => self.progress.phase(&log),
+                RulePhase::Any | RulePhase::Request => Some(REQUEST.to_owned()),
+            },
+            allocations: allocations(messages.iter().chain(&log)),
+        }
     }
 }
 
@@ -129,72 +183,6 @@ pub struct Reading {
     pub phase: Option<String>,
     /// Failed allocations.
     pub allocations: Vec<Allocation>,
-}
-
-/// Reads the log of a start that ended with status `code`. For tests of adapters.
-///
-/// # Errors
-///
-/// `usage` for unusable adapter rules.
-pub fn read_start(adapter: &dyn Adapter, log: &[String], code: i64) -> Result<Reading> {
-    read(adapter, RulePhase::Start, &[], log, Some(code))
-}
-
-/// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
-/// an engine that died. For tests of adapters.
-///
-/// # Errors
-///
-/// `usage` for unusable adapter rules.
-pub fn read_request(adapter: &dyn Adapter, messages: &[String], log: &[String], code: Option<i64>) -> Result<Reading> {
-    read(adapter, RulePhase::Request, messages, log, code)
-}
-
-/// Reads a metrics page as snapshots. For tests of adapters.
-///
-/// # Errors
-///
-/// `usage` for unusable adapter rules.
-pub fn read_metrics(adapter: &dyn Adapter, page: &str) -> Result<Vec<EngineMetrics>> {
-    Ok(metrics::read(page, &Rules::from_adapter(adapter)?.metrics))
-}
-
-fn read(
-    adapter: &dyn Adapter,
-    phase: RulePhase,
-    messages: &[String],
-    log: &[String],
-    code: Option<i64>,
-) -> Result<Reading> {
-    let rules = Rules::from_adapter(adapter)?;
-    let log = super::facts::strip_colours(log.to_vec());
-    let exit = code.map(|code| Exit {
-        code: Some(code),
-        ..Exit::default()
-    });
-    let symptoms = Symptoms {
-        exit,
-        messages,
-        log: &log,
-    };
-    let found = rules.failures.classify(phase, symptoms);
-    let mut stated = EngineBounds::default();
-    if let Some(line) = found.as_ref().and_then(|found| found.line.as_ref()) {
-        rules.failures.learn_limits(line, &mut stated);
-    }
-    Ok(Reading {
-        limits: (stated.max_model_len, stated.max_input),
-        facts: rules.facts.find(&log),
-        told: group_by_name(facts_in_log(&rules.facts, &rules.ranks, &log)),
-        verdict: found.as_ref().map(|found| found.verdict),
-        cause: found.as_ref().and_then(|found| found.cause.clone()),
-        line: found.and_then(|found| found.line),
-        phase: match phase {
-            RulePhase::Start => rules.progress.phase(&log),
-            RulePhase::Any | RulePhase::Request => Some(REQUEST.to_owned()),
-        },
-        allocations: allocations(messages.iter().chain(&log)),
-    })
 }
 
 /// Rejects a path that would redirect a request to another host: after `http://127.0.0.1:8000`, `@elsewhere/` would.

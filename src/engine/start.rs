@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::answer::Evidence;
 use super::facts::{FactValues, strip_colours};
 use super::failure::{Exit, Symptoms, allocations};
+use super::handle::lock;
 use super::plan::StartFailure;
 use super::server::{Ready, Server};
 use super::usage::MemoryStages;
@@ -51,8 +52,12 @@ impl Engine {
         self.phase("starting", &shown)?;
         let options = self.adapter_options(Some(limits));
         let launch = self.adapter.launch(&options)?;
-        let server = self.launch(launch)?;
-        self.phase("loading", &shown)?;
+        let server = {
+            let _starting = lock(&self.starting);
+            let server = self.launch(launch)?;
+            self.phase("loading", &shown)?;
+            server
+        };
         let (sampler, state) = match self.wait_until_ready(&server, &options, stages) {
             Ok(came) => came,
             Err(fault) => {

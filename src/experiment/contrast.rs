@@ -6,7 +6,7 @@
 //! in 20, above any usual threshold. Intervals are not corrected for multiple comparisons: of twenty metrics that do
 //! not differ, one is expected to be called different.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::Metric;
 use super::student::t_quantile;
@@ -23,37 +23,28 @@ const MIN_PERCENT: f64 = 1.0;
 const MIN_BYTES: f64 = 107_374_182.4;
 
 /// The conclusion about a difference.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The interval excludes zero, on the metric's better side.
-    #[serde(rename = "better")]
     Better,
     /// The interval excludes zero, on the metric's worse side.
-    #[serde(rename = "worse")]
     Worse,
     /// The interval lies above zero, and the metric has no better side.
-    #[serde(rename = "higher")]
     Higher,
     /// The interval lies below zero, and the metric has no better side.
-    #[serde(rename = "lower")]
     Lower,
     /// The interval excludes zero, but the difference is too small to matter.
-    #[serde(rename = "negligible")]
     Negligible,
     /// The interval contains zero.
-    #[serde(rename = "not significant")]
     NotSignificant,
     /// Too few starts for an interval.
-    #[serde(rename = "too few starts")]
     TooFewStarts,
     /// One of the two settings has no value.
-    #[serde(rename = "not measured")]
     NotMeasured,
 }
 
 impl Verdict {
     /// The verdict on a change whose better side is known, or not.
-    #[must_use]
     pub fn of_change(rises: bool, higher_is_better: Option<bool>) -> Self {
         match higher_is_better {
             Some(higher) if higher == rises => Self::Better,
@@ -64,7 +55,6 @@ impl Verdict {
     }
 
     /// The verdict with the two settings swapped.
-    #[must_use]
     pub fn swapped(self) -> Self {
         match self {
             Self::Better => Self::Worse,
@@ -76,29 +66,33 @@ impl Verdict {
     }
 
     /// Whether it is a difference that matters.
-    #[must_use]
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Better | Self::Worse | Self::Higher | Self::Lower)
     }
 
     /// The name in JSON and in reports.
-    #[must_use]
     pub fn words(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Higher => "higher",
-            Self::Lower => "lower",
-            Self::Negligible => "negligible",
-            Self::NotSignificant => "not significant",
-            Self::TooFewStarts => "too few starts",
-            Self::NotMeasured => "not measured",
-        }
+        const WORDS: [&str; 8] = [
+            "better",
+            "worse",
+            "higher",
+            "lower",
+            "negligible",
+            "not significant",
+            "too few starts",
+            "not measured",
+        ];
+        WORDS[self as usize]
+    }
+}
+
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.words())
     }
 }
 
 /// Whether a difference is too small to matter, however sure it is.
-#[must_use]
 pub fn is_negligible(before: f64, after: f64, unit: Unit) -> bool {
     let difference = (after - before).abs();
     let small = difference < MIN_PERCENT / 100.0 * before.abs().max(after.abs());

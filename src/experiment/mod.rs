@@ -22,7 +22,6 @@ use rand_chacha::ChaCha8Rng;
 ///
 /// Slow changes (a GPU that warms up, a disk cache that fills) then affect all settings equally, and an experiment that
 /// is cut short has each setting about equally often. The same seed gives the same order on every machine.
-#[must_use]
 pub fn order(settings: usize, repeats: usize, seed: u64) -> Vec<usize> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     let mut order = Vec::with_capacity(settings.saturating_mul(repeats));

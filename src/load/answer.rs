@@ -98,7 +98,6 @@ pub struct EngineDeath {
 impl LoadAnswer {
     /// Reads an answer from the journal. A key that is missing or has another form counts as its default, so that an older
     /// or damaged journal still shows the rest.
-    #[must_use]
     pub fn read(answer: &Value) -> Self {
         if let Ok(read) = Self::deserialize(answer) {
             return read;
@@ -119,7 +118,6 @@ impl LoadAnswer {
     }
 
     /// Whether more requests arrived than were served; `None` if unknown.
-    #[must_use]
     pub fn queue_grows(&self) -> Option<bool> {
         let gauges = [&self.engine.in_flight, &self.engine.waiting];
         let gauges = gauges.map(|gauge| gauge.as_ref().and_then(|gauge| gauge.grows));

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 
 use super::framing::Counts;
 use crate::fault::{Fault, Result};
@@ -24,7 +24,7 @@ pub enum Outcome {
 }
 
 /// Why a request failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failure {
     /// The kind of failure; failures are counted by it.
     pub form: FailureForm,
@@ -51,6 +51,12 @@ pub enum FailureForm {
     Malformed,
 }
 
+impl Serialize for FailureForm {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
 /// The name by which failures are counted: `status_429`, `in_stream`, …
 impl fmt::Display for FailureForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -67,7 +73,7 @@ impl fmt::Display for FailureForm {
 }
 
 /// One request of a load. All times are durations since the start of the load, by one monotonic clock.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Record {
     /// Order of issue, from 0.
     pub index: u64,
@@ -78,30 +84,40 @@ pub struct Record {
     /// Requested output tokens.
     pub output: u64,
     /// When the request was due: by the arrival pattern (open loop), or when its slot became free (closed loop).
+    #[serde(serialize_with = "seconds")]
     pub scheduled: Duration,
     /// When its first byte was written to the connection.
+    #[serde(serialize_with = "seconds")]
     pub sent: Duration,
     /// First byte of the response body.
+    #[serde(serialize_with = "seconds_if_any")]
     pub first_byte: Option<Duration>,
     /// First event with text or tokens.
+    #[serde(serialize_with = "seconds_if_any")]
     pub first_token: Option<Duration>,
     /// Last event with text or tokens.
+    #[serde(serialize_with = "seconds_if_any")]
     pub last_token: Option<Duration>,
     /// When the request ended, for whatever reason.
+    #[serde(serialize_with = "seconds")]
     pub ended: Duration,
     /// ITL: times between events with text or tokens, in milliseconds.
+    #[serde(rename = "gaps_ms")]
     pub itl_ms: Vec<f32>,
     /// Number of events with text or tokens.
     pub events: u64,
     /// Tokens carried by events, if every event stated its number.
     pub tokens_seen: Option<u64>,
     /// Token counts reported by the engine.
+    #[serde(rename = "counted")]
     pub counts: Counts,
     /// The full text, if it was kept.
+    #[serde(skip)]
     pub text: Option<String>,
     /// The engine's finish reason.
     pub finish: Option<String>,
     /// How it ended.
+    #[serde(skip)]
     pub outcome: Outcome,
 }
 
@@ -109,26 +125,22 @@ pub struct Record {
 /// (response time).
 impl Record {
     /// TTFT: from `from` to the first text or token.
-    #[must_use]
     pub fn ttft_ms(&self, from: Duration) -> Option<f64> {
         milliseconds(from, self.first_token?)
     }
 
     /// E2E latency: from `from` to the last text or token; later usage events and `[DONE]` do not count.
-    #[must_use]
     pub fn e2el_ms(&self, from: Duration) -> Option<f64> {
         milliseconds(from, self.last_token?)
     }
 
     /// TPOT: (E2EL − TTFT) / (tokens − 1). `None` for one token.
-    #[must_use]
     pub fn tpot_ms(&self, output: u64) -> Option<f64> {
         let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
         Some(milliseconds(self.first_token?, self.last_token?)? / rest as f64)
     }
 
     /// Why it failed, if it did.
-    #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Failed(failure) => Some(failure),
@@ -137,7 +149,6 @@ impl Record {
     }
 
     /// Whether the text ended because it was as long as was asked for, or as the context allows.
-    #[must_use]
     pub fn ended_at_length(&self) -> bool {
         matches!(self.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
     }
@@ -148,235 +159,82 @@ fn milliseconds(from: Duration, to: Duration) -> Option<f64> {
     Some(to.checked_sub(from)?.as_secs_f64() * 1e3)
 }
 
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct JsonRecord {
-    /// Number of the repeat, from 1.
+/// A record as a line of a load's file.
+#[derive(Serialize)]
+struct Line<'a> {
     repeat: u64,
-    index: u64,
-    warmup: bool,
-    /// Requested tokens.
-    input: u64,
-    output: u64,
-    scheduled: f64,
-    sent: f64,
-    first_byte: Option<f64>,
-    first_token: Option<f64>,
-    last_token: Option<f64>,
-    ended: f64,
-    gaps_ms: Vec<f32>,
-    events: u64,
-    tokens_seen: Option<u64>,
-    counted: Counts,
-    finish: Option<String>,
-    outcome: OutcomeName,
-    failure: Option<Failed>,
-    /// Only if texts were kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    text: Option<String>,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum OutcomeName {
-    Completed,
-    Failed,
-    CutOff,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Failed {
-    /// `status_429`, `broken`, …
-    form: String,
-    message: String,
+    #[serde(flatten)]
+    record: &'a Record,
+    outcome: &'static str,
+    failure: Option<&'a Failure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<&'a str>,
 }
 
 impl Record {
-    /// Serializes the record to one line of JSON without a line end. `repeat` is the number of the repeated load, from
-    /// 1.
+    /// The record as one line of JSON without a line end. `repeat` is the number of the repeated load, from 1.
     ///
     /// # Errors
     ///
     /// `internal` if the record cannot be serialized.
     pub fn to_line(&self, repeat: u64) -> Result<String> {
-        let (outcome, failure) = match &self.outcome {
-            Outcome::Completed => (OutcomeName::Completed, None),
-            Outcome::CutOff => (OutcomeName::CutOff, None),
-            Outcome::Failed(failure) => {
-                let failed = Failed {
-                    form: failure.form.to_string(),
-                    message: failure.message.clone(),
-                };
-                (OutcomeName::Failed, Some(failed))
-            }
-        };
-        let seconds = |moment: Option<Duration>| moment.map(|moment| moment.as_secs_f64());
-        let line = JsonRecord {
+        let line = Line {
             repeat,
-            index: self.index,
-            warmup: self.warmup,
-            input: self.input,
-            output: self.output,
-            scheduled: self.scheduled.as_secs_f64(),
-            sent: self.sent.as_secs_f64(),
-            first_byte: seconds(self.first_byte),
-            first_token: seconds(self.first_token),
-            last_token: seconds(self.last_token),
-            ended: self.ended.as_secs_f64(),
-            gaps_ms: self.itl_ms.clone(),
-            events: self.events,
-            tokens_seen: self.tokens_seen,
-            counted: self.counts,
-            finish: self.finish.clone(),
-            outcome,
-            failure,
-            text: self.text.clone(),
+            record: self,
+            outcome: match self.outcome {
+                Outcome::Completed => "completed",
+                Outcome::Failed(_) => "failed",
+                Outcome::CutOff => "cut_off",
+            },
+            failure: self.failure(),
+            text: self.text.as_deref(),
         };
         serde_json::to_string(&line).map_err(|error| Fault::internal(format!("cannot serialize a request: {error}")))
     }
-
-    /// Parses a line written by [`Record::to_line`]; returns the number of the repeat and the record.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the line is invalid.
-    pub fn from_line(line: &str) -> Result<(u64, Self)> {
-        let line: JsonRecord = serde_json::from_str(line).map_err(|error| broken(&error.to_string()))?;
-        let moment = |seconds: f64| {
-            Duration::try_from_secs_f64(seconds).map_err(|_| broken(&format!("invalid time `{seconds}`")))
-        };
-        let outcome = match (line.outcome, line.failure) {
-            (OutcomeName::Completed, None) => Outcome::Completed,
-            (OutcomeName::CutOff, None) => Outcome::CutOff,
-            (OutcomeName::Failed, Some(failed)) => Outcome::Failed(Failure {
-                form: parse_form(&failed.form).ok_or_else(|| broken(&format!("unknown failure `{}`", failed.form)))?,
-                message: failed.message,
-            }),
-            _ => return Err(broken("`outcome` and `failure` do not match")),
-        };
-        let record = Self {
-            index: line.index,
-            warmup: line.warmup,
-            input: line.input,
-            output: line.output,
-            scheduled: moment(line.scheduled)?,
-            sent: moment(line.sent)?,
-            first_byte: line.first_byte.map(moment).transpose()?,
-            first_token: line.first_token.map(moment).transpose()?,
-            last_token: line.last_token.map(moment).transpose()?,
-            ended: moment(line.ended)?,
-            itl_ms: line.gaps_ms,
-            events: line.events,
-            tokens_seen: line.tokens_seen,
-            counts: line.counted,
-            text: line.text,
-            finish: line.finish,
-            outcome,
-        };
-        Ok((line.repeat, record))
-    }
 }
 
-fn parse_form(name: &str) -> Option<FailureForm> {
-    if let Some(status) = name.strip_prefix("status_") {
-        return status.parse().ok().map(FailureForm::Status);
-    }
-    let forms = [
-        FailureForm::InStream,
-        FailureForm::Broken,
-        FailureForm::Unreachable,
-        FailureForm::Deadline,
-        FailureForm::EndedEarly,
-        FailureForm::Malformed,
-    ];
-    forms.into_iter().find(|form| form.to_string() == name)
+fn seconds<S: Serializer>(moment: &Duration, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_f64(moment.as_secs_f64())
 }
 
-fn broken(what: &str) -> Fault {
-    Fault::usage(format!("invalid line: {what}")).hint("give `loads/<n>.jsonl` of a run's folder, as it was written")
+fn seconds_if_any<S: Serializer>(moment: &Option<Duration>, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    moment.map(|moment| moment.as_secs_f64()).serialize(serializer)
 }
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    fn moment() -> impl Strategy<Value = Duration> {
-        // Up to a day, to the nanosecond.
-        (0_u64..86_400_000_000_000).prop_map(Duration::from_nanos)
-    }
-
-    fn outcome() -> impl Strategy<Value = Outcome> {
-        let form = prop_oneof![
-            (100_u16..600).prop_map(FailureForm::Status),
-            Just(FailureForm::InStream),
-            Just(FailureForm::Broken),
-            Just(FailureForm::Unreachable),
-            Just(FailureForm::Deadline),
-            Just(FailureForm::EndedEarly),
-            Just(FailureForm::Malformed),
-        ];
-        prop_oneof![
-            Just(Outcome::Completed),
-            Just(Outcome::CutOff),
-            (form, ".*").prop_map(|(form, message)| Outcome::Failed(Failure { form, message })),
-        ]
-    }
-
-    fn record() -> impl Strategy<Value = Record> {
-        let moments = (
-            moment(),
-            moment(),
-            prop::option::of(moment()),
-            prop::option::of(moment()),
-            moment(),
-        );
-        let gaps = prop::collection::vec((0_u16..u16::MAX).prop_map(|sevenths| f32::from(sevenths) / 7.0), 0..5);
-        let counts = (
-            any::<u64>(),
-            prop::option::of(any::<u64>()),
-            prop::option::of(any::<u64>()),
-        );
-        let rest = (any::<bool>(), prop::option::of(".*"), outcome());
-        (moments, gaps, counts, rest).prop_map(|(moments, gaps_ms, (index, input, output), (warmup, text, outcome))| {
-            Record {
-                index,
-                warmup,
-                input: index / 2,
-                output: index / 3,
-                scheduled: moments.0,
-                sent: moments.1,
-                first_byte: moments.2,
-                first_token: moments.3,
-                last_token: moments.2,
-                ended: moments.4,
-                events: gaps_ms.len() as u64,
-                itl_ms: gaps_ms,
-                tokens_seen: output,
-                counts: Counts { input, output },
-                finish: text.clone(),
-                text,
-                outcome,
-            }
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn round_trip(record in record(), repeat in 1_u64..9) {
-            let line = record.to_line(repeat).unwrap();
-            prop_assert!(!line.contains('\n'));
-            prop_assert_eq!(Record::from_line(&line).unwrap(), (repeat, record));
-        }
-    }
-
     #[test]
-    fn invalid_line_is_an_error() {
-        for (line, word) in [("{}", "missing field"), ("", "EOF"), ("[1]", "invalid length")] {
-            let fault = Record::from_line(line).unwrap_err();
-            assert!(fault.message.contains(word), "{}", fault.message);
-        }
+    fn line_has_seconds_and_nulls() {
+        let at = Duration::from_millis;
+        let mut record = Record {
+            index: 3,
+            input: 8,
+            output: 4,
+            scheduled: at(5),
+            sent: at(10),
+            first_token: Some(at(30)),
+            itl_ms: vec![12.5],
+            ..Record::default()
+        };
+        let line = |record: &Record| serde_json::from_str::<Value>(&record.to_line(2).unwrap()).unwrap();
+        let expected = json!({
+            "repeat": 2, "index": 3, "warmup": false, "input": 8, "output": 4, "scheduled": 0.005, "sent": 0.01, "first_byte": null,
+            "first_token": 0.03, "last_token": null, "ended": 0.0, "gaps_ms": [12.5], "events": 0, "tokens_seen": null,
+            "counted": { "input": null, "output": null }, "finish": null, "outcome": "completed", "failure": null,
+        });
+        assert_eq!(line(&record), expected);
+        record.text = Some("a\nb".to_owned());
+        let (form, message) = (FailureForm::Status(429), "busy".to_owned());
+        record.outcome = Outcome::Failed(Failure { form, message });
+        let failed = line(&record);
+        assert_eq!(failed["failure"], json!({ "form": "status_429", "message": "busy" }));
+        assert_eq!(
+            (&failed["outcome"], &failed["text"]),
+            (&json!("failed"), &json!("a\nb"))
+        );
     }
 }

@@ -42,35 +42,27 @@ impl Component {
     ];
 
     /// The name in JSON and in scripts.
-    #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Component::Weights => "weights",
-            Component::KvPool => "kv_pool",
-            Component::KvUsed => "kv_used",
-            Component::Activations => "activations",
-            Component::CudaGraphs => "cuda_graphs",
-            Component::RuntimeContext => "runtime_context",
-            Component::OtherTenants => "other_tenants",
-            Component::Unexplained => "unexplained",
-        }
+        NAMES[self as usize].0
     }
 
     /// The name for people.
-    #[must_use]
     pub fn title(self) -> &'static str {
-        match self {
-            Component::Weights => "weights",
-            Component::KvPool => "KV cache",
-            Component::KvUsed => "KV cache in use",
-            Component::Activations => "activations",
-            Component::CudaGraphs => "CUDA graphs",
-            Component::RuntimeContext => "CUDA context",
-            Component::OtherTenants => "other processes",
-            Component::Unexplained => "unaccounted",
-        }
+        NAMES[self as usize].1
     }
 }
+
+/// Names of the components in JSON and for people, in their order.
+const NAMES: [(&str, &str); 8] = [
+    ("weights", "weights"),
+    ("kv_pool", "KV cache"),
+    ("kv_used", "KV cache in use"),
+    ("activations", "activations"),
+    ("cuda_graphs", "CUDA graphs"),
+    ("runtime_context", "CUDA context"),
+    ("other_tenants", "other processes"),
+    ("unexplained", "unaccounted"),
+];
 
 impl fmt::Display for Component {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -94,12 +86,7 @@ pub enum Provenance {
 
 impl fmt::Display for Provenance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Provenance::Measured => "measured",
-            Provenance::EngineReported => "engine-reported",
-            Provenance::Computed => "computed",
-            Provenance::Assumed => "assumed",
-        })
+        f.write_str(["measured", "engine-reported", "computed", "assumed"][*self as usize])
     }
 }
 
@@ -194,13 +181,11 @@ impl Breakdown {
     }
 
     /// The part of a component; `None` if it is unknown.
-    #[must_use]
     pub fn part(&self, component: Component) -> Option<&Part> {
         self.parts.iter().find(|part| part.component == component)
     }
 
     /// What no part explains; negative if the parts exceed the total.
-    #[must_use]
     pub fn unexplained(&self) -> i64 {
         self.part(Component::Unexplained).map_or(0, |part| part.bytes)
     }

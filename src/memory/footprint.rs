@@ -57,7 +57,6 @@ pub enum BaselineMemory<'a> {
 
 impl Overhead {
     /// The name for people.
-    #[must_use]
     pub fn title(&self) -> &'static str {
         match self.beyond {
             OverheadBaseline::OneGpu => "tensor parallel adds",
@@ -96,7 +95,6 @@ impl Footprint {
 
     /// The estimate from the model's architecture for all devices together, if the script stored it as
     /// `details.estimate.all`.
-    #[must_use]
     pub fn estimate(&self) -> Option<Breakdown> {
         Breakdown::deserialize(self.details.get("estimate")?.get("all")?).ok()
     }

@@ -19,5 +19,5 @@ pub use hub::{Hub, ModelId, Secret};
 pub use model_files::{locate, read_model};
 pub use prompts::{Origin, PromptCache, Prompts};
 pub use spec::{Calibration, Content, MAX_TOKENS, Prompt, PromptForm, PromptSpec, is_near};
-pub use template::rendered_as_child;
+pub use template::render_as_child;
 pub use tokenizer::{Files, Tokenizer};

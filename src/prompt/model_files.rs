@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::Read;
+use std::io::Read as _;
+
 use std::path::{Path, PathBuf};
 
 use futures_util::{StreamExt as _, stream};
@@ -12,6 +13,7 @@ use serde_json::Value;
 use super::hub::{Hub, ModelId};
 use super::tokenizer::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG};
 use crate::fault::{Fault, Result};
+use crate::file;
 use crate::memory::{Headers, ModelFiles};
 
 /// Lists the weight files of a model that has several.
@@ -51,15 +53,18 @@ pub async fn read_model(name: &str, hub: &Hub) -> Result<ModelFiles> {
     read_remote(&model, hub).await
 }
 
+/// Most bytes of a file that describes a model. The index of a model of 700 billion parameters has 9 MB.
+const MAX_JSON: u64 = 64 << 20;
+
 fn json(path: &Path) -> Result<Value> {
-    let bytes = fs::read(path).map_err(|error| Fault::io(path, &error))?;
+    let bytes = file::read(path, MAX_JSON)?;
     serde_json::from_slice(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
 }
 
 /// Adds the header of a weight file.
 fn add_header(headers: &mut Headers, path: &Path) -> Result<()> {
     let io = |error| Fault::io(path, &error);
-    let mut file = fs::File::open(path).map_err(io)?;
+    let mut file = file::open(path)?;
     let mut start = Vec::new();
     file.by_ref().take(8).read_to_end(&mut start).map_err(io)?;
     let named = |fault: Fault| fault.while_doing(format!("`{}`", path.display()));

@@ -115,26 +115,22 @@ impl Prompts {
     }
 
     /// Whether token counts of text are known.
-    #[must_use]
     pub fn has_tokenizer(&self) -> bool {
         self.tokenizer.is_some()
     }
 
     /// Tokens of a text, including those that the tokenizer adds; `None` without a tokenizer.
-    #[must_use]
     pub fn count(&self, text: &str) -> Option<Result<usize>> {
         self.tokenizer.as_ref().map(|tokenizer| tokenizer.count(text, true))
     }
 
     /// Tokens of generated text, to which nothing is added; `None` without a tokenizer.
-    #[must_use]
     pub fn count_generated(&self, text: &str) -> Option<Result<usize>> {
         self.tokenizer.as_ref().map(|tokenizer| tokenizer.count(text, false))
     }
 
     /// Why the model's chat template is unusable, if it is. Chat messages are then counted as plain text, and only
     /// [`super::Calibration`] makes them exact.
-    #[must_use]
     pub fn chat_unknown(&self) -> Option<&str> {
         self.chat_unknown.as_deref()
     }

@@ -32,7 +32,6 @@ pub struct PromptSpec {
 
 impl PromptSpec {
     /// `tokens` token ids without a shared prefix.
-    #[must_use]
     pub fn ids(tokens: usize) -> Self {
         Self {
             tokens,
@@ -43,7 +42,6 @@ impl PromptSpec {
     }
 
     /// Text of `tokens` tokens, including special tokens.
-    #[must_use]
     pub fn text(tokens: usize) -> Self {
         Self {
             form: PromptForm::Text,
@@ -91,7 +89,6 @@ pub enum Content {
 }
 
 /// Whether a prompt may be taken for one of `asked` tokens where no correction makes it exact: 1 % or 8 tokens off.
-#[must_use]
 pub fn is_near(counted: u64, asked: u64) -> bool {
     counted.abs_diff(asked) <= (asked / 100).max(8)
 }
@@ -140,7 +137,6 @@ impl Calibration {
     }
 
     /// Tokens that the engine counts beyond ours; negative if it counts fewer.
-    #[must_use]
     pub fn surplus(&self) -> i64 {
         self.surplus
     }

@@ -9,8 +9,8 @@
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::{Command, ExitCode, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Kwargs;
@@ -19,6 +19,9 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+use crate::fault::Fault;
+use crate::own_program;
 
 /// A marker that no template contains or changes.
 const MESSAGE: &str = "zqmessagezq";
@@ -30,12 +33,8 @@ const LONGEST: usize = 1 << 20;
 const MEMORY: u64 = 192 << 20;
 const SECONDS: u64 = 5;
 
-/// The only argument of the child.
+/// The command of the child.
 const CHILD: &str = "render-chat-template";
-
-/// Whether this process is the program, which can start itself as a child. A test or another user of the library cannot: there,
-/// only the number of steps is limited.
-static CAN_START_ITSELF: AtomicBool = AtomicBool::new(false);
 
 /// What the child reads.
 #[derive(Serialize, Deserialize)]
@@ -44,16 +43,15 @@ struct Task {
     config: Value,
 }
 
-/// Call first in the program's `main`: if the program was started to render a template, does that and returns the exit status.
-pub fn rendered_as_child(argument: Option<&std::ffi::OsStr>) -> Option<ExitCode> {
-    CAN_START_ITSELF.store(true, Ordering::Relaxed);
-    (argument? == CHILD).then(|| match answer_parent() {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(_) => ExitCode::FAILURE,
-    })
+/// The command `render-chat-template`: renders the task on standard input, within the limits.
+///
+/// # Errors
+///
+/// `usage` if it was not started by this program.
+pub fn render_as_child() -> Result<(), Fault> {
+    answer_parent().map_err(|error| Fault::usage(format!("`{CHILD}` is for this program's own use: {error}")))
 }
 
-/// Renders the task on standard input, within the limits.
 fn answer_parent() -> std::io::Result<()> {
     for (resource, most) in [
         (Resource::RLIMIT_DATA, MEMORY),
@@ -68,13 +66,13 @@ fn answer_parent() -> std::io::Result<()> {
 }
 
 /// Renders a template in a child.
-fn render_in_child(template: &str, config: &Value) -> Result<String, String> {
+fn render_in_child(program: &Path, template: &str, config: &Value) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("it cannot be rendered in a process of its own: {error}");
     let task = Task {
         template: template.to_owned(),
         config: config.clone(),
     };
-    let mut child = Command::new("/proc/self/exe")
+    let mut child = Command::new(program)
         .arg(CHILD)
         .env_clear()
         .stdin(Stdio::piped())
@@ -125,9 +123,10 @@ impl Wrapper {
     /// The text around the only user message in this template. `config` is `tokenizer_config.json`, which names the
     /// special tokens. The error says why the template is unusable.
     pub(super) fn user_message(template: &str, config: &Value) -> Result<Self, String> {
-        let rendered = match CAN_START_ITSELF.load(Ordering::Relaxed) {
-            true => render_in_child(template, config)?,
-            false => render(template, config).map_err(|error| explain(&error))?,
+        let rendered = match own_program::get() {
+            Some(program) => render_in_child(program, template, config)?,
+            // In a test of this module only the number of steps is limited.
+            None => render(template, config).map_err(|error| explain(&error))?,
         };
         let mut parts = rendered.split(MESSAGE);
         match (parts.next(), parts.next(), parts.next()) {

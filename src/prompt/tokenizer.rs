@@ -1,7 +1,5 @@
 //! Loads a `tokenizer.json` with the model files in the same folder.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 
@@ -10,6 +8,7 @@ use serde_json::Value;
 
 use super::template::{Wrapper, in_config};
 use crate::fault::{Fault, Kind, Result};
+use crate::file;
 
 /// Contains a fast tokenizer.
 pub(super) const TOKENIZER: &str = "tokenizer.json";
@@ -167,18 +166,9 @@ const MAX_FILE: u64 = 128 << 20;
 
 /// Reads an optional file.
 fn optional(path: &Path) -> Result<Option<Vec<u8>>> {
-    let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
-    match read {
-        Ok(length) if length as u64 > MAX_FILE => {
-            let most = MAX_FILE >> 20;
-            Err(
-                Fault::new(Kind::Limit, format!("`{}` has more than {most} MiB", path.display()))
-                    .hint("check that it is a file of a tokenizer"),
-            )
-        }
-        Ok(_) => Ok(Some(bytes)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Fault::io(path, &error)),
-    }
+    let read = path.exists().then(|| file::read(path, MAX_FILE)).transpose();
+    read.map_err(|fault| match fault.kind {
+        Kind::Limit => fault.hint("check that it is a file of a tokenizer"),
+        _ => fault,
+    })
 }

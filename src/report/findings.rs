@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Context};
-use crate::boundary::{Axis, Band, Boundary, Easier, Point, PredictedCrossing, Scalar, Scale};
+use crate::boundary::{Axis, Band, Boundary, Easier, Point, PredictedCrossing, Scalar};
 use crate::fault::Result;
+use crate::report::plot::AxisScale;
 
 /// What `report(map)` returns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,31 +111,19 @@ fn score(axes: &[Axis], point: &Point) -> f64 {
     let share = |axis: &Axis| {
         let value = point.0.get(axis.name())?.as_f64();
         // Above zero, so that an axis at its easiest end does not hide the other axes.
-        Some(0.01 + hardness(axis, value))
+        let share = axis_position(axis, value);
+        Some(match axis.easier() {
+            Easier::Down => 0.01 + share,
+            Easier::Up => 1.01 - share,
+        })
     };
     axes.iter().filter_map(share).product()
 }
 
-fn hardness(axis: &Axis, value: f64) -> f64 {
-    let share = axis_position(axis, value);
-    match axis.easier() {
-        Easier::Down => share,
-        Easier::Up => 1.0 - share,
-    }
-}
-
 /// Position of a value between the lowest (0) and the highest (1) end of its axis, on the axis's own scale.
 pub(super) fn axis_position(axis: &Axis, value: f64) -> f64 {
-    let (low, high) = axis.range();
-    let (low, high) = (low.as_f64(), high.as_f64());
-    if low >= high {
-        return 0.0;
-    }
-    let share = match axis.scale() {
-        Scale::Linear => (value - low) / (high - low),
-        Scale::Log => (value / low).ln() / (high / low).ln(),
-    };
-    share.clamp(0.0, 1.0)
+    // An axis of one value has one position.
+    AxisScale::of(axis).share(value).clamp(0.0, 1.0)
 }
 
 /// Whether a point is at most as hard as another on every axis.

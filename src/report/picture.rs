@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use console::{Style, measure_text_width};
 
-use crate::boundary::{Axis, Boundary, Class, Easier, Point, Scalar, Scale};
+use crate::boundary::{Axis, Boundary, Class, Easier, Point, Scalar};
 use crate::fault::Result;
 use crate::report::Page;
 use crate::report::evidence::{NOT_SENT, ProbeClass};
@@ -190,11 +190,7 @@ impl<'a> Cells<'a> {
             (Scalar::Int(low), Scalar::Int(high)) => usize::try_from(high - low + 1).unwrap_or(most),
             _ => most,
         };
-        let scale = AxisScale {
-            from: low.as_f64(),
-            to: high.as_f64(),
-            log: axis.scale() == Scale::Log,
-        };
+        let scale = AxisScale::of(axis);
         let count = values.min(most).max(1);
         Self { axis, scale, count }
     }

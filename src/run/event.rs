@@ -1,5 +1,6 @@
 //! Events of a run, and totals counted from them. The journal stores each event as one line of JSON.
 
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
@@ -203,6 +204,29 @@ pub enum Event {
         /// The result, or the fault.
         value: Value,
     },
+}
+
+thread_local! {
+    static ENGINE: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// The engine for which this thread works, from 1, where several are probed at the same time: events belong to it.
+#[must_use]
+pub fn engine_number() -> Option<u64> {
+    ENGINE.get()
+}
+
+/// Runs `work` for this engine of several.
+pub fn for_engine<T>(number: u64, work: impl FnOnce() -> T) -> T {
+    /// Also after a panic.
+    struct Leave(Option<u64>);
+    impl Drop for Leave {
+        fn drop(&mut self) {
+            ENGINE.set(self.0);
+        }
+    }
+    let _leave = Leave(ENGINE.replace(Some(number)));
+    work()
 }
 
 /// Whether an operation of this kind measures something. `results`, `file` and `estimate` only read.

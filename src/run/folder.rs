@@ -20,8 +20,9 @@ use nix::fcntl::{AtFlags, OFlag, open, openat, renameat};
 use nix::sys::stat::{Mode, SFlag, fstatat, mkdirat};
 use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
+use tempfile::TempDir;
 
-use super::{WrittenFile, remembered, secrets};
+use super::{WrittenFile, pack, remembered, secrets};
 use crate::fault::{Fault, Kind, Result};
 use crate::world::{self, Change, change};
 
@@ -51,15 +52,26 @@ const NEW_FOLDER: Mode = Mode::from_bits_truncate(0o777);
 pub struct Folder {
     path: PathBuf,
     dir: Arc<OwnedFd>,
+    /// Where a packed run was unpacked: removed with the last clone.
+    _unpacked: Option<Arc<TempDir>>,
 }
 
 impl Folder {
-    /// Opens an existing folder.
+    /// Opens an existing folder, or a packed run to read it.
     ///
     /// # Errors
     ///
-    /// `usage` if there is no such folder; `io` if it cannot be opened.
+    /// `usage` if there is no such folder; `io` if it cannot be opened; as `pack::unpacked`.
     pub fn open(path: &Path) -> Result<Self> {
+        if pack::is_pack(path) {
+            let (unpacked, inside) = pack::unpacked(path)?;
+            let folder = Self::open(&inside)?;
+            return Ok(Self {
+                path: path.to_owned(),
+                _unpacked: Some(Arc::new(unpacked)),
+                ..folder
+            });
+        }
         let opened = open(path, FOLDER.difference(OFlag::O_NOFOLLOW), Mode::empty());
         let dir = opened.map_err(|error| match error {
             Errno::ENOENT | Errno::ENOTDIR => not_a_run(path),
@@ -68,6 +80,7 @@ impl Folder {
         Ok(Self {
             path: path.to_owned(),
             dir: Arc::new(dir),
+            _unpacked: None,
         })
     }
 

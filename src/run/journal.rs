@@ -22,7 +22,7 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::folder::{Folder, read_line};
-use super::{Event, WrittenFile, folder, secrets};
+use super::{Event, WrittenFile, engine_number, folder, secrets};
 use crate::fault::{Fault, Kind, Result};
 
 pub(super) const JOURNAL: &str = "journal.jsonl";
@@ -38,6 +38,9 @@ const DAMAGED: &str = "journal.damaged.jsonl";
 pub(super) struct Entry<E = Event> {
     #[serde(flatten)]
     pub(super) event: E,
+    /// Which of several engines it is about, from 1; none if there is one engine, or for other events.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) engine: Option<u64>,
     /// The time, UTC.
     pub(super) time: String,
 }
@@ -46,6 +49,7 @@ impl<'a> Entry<&'a Event> {
     fn now(event: &'a Event) -> Self {
         Self {
             event,
+            engine: engine_number(),
             time: folder::now(),
         }
     }

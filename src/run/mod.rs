@@ -14,6 +14,7 @@ mod folder;
 mod jobs;
 mod journal;
 mod manifest;
+mod pack;
 mod reader;
 mod recorded;
 mod remembered;
@@ -24,14 +25,15 @@ mod unpack;
 mod writer;
 
 pub use disk::BoundedFile;
-pub use event::Event;
+pub use event::{Event, engine_number, for_engine};
 pub use file::WrittenFile;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
+pub use pack::{is_pack, pack};
 pub use recorded::{RecordedBoundary, RecordedRun};
-pub use remembered::{forget_allowed, is_remembered, own_run, remember, remember_with};
+pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use replay::RecordedPoint;
 pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};
@@ -126,7 +128,7 @@ impl Run {
                 ));
             }
             // That nothing can be remembered was told when the run began.
-            let _ = remember(&own);
+            let _ = remember([own], "");
         }
         writer.module(name, text, sha256)
     }
@@ -199,6 +201,12 @@ impl Run {
         Ok(answer)
     }
 
+    /// The points of probes that earlier executions finished, that no boundary recorded, and that were not replayed yet.
+    #[must_use]
+    pub fn unrecorded(&self) -> Vec<Value> {
+        lock(&self.replay).unrecorded()
+    }
+
     /// Discards the answers of earlier executions that a boundary recorded for this point, so that it is probed again.
     pub fn forget_recorded(&self, point: &Point) {
         lock(&self.replay).forget(point);
@@ -220,7 +228,7 @@ impl Run {
     }
 
     /// Removes and returns the points that earlier executions recorded in the boundary of that index, in order.
-    pub fn points(&self, boundary: usize) -> impl Iterator<Item = RecordedPoint> + use<> {
+    pub fn points(&self, boundary: usize) -> impl Iterator<Item = (Point, Value)> + use<> {
         lock(&self.replay).points(boundary)
     }
 

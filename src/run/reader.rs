@@ -12,7 +12,7 @@ use super::manifest::{MANIFEST, Manifest, SCHEMA, Script};
 use super::recorded::{RecordedBoundary, RecordedRun};
 use super::sessions::EngineSessions;
 use super::{Event, event};
-use crate::boundary::Answer;
+use crate::boundary::{Answer, JsonText};
 use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::Footprint;
@@ -129,7 +129,7 @@ impl RecordedRun {
                 match entry {
                     Ok(entry) if boundary_index(&entry.event).is_none_or(|index| index < MOST_BOUNDARIES) => {
                         derived.add(&entry);
-                        sessions.add(&entry.time, &entry.event);
+                        sessions.add(&entry.time, entry.engine, &entry.event);
                         self.last = Some(entry.time.clone());
                         self.totals.count(&entry.event);
                         self.apply(entry.event, entry.time);
@@ -192,7 +192,7 @@ impl RecordedRun {
                 ..
             } => {
                 let boundary = self.boundary(boundary);
-                boundary.points.push((point, answer));
+                boundary.points.push((point, JsonText::from(&answer)));
                 boundary.times.push(time);
             }
             Event::Report { boundary, value, .. } => self.boundary(boundary).report = Some(value),
@@ -357,7 +357,7 @@ fn drop_bad_points(boundary: &mut RecordedBoundary) -> Option<String> {
         return lost.then(|| format!("its axes are lost or damaged: its {all} points cannot be shown as a boundary"));
     };
     for (recorded, time) in points.into_iter().zip(times) {
-        if Answer::parse(&recorded.1).is_ok() && rebuilt.recorded(&recorded.0).is_ok() {
+        if Answer::parse(&recorded.1.value()).is_ok() && rebuilt.recorded(&recorded.0).is_ok() {
             boundary.points.push(recorded);
             boundary.times.push(time);
         }

@@ -92,7 +92,7 @@ impl RecordedBoundary {
         };
         let mut boundary = Boundary::new(&self.described["axes"], options)?;
         for (point, answer) in &self.points {
-            boundary.record(point, &Answer::parse(answer)?)?;
+            boundary.record(point, &Answer::parse(&answer.value())?)?;
         }
         Ok(boundary)
     }

@@ -32,7 +32,11 @@ fn folder() -> Option<PathBuf> {
 pub fn is_remembered(fact: &str) -> bool {
     let fact = one_line(fact);
     let text = folder().and_then(|path| text(&Folder::open(&path).ok()?).ok());
-    text.is_some_and(|text| text.lines().any(|line| line.split('\t').next() == Some(&fact)))
+    text.is_some_and(|text| holds(&text, &fact))
+}
+
+fn holds(text: &str, fact: &str) -> bool {
+    text.lines().any(|line| line.split('\t').next() == Some(fact))
 }
 
 /// The fact that this text, a script or a module of it, ran in a run of the user's own.
@@ -60,27 +64,19 @@ pub fn forget_allowed() -> Result<Vec<String>> {
     Ok(allowed.iter().map(note).collect())
 }
 
-/// Remembers a fact, once. A simulation leaves no traces.
+/// Remembers facts, each once, with a note for people. A simulation leaves no traces.
 ///
 /// # Errors
 ///
 /// `io` and `missing` if there is no state folder or it cannot be written.
-pub fn remember(fact: &str) -> Result<()> {
-    remember_with(fact, "")
-}
-
-/// Remembers a fact, once, with a note for people.
-///
-/// # Errors
-///
-/// As [`remember`].
-pub fn remember_with(fact: &str, note: &str) -> Result<()> {
-    if world::current().is_some() || is_remembered(fact) {
+pub fn remember(facts: impl IntoIterator<Item = String>, note: &str) -> Result<()> {
+    let mut facts = facts.into_iter().map(|fact| one_line(&fact)).peekable();
+    if world::current().is_some() || facts.peek().is_none() {
         return Ok(());
     }
     let path =
         folder().ok_or_else(|| Fault::missing("there is no home to remember this in", "set HOME or XDG_STATE_HOME"))?;
-    add(&path, format!("{}\t{}", one_line(fact), one_line(note)).trim_end())
+    add(&path, facts, &one_line(note))
 }
 
 /// Without line ends and tabs: the id of a run may come from a stranger, who must not add facts.
@@ -88,19 +84,24 @@ fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-fn add(path: &Path, line: &str) -> Result<()> {
+fn add(path: &Path, facts: impl Iterator<Item = String>, note: &str) -> Result<()> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(path);
     made.map_err(|error| Fault::io(path, &error))?;
     let (folder, _lock) = lock(path)?;
     let text = text(&folder)?;
+    let new: String = facts
+        .filter(|fact| !holds(&text, fact))
+        .map(|fact| format!("{}\n", format!("{fact}\t{note}").trim_end()))
+        .collect();
+    if new.is_empty() {
+        return Ok(());
+    }
     if text.len() > MAX_SIZE {
         let lines: Vec<&str> = text.lines().collect();
         replace(&folder, &lines[lines.len() / 2..])?;
     }
     // One write, so that a crash leaves no half of a line before another.
-    let written = folder
-        .append(Path::new(FILE))?
-        .write_all(format!("{line}\n").as_bytes());
+    let written = folder.append(Path::new(FILE))?.write_all(new.as_bytes());
     written.map_err(|error| Fault::io(&path.join(FILE), &error))
 }
 
@@ -135,7 +136,7 @@ mod tests {
         let path = folder.path().join("state/profiler");
         let fact = |number: usize| format!("run {number} {}", "0".repeat(MAX_SIZE / 16));
         for number in 0..40 {
-            add(&path, &fact(number)).unwrap();
+            add(&path, [fact(number)].into_iter(), "").unwrap();
             let text = std::fs::read_to_string(path.join(FILE)).unwrap();
             assert!(text.len() <= 2 * MAX_SIZE && text.ends_with(&format!("{}\n", fact(number))));
             assert!(number == 0 || text.contains(&fact(number - 1)));

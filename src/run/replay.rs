@@ -2,14 +2,21 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use serde_json::Value;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 
 use super::event::Event;
 use super::secrets::hidden_value;
 use crate::boundary::{JsonText, Point};
 
 /// A point and the complete answer that the script recorded.
-pub type RecordedPoint = (Point, Value);
+pub type RecordedPoint = (Point, JsonText);
+
+/// More probes than engines of a search answer between the answer to a point and its record.
+const MAX_PENDING: usize = 256;
+
+/// The hash of a kind of operation and its arguments.
+type Key = [u8; 32];
 
 /// An answer of an earlier execution, and whether a boundary recorded it.
 #[derive(Debug)]
@@ -21,13 +28,14 @@ struct Answer {
 /// Answers, points and failed starts of earlier executions.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    answers: HashMap<String, VecDeque<Answer>>,
-    /// Probes since the last recorded point: their keys and the points that they tested.
-    pending_probes: Vec<(String, Value)>,
+    answers: HashMap<Key, VecDeque<Answer>>,
+    /// Probes that were not recorded: their keys and the points that they tested.
+    pending_probes: Vec<(Key, JsonText)>,
     /// Keys of the answers that were recorded, by point.
-    recorded: HashMap<String, Vec<String>>,
-    points: HashMap<usize, Vec<(Point, JsonText)>>,
-    failed_starts: HashMap<String, Vec<Value>>,
+    recorded: HashMap<String, Vec<Key>>,
+    /// Points and answers.
+    points: HashMap<usize, Vec<[JsonText; 2]>>,
+    failed_starts: HashMap<Key, Vec<Value>>,
     experiment_depth: ExperimentDepth,
 }
 
@@ -40,7 +48,7 @@ impl Replay {
             Event::Done { kind, args, answer } => {
                 let key = key(&kind, &args);
                 if kind == "probe" {
-                    self.pending_probes.push((key.clone(), args["point"].clone()));
+                    self.pending_probes.push((key, JsonText::from(&args["point"])));
                 }
                 let (answer, recorded) = (JsonText::from(&answer), false);
                 self.answers
@@ -55,8 +63,8 @@ impl Replay {
                 ..
             } => {
                 self.mark_recorded(&point);
-                let answer = JsonText::from(&answer);
-                self.points.entry(boundary).or_default().push((point, answer));
+                let recorded = [&json!(point), &answer].map(JsonText::from);
+                self.points.entry(boundary).or_default().push(recorded);
             }
             Event::StartFailed { args, failure } => {
                 self.failed_starts.entry(key("start", &args)).or_default().push(failure);
@@ -84,7 +92,12 @@ impl Replay {
 
     /// Marks the answers that were recorded for a point: those of the preceding probes with the same coordinates.
     fn mark_recorded(&mut self, point: &Point) {
-        for (key, _) in self.pending_probes.drain(..).filter(|(_, value)| point.is_at(value)) {
+        // Of several engines, another one may have answered in between.
+        let probes = std::mem::take(&mut self.pending_probes).into_iter();
+        let (own, others): (Vec<_>, Vec<_>) = probes.partition(|(_, probed)| point.is_at(&probed.value()));
+        let older = others.len().saturating_sub(MAX_PENDING);
+        self.pending_probes = others.into_iter().skip(older).collect();
+        for (key, _) in own {
             for answer in self.answers.get_mut(&key).into_iter().flatten() {
                 answer.recorded = true;
             }
@@ -92,10 +105,25 @@ impl Replay {
         }
     }
 
-    /// Removes and returns the points of a boundary.
-    pub(super) fn points(&mut self, boundary: usize) -> impl Iterator<Item = RecordedPoint> + use<> {
+    /// The points of those answers that no boundary recorded, and nobody took yet.
+    pub(super) fn unrecorded(&self) -> Vec<Value> {
+        let waits = |key: &Key| {
+            self.answers
+                .get(key)
+                .is_some_and(|answers| answers.iter().any(|one| !one.recorded))
+        };
+        let probes = self.pending_probes.iter().filter(|(key, _)| waits(key));
+        probes.map(|(_, point)| point.value()).collect()
+    }
+
+    /// Removes and returns the points of a boundary, with their answers.
+    pub(super) fn points(&mut self, boundary: usize) -> impl Iterator<Item = (Point, Value)> + use<> {
         let points = self.points.remove(&boundary).unwrap_or_default();
-        points.into_iter().map(|(point, answer)| (point, answer.value()))
+        let read = |recorded: [JsonText; 2]| recorded.map(|text| text.value());
+        points.into_iter().filter_map(move |recorded| {
+            let [point, answer] = read(recorded);
+            Some((serde_json::from_value(point).ok()?, answer))
+        })
     }
 
     /// The failures of this engine's starts, oldest first.
@@ -113,8 +141,8 @@ impl Replay {
 }
 
 /// JSON maps are sorted, so equal arguments give equal keys. The journal contains them without secrets.
-fn key(kind: &str, args: &Value) -> String {
-    format!("{kind} {}", hidden_value(args.clone()))
+fn key(kind: &str, args: &Value) -> Key {
+    Sha256::digest(format!("{kind} {}", hidden_value(args.clone()))).into()
 }
 
 /// The kind of operation that contains others.

@@ -9,8 +9,8 @@ use std::sync::{LazyLock, PoisonError, RwLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD_NO_PAD;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 
 /// What replaces a secret.
@@ -89,8 +89,12 @@ struct Secrets {
 impl Secrets {
     fn add(&mut self, secrets: impl IntoIterator<Item = String>) {
         let before = self.values.len();
-        let secrets = secrets.into_iter().filter(|secret| can_be_hidden(secret));
-        self.values.extend(secrets);
+        for secret in secrets.into_iter().filter(|secret| can_be_hidden(secret)) {
+            // What is printed line by line is seen line by line.
+            self.values
+                .extend(secret.lines().filter(|line| can_be_hidden(line)).map(str::to_owned));
+            self.values.insert(secret);
+        }
         if self.values.len() == before {
             return;
         }
@@ -132,7 +136,11 @@ fn looks_random(value: &str) -> bool {
 /// Whether a variable, an option or a member of JSON is named as a secret is. `TOKENIZER`, `MAX_TOKENS` and the like are not.
 #[must_use]
 pub fn is_secret_name(name: &str) -> bool {
-    const WORDS: [&str; 14] = [
+    const WORDS: [&str; 18] = [
+        "AUTH",
+        "CREDS",
+        "PW",
+        "PWD",
         "JWT",
         "BEARER",
         "COOKIE",
@@ -150,27 +158,68 @@ pub fn is_secret_name(name: &str) -> bool {
     ];
     let name = name.to_uppercase();
     let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
-    // `PGPASSWORD`
-    words.any(|word| WORDS.contains(&word) || word.ends_with("PASSWORD"))
+    // `PGPASSWORD`. The shell's `PWD` is a folder.
+    name != "PWD" && words.any(|word| WORDS.contains(&word) || word.ends_with("PASSWORD"))
 }
 
-/// A secret as texts can contain it: as it is, and as JSON, HTML and URLs write it, and in base64.
+/// What stays as it is in a URL: in any part of it, in its path, and where browsers write it.
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
+const IN_PATH: &AsciiSet = &UNRESERVED.remove(b'/');
+const IN_BROWSER: &AsciiSet = &UNRESERVED
+    .remove(b'!')
+    .remove(b'*')
+    .remove(b'\'')
+    .remove(b'(')
+    .remove(b')');
+
+/// A secret as texts can contain it: as it is, as JSON, source text, HTML and URLs write it, and in hexadecimal and base64, also
+/// behind a user's name.
 fn forms(secret: &str) -> BTreeSet<String> {
-    let json = Value::from(secret).to_string();
+    let json = |text: &str| {
+        let quoted = Value::from(text).to_string();
+        quoted[1..quoted.len() - 1].to_owned()
+    };
+    let ascii = |text: &str| -> String {
+        let escaped = |letter: char| -> String {
+            let units = letter.encode_utf16(&mut [0; 2]).to_vec();
+            units.into_iter().map(|unit| format!("\\u{unit:04x}")).collect()
+        };
+        let written = text.chars().map(|letter| {
+            if letter.is_ascii() {
+                letter.into()
+            } else {
+                escaped(letter)
+            }
+        });
+        written.collect()
+    };
     let html = secret
         .replace('&', "&amp;")
         .replace('<', "&lt;")
         .replace('>', "&gt;")
         .replace('"', "&quot;");
-    [
+    let in_url = [NON_ALPHANUMERIC, UNRESERVED, IN_PATH, IN_BROWSER];
+    let in_url = in_url.map(|kept| utf8_percent_encode(secret, kept).to_string());
+    let in_json = [json(secret), ascii(&json(secret))];
+    let written = [
         secret.to_owned(),
-        json[1..json.len() - 1].to_owned(),
+        secret.replace('\\', r"\\"),
+        html.replace('\'', "&#x27;"),
         html,
-        utf8_percent_encode(secret, NON_ALPHANUMERIC).to_string(),
         url::form_urlencoded::byte_serialize(secret.as_bytes()).collect(),
-        STANDARD_NO_PAD.encode(secret),
-    ]
-    .into()
+        secret.bytes().map(|byte| format!("{byte:02x}")).collect(),
+    ];
+    let encoded = [STANDARD_NO_PAD, URL_SAFE_NO_PAD].into_iter().flat_map(|base64| {
+        (0..3).map(move |before| {
+            // The first and the last letter also stand for what is around the secret.
+            let text = base64.encode([&vec![0; before], secret.as_bytes()].concat());
+            let whole = (before + secret.len()) * 8 / 6;
+            text[(before * 8).div_ceil(6)..whole].to_owned()
+        })
+    });
+    let twice = in_json.iter().map(|text| json(text));
+    let all = written.into_iter().chain(in_url).chain(encoded).chain(twice);
+    all.chain(in_json.clone()).collect()
 }
 
 /// Adds values to hide from now on, except those that cannot be told from ordinary text.
@@ -256,6 +305,7 @@ fn without_userinfo(text: &str) -> Cow<'_, str> {
 
 #[cfg(test)]
 mod tests {
+    use base64::engine::general_purpose::STANDARD;
     use proptest::prelude::*;
 
     use super::*;
@@ -309,11 +359,13 @@ mod tests {
             ("PGPASSWORD", "letmeinletmein"),
             ("SLURM_JWT", "eyJhbGciOi"),
             ("CUDA_TOKEN", "abcdefgh1"),
+            ("DB_PWD", "letmein-9"),
         ] {
             assert!(secret(name, value), "{name}");
         }
         for (name, value) in [
             ("PATH", "/usr/bin:/bin"),
+            ("PWD", "/home/me/work1"),
             ("MY_MODEL", "meta-llama/Llama31Instruct8B"),
             ("WORKSPACE", "/home/me/work1"),
             ("BUILD_DATE", "2026-11-23"),
@@ -323,6 +375,24 @@ mod tests {
             ("HTTP_PROXY", "http://proxy:3128"),
         ] {
             assert!(!secret(name, value), "{name}");
+        }
+    }
+
+    #[test]
+    fn secrets_are_found_by_line_and_in_what_engines_make_of_them() {
+        let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nXl3tBcd\n";
+        assert_eq!(hidden("a MIIEvQIBADANBgkqhkiG9w0 b", &[key]), "a *** b");
+        // Python's `repr`, `json.dumps`, that of it again, `quote`, and `encodeURIComponent` of JavaScript.
+        let said = r#"'a"b\\\\c/é!12' a\"b\\\\c/\u00e9!12 a\\\"b\\\\\\\\c/\\u00e9!12 a%22b%5C%5Cc/%C3%A9%2112 a%22b%5C%5Cc%2F%C3%A9!12"#;
+        let clean = hidden(said, &[r#"a"b\\c/é!12"#]);
+        assert_eq!(clean, "'***' *** *** *** ***");
+        // Basic authentication; the last letter also stands for the end.
+        for (pair, left) in [
+            ("me:hunter2hunter2", "bWU6***I="),
+            ("you:hunter2hunter2", "eW91Om***"),
+            ("root:hunter2hunter2", "cm9vdDp***g=="),
+        ] {
+            assert_eq!(hidden(&STANDARD.encode(pair), &["hunter2hunter2"]), left, "{pair}");
         }
     }
 

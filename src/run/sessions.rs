@@ -3,6 +3,8 @@
 //!
 //! Pure. Times are seconds since the run's first event.
 
+use std::collections::HashMap;
+
 use serde_json::Value;
 
 use super::event::Event;
@@ -12,6 +14,8 @@ use super::event::Event;
 pub struct EngineSession {
     /// Its number among the engines of this execution, from 1: its files are named `engine-<number>`.
     pub number: u64,
+    /// Which of several engines that are probed at the same time was started; `None` if there is one.
+    pub of_several: Option<u64>,
     /// The engine and its limits; empty for one that was attached to.
     pub what: String,
     /// When it was launched or attached to.
@@ -55,8 +59,10 @@ pub(super) struct EngineSessions {
     sessions: Vec<EngineSession>,
     /// Index of the first engine of this execution.
     first: usize,
-    /// Start time and description of the measurement under way.
-    measuring: Option<(f64, String)>,
+    /// Start time and description of the measurement under way, by engine of several.
+    measuring: HashMap<Option<u64>, (f64, String)>,
+    /// The engine that the newest event is about.
+    engine: Option<u64>,
     /// Time of the first event, in Unix seconds.
     journal_start: Option<f64>,
 }
@@ -66,28 +72,26 @@ impl EngineSessions {
         self.sessions
     }
 
-    /// Adds the next event, which happened at `time` (formatted as in the journal).
-    pub(super) fn add(&mut self, time: &str, event: &Event) {
+    /// Adds the next event, which happened at `time` (formatted as in the journal) and is about that `engine` of several.
+    pub(super) fn add(&mut self, time: &str, engine: Option<u64>, event: &Event) {
         let Some(now) = seconds(time) else { return };
+        self.engine = engine;
         let now = now - *self.journal_start.get_or_insert(now);
         match event {
             Event::Phase { phase, detail } => self.enter(now, phase, detail),
             Event::Engine { info } => self.engine(now, info),
             Event::StartFailed { args, failure } => {
-                if let Some(session) = self.sessions[self.first..]
-                    .iter_mut()
-                    .rev()
-                    .find(|session| session.ready.is_none())
-                {
+                let failed = |session: &&mut EngineSession| session.ready.is_none() && session.of_several == engine;
+                if let Some(session) = self.sessions[self.first..].iter_mut().rev().find(failed) {
                     session.failure = failure.clone();
                     session.info["options"] = args["launch"].clone();
                 }
             }
-            Event::Began { .. } => self.measuring = None,
+            Event::Began { .. } => drop(self.measuring.remove(&engine)),
             Event::Done { args, answer, .. } => self.answered(now, args, answer),
             Event::Resumed { .. } => {
                 self.first = self.sessions.len();
-                self.measuring = None;
+                self.measuring.clear();
             }
             Event::End { .. } => self.sessions[self.first..]
                 .iter_mut()
@@ -111,7 +115,7 @@ impl EngineSessions {
                     session.files_written = true;
                 }
             }
-            "probing" => self.measuring = Some((now, detail.to_owned())),
+            "probing" => drop(self.measuring.insert(self.engine, (now, detail.to_owned()))),
             _ => {}
         }
     }
@@ -120,6 +124,7 @@ impl EngineSessions {
         let number = self.sessions.len() - self.first + 1;
         self.sessions.push(EngineSession {
             number: number as u64,
+            of_several: self.engine,
             what: what.to_owned(),
             began: now,
             ..EngineSession::default()
@@ -141,7 +146,7 @@ impl EngineSessions {
     }
 
     fn answered(&mut self, now: f64, args: &Value, answer: &Value) {
-        let Some((from, what)) = self.measuring.take() else {
+        let Some((from, what)) = self.measuring.remove(&self.engine) else {
             return;
         };
         let launch = &args["launch"];
@@ -166,8 +171,9 @@ impl EngineSessions {
 
     /// The latest engine that has not stopped and satisfies `is`.
     fn newest(&mut self, is: impl Fn(&EngineSession) -> bool) -> Option<&mut EngineSession> {
+        let engine = self.engine;
         let mut sessions = self.sessions[self.first..].iter_mut().rev();
-        sessions.find(|session| session.ended.is_none() && is(session))
+        sessions.find(|session| session.ended.is_none() && session.of_several == engine && is(session))
     }
 }
 
@@ -187,7 +193,7 @@ mod tests {
         let mut sessions = EngineSessions::default();
         for (at, event) in events {
             let event: Event = serde_json::from_value(event.clone()).unwrap();
-            sessions.add(&format!("2026-11-21T07:32:{at:02}.500Z"), &event);
+            sessions.add(&format!("2026-11-21T07:32:{at:02}.500Z"), None, &event);
         }
         sessions.into_sessions()
     }

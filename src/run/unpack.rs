@@ -38,13 +38,13 @@ impl Run {
 
 /// Entries that were left out.
 #[derive(Debug, Default)]
-struct LeftOut {
-    count: usize,
+pub(super) struct LeftOut {
+    pub(super) count: usize,
     first: Vec<String>,
 }
 
 /// Unpacks below `into`.
-fn unpack(archive: impl Read, folder: &Folder, into: &Path, disk: &Disk) -> Result<LeftOut> {
+pub(super) fn unpack(archive: impl Read, folder: &Folder, into: &Path, disk: &Disk) -> Result<LeftOut> {
     let broken = |error: io::Error| Fault::new(Kind::Io, format!("the archive is broken: {error}"));
     let mut left_out = LeftOut::default();
     for entry in Archive::new(archive).entries().map_err(broken)? {

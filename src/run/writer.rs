@@ -132,7 +132,8 @@ fn module_file(name: &str) -> PathBuf {
 
 impl Run {
     /// Creates a run in a new folder: `out`, or `runs/TIME-NAME`, with a number appended if that exists.
-    pub fn create(plan: &Plan, out: Option<&Path>) -> Result<Self> {
+    /// Also returns a warning if going on with it will need `--trust-script`.
+    pub fn create(plan: &Plan, out: Option<&Path>) -> Result<(Self, Vec<Warning>)> {
         let name = file_name(&plan.script.name);
         let folder = match plan.attempt.zip(out) {
             Some((attempt, out)) => {
@@ -158,24 +159,22 @@ impl Run {
             host: Machine::own(),
             ..Manifest::default()
         };
-        // Whoever runs this warns of a failure: the run itself needs nothing remembered.
-        let _ = plan
-            .texts()
-            .try_for_each(|sha256| remember(&own_run(&manifest.run, sha256)));
+        let warnings = remember_texts(&manifest.run, plan).into_iter().collect();
         // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
         manifest.write(&folder)?;
         let (journal, _) = Journal::open(&folder, |_| ())?;
         let run = Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default(), plan)?;
-        run.note_attempt().map(|()| run)
+        run.note_attempt()?;
+        Ok((run, warnings))
     }
 
     /// Resumes a run, however it ended. That `plan` is the plan of that run was checked by [`Manifest::check`]. Also
-    /// returns a warning if a part of its journal is not to be trusted, and so is measured again.
+    /// returns warnings, as [`Run::create`], and if a part of its journal is not to be trusted, and so is measured again.
     ///
     /// # Errors
     ///
     /// `usage` if another process uses the folder.
-    pub fn resume(folder: &Path, plan: &Plan) -> Result<(Self, Option<Warning>)> {
+    pub fn resume(folder: &Path, plan: &Plan) -> Result<(Self, Vec<Warning>)> {
         let folder = Folder::open(folder)?;
         if let Some(attempt) = plan.attempt {
             attempt::begin(&folder, attempt)?;
@@ -198,11 +197,12 @@ impl Run {
             run.note(Event::Resumed { answers, points })?;
         }
         run.note_attempt()?;
-        let warning = set_aside.map(|note| Warning::new("journal_damaged", note));
-        if let Some(warning) = &warning {
+        let damaged = set_aside.map(|note| Warning::new("journal_damaged", note));
+        if let Some(warning) = &damaged {
             run.warn(warning.clone())?;
         }
-        Ok((run, warning))
+        let unremembered = remember_texts(&run.id, plan);
+        Ok((run, damaged.into_iter().chain(unremembered).collect()))
     }
 
     /// The run that this manifest describes, which is written.
@@ -240,6 +240,14 @@ impl Run {
             ..Self::default()
         })
     }
+}
+
+/// Remembers that these texts are the user's own in this run; why it cannot.
+fn remember_texts(run: &str, plan: &Plan) -> Option<Warning> {
+    let remembered = remember(plan.texts().map(|sha256| own_run(run, sha256)), "");
+    let fault = remembered.err()?;
+    let message = format!("going on with this run will need --trust-script: {}", fault.message);
+    Some(Warning::new("not_remembered", message))
 }
 
 /// A random seed of 32 bits, so that it is easy to type.

@@ -18,7 +18,7 @@ use super::launch::Started;
 use super::{Exit, State};
 use super::{Permits, ServerLog, docker, redact};
 use crate::fault::{Fault, Result};
-use crate::http::ApiKey;
+use crate::http::{ApiKey, lookup};
 use crate::run::{Run, add_secrets};
 
 /// Maximum time to connect to a server.
@@ -52,9 +52,12 @@ pub(super) struct Attached {
 /// `missing` if none does; `usage` and `not_allowed` as for attaching.
 pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
     let url = permitted_url(text, permits)?;
-    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
-    let address = (host, url.port_or_known_default().unwrap_or(80));
-    let why = match tokio::time::timeout(CONNECT_TIMEOUT, TcpStream::connect(address)).await {
+    let (host, port) = (url.host_str().unwrap_or_default(), url.port_or_known_default());
+    let connect = async {
+        let found = lookup(host.to_owned(), port.unwrap_or(80)).await?;
+        TcpStream::connect(found.as_slice()).await
+    };
+    let why = match tokio::time::timeout(CONNECT_TIMEOUT, connect).await {
         Ok(Ok(_)) => return Ok(()),
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => "connection refused".to_owned(),
         Ok(Err(error)) => error.to_string(),

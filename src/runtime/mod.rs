@@ -31,7 +31,7 @@ pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};
 pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};
 pub use services::{Services, StartContext, attach, start, start_own};
-pub use supervisor::{program, set_program as set_supervisor, supervise};
+pub use supervisor::supervise;
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -14,7 +14,6 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -31,22 +30,7 @@ use super::launch::TOKEN_VARIABLES;
 use super::process::{oom_watch::OomWatch, tree};
 use super::{Exit, Outside, docker};
 use crate::fault::{Fault, Result};
-
-/// The program that has the command `supervise`: set by its `main`, as in a test the running program is another.
-static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-
-/// Says which program supervises; the first call counts.
-pub fn set_program(program: impl Into<PathBuf>) {
-    PROGRAM.get_or_init(|| program.into());
-}
-
-/// This program's file.
-pub fn program() -> Result<PathBuf> {
-    PROGRAM
-        .get()
-        .cloned()
-        .ok_or_else(|| Fault::internal("this program's file is not known: `runtime::set_supervisor` was not called"))
-}
+use crate::own_program;
 
 /// What a supervisor is to do.
 #[derive(Serialize, Deserialize)]
@@ -117,7 +101,8 @@ impl Supervisor {
 
     fn spawn(order: &Order, stdout: Stdio, stderr: Stdio) -> Result<(Self, tokio::process::Child)> {
         let failed = |error: io::Error| Fault::internal(format!("cannot start the supervisor: {error}"));
-        let program = program()?;
+        let program = own_program::get()
+            .ok_or_else(|| Fault::internal("no program that supervises: `own_program::set` was not called"))?;
         let (mut socket, theirs) = UnixStream::pair().map_err(failed)?;
         let mut command = tokio::process::Command::new(program);
         command

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::meter::MAP;
 use super::nearest::misspelt_axis;
 use super::{Host, from_script, options};
-use crate::boundary::{Answer, Boundary, BoundsReport, Moves, Options, Point, Verdict};
+use crate::boundary::{Answer, Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Context, Extras, Findings, overview, simulated_line, text};
@@ -161,28 +161,24 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         _ => Ok(Vec::new()),
     };
     let search = with_question(search, &map.0.question);
-    let script = host.settings.script.display().to_string();
-    let context = Context {
-        search: search.as_ref(),
+    let mut extras = Extras {
+        report: None,
         stopped: None,
-        script: &script,
-        set: &host.settings.set,
-        allow: &host.settings.allow,
-        flags: &flags,
-        headroom: &|safe| host.run.headroom(map.index(), safe),
-        on_host: host.run.on_host(),
-    };
-    let findings = Findings::new(&boundary, &context)?;
-    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
-    let extras = Extras {
-        report: Some(value.clone()),
-        stopped: None,
-        script: script.clone(),
+        script: host.settings.script.display().to_string(),
         set: host.settings.set.clone(),
         allow: host.settings.allow.clone(),
         simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
         on_host: host.run.on_host(),
     };
+    let context = Context {
+        search: search.as_ref(),
+        run: &extras,
+        flags: &flags,
+        headroom: &|safe| host.run.headroom(map.index(), safe),
+    };
+    let findings = Findings::new(&boundary, &context)?;
+    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
+    extras.report = Some(value.clone());
     let page = host.settings.page;
     let text = text(&overview(&boundary, &extras, page)?, page);
     let ended = boundary.records().last().filter(|(_, record)| record.ended_server());
@@ -223,9 +219,9 @@ fn with_question(search: Option<Value>, question: &Value) -> Option<Value> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointCost {
     /// The point.
-    pub point: Point,
+    pub point: JsonText,
     /// Its verdict.
-    pub verdict: String,
+    pub verdict: Box<str>,
     /// Number of probes.
     pub probes: i64,
     /// Number of engine starts.
@@ -250,8 +246,8 @@ impl PointCost {
         let started = source.get("started").and_then(Value::as_bool) == Some(true);
         let verdict = answer.get("verdict").unwrap_or(answer).as_str();
         Self {
-            point: point.clone(),
-            verdict: verdict.unwrap_or_default().to_owned(),
+            point: JsonText::from(&json!(point)),
+            verdict: verdict.unwrap_or_default().into(),
             probes: int("probes").unwrap_or(1),
             starts: int("starts").unwrap_or(i64::from(started)),
             seconds,
@@ -272,7 +268,13 @@ mod tests {
 
     fn of(answer: Value) -> (String, i64, i64, f64, f64) {
         let cost = PointCost::from_answer(&Point::default(), &answer);
-        (cost.verdict, cost.probes, cost.starts, cost.seconds, cost.gpu_seconds)
+        (
+            cost.verdict.into(),
+            cost.probes,
+            cost.starts,
+            cost.seconds,
+            cost.gpu_seconds,
+        )
     }
 
     #[test]

@@ -225,6 +225,11 @@ fn is_meant(outline: &Outline, exports: &Exports) -> bool {
     defined.count() * 2 >= exports.len()
 }
 
+/// The same of a syntax tree.
+pub(super) fn is_adapter_file(ast: &AST) -> bool {
+    is_meant(&Outline::from_ast(ast), &EXPORTS)
+}
+
 /// Functions that the interpreter handles itself.
 const BUILT_IN: [&str; 9] = [
     "Fn",

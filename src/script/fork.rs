@@ -18,12 +18,17 @@ const STRATEGIES: [&str; 3] = ["search", "neighbours", "model_guided"];
 /// Copies a shipped script, module (`std/…`) or probe to `target`, with its strategy if `strategy` is set. Returns the
 /// written files, `target` first. If any file exists, nothing is written.
 pub fn fork(name: &str, target: &Path, strategy: bool) -> Result<Vec<PathBuf>> {
+    write_all(copies(name, target, strategy)?)
+}
+
+/// The files that [`fork`] would write, `target` first, and their texts.
+pub fn copies(name: &str, target: &Path, strategy: bool) -> Result<Vec<(PathBuf, String)>> {
     let folder = target.parent().unwrap_or(Path::new(""));
     if let Some(text) = name.strip_prefix("std/probes/").and_then(shipped::probe) {
         if strategy {
             return Err(without_strategy(name));
         }
-        return write_all(probe(name, target, &text));
+        return Ok(probe(name, target, &text));
     }
     let (origin, text) = original(name)?;
     let mut files = vec![(target.to_owned(), copy(&origin, &text, strategy.then_some("")))];
@@ -40,7 +45,33 @@ pub fn fork(name: &str, target: &Path, strategy: bool) -> Result<Vec<PathBuf>> {
             ));
         }
     }
-    write_all(files)
+    Ok(files)
+}
+
+/// Whether a copy is as it was made, by the hash in its line of origin.
+#[must_use]
+pub fn is_unedited(copy: &str) -> bool {
+    let is_origin = |line: &&str| {
+        line.trim_start_matches(['/', '!', '#', ' '])
+            .starts_with("origin: profiler ")
+    };
+    let mut lines: Vec<&str> = copy.split_inclusive('\n').collect();
+    let Some(place) = lines.iter().position(is_origin) else {
+        return false;
+    };
+    let origin = lines.remove(place);
+    let pinned = origin.rsplit_once("sha256:").map_or("", |(_, hash)| hash.trim());
+    // Imports that lead to copies are as they were.
+    let names = STRATEGIES.join("|");
+    let relative = Regex::new(&format!(
+        "import \"(?:\\./|(?:\\.\\./)+)((?:{names})(?:/[a-z0-9_/]+)?)\""
+    ))
+    .expect("a valid pattern");
+    let text = lines.concat();
+    let original = relative.replace_all(&text, "import \"std/$1\"");
+    [text.as_str(), &original]
+        .iter()
+        .any(|text| Source::new("", text).sha256 == pinned)
 }
 
 fn without_strategy(name: &str) -> Fault {

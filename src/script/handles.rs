@@ -23,11 +23,14 @@ use crate::{runtime, telemetry};
 pub struct EngineHandle(pub Arc<Engine>);
 
 impl EngineHandle {
-    /// Describes the engine `name`. Options that are `()` or `""` count as not given.
-    pub(super) fn describe(host: &Arc<Host>, name: &str, given: Map) -> Result<Self> {
-        let options: LaunchOptions = options(given.into_iter().filter(|(_, value)| is_given(value)).collect())?;
+    /// Describes the engine `name`, or several of that name as one. Options that are `()` or `""` count as not given.
+    pub(super) fn describe(host: &Arc<Host>, name: &str, given: impl IntoIterator<Item = Map>) -> Result<Self> {
+        let given = given
+            .into_iter()
+            .map(|one| one.into_iter().filter(|(_, value)| is_given(value)));
+        let all: Vec<LaunchOptions> = given.map(|one| options(one.collect())).collect::<Result<_>>()?;
         let adapter = adapter::load(host, host.interpreter(), name)?;
-        let engine = Arc::new(Engine::describe(context(host), adapter, options)?);
+        let engine = Arc::new(Engine::describe_all(&context(host), &adapter, all)?);
         if let (Some(Value::String(model)), Ok(Some(profile))) =
             (host.settings.set.get("model"), engine.simulated_profile())
             && !model.is_empty()

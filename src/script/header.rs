@@ -1,58 +1,122 @@
-//! The `//!` lines at the top of a script: its description and the program version it requires.
+//! The `//!` lines at the top of a script: its description, and what it says of itself: `requires`, `version`, `author`,
+//! `license`, and by `allow` what it needs to be allowed.
 
 use rhai::Position;
+use serde::Serialize;
 
+use super::added;
 use crate::fault::{Fault, Kind};
+use crate::runtime::Permits;
 
-/// The lines of a script's description, without `//!`.
-pub(crate) fn description(text: &str) -> impl Iterator<Item = &str> {
-    text.lines()
-        .map(str::trim_start)
-        .skip_while(|line| line.is_empty())
-        .map_while(|line| line.strip_prefix("//!"))
-        .map(|line| line.strip_prefix(' ').unwrap_or(line))
+/// What a script says of itself. Nobody vouches for it; what it does not say it still may not do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Header {
+    /// `//! version: 1.2`
+    pub version: Option<String>,
+    /// `//! author: Ann Other <ann@example.org>`
+    pub author: Option<String>,
+    /// `//! license: MIT`
+    pub license: Option<String>,
+    /// `//! requires: profiler >= 0.1, other >= 1.2`, one entry each.
+    pub requires: Vec<String>,
+    /// `//! allow: port=8000`, as for `--allow`, one entry each.
+    pub allow: Vec<String>,
 }
 
-/// Fails if the script has a line `//! requires: profiler >= X` that this version does not satisfy. Also returns the
-/// line's position.
-pub(super) fn check_requirement(text: &str) -> Result<(), (Fault, Position)> {
-    for (index, line) in text.lines().enumerate() {
-        let line = line.trim_start();
-        if !line.is_empty() && !line.starts_with("//!") {
-            return Ok(());
+const FIELDS: [&str; 6] = ["version", "author", "license", "requires", "allow", "origin"];
+
+impl Header {
+    /// Reads the header of a script. Control characters are left out.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        let mut header = Self::default();
+        for (name, value) in lines(text).filter_map(|(_, line)| field(line)) {
+            let value = value.replace(char::is_control, "");
+            match name {
+                "version" => header.version = Some(value),
+                "author" => header.author = Some(value),
+                "license" => header.license = Some(value),
+                "requires" => header
+                    .requires
+                    .extend(value.split(',').map(|one| one.trim().to_owned())),
+                "allow" => header.allow.push(value),
+                _ => {}
+            }
         }
-        let Some(wanted) = line
-            .strip_prefix("//!")
-            .and_then(|line| line.trim().strip_prefix("requires:"))
-        else {
-            continue;
+        header
+    }
+}
+
+/// The `//!` lines at the top, without `//!`, each with its number.
+fn lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let numbered = text.lines().map(str::trim_start).enumerate();
+    numbered
+        .skip_while(|(_, line)| line.is_empty())
+        .map_while(|(index, line)| Some((index + 1, line.strip_prefix("//!")?)))
+        .map(|(number, line)| (number, line.strip_prefix(' ').unwrap_or(line)))
+}
+
+/// Name and value of a line `author: Ann`.
+fn field(line: &str) -> Option<(&str, &str)> {
+    let (name, value) = line.split_once(':')?;
+    FIELDS.contains(&name.trim()).then(|| (name.trim(), value.trim()))
+}
+
+/// The lines of a script's description, without `//!` and what else the header says.
+pub(crate) fn description(text: &str) -> impl Iterator<Item = &str> {
+    lines(text).map(|(_, line)| line).filter(|line| field(line).is_none())
+}
+
+/// Fails if the script requires a version of `profiler` or of something added that is not there, or its `allow` is not
+/// understood. Also returns the line's position.
+pub(super) fn check(text: &str) -> Result<(), (Fault, Position)> {
+    for (number, line) in lines(text) {
+        let at = Position::new(u16::try_from(number).unwrap_or(u16::MAX), 1);
+        let checked = match field(line) {
+            Some(("requires", value)) => value
+                .split(',')
+                .try_for_each(|one| check_requirement(one.trim(), env!("CARGO_PKG_VERSION"))),
+            // A path that it names need not be on this machine.
+            Some(("allow", value)) if !value.contains("mount=") => Permits::parse([value]).map(drop),
+            _ => Ok(()),
         };
-        let at = Position::new(u16::try_from(index + 1).unwrap_or(u16::MAX), 1);
-        check(wanted.trim(), env!("CARGO_PKG_VERSION")).map_err(|fault| (fault, at))?;
+        checked.map_err(|fault| (fault, at))?;
     }
     Ok(())
 }
 
-/// Whether version `mine` satisfies `profiler >= X`.
-fn check(wanted: &str, mine: &str) -> Result<(), Fault> {
+/// Whether `profiler >= X` holds for version `mine`, or `NAME` or `NAME >= X` for something added.
+fn check_requirement(wanted: &str, mine: &str) -> Result<(), Fault> {
     let unclear = || {
         Fault::new(Kind::Compile, format!("`requires: {wanted}` is not understood"))
-            .hint("write `//! requires: profiler >= 0.1`")
+            .hint("write `//! requires: profiler >= 0.1`, or the name of something added in place of `profiler`")
     };
-    let least = wanted
-        .strip_prefix("profiler")
-        .and_then(|rest| rest.trim_start().strip_prefix(">="))
-        .ok_or_else(unclear)?;
-    let needed = version(least.trim()).ok_or_else(unclear)?;
-    if version(mine).is_some_and(|mine| mine < needed) {
-        return Err(Fault::new(
-            Kind::Compile,
-            format!(
-                "this script requires profiler {} or newer; this is {mine}",
-                least.trim()
-            ),
-        )
-        .hint("install a newer profiler, or use an older version of the script"));
+    let (name, least) = match wanted.split_once(">=") {
+        Some((name, least)) => (name.trim(), Some(least.trim())),
+        None => (wanted, None),
+    };
+    let needed = least.map(|least| version(least).ok_or_else(unclear)).transpose()?;
+    if name == "profiler" {
+        let needed = needed.ok_or_else(unclear)?;
+        if version(mine).is_some_and(|mine| mine < needed) {
+            let least = least.unwrap_or_default();
+            let message = format!("this script requires profiler {least} or newer; this is {mine}");
+            return Err(Fault::new(Kind::Compile, message)
+                .hint("install a newer profiler, or use an older version of the script"));
+        }
+        return Ok(());
+    }
+    added::check_name(name).map_err(|_| unclear())?;
+    let Some(has) = added::version(name) else {
+        return Err(Fault::missing(
+            format!("this script requires `{name}`, which was not added"),
+            format!("`profiler add SOURCE --name {name}`, from where its author shares it"),
+        ));
+    };
+    if needed.is_some() && has.as_deref().and_then(version) < needed {
+        let (least, has) = (least.unwrap_or_default(), has.as_deref().unwrap_or("unknown"));
+        let message = format!("this script requires {name} {least} or newer; what was added is of version {has}");
+        return Err(Fault::missing(message, format!("`profiler update {name}`")));
     }
     Ok(())
 }
@@ -72,28 +136,43 @@ fn version(text: &str) -> Option<[u64; 3]> {
 
 #[cfg(test)]
 mod tests {
-    use super::{check, check_requirement, description};
+    use super::{Header, check, check_requirement, description};
 
     #[test]
     fn the_description_ends_where_the_script_begins() {
-        let lines: Vec<_> = description("\n//! Finds.\n//!\n//! More.\n// note\n//! not this\n").collect();
+        let text = "\n//! Finds.\n//! author: Ann\x07\n//!\n//! More.\n//! allow: port=1\n// note\n//! not this\n";
+        let lines: Vec<_> = description(text).collect();
         assert_eq!(lines, ["Finds.", "", "More."]);
+        let header = Header::of(text);
+        assert_eq!(
+            (header.author.as_deref(), header.allow),
+            (Some("Ann"), vec!["port=1".to_owned()])
+        );
+    }
+
+    #[test]
+    fn an_allowance_that_means_nothing_is_refused_at_its_line() {
+        let (fault, at) = check("//! Finds.\n//! allow: prot=1").unwrap_err();
+        assert_eq!(
+            (fault.hint.as_deref(), at.line()),
+            (Some("did you mean `port`?"), Some(2))
+        );
     }
 
     #[test]
     fn versions_are_compared_as_numbers() {
-        assert!(check("profiler >= 0.1", "0.1.0").is_ok());
-        assert!(check("profiler >= 0.9", "0.10.0").is_ok());
-        assert!(check("profiler >= 0.10.1", "0.10.0").is_err());
-        assert!(check("profiler 3", "0.1.0").is_err());
-        assert!(check("profiler >= x", "0.1.0").is_err());
+        assert!(check_requirement("profiler >= 0.1", "0.1.0").is_ok());
+        assert!(check_requirement("profiler >= 0.9", "0.10.0").is_ok());
+        assert!(check_requirement("profiler >= 0.10.1", "0.10.0").is_err());
+        assert!(check_requirement("profiler 3", "0.1.0").is_err());
+        assert!(check_requirement("profiler >= x", "0.1.0").is_err());
     }
 
     #[test]
     fn the_requirement_is_found_below_the_description() {
-        let (fault, at) = check_requirement("//! Finds.\n//! requires: profiler >= 99\nlet x = 1;").unwrap_err();
+        let (fault, at) = check("//! Finds.\n//! requires: profiler >= 99\nlet x = 1;").unwrap_err();
         assert!(fault.message.contains("requires profiler 99 or newer"));
         assert_eq!(at.line(), Some(2));
-        assert!(check_requirement("let x = 1;\n//! requires: profiler >= 99").is_ok());
+        assert!(check("let x = 1;\n//! requires: profiler >= 99").is_ok());
     }
 }

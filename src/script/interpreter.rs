@@ -115,7 +115,7 @@ pub fn on_thread<T: Send>(work: impl FnOnce() -> Result<T, Box<Diagnostic>> + Se
             .name("script".into())
             .stack_size(STACK)
             .spawn_scoped(scope, || world::within(world, || guarded(work)))
-            .map_err(|error| Fault::internal(format!("cannot start the script's thread: {error}")))?;
+            .map_err(|error| Fault::no_thread("script's thread", &error))?;
         thread
             .join()
             .unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
@@ -127,7 +127,7 @@ pub fn guarded<T>(work: impl FnOnce() -> Result<T, Box<Diagnostic>>) -> Result<T
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()))
 }
 
-fn panicked(panic: &(dyn Any + Send)) -> Fault {
+pub(super) fn panicked(panic: &(dyn Any + Send)) -> Fault {
     let text = panic
         .downcast_ref::<&str>()
         .map(|text| (*text).to_owned())

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::handles::Service;
 use super::{Host, Main, Settings, Source, check_main, is_shipped, module_hash, source};
 use crate::fault::{Fault, Result};
+use crate::own_program;
 use crate::report::job_result;
 use crate::run::{Event, JobFolder, Run};
 use crate::runtime::{self, StartContext};
@@ -55,8 +56,9 @@ pub(super) fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Resu
             .map(str::to_owned)
             .ok_or_else(|| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
     };
-    let program = runtime::program()?;
-    let program = std::fs::canonicalize(&program).unwrap_or(program);
+    let program = own_program::get()
+        .ok_or_else(|| Fault::internal("no program that does jobs: `own_program::set` was not called"))?;
+    let program = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
     let mut command = vec![text(&program)?, "run".to_owned(), options.script.clone()];
     let mut add = |option: &str, value: String| command.extend([option.to_owned(), value]);
     add("--params", text(&place.parameters)?);

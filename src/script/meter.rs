@@ -63,7 +63,7 @@ impl Meter {
 
     /// Counts one operation. Returns a fault if the script must end.
     pub(crate) fn step(&self, tasks: &Tasks) -> Option<Fault> {
-        // Only one thread counts, so load and store suffice and are cheaper than an atomic addition.
+        // Load and store are cheaper than an atomic addition; of several threads, some operations are not counted.
         let operations = self.operations.load(Ordering::Relaxed) + 1;
         self.operations.store(operations, Ordering::Relaxed);
         if self.failed.load(Ordering::Relaxed) {

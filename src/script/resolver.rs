@@ -1,4 +1,5 @@
-//! Resolves imports: `std/…` from the binary, others relative to the importing file and below the main script's folder.
+//! Resolves imports: `std/…` from the binary, others relative to the importing file and below the main script's folder, or
+//! else by the name of something added.
 //!
 //! Import cycles are refused, because the interpreter would recurse until the process dies. A module is read, compiled
 //! and run once, when it is first imported.
@@ -11,7 +12,7 @@ use rhai::{Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Share
 
 use super::nearest::{did_you_mean, nearest};
 use super::source::{self, Source, Sources};
-use super::{Caught, header, shipped};
+use super::{Caught, added, header, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Permits;
@@ -140,7 +141,7 @@ pub(super) fn cycle(chain: &[String], key: &str) -> Fault {
 
 /// Compiles a text and attaches its key, so that errors and functions know their file.
 pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
-    header::check_requirement(&source.text).map_err(|(fault, at)| {
+    header::check(&source.text).map_err(|(fault, at)| {
         let mut error: Box<EvalAltResult> = fault.into();
         error.set_position(at);
         error
@@ -194,11 +195,23 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
             "the shipped module `std/{name}` imports `{path}` outside `std/`"
         )));
     }
+    // An added module has a folder of its own.
+    let added = importer.and_then(added::of_key);
+    let root = added.as_ref().map_or(root, |added| &added.root);
+    let importer = added
+        .as_ref()
+        .map(|added| added.file.as_path())
+        .or(importer.map(Path::new));
     let folder = importer
-        .and_then(|key| Path::new(key).parent())
+        .and_then(Path::parent)
         .filter(|folder| source::normalize(folder).starts_with(source::normalize(root)))
         .unwrap_or(root);
-    resolve_below(root, &folder.join(with_extension(relative)), path)
+    let joined = folder.join(with_extension(relative));
+    match added::find(path) {
+        Ok(Some(found)) if !joined.exists() => resolve_below(&found.root, &found.file, path),
+        Err(fault) if !joined.exists() => Err(fault),
+        _ => resolve_below(root, &joined, path),
+    }
 }
 
 fn shipped_module(name: &str, path: &str) -> Result<ResolvedImport> {

@@ -64,11 +64,6 @@ pub fn shared_probe_files() -> Vec<(String, String)> {
     files.collect()
 }
 
-/// The `sitecustomize` module of engines launched with `in_process`.
-pub fn probe_hook() -> Cow<'static, str> {
-    python("hook/sitecustomize").unwrap_or_default()
-}
-
 fn python(name: &str) -> Option<Cow<'static, str>> {
     text(PROBES, "stdlib/probes", name, "py")
 }
@@ -106,11 +101,15 @@ pub fn described_probes() -> Vec<Shipped> {
 }
 
 fn described(name: String, text: Option<Cow<'static, str>>) -> Shipped {
-    let summary = text.as_deref().map(|text| first_sentence(description(text)));
     Shipped {
         name,
-        summary: summary.unwrap_or_default(),
+        summary: text.as_deref().map(summary).unwrap_or_default(),
     }
+}
+
+/// The first sentence of a script's description.
+pub fn summary(text: &str) -> String {
+    first_sentence(description(text))
 }
 
 /// The first sentence, which may span lines.

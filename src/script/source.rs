@@ -4,9 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,12 +12,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::nearest::suggest;
-use super::shipped;
-use crate::fault::{Fault, Result};
+use super::{added, shipped};
+use crate::fault::{Fault, Kind, Result};
+use crate::file;
 
 /// Size limit of a script in bytes. Parsing cannot be interrupted and compares every key of a map literal with every
 /// other key; the limit bounds it to seconds.
-const MAX_SIZE: u64 = 256 << 10;
+pub(super) const MAX_SIZE: u64 = 256 << 10;
 
 /// A Rhai file as it was read.
 #[derive(Clone, Debug)]
@@ -36,17 +34,22 @@ pub struct Source {
 impl Source {
     /// Creates a source and hashes its text.
     pub fn new(key: &str, text: &str) -> Self {
-        let mut sha256 = String::with_capacity(64);
-        for byte in Sha256::digest(text.as_bytes()) {
-            // Writing to a string cannot fail.
-            let _ = write!(sha256, "{byte:02x}");
-        }
         Self {
             key: key.into(),
             text: text.into(),
-            sha256,
+            sha256: sha256(text.as_bytes()),
         }
     }
+}
+
+/// SHA-256 in hexadecimal.
+pub(super) fn sha256(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(64);
+    for byte in Sha256::digest(bytes) {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    text
 }
 
 /// A main script and the folder of its relative imports.
@@ -61,8 +64,8 @@ pub struct Main {
 }
 
 impl Main {
-    /// Opens a path or a shipped script by name. A shipped script imports only `std/…`; adapter paths are then relative
-    /// to the current folder.
+    /// Opens a path, or a shipped or added script by name. A shipped script imports only `std/…`; adapter paths are then
+    /// relative to the current folder.
     pub fn open(script: &Path) -> Result<Self> {
         let name = script.to_string_lossy();
         // A folder is no script: `--out adaptive` leaves one behind.
@@ -75,14 +78,22 @@ impl Main {
                 shipped: true,
             });
         }
-        if !script.exists() {
+        let added = named(script)?;
+        if added.is_none() && !script.exists() {
             let fault = Fault::usage(format!("there is no script `{name}`"));
             let otherwise = "give the path of a script, or a name that `profiler list` shows";
-            return Err(suggest(fault, &name, shipped::scripts(), otherwise));
+            let lock = added::Lock::read()?;
+            let mut known: Vec<&str> = lock.all.keys().map(String::as_str).collect();
+            known.extend(shipped::scripts().map(|name| -> &str { name }));
+            return Err(suggest(fault, &name, known, otherwise));
         }
+        let (file, root) = match added {
+            Some(added) => (added.file, added.root),
+            None => (script.to_owned(), folder(script)),
+        };
         Ok(Self {
-            source: Source::new(&path_key(script), &read(script)?),
-            root: folder(script),
+            source: Source::new(&path_key(&file), &read(&file)?),
+            root,
             shipped: false,
         })
     }
@@ -99,8 +110,19 @@ pub fn is_shipped(sha256: &str) -> bool {
     shipped::scripts().any(same)
 }
 
-/// The folder of a script; the current one for a shipped script.
+/// The added script that is named, unless it is the path of a file or ships with the program.
+fn named(script: &Path) -> Result<Option<added::Found>> {
+    match script.is_file() {
+        true => Ok(None),
+        false => added::find(&script.to_string_lossy()),
+    }
+}
+
+/// The folder of a script, or of what was added by that name; the current one for a shipped script.
 pub(super) fn folder(script: &Path) -> PathBuf {
+    if let Ok(Some(added)) = named(script) {
+        return added.root;
+    }
     match script.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -109,7 +131,7 @@ pub(super) fn folder(script: &Path) -> PathBuf {
 
 /// The name of a module in the run's records: `std/search.rhai`, or its path relative to the main script's folder.
 pub(super) fn module_name(root: &Path, key: &str) -> String {
-    if key.starts_with("std/") {
+    if key.starts_with("std/") || key.starts_with(added::MARK) {
         return key.to_owned();
     }
     let root = path_key(root);
@@ -121,7 +143,10 @@ pub(super) fn module_name(root: &Path, key: &str) -> String {
 pub fn module_hash(main: &Main, name: &str) -> Option<String> {
     let text = match name.strip_prefix("std/") {
         Some(shipped) => shipped::module(shipped.trim_end_matches(".rhai"))?.into_owned(),
-        None => read(&main.root.join(name)).ok()?,
+        None => match added::of_key(name) {
+            Some(added) => read(&added.file).ok()?,
+            None => read(&main.root.join(name)).ok()?,
+        },
     };
     Some(Source::new(name, &text).sha256)
 }
@@ -139,9 +164,13 @@ pub fn named_modules(set: &Map<String, Value>) -> impl Iterator<Item = String> {
 
 /// The name of a user's file for people and the journal.
 pub(super) fn path_key(path: &Path) -> String {
-    let key = normalize(path).display().to_string();
-    // A user's own folder `std` must not look like the standard library.
-    if key.starts_with("std/") {
+    let path = normalize(path);
+    if let Some(key) = added::key(&path) {
+        return key;
+    }
+    let key = path.display().to_string();
+    // A user's own folder `std` must not look like the standard library, nor `@mine` like something added.
+    if key.starts_with("std/") || key.starts_with(added::MARK) {
         format!("./{key}")
     } else {
         key
@@ -165,19 +194,11 @@ pub(super) fn normalize(path: &Path) -> PathBuf {
 
 /// Reads a script's text, within the size limit.
 pub(crate) fn read(path: &Path) -> Result<String> {
-    let io = |error: std::io::Error| Fault::io(path, &error);
-    // Opening a pipe must not wait for its other end.
-    let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
-    let file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
-    if !file.metadata().map_err(io)?.is_file() {
-        return Err(Fault::usage(format!("`{}` is not a file", path.display())));
-    }
-    let mut bytes = Vec::new();
-    file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MAX_SIZE {
-        return Err(Fault::usage(format!("`{}` is larger than 256 KiB", path.display()))
-            .hint("a script is program text; keep data elsewhere"));
-    }
+    let bytes = file::read(path, MAX_SIZE).map_err(|fault| match fault.kind {
+        Kind::Limit => Fault::usage(fault.message).hint("a script is program text; keep data elsewhere"),
+        _ => fault,
+    })?;
+    added::verify(path, &bytes)?;
     String::from_utf8(bytes).map_err(|_| {
         Fault::usage(format!("`{}` is not UTF-8 text", path.display())).hint("give a script, and save it as UTF-8")
     })

@@ -70,13 +70,11 @@ pub struct SimHandle {
 
 impl SimHandle {
     /// Current memory of the simulated devices.
-    #[must_use]
     pub fn reading(&self) -> Reading {
         self.devices.reading()
     }
 
     /// Memory of the simulated devices before the engine started.
-    #[must_use]
     pub fn before(&self) -> Reading {
         self.devices.before()
     }
@@ -88,7 +86,6 @@ impl SimHandle {
     }
 
     /// Current state.
-    #[must_use]
     pub fn state(&self) -> State {
         match *self.state.borrow() {
             State::Starting | State::Ready if self.state.has_changed().is_err() => RUNTIME_GONE,

@@ -71,7 +71,6 @@ const KINDS: [(&str, Option<(&str, u32)>); 16] = [
 
 impl Misbehave {
     /// Whether the request with this number, from 1, misbehaves.
-    #[must_use]
     pub fn applies_to(&self, number: u64) -> bool {
         let later = number.checked_sub(self.after.unwrap_or(0));
         later.is_some_and(|later| later > 0 && later.is_multiple_of(self.every.unwrap_or(1).max(1)))

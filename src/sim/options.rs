@@ -169,7 +169,6 @@ pub enum Victim {
 
 impl Options {
     /// Translates `serve` into options of this engine. Given options take precedence.
-    #[must_use]
     pub(super) fn with_serve_flags(mut self, engine: Engine, max_num_seqs: u64) -> Self {
         let Some(serve) = self.serve.take() else { return self };
         let total = i64::try_from(serve.total).unwrap_or(i64::MAX);

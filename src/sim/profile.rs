@@ -2,8 +2,6 @@
 //! a path. Every number in a file has a comment on its source. MiB are 2^20 bytes; the arithmetic is in
 //! `sim/memory.rs`.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -11,6 +9,7 @@ use serde_json::{Map, Value};
 
 use super::time::Timing;
 use crate::fault::{Fault, Result};
+use crate::file;
 
 /// One model on one device with one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,11 +117,7 @@ impl Profile {
         }
         let path = Path::new(name);
         if path.extension().is_some_and(|extension| extension == "toml") || path.exists() {
-            let mut text = String::new();
-            // A device has no end.
-            let read = File::open(path).and_then(|file| file.take(MAX_FILE).read_to_string(&mut text));
-            read.map_err(|error| Fault::io(path, &error))?;
-            return Self::parse(name, &text);
+            return Self::parse(name, &String::from_utf8_lossy(&file::read(path, MAX_FILE)?));
         }
         let shipped_names: Vec<_> = names().collect();
         Err(Fault::usage(format!("unknown profile `{name}`")).hint(format!(
@@ -217,7 +212,6 @@ pub struct TensorParallel {
 impl Profile {
     /// Per-rank profile: weights and KV cache are divided by `ranks`; activations, graphs and context are not.
     /// Unchanged for one rank or when unmeasured.
-    #[must_use]
     pub(super) fn per_rank(mut self, ranks: u64) -> Self {
         let (Some(parallel), MemoryProfile::Pool(pool)) = (self.tensor_parallel, &mut self.memory) else {
             return self;
@@ -371,7 +365,6 @@ pub struct Fixed {
 
 impl MemoryProfile {
     /// Size of each device in bytes.
-    #[must_use]
     pub fn total(&self) -> u64 {
         let (Self::Pool(Pool { total_mib, .. })
         | Self::Dynamic(Dynamic { total_mib, .. })

@@ -33,7 +33,6 @@ pub struct Timing {
 
 impl Timing {
     /// Duration of a step with `prefill` prompt tokens and `decode` decoding sequences.
-    #[must_use]
     pub fn step(&self, eager: bool, prefill: u64, decode: u64) -> f64 {
         let fixed = if eager {
             self.step_eager_seconds

@@ -45,59 +45,23 @@ fn kibibytes(text: &str, field: &str) -> Option<u64> {
     number.checked_mul(1024)
 }
 
-/// File names of one version of the interface.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Files {
-    current: &'static str,
-    peak: &'static str,
-    limit: &'static str,
-}
-
-const V2: Files = Files {
-    current: "memory.current",
-    peak: "memory.peak",
-    limit: "memory.max",
-};
-const V1: Files = Files {
-    current: "memory.usage_in_bytes",
-    peak: "memory.max_usage_in_bytes",
-    limit: "memory.limit_in_bytes",
-};
+/// The files of memory in use and of its limit, in both versions of the interface.
+const FILES: [(&str, &str); 2] = [
+    ("memory.current", "memory.max"),
+    ("memory.usage_in_bytes", "memory.limit_in_bytes"),
+];
 
 /// Reads one cgroup. Its memory includes the page cache of files it has read, which the kernel reclaims before it
 /// kills.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
     folder: PathBuf,
-    files: Files,
+    files: (&'static str, &'static str),
     name: String,
     machine: u64,
 }
 
 impl Cgroup {
-    /// The cgroup of the process `pid`.
-    ///
-    /// # Errors
-    ///
-    /// `missing` if the process has ended, or its cgroup has no memory accounting or is not visible from here.
-    pub fn of_process(pid: u32, roots: &Roots) -> Result<Self> {
-        let file = roots.proc.join(pid.to_string()).join("cgroup");
-        let text = fs::read_to_string(&file).map_err(|_| {
-            Fault::missing(
-                format!("process {pid} does not exist"),
-                "its memory can be read only while it lives",
-            )
-        })?;
-        let candidates = candidates_in(&text);
-        candidates
-            .iter()
-            .find_map(|(controller, path)| Self::at(&roots.cgroup.join(controller), path, roots))
-            .ok_or_else(|| {
-                let paths: Vec<_> = candidates.into_iter().map(|(_, path)| path).collect();
-                not_visible(&paths.join("`, `"))
-            })
-    }
-
     /// The cgroup of this path below the root of the hierarchy, as `docker inspect` or systemd report it.
     ///
     /// # Errors
@@ -107,13 +71,12 @@ impl Cgroup {
         ["", "memory"]
             .into_iter()
             .find_map(|controller| Self::at(&roots.cgroup.join(controller), path, roots))
-            .ok_or_else(|| not_visible(path))
-    }
-
-    /// The peak as recorded by the kernel, including between samples; `None` if the kernel records no peak.
-    #[must_use]
-    pub fn peak(&self) -> Option<u64> {
-        number(&self.folder.join(self.files.peak))
+            .ok_or_else(|| {
+                Fault::missing(
+                    format!("the memory of cgroup `{path}` cannot be seen from here"),
+                    "run on the host itself rather than within a container, with the memory controller enabled",
+                )
+            })
     }
 
     fn at(hierarchy: &Path, path: &str, roots: &Roots) -> Option<Self> {
@@ -122,9 +85,7 @@ impl Cgroup {
             return None;
         }
         let folder = hierarchy.join(path.trim_start_matches('/'));
-        let files = [V2, V1]
-            .into_iter()
-            .find(|files| folder.join(files.current).is_file())?;
+        let files = FILES.into_iter().find(|(used, _)| folder.join(used).is_file())?;
         Some(Self {
             folder,
             files,
@@ -140,10 +101,10 @@ impl Source for Cgroup {
     }
 
     fn read(&mut self) -> Result<Reading> {
-        let used = number(&self.folder.join(self.files.current))
+        let used = number(&self.folder.join(self.files.0))
             .ok_or_else(|| Fault::new(Kind::Io, format!("cgroup `{}` is gone", self.name)))?;
         // `max`, or a number near 2^63 in version 1, means no limit other than the machine's memory.
-        let limit = number(&self.folder.join(self.files.limit)).unwrap_or(u64::MAX);
+        let limit = number(&self.folder.join(self.files.1)).unwrap_or(u64::MAX);
         Ok(Reading {
             devices: vec![Device {
                 id: self.name.clone(),
@@ -157,32 +118,6 @@ impl Source for Cgroup {
     }
 }
 
-/// Controller folders and paths from `/proc/PID/cgroup`, version 1's memory controller first: if both versions are
-/// mounted, it does the accounting.
-fn candidates_in(text: &str) -> Vec<(&'static str, String)> {
-    let mut candidates_in = Vec::new();
-    for line in text.lines() {
-        let mut parts = line.splitn(3, ':');
-        let (Some(number), Some(controllers), Some(path)) = (parts.next(), parts.next(), parts.next()) else {
-            continue;
-        };
-        if controllers.split(',').any(|name| name == "memory") {
-            candidates_in.insert(0, ("memory", path.to_owned()));
-        } else if number == "0" && controllers.is_empty() {
-            candidates_in.push(("", path.to_owned()));
-            candidates_in.push(("unified", path.to_owned()));
-        }
-    }
-    candidates_in
-}
-
-fn not_visible(path: &str) -> Fault {
-    Fault::missing(
-        format!("the memory of cgroup `{path}` cannot be seen from here"),
-        "run on the host itself rather than within a container, with the memory controller enabled",
-    )
-}
-
 fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
@@ -190,22 +125,11 @@ fn number(path: &Path) -> Option<u64> {
 /// Finding the processes of a tree requires reading every process's `stat`, so it is done only this often.
 const MEMBERS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What counts as the memory of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Measure {
-    /// Resident memory: fast, but a shared page counts once for each process.
-    #[default]
-    Resident,
-    /// Proportional memory (PSS): shared pages are divided among their processes. The kernel walks all pages for it,
-    /// which takes milliseconds per GiB: for low rates only.
-    Proportional,
-}
-
-/// Reads the process `pid`, its descendants, and its process group. A tree that has ended has no memory.
+/// Reads the resident memory of the process `pid`, its descendants, and its process group; a shared page counts once for each
+/// process. A tree that has ended has no memory.
 #[derive(Clone, Debug)]
 pub struct Tree {
     pid: u32,
-    measure: Measure,
     roots: Roots,
     total: u64,
     /// Shared with the slow source, which refreshes it.
@@ -221,11 +145,9 @@ struct Members {
 
 impl Tree {
     /// The tree below `pid`.
-    #[must_use]
-    pub fn new(pid: u32, measure: Measure, roots: Roots) -> Self {
+    pub fn new(pid: u32, roots: Roots) -> Self {
         Self {
             pid,
-            measure,
             total: machine_total(&roots).unwrap_or_default(),
             roots,
             members: Arc::default(),
@@ -276,12 +198,8 @@ impl Tree {
     }
 
     fn used(&self, pid: u32) -> Option<u64> {
-        let folder = self.roots.proc.join(pid.to_string());
-        let (file, field) = match self.measure {
-            Measure::Resident => ("status", "VmRSS"),
-            Measure::Proportional => ("smaps_rollup", "Pss"),
-        };
-        kibibytes(&fs::read_to_string(folder.join(file)).ok()?, field)
+        let status = self.roots.proc.join(pid.to_string()).join("status");
+        kibibytes(&fs::read_to_string(status).ok()?, "VmRSS")
     }
 }
 
@@ -371,22 +289,6 @@ mod host_tests {
     #[test]
     fn this_machine_has_memory() {
         assert!(machine_total(&Roots::default()).unwrap() > 1 << 26);
-    }
-}
-
-#[cfg(test)]
-mod cgroup_tests {
-    use super::*;
-
-    #[test]
-    fn finds_both_cgroup_versions() {
-        assert_eq!(
-            candidates_in("0::/user.slice\n"),
-            [("", "/user.slice".into()), ("unified", "/user.slice".into())]
-        );
-        let hybrid = "5:cpu,cpuacct:/a\n4:memory:/docker/x:y\n0::/u\n";
-        assert_eq!(candidates_in(hybrid)[0], ("memory", "/docker/x:y".into()));
-        assert!(candidates_in("nonsense").is_empty());
     }
 }
 

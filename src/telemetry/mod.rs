@@ -18,7 +18,7 @@ mod source;
 mod tenancy;
 
 pub use amd::{Amd, AmdCards};
-pub use csv::{SampleFile, files, read_activity, read_processes, read_series, write};
+pub use csv::{SampleFile, files, read_activity, read_series};
 pub use gpus::{choices, gpu_source, gpus, gpus_if_any, only_visible, read_gpus, select};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};

@@ -142,13 +142,11 @@ impl Sampler {
     }
 
     /// The source's name: `nvml`, `amd`, `host` or `sim`.
-    #[must_use]
     pub fn source(&self) -> &'static str {
         self.source
     }
 
     /// Start time; the times of samples are relative to it.
-    #[must_use]
     pub fn origin(&self) -> Instant {
         self.shared.origin
     }
@@ -167,27 +165,23 @@ impl Sampler {
     }
 
     /// The latest reading.
-    #[must_use]
     pub fn latest(&self) -> Reading {
         self.shared.data().latest.clone()
     }
 
     /// Peak memory between two moments; `None` without samples.
-    #[must_use]
     pub fn peak_between(&self, from: Instant, to: Instant) -> Option<Peak> {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
         self.shared.data().series.peak_between(from, to)
     }
 
     /// Memory between two moments.
-    #[must_use]
     pub fn between(&self, from: Instant, to: Instant) -> Series {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
         self.shared.data().series.between(from, to)
     }
 
     /// Power and utilisation between two moments, including the samples just before and after, if any.
-    #[must_use]
     pub fn activity_between(&self, from: Instant, to: Instant) -> Vec<ActivitySample> {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
         let data = self.shared.data();
@@ -198,7 +192,6 @@ impl Sampler {
     }
 
     /// Used bytes by device, in the last sample before a moment and in the first one after it, if any.
-    #[must_use]
     pub fn around(&self, moment: Instant) -> (Option<UsedByDevice>, Option<UsedByDevice>) {
         let at = self.shared.micros(moment);
         let data = self.shared.data();
@@ -211,32 +204,27 @@ impl Sampler {
     }
 
     /// Memory recorded so far.
-    #[must_use]
     pub fn series(&self) -> Series {
         self.shared.data().series.clone()
     }
 
     /// The moment of peak memory so far, and the processes that held it.
-    #[must_use]
     pub fn peak_snapshot(&self) -> PeakSnapshot {
         self.shared.data().peak_snapshot.clone()
     }
 
     /// Distribution of total memory over the samples of these phases between two moments; `None` without samples.
-    #[must_use]
     pub fn spread(&self, phases: &[Phase], from: Instant, to: Instant) -> Option<Spread> {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
         self.shared.data().series.spread(phases, from, to)
     }
 
     /// How well the schedule was kept so far.
-    #[must_use]
     pub fn health(&self) -> SamplerHealth {
         self.shared.data().health.clone()
     }
 
     /// Stops sampling and returns everything recorded.
-    #[must_use]
     pub fn stop(mut self) -> Recording {
         self.end();
         let mut data = self.shared.data();

@@ -60,7 +60,6 @@ impl Default for Series {
 
 impl Series {
     /// An empty series with at most this many rows (at least 16), plus two per change of phase.
-    #[must_use]
     pub fn bounded(max_rows: usize) -> Self {
         Self {
             devices: Vec::new(),
@@ -117,20 +116,17 @@ impl Series {
     }
 
     /// The devices, with the memory of the latest sample.
-    #[must_use]
     pub fn devices(&self) -> &[Device] {
         &self.devices
     }
 
     /// The rows, oldest first.
-    #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
     /// The part between two times, inclusive. Memory between two samples is what the earlier one saw, so the row in
     /// force at `from` is included.
-    #[must_use]
     pub fn between(&self, from: u64, to: u64) -> Series {
         Series {
             devices: self.devices.clone(),
@@ -141,7 +137,6 @@ impl Series {
     }
 
     /// The last sample up to a time, and the first one from it on, if any.
-    #[must_use]
     pub fn around(&self, at: u64) -> (Option<&Row>, Option<&Row>) {
         let next = self.rows.partition_point(|row| row.to < at);
         let last = self.rows.partition_point(|row| row.from <= at);
@@ -149,19 +144,16 @@ impl Series {
     }
 
     /// The peak between two times, inclusive; `None` without samples.
-    #[must_use]
     pub fn peak_between(&self, from: u64, to: u64) -> Option<Peak> {
         self.peak_of(self.window(from, to).iter())
     }
 
     /// The peak of the whole series.
-    #[must_use]
     pub fn peak(&self) -> Option<Peak> {
         self.peak_of(self.rows.iter())
     }
 
     /// The peak of each phase with samples.
-    #[must_use]
     pub fn peaks(&self) -> BTreeMap<Phase, Peak> {
         Phase::ALL
             .into_iter()
@@ -170,14 +162,12 @@ impl Series {
     }
 
     /// Distribution of total memory over the samples of these phases between two times, inclusive.
-    #[must_use]
     pub fn spread(&self, phases: &[Phase], from: u64, to: u64) -> Option<Spread> {
         let rows = self.window(from, to).iter().filter(|row| phases.contains(&row.phase));
         Spread::from_weighted(rows.map(|row| (row.total, row.looks)))
     }
 
     /// The current phase.
-    #[must_use]
     pub fn phase(&self) -> Phase {
         self.phase
     }
@@ -283,7 +273,6 @@ pub struct Spread {
 
 impl Spread {
     /// From pairs of value and frequency; `None` without values.
-    #[must_use]
     pub fn from_weighted(values: impl IntoIterator<Item = (u64, u64)>) -> Option<Self> {
         let mut spread: Option<Self> = None;
         let mut squares = 0.0;
@@ -340,16 +329,8 @@ impl Phase {
     ];
 
     /// The name in scripts and files.
-    #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Phase::Baseline => "baseline",
-            Phase::Loading => "loading",
-            Phase::Ready => "ready",
-            Phase::WarmUp => "warm_up",
-            Phase::Load => "load",
-            Phase::After => "after",
-        }
+        ["baseline", "loading", "ready", "warm_up", "load", "after"][self as usize]
     }
 }
 

@@ -91,13 +91,11 @@ impl SlowSamples {
     }
 
     /// Power and utilisation, oldest first.
-    #[must_use]
     pub fn activity(&self) -> &[ActivitySample] {
         &self.activity
     }
 
     /// Memory of processes, ordered by the start of each row.
-    #[must_use]
     pub fn processes(&self) -> &[ProcessMemory] {
         &self.processes
     }

@@ -56,13 +56,11 @@ pub struct Reading {
 
 impl Reading {
     /// Used bytes on all devices together.
-    #[must_use]
     pub fn used(&self) -> u64 {
         self.devices.iter().map(|device| device.used).sum()
     }
 
     /// Total bytes of all devices together.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.devices.iter().map(|device| device.total).sum()
     }
@@ -107,7 +105,6 @@ impl Absent {
     }
 
     /// As an error of kind `missing` (exit 3), for callers that need the device.
-    #[must_use]
     pub fn fault(self) -> Fault {
         Fault::missing(self.why, self.remedy)
     }

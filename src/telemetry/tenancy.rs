@@ -80,7 +80,6 @@ pub fn require_alone(reading: &Reading, ours: impl Fn(u32) -> bool) -> Result<()
 
 /// Bytes by which each device exceeds its baseline plus [`SETTLE_SLACK`]; empty if memory has settled. The baseline of
 /// an unknown device is 0.
-#[must_use]
 pub fn unsettled(baseline: &Reading, now: &Reading) -> Vec<(String, u64)> {
     let before = |id: &str| {
         let device = baseline.devices.iter().find(|device| device.id == id);

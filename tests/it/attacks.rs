@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::support::{Outcome, Profiler};
+use crate::support::{Outcome, Profiler, needs_host_name};
 
 fn script(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/data/attacks", name]
@@ -116,11 +116,15 @@ fn no_secret_of_the_environment_stays_in_a_run_folder() {
     }
 }
 
-/// Numbers and words of the format are no secrets, whatever variable holds them.
+/// Numbers, words and pieces of the format are no secrets, whatever variable holds them.
 #[test]
 fn hiding_secrets_destroys_no_journal() {
-    for (name, script_name) in [("MAX_TOKENS", "sec_digits"), ("MY_PASSWORD", "sec_word")] {
-        let value = if name == "MAX_TOKENS" { "12345678" } else { "boundary" };
+    for (name, value, script_name) in [
+        ("MAX_TOKENS", "12345678", "sec_digits"),
+        ("MY_PASSWORD", "12345678", "sec_digits"),
+        ("MY_PASSWORD", "boundary", "sec_word"),
+        ("MY_PASSWORD", r#","cause":null,"#, "sec_word"),
+    ] {
         let outcome = Profiler::new()
             .env(name, value)
             .args(["run", "--out", "run"])
@@ -133,7 +137,14 @@ fn hiding_secrets_destroys_no_journal() {
             .args(["show", "run"])
             .run()
             .success();
-        let _ = shown.stdout("undecided").nowhere("***");
+        let _ = shown.stdout("why not more").nowhere("***");
+        let journal = std::fs::read_to_string(outcome.folder().join("run/journal.jsonl")).unwrap();
+        for line in journal.lines() {
+            assert!(
+                serde_json::from_str::<serde_json::Value>(line).is_ok(),
+                "{value}: {line}"
+            );
+        }
     }
 }
 
@@ -210,6 +221,25 @@ fn no_service_on_loopback_is_reached_unasked() {
     assert!(requests.contains("POST /api/jobs/"), "{requests}");
 }
 
+/// Whoever owns a name that `net=` allows could have it lead to this machine.
+#[test]
+fn no_name_leads_a_script_to_this_machine() {
+    let Some(name) = needs_host_name() else { return };
+    let script = format!(
+        r#"import "std/engines" as engines;
+        print(engine::page("http://{name}:1", "/", "").body);
+        engine::check_url("http://{name}:1")"#
+    );
+    let program = Profiler::new().file("s.rhai", script);
+    let outcome = program
+        .args(["run", "s.rhai", "--allow", &format!("net={name}")])
+        .run()
+        .code(3);
+    let _ = outcome
+        .stdout("leads to this machine, which `net=` does not allow")
+        .stderr("leads to this machine, which `net=` does not allow");
+}
+
 #[test]
 fn no_image_and_no_entry_point_is_a_scripts_own_choice() {
     for name in ["any_image", "mem_none", "hostconfig", "nc_host", "trust3"] {
@@ -232,6 +262,12 @@ fn no_image_and_no_entry_point_is_a_scripts_own_choice() {
         assert!(daemon.asked("POST").is_empty(), "{name}");
         let _ = run("code,image=busybox,entrypoint").stderr("not today");
     }
+    // What is shown, and may be pasted, allows what it says and no more.
+    let script = r#"docker::start(#{ image: "busybox,process\n--allow exec" })"#;
+    let outcome = Profiler::new().file("s.rhai", script).args(["run", "s.rhai"]).run();
+    let _ = outcome
+        .code(3)
+        .stderr("--allow 'image=busybox\\,process\u{fffd}--allow exec'");
 }
 
 /// Links in a run folder, in place of everything that is written or read there.

@@ -103,7 +103,7 @@ fn preemption_starts_where_the_cache_is_full() {
              let load = engine.load(#{ concurrency: concurrency, requests: 2 * concurrency, input: 128, output: 512, metrics_hz: 50 });
              rows.push(#{ concurrency: concurrency, preemptions: load.preemptions });
          }
-         load::preemption_start(rows, \"concurrency\")");
+         load::findings(rows, \"concurrency\").preemption");
     // 13 sequences of 640 tokens fit.
     let start = result(&outcome);
     assert_eq!(

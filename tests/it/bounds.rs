@@ -177,6 +177,24 @@ fn a_damaged_tokenizer_is_the_users_to_mend() {
             .nowhere("please report")
             .nowhere("panicked");
     }
+    // Neither a pipe nor a file of any length is read.
+    let model = Profiler::new().file(
+        "s.rhai",
+        r#"prompt::tokens(9, #{ tokenizer: "./model", form: "text" })"#,
+    );
+    let path = |name: &str| model.folder().join("model").join(name);
+    std::fs::create_dir(path("")).unwrap();
+    std::fs::copy(attack("chat-template-bomb/tokenizer.json"), path("tokenizer.json")).unwrap();
+    nix::unistd::mkfifo(&path("tokenizer_config.json"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let config = std::fs::File::create(path("config.json")).unwrap();
+    config.set_len(1 << 40).unwrap();
+    let outcome = model.args(["run", "s.rhai"]).run().code(2);
+    let estimate = Profiler::new()
+        .current_dir(outcome.folder())
+        .args(["estimate", "model"])
+        .run();
+    let _ = estimate.stderr("`model/config.json` has more than 64.0 MiB");
+    let _ = outcome.stderr("model/tokenizer_config.json` is not a regular file");
 }
 
 /// A misbehaving engine, until this is dropped.

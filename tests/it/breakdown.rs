@@ -3,10 +3,9 @@
 mod engines;
 mod estimated;
 
-use profiler::engine::read_start;
 use serde_json::{Value, json};
 
-use super::logs::adapter;
+use super::logs::rules;
 use super::script::bench::Bench;
 use crate::support::Profiler;
 
@@ -28,7 +27,7 @@ fn vllm(start: &str) -> Value {
 /// What an adapter reads from log lines.
 fn facts(engine: &str, log: &str) -> Value {
     let log: Vec<String> = log.lines().map(str::to_owned).collect();
-    json!(read_start(adapter(engine).as_ref(), &log, 0).unwrap().told)
+    json!(rules(engine).read_start(&log, 0).told)
 }
 
 /// Memory in use at a time of a recorded series: bytes.

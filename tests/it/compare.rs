@@ -294,7 +294,7 @@ fn runs_and_files_side_by_side() {
         .stdout("weights")
         .stdout("+100.0 %")
         .stdout("[2]");
-    let _ = text.stdout("physical");
+    let _ = text.stdout("total used");
     let document = compare(&a, &[other, "--json"]).success().json();
     assert_eq!(document["inputs"].as_array().unwrap().len(), 2);
     let findings = document["findings"].as_array().unwrap();

@@ -1,14 +1,13 @@
 //! What each engine's metrics page counts, read by its own adapter: pages of real engines, and of simulated ones that are asked something.
 
-use profiler::engine::read_metrics;
 use serde_json::{Value, json};
 
 use super::engine::value;
-use super::logs::adapter;
+use super::logs::rules;
 
 /// What a page tells, by the adapter of this name.
 fn told(engine: &str, page: &str) -> Value {
-    json!(read_metrics(adapter(engine).as_ref(), page).unwrap())
+    json!(rules(engine).read_metrics(page))
 }
 
 #[test]

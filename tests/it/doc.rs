@@ -95,7 +95,7 @@ fn every_example_runs() {
 /// Runs an example, or compiles it where what it needs is not there.
 fn try_out(example: &Example) -> Result<(), String> {
     let runtime = Runtime::new().unwrap();
-    profiler::runtime::set_supervisor(env!("CARGO_BIN_EXE_profiler"));
+    profiler::own_program::set(env!("CARGO_BIN_EXE_profiler"));
     let host = host(&runtime);
     let folder = temp();
     let done = on_thread(|| {
@@ -183,6 +183,19 @@ fn definitions_are_for_editors() {
     assert!(text.contains("/// Waits for a number of seconds."), "{text}");
     assert!(text.contains("\nfn sleep(seconds: float) -> ();\n"), "{text}");
     assert!(!text.contains("EvalAltResult"), "{text}");
+    // Completions of an editor lack nothing that scripts can call.
+    let runtime = Runtime::new().unwrap();
+    let registered = profiler::script::reference::functions(&interpreter(&host(&runtime), Path::new(".")));
+    let plain = |name: &&String| {
+        name.chars()
+            .all(|letter| letter.is_ascii_alphanumeric() || letter == '_')
+    };
+    let names: Vec<&String> = registered.iter().map(|function| &function.name).filter(plain).collect();
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| !text.contains(&format!("{name}(")))
+        .collect();
+    assert!(names.len() > 100 && missing.is_empty(), "{missing:?}");
     Profiler::new()
         .args(["doc", "sleep", "--format", "definitions"])
         .run()

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use profiler::engine::{Adapter, FailureRule, Reading, RulePhase, read_request, read_start};
+use profiler::engine::{FailureRule, Reading, RulePhase, Rules};
 use profiler::script;
 use regex::Regex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::logs::rules;
 use super::script::bench::Bench;
 
 /// One failure and what must be made of it.
@@ -66,13 +66,12 @@ fn failures() -> Vec<Failure> {
 }
 
 impl Failure {
-    fn read(&self, adapter: &dyn Adapter) -> Reading {
+    fn read(&self, rules: &Rules) -> Reading {
         let messages: Vec<String> = self.message.iter().cloned().collect();
         match self.when {
-            When::Start => read_start(adapter, &self.log, self.exit.unwrap_or(1)),
-            When::Request => read_request(adapter, &messages, &self.log, self.exit),
+            When::Start => rules.read_start(&self.log, self.exit.unwrap_or(1)),
+            When::Request => rules.read_request(&messages, &self.log, self.exit),
         }
-        .unwrap()
     }
 
     /// What is wrong with this reading.
@@ -90,13 +89,10 @@ impl Failure {
 
 /// What the shipped adapters make of the failures.
 fn readings() -> Vec<(Failure, Reading)> {
-    let host = Bench::script("").host();
-    let mut adapters: HashMap<String, Arc<dyn Adapter>> = HashMap::new();
+    let mut known: HashMap<String, Rules> = HashMap::new();
     let mut read = |failure: Failure| {
-        let adapter = adapters
-            .entry(failure.engine.clone())
-            .or_insert_with(|| script::adapter(&host, &failure.engine).unwrap());
-        let reading = failure.read(adapter.as_ref());
+        let engine = failure.engine.clone();
+        let reading = failure.read(known.entry(engine).or_insert_with_key(|engine| rules(engine)));
         (failure, reading)
     };
     failures().into_iter().map(&mut read).collect()

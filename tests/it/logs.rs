@@ -1,16 +1,14 @@
 //! The shipped adapters on what real engines wrote (tests/data/README.md): facts, and what a failed start was.
 
-use std::sync::Arc;
-
-use profiler::engine::{Adapter, read_start};
+use profiler::engine::Rules;
 use profiler::script;
 use serde_json::{Value, json};
 
 use super::script::bench::Bench;
 
-/// A shipped adapter.
-pub fn adapter(name: &str) -> Arc<dyn Adapter> {
-    script::adapter(&Bench::script("").host(), name).unwrap()
+/// Those of a shipped adapter.
+pub fn rules(name: &str) -> Rules {
+    Rules::from_adapter(script::adapter(&Bench::script("").host(), name).unwrap().as_ref()).unwrap()
 }
 
 /// What the adapter reads from a log, had the engine ended with `code`.
@@ -21,7 +19,7 @@ fn read(engine: &str, file: &str, code: i64) -> Value {
         .lines()
         .map(str::to_owned)
         .collect();
-    json!(read_start(adapter(engine).as_ref(), &log, code).unwrap())
+    json!(rules(engine).read_start(&log, code))
 }
 
 #[test]
@@ -90,7 +88,7 @@ fn facts_of(engine: &str, lines: &[&str]) -> Value {
         .flat_map(|line| line.split('\r'))
         .map(str::to_owned)
         .collect();
-    json!(read_start(adapter(engine).as_ref(), &log, 0).unwrap())["facts"].clone()
+    json!(rules(engine).read_start(&log, 0))["facts"].clone()
 }
 
 fn gib(gib: f64) -> Value {

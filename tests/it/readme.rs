@@ -41,6 +41,7 @@ macro_rules! pages {
 
 pages! {
     readme "README.md"
+    install "docs/install.md"
     tutorial "docs/tutorial.md"
     recipes "docs/recipes.md"
     how_it_decides "docs/how-it-decides.md"
@@ -52,6 +53,7 @@ pages! {
     real_runs "docs/real-runs.md"
     samples "docs/samples.md"
     servers "docs/servers.md"
+    sharing "docs/sharing.md"
     benchmarks "benches/README.md"
 }
 
@@ -186,7 +188,7 @@ impl Page {
             .env("XDG_STATE_HOME", SHARED_STATE)
             .envs([("NO_COLOR", "1"), ("LC_ALL", "C.UTF-8"), ("HF_HUB_OFFLINE", "1")])
             .stdin(Stdio::null());
-        for name in ["HF_HOME", "HF_TOKEN", "OPENAI_API_KEY"] {
+        for name in ["HF_HOME", "HF_TOKEN", "OPENAI_API_KEY", "XDG_DATA_HOME"] {
             shell.env_remove(name);
         }
         shell

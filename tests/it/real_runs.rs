@@ -73,6 +73,14 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "vllm-slo",
             "up to 40 concurrent requests meet TPOT <= 20 ms, TTFT <= 500 ms",
         ),
+        (
+            "vllm-sweep",
+            "saturates at 64 concurrent requests: 5,179 output tokens/s",
+        ),
+        (
+            "sglang-sweep",
+            "saturates at 64 concurrent requests: 5,148 output tokens/s",
+        ),
         ("vllm-batch", "4 of 4 configurations were measured"),
         ("vllm-kv-cache", "KV cache full for 7.86 s, 21.2 % of the time"),
         (
@@ -104,6 +112,10 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "no difference in throughput seen between sglang and vllm",
         ),
         (
+            "vllm-tensor-parallel",
+            "tensor_parallel=2: seen, but not judged: 2.5x KV tokens (519392 against 204416) and 4.20 GiB more",
+        ),
+        (
             "transformers-two-lengths",
             "a request of 80,512 + 469 tokens; no single formula",
         ),
@@ -113,6 +125,15 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
         let first = text.lines().next().unwrap_or_default();
         assert!(first.contains(finding), "{name}\n{text}");
     }
+}
+
+/// Its report is a number that was set, which memory does not hold: there is no room in such a KV cache.
+#[test]
+fn what_did_not_hold_is_no_room() {
+    shown("tgi-oom")
+        .stdout("GPU memory: 290.6 MiB unused at concurrency=8 input=4160 output=96")
+        .nowhere("of 400,000 tokens left");
+    shown("sglang-longest").stdout("KV cache: 2 of 70,875 tokens left");
 }
 
 #[test]

@@ -260,17 +260,16 @@ fn local(name: &str, text: &str) -> String {
 #[test]
 fn a_changed_rule_for_the_next_point_asks_other_points() {
     let choose = text("search/choose");
-    let rule = "map.refine(count, options.coverage)";
-    let mine = "map.refine(9, options.coverage).map(|point| { point.output -= 1; point })";
-    let stuck = "[map.largest()]";
+    let rule = "|at| at.chance * at.fits + at.settles";
+    let mine = "|at| at.chance";
     assert!(choose.contains(rule), "the rule for the next point has moved");
     let script = r#"import "./search" as search;
         let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
         let asked = [];
-        search::adaptive(map, |p| { asked.push(p); if p.input + p.output <= 6000 { "ok" } else { "oom" } }, #{ max_probes: 6, proof: "coverage" });
-        asked"#;
+        let done = search::adaptive(map, |p| { asked.push(p); if p.input + p.output <= 6000 { "ok" } else { "oom" } }, #{ max_probes: 6, proof: "coverage" });
+        #{ asked: asked, stopped: done.stopped }"#;
     // As `profiler fork --strategy` lays them down.
-    let asked = |mine: &str| {
+    let found = |rule: &str, mine: &str| {
         let files: Vec<_> = PARTS
             .iter()
             .map(|name| (format!("{name}.rhai"), local(name, &text(name).replace(rule, mine))))
@@ -279,19 +278,18 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
         bench.extend(files.iter().map(|(name, text)| (name.as_str(), text.as_str())));
         Bench::new(&bench).value()
     };
-    let (shipped, changed) = (asked(rule), asked(mine));
-    assert_eq!(
-        shipped.as_array().unwrap()[..2],
-        changed.as_array().unwrap()[..2],
-        "the corners stay"
-    );
-    assert_ne!(shipped, changed);
-    let corners = asked(stuck);
-    assert_eq!(
-        corners.as_array().unwrap().len(),
-        2,
-        "a rule that chooses known points ends the search"
-    );
+    let (shipped, changed) = (found(rule, rule), found(rule, mine));
+    let asked = |found: &Value| found["asked"].as_array().unwrap().clone();
+    assert_eq!(asked(&shipped)[..2], asked(&changed)[..2], "the corners stay");
+    assert_ne!(asked(&shipped), asked(&changed));
+    // What chooses only what is known, or nothing although not enough is proven, ends the search, and says so.
+    for stuck in ["[map.largest()]", "[]"] {
+        let whole = format!("map.refine(count, options.coverage, {rule})");
+        assert!(choose.contains(&whole));
+        let stuck = found(&whole, stuck);
+        assert_eq!(asked(&stuck).len(), 2, "{stuck}");
+        assert_eq!(stuck["stopped"], "no_new_points");
+    }
 }
 
 #[test]

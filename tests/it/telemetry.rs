@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use profiler::fault::{Fault, Kind};
-use profiler::telemetry::host::{Cgroup, Measure, Roots, Tree};
+use profiler::telemetry::host::{Cgroup, Roots, Tree};
 use profiler::telemetry::{
     Activity, AmdCards, Device, Phase, Polled, Reading, Recording, Sampler, Source, Tenant, gpu_source, gpus, read_gpus,
 };
@@ -252,17 +252,15 @@ fn the_memory_of_a_process_and_its_children_is_read() {
     let mut family = Family(child);
     let pid = family.0.id();
 
-    for measure in [Measure::Resident, Measure::Proportional] {
-        let reading = Tree::new(pid, measure, Roots::default()).read().unwrap();
-        assert_eq!(reading.devices[0].id, "host");
-        assert!(reading.devices[0].used > 38 * MIB, "{measure:?}: {reading:?}");
-        assert!(reading.devices[0].total > reading.devices[0].used);
-        assert!(reading.tenants.len() >= 2, "{reading:?}");
-        assert!(reading.tenants.iter().any(|tenant| tenant.pid == pid));
-    }
+    let reading = Tree::new(pid, Roots::default()).read().unwrap();
+    assert_eq!(reading.devices[0].id, "host");
+    assert!(reading.devices[0].used > 38 * MIB, "{reading:?}");
+    assert!(reading.devices[0].total > reading.devices[0].used);
+    assert!(reading.tenants.len() >= 2, "{reading:?}");
+    assert!(reading.tenants.iter().any(|tenant| tenant.pid == pid));
     family.0.stdin.take();
     family.0.wait().unwrap();
-    let reading = Tree::new(pid, Measure::Resident, Roots::default()).read().unwrap();
+    let reading = Tree::new(pid, Roots::default()).read().unwrap();
     assert_eq!(
         (reading.devices[0].used, reading.tenants.len()),
         (0, 0),
@@ -282,14 +280,10 @@ fn roots(folder: &Path) -> Roots {
 fn a_cgroup_of_version_2_is_read() {
     let folder = temp();
     let roots = roots(folder.path());
-    write(folder.path(), "proc/7/cgroup", "0::/system.slice/docker-abc.scope\n");
     let group = "cgroup/system.slice/docker-abc.scope";
     write(folder.path(), &format!("{group}/memory.current"), "500\n");
     write(folder.path(), &format!("{group}/memory.max"), "2000\n");
-    let mut cgroup = Cgroup::of_process(7, &roots).unwrap();
-    assert_eq!(cgroup.peak(), None, "older kernels keep none");
-    write(folder.path(), &format!("{group}/memory.peak"), "900\n");
-    assert_eq!(cgroup.peak(), Some(900));
+    let mut cgroup = Cgroup::at_path("/system.slice/docker-abc.scope", &roots).unwrap();
     let device = cgroup.read().unwrap().devices.remove(0);
     assert_eq!(
         (device.id.as_str(), device.used, device.total),
@@ -310,43 +304,27 @@ fn a_cgroup_of_version_2_is_read() {
 fn a_cgroup_of_version_1_is_read() {
     let folder = temp();
     let roots = roots(folder.path());
-    write(
-        folder.path(),
-        "proc/7/cgroup",
-        "9:cpu:/x\n4:memory:/docker/abc\n0::/u\n",
-    );
     write(folder.path(), "cgroup/memory/docker/abc/memory.usage_in_bytes", "700\n");
-    write(
-        folder.path(),
-        "cgroup/memory/docker/abc/memory.max_usage_in_bytes",
-        "800\n",
-    );
     write(
         folder.path(),
         "cgroup/memory/docker/abc/memory.limit_in_bytes",
         "9223372036854771712\n",
     );
-    for mut cgroup in [
-        Cgroup::of_process(7, &roots).unwrap(),
-        Cgroup::at_path("/docker/abc", &roots).unwrap(),
-    ] {
-        let device = cgroup.read().unwrap().devices.remove(0);
-        assert_eq!(
-            (device.used, device.total, cgroup.peak()),
-            (700, 1024 * 1024, Some(800))
-        );
-    }
+    let device = Cgroup::at_path("/docker/abc", &roots)
+        .unwrap()
+        .read()
+        .unwrap()
+        .devices
+        .remove(0);
+    assert_eq!((device.used, device.total), (700, 1024 * 1024));
 }
 
 #[test]
 fn a_cgroup_that_cannot_be_seen_is_named() {
     let folder = temp();
     let roots = roots(folder.path());
-    write(folder.path(), "proc/7/cgroup", "0::/../outside\n");
     write(folder.path(), "outside/memory.current", "1\n");
     for fault in [
-        Cgroup::of_process(7, &roots).unwrap_err(),
-        Cgroup::of_process(8, &roots).unwrap_err(),
         Cgroup::at_path("/nowhere", &roots).unwrap_err(),
         Cgroup::at_path("/../outside", &roots).unwrap_err(),
     ] {

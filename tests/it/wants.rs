@@ -106,6 +106,12 @@ fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
         .run()
         .code(3)
         .stdout("missing: port=1: connect to `127.0.0.1:1`");
+    // As is what the script goes on without.
+    let script = r#"import "std/engines" as engines; try { engine::page("http://127.0.0.1:1", "/", "") } catch { }"#;
+    let program = Profiler::new()
+        .file("s.rhai", script)
+        .args(["run", "s.rhai", "--dry-run"]);
+    let _ = program.run().code(3).stdout("--allow port=1");
     let _ = dry(&["--allow", "image=mine"])
         .success()
         .stdout("allowed: image=mine/vllm:1")

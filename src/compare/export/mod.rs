@@ -1,9 +1,12 @@
 //! Writes results in formats that other programs read: a run's results as CSV tables (points, loads, experiments,
-//! breakdowns, and tables that the run wrote), and the files of other tools, the counterpart of `import`.
+//! breakdowns, and tables that the run wrote), its figures for monitoring and tracking, and the files of other tools, the
+//! counterpart of `import`.
 
+mod metrics;
 mod tgi_profiler;
 mod vllm_bench;
 
+pub use metrics::{mlflow, opentelemetry, prometheus};
 pub use tgi_profiler::TgiProfiler;
 pub use vllm_bench::{Traffic, VllmBench};
 
@@ -85,8 +88,13 @@ fn points(found: &RecordedRun) -> Table {
     for (index, boundary) in found.boundaries.iter().enumerate() {
         let moves = moves(boundary);
         for (number, (point, answer)) in boundary.points.iter().enumerate() {
+            let answer = answer.value();
             // A script may answer with the bare verdict.
-            let verdict = if answer.is_string() { answer } else { &answer["verdict"] };
+            let verdict = if answer.is_string() {
+                &answer
+            } else {
+                &answer["verdict"]
+            };
             let coordinates = axes.iter().map(|axis| json!(point.0.get(*axis)));
             let cells = several
                 .then(|| (index + 1).into())
@@ -96,7 +104,7 @@ fn points(found: &RecordedRun) -> Table {
                     verdict.clone(),
                     answer["cause"].clone(),
                     moves.get(number).cloned().unwrap_or_default(),
-                    evidence(answer),
+                    evidence(&answer),
                 ]);
             let measured = PROBE_RESULTS.map(|key| answer[key].clone());
             table.row(cells.chain(measured).chain([json!(boundary.times.get(number))]));

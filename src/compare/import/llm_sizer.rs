@@ -196,7 +196,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let mut notes = vec![unit_note(vendor.as_deref()).to_owned()];
     if let Some(ranks) = ranks.filter(|ranks| *ranks > 1) {
         notes.push(format!(
-            "weights and KV were told for one of {ranks} ranks, beside a total of all devices: they are multiplied by {ranks} here"
+            "weights and KV are those of one of {ranks} ranks, while the total is of all devices: they are multiplied by {ranks} here"
         ));
     }
     if ranks.is_some() && count("gpu_info.system_gpus") > ranks {
@@ -238,7 +238,7 @@ fn unit_note(vendor: Option<&str>) -> &'static str {
             "what was read from the device is GiB, what follows from a formula is 10^9 bytes; both are called gb"
         }
         Some("rocm") => {
-            "what was read from the device is taken as GiB, as amd-smi tells MiB; where it fell back to rocm-smi, it is 10^9 bytes, 7 % less"
+            "what was read from the device is taken as GiB, as amd-smi reports MiB; where it fell back to rocm-smi, it is 10^9 bytes, 7 % less"
         }
         _ => {
             "what was read from the device is taken as GiB, as on NVIDIA; the file does not say, and with rocm-smi it would be 10^9 bytes, 7 % less"

@@ -9,7 +9,7 @@
 use serde_json::{Map, Value, json};
 
 use super::document::Node;
-use crate::boundary::{Point, Verdict};
+use crate::boundary::{JsonText, Point, Verdict};
 use crate::compare::{Case, ComparisonInput, Unit};
 use crate::run::RecordedBoundary;
 
@@ -82,7 +82,9 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let config = file.at("config");
     let gpus = config.at("gpu_ids").objects()?.len() as u64;
     case.facts.tensor_parallel = Some(gpus).filter(|gpus| *gpus > 0);
-    let points = results.iter().map(|tested| (tested.point.clone(), answer(tested)));
+    let points = results
+        .iter()
+        .map(|tested| (tested.point.clone(), JsonText::from(&answer(tested))));
     Ok(ComparisonInput {
         model: config.text("model_id"),
         engine: Some("tgi".to_owned()),

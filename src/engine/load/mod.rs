@@ -40,7 +40,7 @@ impl Engine {
     pub fn load(&self, options: &LoadOptions) -> Result<Value> {
         options.check()?;
         let number = self.context.run.ordinal("load");
-        let args = json!({ "engine": self.name(), "launch": self.options.shown(), "load": options });
+        let args = json!({ "engine": self.name(), "launch": self.shown, "load": options });
         self.context.run.measure("load", args, || {
             let material = LoadInputs::read(options, &self.context.permits)?;
             self.run_load(options, &material, number)

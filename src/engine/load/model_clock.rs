@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::fmt::number;
 use crate::load::engine_side::Observations;
 use crate::load::{ClientHealth, Record};
+use crate::warning::{CLOCK_TOO_FAST, Warning};
 
 /// Model seconds per real second above which delays of this machine would outweigh the modelled times.
 const MAX_SPEED: f64 = 100.0;
@@ -42,7 +43,7 @@ impl ModelClock {
     }
 
     /// What a reader must know; `None` in real time.
-    pub(super) fn note(self) -> Option<String> {
+    pub(super) fn note(self) -> Option<Warning> {
         match self.too_fast {
             Some(speed) => {
                 let speed = if speed.is_finite() {
@@ -50,17 +51,20 @@ impl ModelClock {
                 } else {
                     "without waiting, unlike".to_owned()
                 };
-                Some(format!(
-                    "the simulated clock runs {speed} the card that it models: times, rates and energy of loads are not the card's, and cost is not \
-                     computed; set `sim.time_scale` to 0.01 or more"
+                Some(Warning::new(
+                    CLOCK_TOO_FAST,
+                    format!(
+                        "the simulated clock runs {speed} the card that it models: times, rates and energy of loads are not the card's, and cost is \
+                         not computed; set `sim.time_scale` to 0.01 or more"
+                    ),
                 ))
             }
             None if self.speed == 1.0 => None,
-            None => Some(format!(
+            None => Some(Warning::from(format!(
                 "the simulated clock runs {} times as fast as the card that it models: times and rates of loads are converted to the card's, and \
                  delays of this machine count as many times in them",
                 number(self.speed)
-            )),
+            ))),
         }
     }
 
@@ -156,7 +160,7 @@ mod tests {
             assert_eq!(clock.real(clock.model(second)), second);
             assert_eq!(clock.note().is_some(), says.is_some());
             assert!(
-                says.is_none_or(|says| clock.note().unwrap().contains(says)),
+                says.is_none_or(|says| clock.note().unwrap().message.contains(says)),
                 "{:?}",
                 clock.note()
             );

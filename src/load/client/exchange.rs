@@ -269,7 +269,6 @@ impl Exchange {
 
 /// The record of a response that arrives as these bytes, a few at a time, on a connection that is closed then. For tests of
 /// protocols.
-#[must_use]
 pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
     let now = Instant::now();
     let job = Job {

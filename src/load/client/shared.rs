@@ -246,14 +246,14 @@ pub(super) struct SharedControl {
 impl SharedControl {
     pub(super) fn new(waker: Arc<Waker>) -> Self {
         Self {
-            rank: AtomicU8::new(rank(Control::Continue)),
+            rank: AtomicU8::new(Control::Continue as u8),
             waker,
         }
     }
 
     /// Raises the command. A weaker one than before changes nothing.
     pub(super) fn raise(&self, control: Control) {
-        if self.rank.fetch_max(rank(control), Ordering::Relaxed) < rank(control) {
+        if self.rank.fetch_max(control as u8, Ordering::Relaxed) < control as u8 {
             self.waker.wake();
         }
     }
@@ -273,14 +273,6 @@ impl SharedControl {
             1 => Control::Drain,
             _ => Control::Abort,
         }
-    }
-}
-
-fn rank(control: Control) -> u8 {
-    match control {
-        Control::Continue => 0,
-        Control::Drain => 1,
-        Control::Abort => 2,
     }
 }
 

@@ -1,6 +1,6 @@
 //! The target of a load: its resolved address and the request head that all requests share.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use base64::Engine;
@@ -13,7 +13,7 @@ use rustls_platform_verifier::BuilderVerifierExt;
 use url::Url;
 
 use crate::fault::{Fault, Kind, Result};
-use crate::http::{ApiKey, USER_AGENT};
+use crate::http::{ApiKey, USER_AGENT, addresses};
 
 #[derive(Clone)]
 pub(super) struct Target {
@@ -21,6 +21,8 @@ pub(super) struct Target {
     pub(super) addresses: Vec<SocketAddr>,
     /// For `https`.
     pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
+    host: String,
+    port: u16,
     /// Host and port for messages; never contains a password.
     pub(super) name: String,
     /// Why no connection can be opened.
@@ -49,6 +51,8 @@ impl Target {
             addresses: Vec::new(),
             tls,
             head: head(&url, host, key),
+            host: host.to_owned(),
+            port,
             name: format!("{host}:{port}"),
             unusable: None,
         })
@@ -59,12 +63,7 @@ impl Target {
         let unresolved = |why: String| {
             Fault::new(Kind::Http, format!("`{}` has no address: {why}", self.name)).hint("check the engine's URL")
         };
-        let addresses = self.name.to_socket_addrs();
-        let addresses: Vec<SocketAddr> = addresses.map_err(|error| unresolved(error.to_string()))?.collect();
-        if addresses.is_empty() {
-            return Err(unresolved("none was found".to_owned()));
-        }
-        self.addresses = addresses;
+        self.addresses = addresses(&self.host, self.port).map_err(|error| unresolved(error.to_string()))?;
         Ok(())
     }
 

@@ -77,7 +77,6 @@ impl PowerStats {
     }
 
     /// Watt hours of all devices together.
-    #[must_use]
     pub fn energy_wh(&self) -> f64 {
         self.per_gpu.values().map(|device_power| device_power.energy_wh).sum()
     }

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
-use super::sweep::{Bend, Knee, NOISE, Onset, knee, onset};
+use super::sweep::{Knee, Onset, knee, onset};
 use crate::fmt::{list, ms, number};
 use crate::load::stats::min_sample_size;
 
@@ -21,7 +21,6 @@ pub enum SweepAxis {
 
 impl SweepAxis {
     /// The axis of that name; `Other` for any other name.
-    #[must_use]
     pub fn named(name: &str) -> Self {
         match name {
             "concurrency" => Self::Concurrency,
@@ -31,7 +30,6 @@ impl SweepAxis {
     }
 
     /// The name, as in options and rows.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Concurrency => "concurrency",
@@ -41,7 +39,6 @@ impl SweepAxis {
     }
 
     /// One or several levels in a sentence: `concurrency 64`, `1 and 2 requests/s`.
-    #[must_use]
     pub fn level_text(self, levels: &str) -> String {
         match self {
             Self::Concurrency => format!("concurrency {levels}"),
@@ -158,7 +155,6 @@ const WAITS: f64 = 1.0;
 
 impl SweepFindings {
     /// From levels in any order.
-    #[must_use]
     pub fn new(axis: SweepAxis, levels: &[LevelFigures]) -> Self {
         let points: Vec<(f64, f64)> = levels
             .iter()
@@ -170,7 +166,7 @@ impl SweepFindings {
         };
         let cost = levels.iter().filter_map(|one| Some((one.level, one.cost_total?)));
         let mut findings = Self {
-            knee: knee(&points, Bend::Flattens, NOISE),
+            knee: knee(&points),
             preemption: begins(&|one| Some(one.preemptions? > 0.0)),
             // In a closed loop no queue can grow.
             queue: begins(&|one| one.queue_grows.filter(|_| axis == SweepAxis::Rate)),

@@ -38,7 +38,6 @@ impl GaugeStats {
     }
 
     /// The same statistics in another unit.
-    #[must_use]
     pub fn scaled(self, factor: f64) -> Self {
         Self {
             mean: self.mean * factor,

@@ -15,7 +15,7 @@ pub use energy::{DevicePowerStats, PowerStats};
 pub use findings::{LevelFigures, SweepAxis, SweepFindings};
 pub use gauge::GaugeStats;
 pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};
-pub use sweep::{Bend, Knee, NOISE, Onset, knee, onset};
+pub use sweep::{Knee, Onset, knee, onset};
 pub use timeline::{COLUMNS, TimelineRow, timeline, write};
 
 use std::collections::BTreeMap;

@@ -95,7 +95,6 @@ pub struct SamplingStats {
 
 impl EngineStats {
     /// Over the window between two times, in seconds since the start of the load.
-    #[must_use]
     pub fn new(observed: &Observations, records: &[Record], from: f64, to: f64) -> Self {
         let gauge = |value: &dyn Fn(&EngineMetrics) -> Option<f64>| {
             Curve::from_samples(
@@ -251,7 +250,6 @@ const COMPLETED_REASONS: [&str; 4] = ["length", "stop", "success", "repetition"]
 
 impl EngineStats {
     /// Warnings, each naming the affected metrics. `records` are all records of the load.
-    #[must_use]
     pub fn warnings(&self, records: &[Record]) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let sampling = &self.timeline;
@@ -286,7 +284,6 @@ impl EngineStats {
 
 impl EngineCounters {
     /// Requests that completed, as counted by the engine.
-    #[must_use]
     pub fn completed(&self) -> Option<u64> {
         if let Some(all) = self.finished.get("all") {
             let badly = self.finished.get("abort").copied().unwrap_or_default();

@@ -9,19 +9,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Default noise: the error of a value, as a share of the highest.
-pub const NOISE: f64 = 0.02;
-
-/// Which way a curve bends at its knee.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Bend {
-    /// Rises, then flattens, as throughput over concurrency.
-    #[default]
-    Flattens,
-    /// Flat, then rises, as latency.
-    Steepens,
-}
+/// Noise: the possible error of a value, as a share of the highest.
+const NOISE: f64 = 0.02;
 
 /// The knee of a curve.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,10 +27,9 @@ pub struct Knee {
     pub distance: f64,
 }
 
-/// The knee of points in any order. `noise` is the error of a value, as a share of the highest. `None` if there is no
-/// knee: fewer than three different `x`, a flat or straight curve, or a bend within the noise.
-#[must_use]
-pub fn knee(points: &[(f64, f64)], bend: Bend, noise: f64) -> Option<Knee> {
+/// Where points in any order, such as throughput over concurrency, stop to rise. `None` if there is no knee: fewer than
+/// three different `x`, a flat or straight curve, or a bend within the noise.
+pub fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     let curve = averaged(points);
     let (first, last) = (*curve.first()?, *curve.last()?);
     let width = last.0 - first.0;
@@ -49,13 +37,10 @@ pub fn knee(points: &[(f64, f64)], bend: Bend, noise: f64) -> Option<Knee> {
         return None;
     }
     let highest = curve.iter().map(|point| point.1.abs()).fold(0.0, f64::max);
-    let slack = 2.0 * noise * highest;
+    let slack = 2.0 * NOISE * highest;
     let height = |point: &(f64, f64)| {
         let line = first.1 + (last.1 - first.1) * (point.0 - first.0) / width;
-        match bend {
-            Bend::Flattens => point.1 - line,
-            Bend::Steepens => line - point.1,
-        }
+        point.1 - line
     };
     let knee = curve
         .iter()
@@ -112,7 +97,6 @@ pub struct Onset {
 
 /// Where it starts among levels in any order. A level tested several times has it if it ever did. `None` if no level
 /// has it.
-#[must_use]
 pub fn onset(levels: &[(f64, bool)]) -> Option<Onset> {
     let with = |level: f64| levels.iter().any(|(other, has)| *has && *other == level);
     let first_with = levels

@@ -42,7 +42,6 @@ pub struct TimelineRow {
 }
 
 /// The rows of a load, oldest first. Without a metrics page, one row per polling period.
-#[must_use]
 pub fn timeline(observed: &Observations, records: &[Record]) -> Vec<TimelineRow> {
     let has_metrics_page = !observed.samples.is_empty();
     let mut rows: Vec<TimelineRow> = if has_metrics_page {

@@ -35,13 +35,11 @@ pub enum Arrivals {
 
 impl Arrivals {
     /// Whether requests arrive at fixed times (open loop), independent of responses.
-    #[must_use]
     pub fn is_open_loop(&self) -> bool {
         matches!(self, Self::Open { .. } | Self::Replay(_))
     }
 
     /// The maximum concurrency, if the arrivals determine it.
-    #[must_use]
     pub fn max_concurrency(&self) -> Option<u64> {
         match self {
             Self::Closed { concurrency, .. } => Some(*concurrency),
@@ -51,7 +49,6 @@ impl Arrivals {
     }
 
     /// The number of connections to open beforehand. In an open loop, about the number of requests in two seconds.
-    #[must_use]
     pub fn expected(&self) -> u64 {
         const SECONDS: f64 = 2.0;
         let rate = match self {
@@ -67,7 +64,6 @@ impl Arrivals {
     }
 
     /// When the last request arrives, if known beforehand.
-    #[must_use]
     pub fn length(&self) -> Option<Duration> {
         match self {
             Self::Closed { .. } => None,
@@ -152,7 +148,6 @@ impl Pattern {
     }
 
     /// The shape parameter; `None` for constant gaps.
-    #[must_use]
     pub fn burstiness(self) -> Option<f64> {
         match self {
             Self::Constant => None,
@@ -244,7 +239,6 @@ impl Profile {
     }
 
     /// Total duration, if finite.
-    #[must_use]
     pub fn length(&self) -> Option<Duration> {
         let seconds: f64 = self.steps.iter().map(|step| step.seconds).sum();
         Duration::try_from_secs_f64(seconds).ok()

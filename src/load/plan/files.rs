@@ -79,7 +79,6 @@ impl Trace {
     }
 
     /// The requests, first to last.
-    #[must_use]
     pub fn arrivals(&self) -> &[Arrival] {
         &self.0
     }
@@ -169,7 +168,6 @@ impl Corpus {
     }
 
     /// The prompts, at least one.
-    #[must_use]
     pub fn prompts(&self) -> &[FilePrompt] {
         &self.0
     }

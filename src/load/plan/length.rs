@@ -72,7 +72,6 @@ pub struct LognormalLength {
 
 impl Length {
     /// Minimum and maximum possible length.
-    #[must_use]
     pub fn bounds(&self) -> (u64, u64) {
         match self {
             Self::Fixed(tokens) => (*tokens, *tokens),

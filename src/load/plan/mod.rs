@@ -63,7 +63,6 @@ pub enum Warmup {
 impl Warmup {
     /// Whether the request after `before` others belongs to the warm-up. `at` is when it is due, or when it was issued
     /// if it was due as soon as a slot was free.
-    #[must_use]
     pub fn covers(&self, before: u64, at: Duration) -> bool {
         match self {
             Self::None => false,

@@ -73,7 +73,6 @@ impl Precision {
     }
 
     /// Completed requests before the first check: enough per batch for the statistic.
-    #[must_use]
     pub fn first_check(&self) -> usize {
         let share = self.statistic.share();
         // A percentile needs a value beyond it in each batch.
@@ -85,7 +84,6 @@ impl Precision {
 
 impl Metric {
     /// The metric of a completed request, in milliseconds.
-    #[must_use]
     pub fn value(self, record: &Record) -> Option<f64> {
         if record.outcome != Outcome::Completed {
             return None;

@@ -48,7 +48,6 @@ pub struct LoadProgress {
 
 impl LoadProgress {
     /// A load that has not started.
-    #[must_use]
     pub fn new(plan: Arc<Plan>) -> Self {
         Self {
             monitor: plan.stop.precision.map(PrecisionMonitor::new),
@@ -106,7 +105,6 @@ impl LoadProgress {
     }
 
     /// Below this index, calls of [`LoadProgress::issued`] have no effect.
-    #[must_use]
     pub fn quiet_until(&self) -> u64 {
         match (self.measurement_start, self.total()) {
             (None, _) => 0,
@@ -129,19 +127,16 @@ impl LoadProgress {
     }
 
     /// Whether an issued request belongs to the warm-up.
-    #[must_use]
     pub fn is_warmup(&self, index: u64) -> bool {
         self.measurement_start.is_none_or(|(first, _)| index < first)
     }
 
     /// When the measured part began.
-    #[must_use]
     pub fn measurement_start(&self) -> Option<Duration> {
         self.measurement_start.map(|(_, at)| at)
     }
 
     /// Why a load ended that was not aborted, given the number of issued requests.
-    #[must_use]
     pub fn end(&self, issued: u64) -> EndReason {
         if self.precise {
             EndReason::Precision
@@ -155,7 +150,6 @@ impl LoadProgress {
     }
 
     /// Half the relative width of the confidence interval watched by `precision`, at the last check.
-    #[must_use]
     pub fn width(&self) -> Option<f64> {
         self.monitor.as_ref().and_then(PrecisionMonitor::width)
     }

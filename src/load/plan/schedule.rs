@@ -32,7 +32,6 @@ pub enum Sizes {
 
 impl Sizes {
     /// The maximum possible input, output, and sum of both.
-    #[must_use]
     pub fn largest(&self, arrivals: &Arrivals) -> (u64, u64, u64) {
         let maxima = |pairs: &mut dyn Iterator<Item = (u64, u64)>| {
             pairs.fold((0, 0, 0), |(input, output, total), (i, o)| {
@@ -62,7 +61,6 @@ impl Sizes {
 
 impl Sizes {
     /// The minimum possible input.
-    #[must_use]
     pub fn shortest(&self, arrivals: &Arrivals) -> u64 {
         let shortest = match (self, arrivals) {
             (Self::Random { input, .. }, _) => Some(input.bounds().0),
@@ -102,7 +100,6 @@ pub struct Schedule {
 
 impl Schedule {
     /// Creates the requests of a plan for a seed, starting with prompt number `offset` of the prompt file.
-    #[must_use]
     pub fn new(plan: Arc<Plan>, seed: u64, offset: usize) -> Self {
         Self {
             clock: ArrivalClock::new(seed),

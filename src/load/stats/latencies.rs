@@ -191,7 +191,6 @@ pub struct Spread {
 
 impl RepeatStats {
     /// From repeated loads of the same kind.
-    #[must_use]
     pub fn new(loads: &[LoadStats]) -> Self {
         let spread = |value: fn(&LoadStats) -> Option<f64>| Spread::from_values(loads.iter().map(value));
         let spreads = |summary: fn(&LoadStats) -> &Summary| LatencySpreads::new(loads, summary);

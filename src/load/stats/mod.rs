@@ -140,7 +140,6 @@ pub struct LoadStats {
 
 impl LoadStats {
     /// Computes the statistics of a load. Records may come in any order.
-    #[must_use]
     pub fn from_records(records: &[Record], settings: &Settings) -> Self {
         let mut sorted: Vec<&Record> = records.iter().collect();
         sorted.sort_unstable_by_key(|record| (record.sent, record.index));

@@ -115,7 +115,6 @@ pub struct RequestStats<'a> {
 }
 
 /// The requests of a load without its warm-up, in the order in which they were sent.
-#[must_use]
 pub fn request_stats<'a>(records: &'a [Record], settings: &Settings) -> Vec<RequestStats<'a>> {
     let mut measured: Vec<&Record> = records.iter().filter(|record| !record.warmup).collect();
     measured.sort_unstable_by_key(|record| (record.sent, record.index));

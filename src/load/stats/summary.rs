@@ -75,7 +75,6 @@ pub struct Thin {
 
 impl Summary {
     /// From one value per request in order of time.
-    #[must_use]
     pub fn from_values(values: Vec<f64>) -> Self {
         Self::from_sample(&Sample::per_request(values, 1))
     }

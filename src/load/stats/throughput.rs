@@ -233,7 +233,6 @@ impl Goodput {
     }
 
     /// The figures with times measured from when a request was due.
-    #[must_use]
     pub fn of_responses(self) -> Self {
         let SloCounts {
             good,

@@ -18,7 +18,6 @@ pub struct Comparison {
 
 impl Comparison {
     /// Compares. `facts` is what is known about model and settings on the measured side.
-    #[must_use]
     pub fn new(measured: &Breakdown, facts: &Facts, external: &ExternalEstimate) -> Self {
         let rows = rows(measured, external);
         let explanations = explain::all(&explain::Case {
@@ -32,7 +31,6 @@ impl Comparison {
     }
 
     /// The row of a term.
-    #[must_use]
     pub fn row(&self, term: Term) -> Option<&TermComparison> {
         self.rows.iter().find(|row| row.term == term)
     }

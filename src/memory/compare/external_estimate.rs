@@ -62,7 +62,6 @@ impl ExternalEstimate {
     }
 
     /// The figures of a breakdown: an estimate, or what another tool measured.
-    #[must_use]
     pub fn from_breakdown(by: impl Into<String>, breakdown: &Breakdown, facts: Facts) -> Self {
         let known = breakdown
             .parts
@@ -93,7 +92,6 @@ impl ExternalEstimate {
     }
 
     /// The figure of a term.
-    #[must_use]
     pub fn figure(&self, term: Term) -> Option<i64> {
         self.figures
             .iter()
@@ -109,10 +107,11 @@ impl ExternalEstimate {
 }
 
 fn term(name: &str) -> Result<Term> {
-    Term::ALL.into_iter().find(|term| term.name() == name).ok_or_else(|| {
-        let names = Term::ALL.map(Term::name);
+    let known = Term::all().find(|(_, known)| *known == name);
+    known.map(|(term, _)| term).ok_or_else(|| {
+        let names: Vec<&str> = Term::all().map(|(_, name)| name).collect();
         let near = names
-            .into_iter()
+            .iter()
             .min_by_key(|known| strsim::damerau_levenshtein(known, name));
         let near = near.filter(|known| strsim::damerau_levenshtein(known, name) <= 2);
         Fault::usage(format!("there is no component `{name}`")).hint(near.map_or_else(
@@ -187,7 +186,6 @@ pub struct Facts {
 
 impl Facts {
     /// These facts, completed by those of `other`.
-    #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let (this, that) = (self.clone(), other.clone());
         Self {
@@ -212,7 +210,6 @@ impl Facts {
     }
 
     /// These facts with `tokens` computed, if the lengths are known.
-    #[must_use]
     pub fn counted(mut self) -> Self {
         if let (None, Some(input), Some(output)) = (self.tokens, self.input, self.output) {
             self.tokens = Some(

@@ -23,7 +23,6 @@ pub struct Implausible {
 }
 
 /// What is implausible in a breakdown.
-#[must_use]
 pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausible> {
     let mut found = Vec::new();
     let mut say = |name, text: String| found.push(Implausible { name, text });

@@ -28,48 +28,34 @@ pub enum Term {
     Total,
 }
 
+/// The terms in display order: the name in JSON and on the command line, and the component that it stands for.
+const TERMS: [(Term, &str, Option<Component>); 9] = [
+    (Term::Weights, "weights", Some(Component::Weights)),
+    (Term::Kv, "kv", None),
+    (Term::KvPool, "kv_pool", Some(Component::KvPool)),
+    (Term::KvUsed, "kv_used", Some(Component::KvUsed)),
+    (Term::Activations, "activations", Some(Component::Activations)),
+    (Term::CudaGraphs, "cuda_graphs", Some(Component::CudaGraphs)),
+    (Term::RuntimeContext, "runtime_context", Some(Component::RuntimeContext)),
+    (Term::Overhead, "overhead", None),
+    (Term::Total, "total", None),
+];
+
 impl Term {
-    /// Every term, in display order.
-    pub const ALL: [Term; 9] = [
-        Term::Weights,
-        Term::Kv,
-        Term::KvPool,
-        Term::KvUsed,
-        Term::Activations,
-        Term::CudaGraphs,
-        Term::RuntimeContext,
-        Term::Overhead,
-        Term::Total,
-    ];
+    /// Every term with its name, in display order.
+    pub(super) fn all() -> impl Iterator<Item = (Term, &'static str)> {
+        TERMS.into_iter().map(|(term, name, _)| (term, name))
+    }
 
     /// The name in JSON and on the command line.
-    #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Term::Weights => Component::Weights.name(),
-            Term::Kv => "kv",
-            Term::KvPool => Component::KvPool.name(),
-            Term::KvUsed => Component::KvUsed.name(),
-            Term::Activations => Component::Activations.name(),
-            Term::CudaGraphs => Component::CudaGraphs.name(),
-            Term::RuntimeContext => Component::RuntimeContext.name(),
-            Term::Overhead => "overhead",
-            Term::Total => "total",
-        }
+        TERMS[self as usize].1
     }
 
     /// The term of a component; `None` for other tenants and for what is unexplained.
-    #[must_use]
     pub fn from_component(component: Component) -> Option<Self> {
-        Some(match component {
-            Component::Weights => Term::Weights,
-            Component::KvPool => Term::KvPool,
-            Component::KvUsed => Term::KvUsed,
-            Component::Activations => Term::Activations,
-            Component::CudaGraphs => Term::CudaGraphs,
-            Component::RuntimeContext => Term::RuntimeContext,
-            Component::OtherTenants | Component::Unexplained => return None,
-        })
+        let term = TERMS.iter().find(|(.., of)| *of == Some(component));
+        term.map(|(term, ..)| *term)
     }
 
     /// The bytes of this term in a breakdown, and what they cover, for people. `listed` are the terms with figures of
@@ -80,17 +66,11 @@ impl Term {
             Some((part.bytes, part.provenance.to_string()))
         };
         match self {
-            Term::Weights => part(Component::Weights),
             Term::Kv => {
                 let used = part(Component::KvUsed).map(|(bytes, from)| (bytes, format!("KV used, {from}")));
                 let pool = || part(Component::KvPool).map(|(bytes, from)| (bytes, format!("KV pool, {from}")));
                 used.or_else(pool)
             }
-            Term::KvPool => part(Component::KvPool),
-            Term::KvUsed => part(Component::KvUsed),
-            Term::Activations => part(Component::Activations),
-            Term::CudaGraphs => part(Component::CudaGraphs),
-            Term::RuntimeContext => part(Component::RuntimeContext),
             Term::Overhead => {
                 let parts = [Component::CudaGraphs, Component::RuntimeContext, Component::Unexplained];
                 let counted = parts.into_iter().filter(|component| {
@@ -115,6 +95,7 @@ impl Term {
                 };
                 Some((total - others, what.to_owned()))
             }
+            _ => part(TERMS[self as usize].2?),
         }
     }
 }
@@ -143,23 +124,28 @@ pub struct TermComparison {
 }
 
 /// Units that may follow a number, longest first, and their bytes.
-const UNITS: [(&str, f64); 8] = [
-    ("GiB", GIB),
-    ("MiB", GIB / 1024.0),
-    ("KiB", GIB / 1024.0 / 1024.0),
-    ("TiB", GIB * 1024.0),
-    ("GB", 1e9),
-    ("MB", 1e6),
-    ("TB", 1e12),
-    ("B", 1.0),
+const UNITS: [(&str, f64); 13] = [
+    ("kib", 1024.0),
+    ("mib", GIB / 1024.0),
+    ("gib", GIB),
+    ("tib", GIB * 1024.0),
+    ("kb", 1e3),
+    ("mb", 1e6),
+    ("gb", 1e9),
+    ("tb", 1e12),
+    ("b", 1.0),
+    ("k", 1e3),
+    ("m", 1e6),
+    ("g", 1e9),
+    ("t", 1e12),
 ];
 
-/// Parses a size (`13.5GB`, `600 MiB`, `80`): the number, and the bytes of its unit if there is one. `None` for
+/// Parses a size (`13.5GB`, `600 MiB`, `20G`, `80`): the number, and the bytes of its unit if there is one. `None` for
 /// anything else.
-#[must_use]
 pub fn size(text: &str) -> Option<(f64, Option<f64>)> {
+    let text = text.to_ascii_lowercase();
     let unit = UNITS.iter().find(|(unit, _)| text.ends_with(unit));
-    let number = unit.map_or(text, |(unit, _)| &text[..text.len() - unit.len()]);
+    let number = unit.and_then(|(unit, _)| text.strip_suffix(unit)).unwrap_or(&text);
     let value: f64 = number.trim().parse().ok()?;
     value.is_finite().then_some((value, unit.map(|(_, bytes)| *bytes)))
 }

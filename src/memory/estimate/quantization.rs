@@ -76,7 +76,6 @@ const NESTED_TABLES: u64 = 16 * 4 + 256 * 4 + 4;
 
 impl Scheme {
     /// Bytes of a tensor in this format; in `dtype` if it is not quantized.
-    #[must_use]
     pub(super) fn bytes(&self, tensor: &Tensor, dtype: Dtype) -> u64 {
         if !self.quantizes(tensor.role) {
             return dtype.bytes(tensor.parameters());

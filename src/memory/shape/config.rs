@@ -49,7 +49,6 @@ impl Config {
         })
     }
 
-    #[must_use]
     pub(crate) fn is_multimodal(&self) -> bool {
         self.multimodal
     }

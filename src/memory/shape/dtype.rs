@@ -51,7 +51,6 @@ impl Dtype {
     ];
 
     /// Bytes of this many elements, rounded up to full blocks.
-    #[must_use]
     pub fn bytes(self, numbers: u64) -> u64 {
         match self {
             Dtype::Float32 => numbers.saturating_mul(4),

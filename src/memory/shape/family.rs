@@ -1,5 +1,9 @@
 //! Model families: what the keys of `config.json` do not say of them. All else is read by its keys, whatever the
-//! family ([`Reader`]). Each row of the table was checked against transformers' parameter count (`tests/data/shapes/`).
+//! family ([`Reader`]). The table is `families.toml`.
+
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 
 use super::config::Config;
 use super::model::Shape;
@@ -7,8 +11,10 @@ use super::parts::Reader;
 use crate::fault::{Fault, Result};
 
 /// Where a family has biases unless `config.json` says otherwise.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Bias {
+    #[default]
     No,
     /// Queries, keys and values, but never the output of the attention.
     Queries,
@@ -16,8 +22,10 @@ pub(super) enum Bias {
 }
 
 /// Norms of queries and keys.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum QkNorm {
+    #[default]
     No,
     /// Per head, with one vector for all heads.
     Head,
@@ -26,9 +34,11 @@ pub(super) enum QkNorm {
 }
 
 /// Which layers are of which kind, unless `layer_types` lists them.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(super) enum Layers {
     /// Every layer attends to every token.
+    #[default]
     Full,
     /// Every layer has the window, if there is one.
     Window,
@@ -38,8 +48,8 @@ pub(super) enum Layers {
     WindowFrom,
     /// Llama 4: attention within chunks, except in the layers without rotary positions.
     Chunks,
-    /// Recurrent, with attention in the layers that a key names, else in every n-th.
-    Hybrid(Option<u64>),
+    /// Recurrent, with attention in the layers that a key names, else in every n-th, of 0 in none.
+    Hybrid(u64),
     /// Jamba: Mamba, with attention in every `attn_layer_period`-th layer and experts in every `expert_layer_period`-th.
     Periods,
     /// Attention and a recurrent part side by side in every layer.
@@ -47,9 +57,11 @@ pub(super) enum Layers {
 }
 
 /// A family.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(super) struct Family {
     /// Values of `model_type`.
-    names: &'static [&'static str],
+    names: Vec<String>,
     /// Whether the output matrix is the embedding by default.
     pub(super) tied: bool,
     /// The default size of a head, if it is not its share of the hidden state.
@@ -64,179 +76,33 @@ pub(super) struct Family {
     pub(super) latent: bool,
     /// Routed experts (MoE).
     pub(super) experts: bool,
-    /// Norms per layer.
-    pub(super) norms: u64,
+    /// Norms per layer; two if none are stated.
+    norms: Option<u64>,
     /// As in GPT-2: LayerNorm with a bias, and a feed-forward part without a gate.
     pub(super) classic: bool,
     pub(super) layers: Layers,
 }
 
-/// What most families have; rows of the table state the differences.
-const PLAIN: Family = Family {
-    names: &[],
-    tied: false,
-    head_dim: None,
-    bias: Bias::No,
-    qk_norm: QkNorm::No,
-    sinks: false,
-    gated_queries: false,
-    latent: false,
-    experts: false,
-    norms: 2,
-    classic: false,
-    layers: Layers::Full,
-};
+#[derive(Deserialize)]
+struct Table {
+    families: Vec<Family>,
+}
 
-const FAMILIES: &[Family] = &[
-    Family {
-        names: &["llama", "granite", "smollm3"],
-        ..PLAIN
-    },
-    Family {
-        names: &["mistral", "ministral", "ministral3", "phi3"],
-        layers: Layers::Window,
-        ..PLAIN
-    },
-    Family {
-        names: &["mixtral"],
-        experts: true,
-        layers: Layers::Window,
-        ..PLAIN
-    },
-    Family {
-        names: &["qwen2"],
-        bias: Bias::Queries,
-        layers: Layers::WindowFrom,
-        ..PLAIN
-    },
-    Family {
-        names: &["qwen2_moe"],
-        bias: Bias::Queries,
-        experts: true,
-        layers: Layers::WindowFrom,
-        ..PLAIN
-    },
-    Family {
-        names: &["qwen3"],
-        head_dim: Some(128),
-        qk_norm: QkNorm::Head,
-        layers: Layers::WindowFrom,
-        ..PLAIN
-    },
-    Family {
-        names: &["qwen3_moe"],
-        qk_norm: QkNorm::Head,
-        experts: true,
-        layers: Layers::WindowFrom,
-        ..PLAIN
-    },
-    Family {
-        names: &["qwen3_next"],
-        head_dim: Some(256),
-        qk_norm: QkNorm::Head,
-        gated_queries: true,
-        experts: true,
-        layers: Layers::Hybrid(Some(4)),
-        ..PLAIN
-    },
-    Family {
-        names: &["gemma"],
-        tied: true,
-        head_dim: Some(256),
-        ..PLAIN
-    },
-    Family {
-        names: &["gemma2"],
-        tied: true,
-        head_dim: Some(256),
-        norms: 4,
-        layers: Layers::WindowExceptEvery(2),
-        ..PLAIN
-    },
-    Family {
-        names: &["gemma3_text"],
-        tied: true,
-        head_dim: Some(256),
-        qk_norm: QkNorm::Head,
-        norms: 4,
-        layers: Layers::WindowExceptEvery(6),
-        ..PLAIN
-    },
-    Family {
-        names: &["gpt_oss"],
-        head_dim: Some(64),
-        bias: Bias::All,
-        sinks: true,
-        experts: true,
-        layers: Layers::WindowExceptEvery(2),
-        ..PLAIN
-    },
-    Family {
-        names: &["gpt_neox"],
-        bias: Bias::All,
-        classic: true,
-        ..PLAIN
-    },
-    Family {
-        names: &["gpt2"],
-        tied: true,
-        bias: Bias::All,
-        classic: true,
-        ..PLAIN
-    },
-    Family {
-        names: &["starcoder2"],
-        tied: true,
-        bias: Bias::All,
-        classic: true,
-        layers: Layers::Window,
-        ..PLAIN
-    },
-    Family {
-        names: &["olmo2"],
-        qk_norm: QkNorm::All,
-        ..PLAIN
-    },
-    Family {
-        names: &["llama4_text"],
-        head_dim: Some(128),
-        experts: true,
-        layers: Layers::Chunks,
-        ..PLAIN
-    },
-    // Layers for multi-token prediction are not part of the served model.
-    Family {
-        names: &["deepseek_v2", "deepseek_v3", "kimi_k2"],
-        latent: true,
-        experts: true,
-        ..PLAIN
-    },
-    Family {
-        names: &["bamba"],
-        layers: Layers::Hybrid(None),
-        ..PLAIN
-    },
-    Family {
-        names: &["granitemoehybrid"],
-        experts: true,
-        layers: Layers::Hybrid(None),
-        ..PLAIN
-    },
-    Family {
-        names: &["jamba"],
-        experts: true,
-        layers: Layers::Periods,
-        ..PLAIN
-    },
-    Family {
-        names: &["falcon_h1"],
-        layers: Layers::Parallel,
-        ..PLAIN
-    },
-];
+static FAMILIES: LazyLock<Vec<Family>> = LazyLock::new(|| {
+    let table: Table = toml::from_str(include_str!("families.toml")).expect("the table is valid");
+    table.families
+});
+
+impl Family {
+    pub(super) fn norms(&self) -> u64 {
+        self.norms.unwrap_or(2)
+    }
+}
 
 fn find(name: &str) -> Option<&'static Family> {
-    FAMILIES.iter().find(|family| family.names.contains(&name))
+    FAMILIES
+        .iter()
+        .find(|family| family.names.iter().any(|known| known == name))
 }
 
 pub(super) fn is_known(config: &Config) -> bool {
@@ -251,7 +117,11 @@ pub(super) fn read(config: &Config) -> Result<Shape> {
 }
 
 fn unknown(name: &str) -> Fault {
-    let mut known: Vec<&str> = FAMILIES.iter().flat_map(|family| family.names).copied().collect();
+    let mut known: Vec<&str> = FAMILIES
+        .iter()
+        .flat_map(|family| &family.names)
+        .map(String::as_str)
+        .collect();
     known.sort_unstable();
     Fault::usage(format!(
         "the family `{name}` is not known: its tensors and its KV cache per token cannot be derived from `config.json`"

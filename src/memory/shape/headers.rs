@@ -113,7 +113,6 @@ impl Headers {
     }
 
     /// Bytes of all tensors.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.tensors
             .iter()
@@ -122,7 +121,6 @@ impl Headers {
 
     /// Elements of all weights, without integer buffers; with `tied`, also without a copy of the embedding as output
     /// matrix. Quantized weights may be packed, several in one element.
-    #[must_use]
     pub fn parameters(&self, tied: bool) -> u64 {
         let counts = |tensor: &&StoredTensor| {
             let is_copy = tied && tensor.name.ends_with("lm_head.weight");
@@ -133,13 +131,11 @@ impl Headers {
     }
 
     /// Whether quantized weights are stored as integers, several of which may be packed in one element.
-    #[must_use]
     pub fn has_integer_weights(&self) -> bool {
         self.tensors.iter().any(StoredTensor::is_integer_weight)
     }
 
     /// The most common type among those that are not quantized.
-    #[must_use]
     pub fn float(&self) -> Option<Dtype> {
         let types = [
             ("BF16", Dtype::Bfloat16),
@@ -154,7 +150,6 @@ impl Headers {
     }
 
     /// Bytes by type.
-    #[must_use]
     pub fn by_dtype(&self) -> BTreeMap<&str, u64> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for tensor in &self.tensors {

@@ -30,7 +30,6 @@ pub(crate) struct Shape {
 
 impl Shape {
     /// Parameters of the whole model; a tied output matrix counts once.
-    #[must_use]
     pub(crate) fn parameters(&self) -> u64 {
         self.tensors().fold(0, |sum: u64, (count, tensor)| {
             sum.saturating_add(tensor.parameters().saturating_mul(count))
@@ -105,13 +104,11 @@ pub(crate) struct PerToken {
 
 impl PerToken {
     /// Elements per token on one of `ranks`.
-    #[must_use]
     pub(crate) fn on_rank(&self, ranks: u64) -> u64 {
         self.heads.div_ceil(ranks.max(1)).max(1).saturating_mul(self.width)
     }
 
     /// Tokens kept of a sequence of `tokens`.
-    #[must_use]
     pub(crate) fn kept(&self, tokens: u64) -> u64 {
         self.window.map_or(tokens, |window| tokens.min(window))
     }
@@ -144,7 +141,6 @@ pub(crate) struct Phase {
 
 impl Phase {
     /// Bytes per token on one of `ranks`, with `bytes` per element of the model's type.
-    #[must_use]
     pub(crate) fn bytes_per_token(&self, ranks: u64, bytes: u64) -> u64 {
         let ranks = ranks.max(1);
         let model = self.replicated.saturating_add(self.sharded.div_ceil(ranks));
@@ -227,13 +223,11 @@ impl Tensor {
         Self { copies, ..self }
     }
 
-    #[must_use]
     pub(crate) fn parameters(&self) -> u64 {
         self.rows.saturating_mul(self.columns).saturating_mul(self.copies)
     }
 
     /// The share of one of `ranks`. Shares are rounded up, as in every engine.
-    #[must_use]
     pub(crate) fn on_rank(&self, ranks: u64) -> Self {
         let mut share = self.clone();
         if ranks <= 1 {

@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
             ends.push(matrix(positions, hidden, Split::Replicated).with_role(Role::Embedding));
         }
         let norms = Layer {
-            tensors: vec![vector(hidden, Split::Replicated).times(self.family.norms * norm)],
+            tensors: vec![vector(hidden, Split::Replicated).times(self.family.norms() * norm)],
             ..Layer::default()
         };
         let layers = (0..).zip(self.mixers()?).map(|(layer, mixer)| {
@@ -135,10 +135,7 @@ impl<'a> Reader<'a> {
             Layers::Hybrid(every) => {
                 let attends = match config.numbers("attn_layer_indices") {
                     Some(layers) => layers.contains(&layer),
-                    None => {
-                        let every = config.optional(&["full_attention_interval"])?.or(every);
-                        every.is_some_and(|every| number.is_multiple_of(every))
-                    }
+                    None => number.is_multiple_of(config.optional(&["full_attention_interval"])?.unwrap_or(every)),
                 };
                 return Ok(if attends { FULL } else { RECURRENT });
             }

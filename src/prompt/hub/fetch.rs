@@ -383,7 +383,6 @@ impl Hub {
     }
 
     /// The path of a cached file; never contacts the hub.
-    #[must_use]
     pub fn cached(&self, model: &ModelId, file: &str) -> Option<PathBuf> {
         let folder = Entry::new(&self.cache, model).snapshot_with(file)?;
         Some(folder.join(file))

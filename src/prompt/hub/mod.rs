@@ -50,7 +50,8 @@ impl Hub {
             let mut values = names.iter().filter_map(|name| variable(name));
             values.find(|value| !value.trim().is_empty())
         };
-        let home = first(&["HF_HOME"])
+        // tgi-profiler calls it HF_DIR.
+        let home = first(&["HF_HOME", "HF_DIR"])
             .map(PathBuf::from)
             .or_else(|| Some(caches?.join("huggingface")))
             .ok_or_else(|| Fault::missing("no folder for the cache of models", "set HF_HOME"))?;
@@ -95,7 +96,6 @@ pub struct ModelId {
 
 impl ModelId {
     /// Its folder in the cache.
-    #[must_use]
     pub fn folder(&self) -> String {
         format!("models--{}", self.name.replace('/', "--"))
     }
@@ -156,14 +156,12 @@ pub struct Secret(String);
 
 impl Secret {
     /// A secret without surrounding white space; `None` if nothing is left.
-    #[must_use]
     pub fn new(text: impl AsRef<str>) -> Option<Self> {
         let text = text.as_ref().trim();
         (!text.is_empty()).then(|| Self(text.to_owned()))
     }
 
     /// The value, for sending it.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }
@@ -203,7 +201,9 @@ mod tests {
         std::fs::write(folder.path().join("token"), "from-file\n").unwrap();
         let home = folder.path().to_str().unwrap();
         let token = |hub: Hub| hub.token.unwrap().reveal().to_owned();
-        assert_eq!(hub(&[("HF_HOME", home)]).unwrap().cache, folder.path().join("hub"));
+        for name in ["HF_HOME", "HF_DIR"] {
+            assert_eq!(hub(&[(name, home)]).unwrap().cache, folder.path().join("hub"));
+        }
         assert_eq!(token(hub(&[("HF_HOME", home)]).unwrap()), "from-file");
         assert_eq!(
             token(hub(&[("HF_HOME", home), ("HF_TOKEN", "given")]).unwrap()),

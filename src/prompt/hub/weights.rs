@@ -109,7 +109,6 @@ impl Hub {
     }
 
     /// Whether the cache has files that an engine can load; without `weights`, those beside them.
-    #[must_use]
     pub fn is_complete(&self, model: &ModelId, weights: bool) -> bool {
         let entry = Entry::new(&self.cache, model);
         let snapshot = entry.snapshot(entry.commit().as_deref().unwrap_or(&model.revision));

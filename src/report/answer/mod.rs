@@ -72,20 +72,12 @@ pub struct Command {
 pub struct Context<'a> {
     /// What the search strategy returned.
     pub search: Option<&'a Value>,
-    /// Why the run ended early, such as `stopped by Ctrl-C`.
-    pub stopped: Option<&'a str>,
-    /// The script as the user named it.
-    pub script: &'a str,
-    /// The parameters that were set.
-    pub set: &'a Map<String, Value>,
-    /// What `--allow` allowed.
-    pub allow: &'a [String],
+    /// What is known of the run.
+    pub run: &'a Extras,
     /// The engine's flags for a point; the flag says whether they should limit concurrency.
     pub flags: &'a dyn Fn(&Point, bool) -> Result<Vec<String>>,
     /// Bytes of memory left while a point was probed.
     pub headroom: &'a dyn Fn(&Point) -> Option<u64>,
-    /// Whether that is the host's memory, not a GPU's.
-    pub on_host: bool,
 }
 
 impl Answer {
@@ -258,14 +250,10 @@ impl Extras {
             boundary,
             &Context {
                 search: field("search").filter(|search| search.is_object()),
-                stopped: self.stopped.as_deref(),
-                script: &self.script,
-                set: &self.set,
-                allow: &self.allow,
+                run: self,
                 // They follow from the engine's adapter, which only the run itself had.
                 flags: &|_, _| Ok(Vec::new()),
                 headroom: &|_| headroom,
-                on_host: self.on_host,
             },
         )
     }
@@ -467,7 +455,7 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
         .and_then(count)
         .unwrap_or_else(|| boundary.records().len());
     let ended = field("stopped").and_then(Value::as_str);
-    let cut_short = context.stopped.map(str::to_owned).or_else(|| match ended {
+    let cut_short = context.run.stopped.clone().or_else(|| match ended {
         Some(budget) if budget.starts_with("max_") => Some(format!("stopped by `{budget}`")),
         Some("server") => Some("stopped: the server died or did not answer".to_owned()),
         Some("unanswered") => Some("stopped: several probes in a row gave no clear answer".to_owned()),
@@ -483,7 +471,6 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
     let open = (volume.open + untested) as f64 / volume.total.max(1) as f64;
     let mut parts = Vec::new();
     let verified = field("verified").filter(|_| matches!(answer.state, State::Limit | State::Table));
-    let refuted = field("predicted").is_some_and(|told| told["held"] == false && !told["report"].is_null());
     let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));
     let counted = match probes {
         1 if of.is_empty() => "1 probe".to_owned(),
@@ -535,7 +522,7 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
         }
     }
     parts.extend(cut_short);
-    parts.extend(refuted.then(|| "the engine's report did not hold".to_owned()));
+    parts.extend(report_failed(context).then(|| "the engine's report did not hold".to_owned()));
     // An attached server is not started.
     if let Some(starts) = field("starts").and_then(count).filter(|starts| *starts > 0) {
         parts.push(Count(starts, "engine start").to_string());
@@ -549,15 +536,24 @@ fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<Strin
     Ok(parts.join(", "))
 }
 
+/// Whether the search found that the engine's report does not hold.
+fn report_failed(context: &Context) -> bool {
+    let predicted = context.search.map(|search| &search["predicted"]);
+    predicted.is_some_and(|told| told["held"] == false && !told["report"].is_null())
+}
+
 /// Room in the KV cache, and apart from it in the GPU's memory.
 fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Context) -> Vec<String> {
     let mut lines = Vec::new();
-    // What the engine reports is a KV cache that it allocated at its start.
+    let used = Quantity::AllTokens.of(safe);
+    // What the engine reports is a KV cache that it allocated at its start, unless it fails long before that is full.
+    let is_full = |tokens: &u64| used.is_none_or(|used| used >= tokens - tokens / 10);
     let tokens = boundary.report().and_then(|report| report.tokens);
+    let tokens = tokens.filter(|tokens| !report_failed(context) || is_full(tokens));
     let single = safe.int("concurrency").unwrap_or(1) == 1;
     let total = limit.filter(|limit| limit.quantity == Quantity::Total && !limit.configured && single);
     let tokens = tokens.or(total.and_then(Limit::confirmed));
-    if let (Some(tokens), Some(used)) = (tokens, Quantity::AllTokens.of(safe))
+    if let (Some(tokens), Some(used)) = (tokens, used)
         && used <= tokens
     {
         let (left, tokens) = (thousands(tokens - used), thousands(tokens));
@@ -566,7 +562,7 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
     if let Some(bytes) = (context.headroom)(safe) {
         let is_allocated = tokens.is_some() || limit.is_some_and(|limit| cause(boundary, limit) == KV_CACHE);
         lines.push(match is_allocated {
-            _ if context.on_host => format!("host memory: {} unused at {safe}", Bytes(bytes)),
+            _ if context.run.on_host => format!("host memory: {} unused at {safe}", Bytes(bytes)),
             true => format!("GPU memory outside the engine's share: {} unused", Bytes(bytes)),
             false => format!("GPU memory: {} unused at {safe}", Bytes(bytes)),
         });
@@ -576,12 +572,12 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
 
 /// The command that asks how many requests of these lengths run at once.
 fn how_many(lengths: &Point, context: &Context) -> Option<String> {
-    let mut set = context.set.clone();
+    let mut set = context.run.set.clone();
     set.retain(|name, _| name != "workload" && name != "concurrency");
     for axis in ["input", "output"] {
         set.insert(axis.to_owned(), json!(lengths.int(axis)?));
     }
-    Some(run_command(context.script, &set, &allow_flags(context.allow)))
+    Some(run_command(&context.run.script, &set, &allow_flags(&context.run.allow)))
 }
 
 /// The command that asks beyond the search range, with all else as it was set. `longest` says that requests cannot be
@@ -595,13 +591,13 @@ fn next(boundary: &Boundary, longest: bool, context: &Context) -> Option<String>
         // One request cannot fill the KV cache.
         return how_many(&largest, context);
     }
-    let mut set = context.set.clone();
+    let mut set = context.run.set.clone();
     let axes = boundary.lattice().axes().iter().map(Axis::name);
     for axis in axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency")) {
         let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
         set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
     }
-    Some(run_command(context.script, &set, &allow_flags(context.allow)))
+    Some(run_command(&context.run.script, &set, &allow_flags(&context.run.allow)))
 }
 
 #[cfg(test)]
@@ -631,13 +627,13 @@ mod tests {
         };
         let context = Context {
             search,
-            stopped,
-            script: "adaptive",
-            set: &Map::new(),
-            allow: &[],
+            run: &Extras {
+                stopped: stopped.map(str::to_owned),
+                script: "adaptive".to_owned(),
+                ..Extras::default()
+            },
             flags: &flags,
             headroom: &|_| Some(3 << 30),
-            on_host: false,
         };
         Answer::new(map, &context).unwrap()
     }

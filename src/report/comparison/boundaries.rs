@@ -184,7 +184,7 @@ fn on_axes(found: &RecordedBoundary, own: &Boundary, axes: &[Axis]) -> Result<Bo
     let specs: Map<String, Value> = specs.collect();
     let mut boundary = Boundary::new(&Value::Object(specs), own.options())?;
     for (point, answer) in &found.points {
-        boundary.record(point, &Answer::parse(answer)?)?;
+        boundary.record(point, &Answer::parse(&answer.value())?)?;
     }
     Ok(boundary)
 }

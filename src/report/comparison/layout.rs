@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label, property};
 use crate::compare::{ComparisonInput, Direction};
-use crate::fmt::{list, metric_label, relative, with_unit};
+use crate::fmt::{list, metric_label, metric_term, relative, with_unit};
 use crate::report::changes::change_phrase;
 use crate::report::comparison_input::{MAIN_METRICS, implausible};
 use crate::report::document::{Block, Section, Weight, markdown};
@@ -285,7 +285,7 @@ pub(in crate::report) fn differences(comparison: &Comparison) -> Vec<Sheet> {
         let text = |value: Option<f64>| value.map(|value| with_unit(value, first.unit));
         let before = metric.iter().find_map(|one| one.before);
         let known = before.is_some() as usize + metric.iter().filter(|one| one.after.is_some()).count();
-        let mut row: Vec<Entry> = vec![first.name.as_str().into(), text(before).into()];
+        let mut row: Vec<Entry> = vec![metric_term(&first.name).into(), text(before).into()];
         for subject in 1..comparison.inputs {
             let one = metric.iter().find(|one| one.subject == subject);
             row.extend([text(one.and_then(|one| one.after)).into(), one.and_then(change).into()]);

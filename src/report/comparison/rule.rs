@@ -11,7 +11,7 @@ use regex::Regex;
 
 use crate::compare::{Direction, Unit};
 use crate::fault::{Fault, Result};
-use crate::fmt::with_blanks;
+use crate::fmt::{metric_term, with_blanks};
 use crate::memory::compare::size;
 
 const HINT: &str = "write `p99_ttft_ms<=+5%`, `output_throughput>=-3%`, `peak_memory<=+1GiB`, `p99_ttft_ms<=200ms` or `weights=±10%`, in quotes, or with `=` instead of `<=` and `>=`";
@@ -102,10 +102,11 @@ impl Rule {
         self.name == "*"
     }
 
-    /// Whether it applies to this metric of this case, by name or as `CASE/METRIC`.
+    /// Whether it applies to this metric of this case, by its name or the term that tables show, or as `CASE/METRIC`.
     pub(super) fn matches(&self, case: &str, name: &str) -> bool {
-        let name = with_blanks(name);
-        self.pattern.is_match(&name) || self.pattern.is_match(&format!("{}/{name}", with_blanks(case)))
+        let case = with_blanks(case);
+        let mut names = [with_blanks(name), metric_term(name).to_owned()].into_iter();
+        names.any(|name| self.pattern.is_match(&name) || self.pattern.is_match(&format!("{case}/{name}")))
     }
 
     /// Rejects a decrease by 100 % or more of a metric that is better when higher.
@@ -267,6 +268,7 @@ mod tests {
     fn names_are_those_of_the_comparison_or_of_a_load() {
         let on = |rule: &str, case: &str, name: &str| Rule::parse(rule).unwrap().matches(case, name);
         assert!(on("ttft_ms.p99<=200", "", "p99_ttft_ms") && on("itl_ms.p50<=1", "", "median_itl_ms"));
+        assert!(on("total_used<=+1GiB", "", "physical") && on("physical<=+1GiB", "", "physical"));
         assert!(on("peak<=+1GiB", "", "peak_memory") && on("frontier>=-2%", "boundary", "frontier input"));
         let case = "concurrency=64 input=512";
         assert!(on("concurrency=64 input=512/p99_ttft_ms<=200", case, "p99_ttft_ms"));

@@ -166,17 +166,7 @@ impl Markdown {
         };
         let rows = lines.len().min(ROWS);
         self.add(&format!("{title}\n{head}"));
-        let mut left = rows;
-        for line in &lines[..rows] {
-            if self.0.len() + line.len() > FOLDED {
-                break;
-            }
-            self.0.push_str(line);
-            left -= 1;
-        }
-        if left > 0 {
-            self.add(&format!("\nand {left} more with `--json`\n"));
-        }
+        self.lines(&lines[..rows], FOLDED);
         self.fold("more of them", &head, &lines[rows..]);
     }
 
@@ -215,18 +205,23 @@ impl Markdown {
             return;
         }
         self.0.push_str(&begin);
-        let mut left = lines.len();
-        for line in lines {
-            if self.0.len() + line.len() > space {
-                break;
-            }
-            self.0.push_str(line);
-            left -= 1;
-        }
+        self.lines(lines, space);
+        self.0.push_str(END);
+    }
+
+    /// Lines as far as they fit into so many bytes in all, and how many do not.
+    fn lines(&mut self, lines: &[String], most: usize) {
+        let mut bytes = self.0.len();
+        let fits = |line: &&String| {
+            bytes += line.len();
+            bytes <= most
+        };
+        let fitting = lines.iter().take_while(fits).count();
+        self.0.push_str(&lines[..fitting].concat());
+        let left = lines.len() - fitting;
         if left > 0 {
             self.0.push_str(&format!("\nand {left} more with `--json`\n"));
         }
-        self.0.push_str(END);
     }
 }
 

@@ -184,7 +184,12 @@ pub(super) fn sentence(text: &str) -> String {
     format!("{}{end}", capitalized(text))
 }
 
+/// Names such as `kv_cache_dtype=fp8` stay as they are.
 pub(super) fn capitalized(text: &str) -> String {
+    let word = text.split_whitespace().next().unwrap_or_default();
+    if word.contains(['_', '=']) {
+        return text.to_owned();
+    }
     let mut letters = text.chars();
     let first = letters.next().map(char::to_uppercase);
     first.into_iter().flatten().chain(letters).collect()

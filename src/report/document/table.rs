@@ -3,7 +3,7 @@
 use console::measure_text_width as width;
 
 use crate::report::Page;
-use crate::report::drawing::{Column, render, total_width};
+use crate::report::drawing::{Column, continued, total_width};
 
 /// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
 /// the first column again, and the last one if it is a verdict, which stays beside what it is about. If not even one
@@ -29,22 +29,13 @@ pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Pa
         true if first + widest(&columns[1..last]) + total_width(&columns[last..]) <= page.width => last,
         _ => last + 1,
     };
-    let mut blocks = Vec::new();
-    let mut from = 1;
-    loop {
-        let mut block = vec![columns[0].clone()];
-        while from < end
-            && total_width(&block) + total_width(&columns[from..=from]) + total_width(&columns[end..]) <= page.width
-        {
-            block.push(columns[from].clone());
-            from += 1;
-        }
-        block.extend_from_slice(&columns[end..]);
-        blocks.push(render(&block, rows.len()));
-        if from >= end {
-            return blocks.join("\n\n");
-        }
-    }
+    continued(
+        &columns[..1],
+        columns[1..end].chunks(1),
+        &columns[end..],
+        rows.len(),
+        page,
+    )
 }
 
 /// Whether entries are words: at least a third of them are no number with its unit. Empty ones do not count.
@@ -71,7 +62,6 @@ pub(super) fn column(rows: &[Vec<String>], at: usize) -> impl Iterator<Item = &s
     rows.iter().filter_map(move |row| row.get(at)).map(String::as_str)
 }
 
-/// Some of the columns.
 /// Each row as lines of `heading: entry`, for narrow pages.
 fn row_lists(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let row = |row: &Vec<String>| {

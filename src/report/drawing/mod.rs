@@ -8,4 +8,4 @@ mod text_table;
 
 pub use charts::{BarChart, HeatMap, LineChart, ScriptPlot};
 pub use text_table::grouped_text_table;
-pub(in crate::report) use text_table::{Column, ColumnFormat, render, text_table, total_width, width};
+pub(in crate::report) use text_table::{Column, ColumnFormat, continued, text_table, total_width, width};

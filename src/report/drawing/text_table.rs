@@ -25,13 +25,26 @@ pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page)
     };
     let columns: Vec<Column> = groups.iter().copied().flatten().enumerate().map(column).collect();
     let keys = key_columns(&columns, rows.len(), page);
-    let room = page.width.saturating_sub(total_width(&columns[..keys]));
-    let mut blocks: Vec<Vec<Column>> = vec![Vec::new()];
     let mut end = 0;
-    for group in groups {
+    let groups = groups.iter().map(|group| {
         let from = end.max(keys);
         end += group.len();
-        let own = &columns[from..end.max(keys)];
+        &columns[from..end.max(keys)]
+    });
+    continued(&columns[..keys], groups, &[], rows.len(), page)
+}
+
+/// Columns by group beside the `keys` and the `last`, in as many tables below each other as the page's width needs.
+pub(in crate::report) fn continued<'a>(
+    keys: &[Column],
+    groups: impl Iterator<Item = &'a [Column]>,
+    last: &[Column],
+    rows: usize,
+    page: Page,
+) -> String {
+    let room = page.width.saturating_sub(total_width(keys) + total_width(last));
+    let mut blocks: Vec<Vec<Column>> = vec![Vec::new()];
+    for own in groups {
         let size = if total_width(own) <= room { own.len() } else { 1 };
         for part in own.chunks(size.max(1)) {
             match blocks.last_mut() {
@@ -42,9 +55,7 @@ pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page)
             }
         }
     }
-    let blocks = blocks
-        .iter()
-        .map(|block| render(&[&columns[..keys], block].concat(), rows.len()));
+    let blocks = blocks.iter().map(|block| render(&[keys, block, last].concat(), rows));
     blocks.collect::<Vec<_>>().join("\n\n")
 }
 
@@ -108,7 +119,7 @@ impl Column {
     }
 }
 
-pub(in crate::report) fn render(columns: &[Column], rows: usize) -> String {
+fn render(columns: &[Column], rows: usize) -> String {
     let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
     let line = |entry: &dyn Fn(&Column) -> Option<String>| {
         let cells = columns

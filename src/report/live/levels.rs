@@ -6,6 +6,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::engine::LoadOptions;
+use crate::fmt::number;
 use crate::load::LoadAnswer;
 use crate::report::document::table;
 use crate::report::{Clock, Page};
@@ -19,6 +20,8 @@ pub(super) struct Levels {
     planned: Vec<LoadOptions>,
     ended: Vec<EndedLoad>,
     running: Option<RunningLoad>,
+    /// Whether times and rates are not those of the card that a simulated engine models.
+    pub(super) untimed: bool,
 }
 
 #[derive(Debug)]
@@ -57,6 +60,7 @@ impl Levels {
     pub(super) fn plan(&mut self, loads: &[Value]) {
         *self = Self {
             planned: loads.iter().map(options).collect(),
+            untimed: self.untimed,
             ..Self::default()
         };
     }
@@ -88,7 +92,7 @@ impl Levels {
             level: level(&options),
             answer: LoadAnswer::read(answer),
         };
-        let line = format!("{}: {}", self.name(&options), load.figures());
+        let line = format!("{}: {}", self.name(&options), load.figures(self.untimed));
         if self.planned.is_empty() {
             // Of loads that nobody announced, it is unknown what they have in common.
             self.ended.clear();
@@ -184,7 +188,7 @@ impl Levels {
 
     /// The loads that ended as a table of at most so many lines, the newest last.
     pub(super) fn table(&self, lines: usize, page: Page) -> Vec<String> {
-        if self.planned.is_empty() || self.ended.is_empty() || lines < 2 {
+        if self.planned.is_empty() || self.ended.is_empty() || self.untimed || lines < 2 {
             return Vec::new();
         }
         let rate = self.planned.iter().all(|load| load.concurrency.is_none());
@@ -246,14 +250,14 @@ fn exponent(before: &Pace, last: &Pace) -> Option<f64> {
 
 impl EndedLoad {
     /// `571 output tokens/s, mean TTFT 14.1 ms (p95 15.0), mean TPOT 1.63 ms, 2 of 60 requests failed`.
-    fn figures(&self) -> String {
+    fn figures(&self, untimed: bool) -> String {
         let stats = &self.answer.stats;
-        if stats.completed == 0 {
-            return format!("none of {} requests completed", stats.issued);
+        if untimed || stats.completed == 0 {
+            return format!("{} of {} requests completed", stats.completed, stats.issued);
         }
         let latencies = &stats.latencies;
         let p95 = latencies.ttft_ms.p95;
-        let p95 = p95.map_or_else(String::new, |p95| format!(" (p95 {})", short(Some(p95))));
+        let p95 = p95.map_or_else(String::new, |p95| format!(" (p95 {})", number(p95)));
         let mut text = format!(
             "{} output tokens/s, mean TTFT {} ms{p95}, mean TPOT {} ms",
             short(stats.rates.output_throughput),
@@ -279,13 +283,6 @@ impl EndedLoad {
     }
 }
 
-/// A number with three digits at least.
 fn short(value: Option<f64>) -> String {
-    match value {
-        None => "-".to_owned(),
-        Some(value) if value.abs() >= 100.0 => format!("{value:.0}"),
-        Some(value) if value.abs() >= 10.0 => format!("{value:.1}"),
-        Some(value) if value.abs() >= 1.0 => format!("{value:.2}"),
-        Some(value) => format!("{value:.3}"),
-    }
+    value.map_or_else(|| "-".to_owned(), number)
 }

@@ -12,7 +12,7 @@ use crate::boundary::Verdict;
 use crate::report::evidence::line as evidence_line;
 use crate::report::terminal::shown;
 use crate::report::{Clock, Count, Page, Terminal};
-use crate::run::Event;
+use crate::run::{Event, engine_number};
 
 /// Seconds between two lines with the remaining time.
 const ESTIMATE_INTERVAL: u64 = 30;
@@ -66,7 +66,10 @@ impl Plain {
     fn text(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
         match event {
             Event::Phase { phase, .. } if SKIPPED_PHASES.contains(&phase.as_str()) => None,
-            Event::Phase { phase, detail } => Some(format!("{phase} {detail}")),
+            Event::Phase { phase, detail } => {
+                let engine = engine_number().map_or_else(String::new, |number| format!("engine {number}: "));
+                Some(format!("{engine}{phase} {detail}"))
+            }
             Event::Resumed { answers, points } => Some(format!(
                 "resumed: {} and {} are taken from the journal",
                 Count(*answers, "finished answer"),

@@ -12,7 +12,8 @@ use crate::boundary::{Moves, Point};
 use crate::report::spark::{bar, max_per_column, sparkline};
 use crate::report::warning_groups::add_warning;
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
-use crate::run::Event;
+use crate::run::{Event, engine_number};
+use crate::warning::CLOCK_TOO_FAST;
 
 /// Redraw interval without events.
 pub(super) const TICK: Duration = Duration::from_millis(500);
@@ -29,6 +30,23 @@ const MIN_PICTURE: usize = 10;
 
 #[derive(Debug, Default)]
 pub(super) struct State {
+    /// One engine, or several that are probed at the same time.
+    engines: Vec<Activity>,
+    points: usize,
+    fits: usize,
+    fails: usize,
+    map: Map,
+    levels: Levels,
+    progress: Option<Progress>,
+    warnings: Vec<WarningGroup>,
+    /// What the script shows while it waits.
+    watched: Vec<String>,
+    pub(super) simulated: bool,
+}
+
+/// What an engine does.
+#[derive(Debug, Default)]
+struct Activity {
     phase: String,
     detail: String,
     since: Duration,
@@ -36,19 +54,9 @@ pub(super) struct State {
     current: Option<(String, Duration)>,
     /// When the requests of that point were sent, and after how long they fail.
     sent: Option<(Duration, Duration)>,
-    points: usize,
-    fits: usize,
-    fails: usize,
-    map: Map,
-    levels: Levels,
     starts: Starts,
-    progress: Option<Progress>,
     memory: Option<(u64, u64)>,
     recent: Recent,
-    warnings: Vec<WarningGroup>,
-    /// What the script shows while it waits.
-    watched: Vec<String>,
-    pub(super) simulated: bool,
 }
 
 /// The strategy's latest progress report, and its first one since this process started.
@@ -64,40 +72,51 @@ struct Progress {
 }
 
 impl State {
-    /// Updates the state with an event, `elapsed` after the start. Returns the figures of a load that ended.
+    /// Updates the state with an event, `elapsed` after the start, which may be about one of several engines. Returns the
+    /// figures of a load that ended.
     pub(super) fn update(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
+        let index = engine_number().map_or(0, |number| usize::try_from(number - 1).unwrap_or_default());
+        if self.engines.len() <= index {
+            self.engines.resize_with(index + 1, Activity::default);
+        }
+        let engine = &mut self.engines[index];
         match event {
             Event::Phase { phase, detail } => {
-                self.phase.clone_from(phase);
-                self.detail.clone_from(detail);
-                self.since = elapsed;
-                self.sent = None;
-                self.starts.enter(phase, detail, elapsed);
+                engine.phase.clone_from(phase);
+                engine.detail.clone_from(detail);
+                engine.since = elapsed;
+                engine.sent = None;
+                engine.starts.enter(phase, detail, elapsed);
                 if phase == "probing" {
                     self.levels.engine_ready(elapsed);
                 }
             }
             Event::Began { kind, args } if kind == "probe" => {
                 let point = serde_json::from_value::<Point>(args["point"].clone());
-                self.current = point.ok().map(|point| (point.to_string(), elapsed));
+                engine.current = point.ok().map(|point| (point.to_string(), elapsed));
             }
             Event::Done { kind, .. } if kind == "probe" => {
-                self.current = None;
-                self.sent = None;
+                engine.current = None;
+                engine.sent = None;
+                if engine_number().is_some() {
+                    // Others are probed meanwhile.
+                    engine.phase.clear();
+                    engine.since = elapsed;
+                }
             }
             Event::Sent { timeout } => {
                 let timeout = Duration::try_from_secs_f64(*timeout).ok();
-                self.sent = timeout.map(|timeout| (elapsed, timeout));
+                engine.sent = timeout.map(|timeout| (elapsed, timeout));
             }
-            Event::Log { line } => self.starts.set_log(line),
+            Event::Log { line } => engine.starts.set_log(line),
             Event::Watch { lines } => self.watched.clone_from(lines),
             Event::Planned { loads } => self.levels.plan(loads),
             Event::Began { kind, args } if kind == "load" => self.levels.begin(args, elapsed),
             Event::Done { kind, args, answer } if kind == "load" => {
                 let line = self.levels.end(args, answer, elapsed);
                 // What follows is the script's.
-                self.phase.clear();
-                self.since = elapsed;
+                engine.phase.clear();
+                engine.since = elapsed;
                 return Some(line);
             }
             Event::Loading {
@@ -139,18 +158,21 @@ impl State {
                 });
             }
             Event::Memory { used, total } => {
-                self.memory = Some((*used, *total));
-                self.recent.push(elapsed, *used);
+                engine.memory = Some((*used, *total));
+                engine.recent.push(elapsed, *used);
             }
             Event::Engine { info } => {
                 // Until memory is sampled, at least the total is known.
                 let total = info.get("memory_total").and_then(Value::as_u64);
-                self.memory = self.memory.or_else(|| total.map(|total| (0, total)));
+                engine.memory = engine.memory.or_else(|| total.map(|total| (0, total)));
             }
             // The result has all of it.
             Event::Report { .. } => self.map = Map::default(),
-            Event::Shown { .. } | Event::Experiment { .. } => self.levels = Levels::default(),
-            Event::Warning(warning) => drop(add_warning(&mut self.warnings, warning)),
+            Event::Shown { .. } | Event::Experiment { .. } => self.levels.plan(&[]),
+            Event::Warning(warning) => {
+                self.levels.untimed |= warning.code == CLOCK_TOO_FAST;
+                let _ = add_warning(&mut self.warnings, warning);
+            }
             _ => {}
         }
         None
@@ -163,37 +185,24 @@ impl State {
 
     /// What is done now, and for how long already: `testing input=4096`, `, 2:10 of at most 10:00`.
     pub(super) fn doing(&self, elapsed: Duration) -> (String, String) {
-        let probing = self.phase == "probing";
-        if let Some(load) = self.levels.running().filter(|_| probing) {
-            return (load, self.lasts(elapsed));
+        let first = self.engines.first();
+        let lasts = first.map_or_else(String::new, |engine| engine.lasts(elapsed));
+        let load = self
+            .levels
+            .running()
+            .filter(|_| first.is_some_and(|engine| engine.phase == "probing"));
+        if load.is_none()
+            && let Some(line) = self.watched.first()
+        {
+            return (line.clone(), String::new());
         }
-        let doing = match self.phase.as_str() {
-            _ if !self.watched.is_empty() => return (self.watched[0].clone(), String::new()),
-            "" => "running the script".to_owned(),
-            "probing" => format!("testing {}", self.detail),
-            phase => format!("{phase} {}", self.detail),
-        };
-        (doing.trim_end().to_owned(), self.lasts(elapsed))
-    }
-
-    fn lasts(&self, elapsed: Duration) -> String {
-        let since = self.sent.map_or(self.since, |(sent, _)| sent);
-        let passed = elapsed.saturating_sub(since);
-        let is_short = passed < MIN_TIMED;
-        let mut lasts = match self.sent {
-            _ if is_short => String::new(),
-            Some((_, timeout)) => format!(", {} of at most {}", Clock(passed), Clock(timeout)),
-            None if self.phase.is_empty() => String::new(),
-            None => format!(", for {}", Clock(passed)),
-        };
-        let left = self.starts.left(&self.detail, elapsed).filter(|_| self.sent.is_none());
-        lasts.extend(left.map(|left| format!("; {left}")));
-        lasts
+        let doing = load.or_else(|| Some(first?.doing()));
+        (doing.unwrap_or_else(|| RUNNING.to_owned()), lasts)
     }
 
     /// The newest log line of an engine that starts; empty if there is none.
     pub(super) fn log(&self) -> &str {
-        &self.starts.log
+        self.engines.first().map_or("", |engine| &engine.starts.log)
     }
 
     /// Lines for a terminal of so many rows, fitted to the page's width.
@@ -201,13 +210,12 @@ impl State {
         let mut lines = self.head(elapsed, page);
         let watched = self.watched.iter().skip(1).take(rows.saturating_sub(4));
         lines.extend(watched.map(|line| cut(&format!("  {line}"), page.width, page)));
-        let current = self.current.as_ref();
-        if let Some((point, since)) = current.filter(|(point, _)| !self.detail.contains(point.as_str())) {
-            let lasts = format!("for {}", Clock(elapsed.saturating_sub(*since)));
-            lines.extend(flow(&[format!("point {point}"), lasts], page));
-        }
-        if !self.log().is_empty() {
-            lines.push(cut(&format!("  log: {}", self.log()), page.width, page));
+        for (index, engine) in self.engines.iter().enumerate() {
+            if index > 0 {
+                let text = format!("  engine {}: {}{}", index + 1, engine.doing(), engine.lasts(elapsed));
+                lines.push(cut(&text, page.width, page));
+            }
+            lines.extend(engine.lines(elapsed, page));
         }
         lines.extend(flow(&self.levels.progress(elapsed), page));
         if self.points > 0 || self.progress.is_some() {
@@ -216,7 +224,9 @@ impl State {
         if let Some(largest) = self.map.largest() {
             lines.extend(flow(&[format!("largest that fits: {largest}")], page));
         }
-        lines.extend(self.memory(elapsed, page));
+        for engine in &self.engines {
+            lines.extend(engine.memory(elapsed, page));
+        }
         lines.extend(self.warning_line(page));
         // The rest of the screen shows what was printed before.
         let most = rows.saturating_sub(lines.len() + 1).min(MIN_PICTURE.max(2 * rows / 5));
@@ -279,6 +289,64 @@ impl State {
         parts
     }
 
+    /// The time left: the strategy's estimate, else the remaining probes at the pace since the first progress
+    /// report. What ran before a resume does not count.
+    fn left(&self, elapsed: Duration) -> Option<Duration> {
+        let progress = self.progress.as_ref()?;
+        let passed = elapsed.saturating_sub(progress.at);
+        if let Some(left) = progress.left {
+            return Some(left.saturating_sub(passed));
+        }
+        let (done, since) = progress.first;
+        let made = progress.done.checked_sub(done).filter(|made| *made > 0)?;
+        let left = progress.expected?.saturating_sub(progress.done);
+        let seconds = (progress.at - since).as_secs_f64() / made as f64 * left as f64;
+        Some(Duration::try_from_secs_f64(seconds).ok()?.saturating_sub(passed))
+    }
+}
+
+/// What is done while no engine is busy.
+const RUNNING: &str = "running the script";
+
+impl Activity {
+    fn doing(&self) -> String {
+        let doing = match self.phase.as_str() {
+            "" => RUNNING.to_owned(),
+            "probing" => format!("testing {}", self.detail),
+            phase => format!("{phase} {}", self.detail),
+        };
+        doing.trim_end().to_owned()
+    }
+
+    fn lasts(&self, elapsed: Duration) -> String {
+        let since = self.sent.map_or(self.since, |(sent, _)| sent);
+        let passed = elapsed.saturating_sub(since);
+        let is_short = passed < MIN_TIMED;
+        let mut lasts = match self.sent {
+            _ if is_short => String::new(),
+            Some((_, timeout)) => format!(", {} of at most {}", Clock(passed), Clock(timeout)),
+            None if self.phase.is_empty() => String::new(),
+            None => format!(", for {}", Clock(passed)),
+        };
+        let left = self.starts.left(&self.detail, elapsed).filter(|_| self.sent.is_none());
+        lasts.extend(left.map(|left| format!("; {left}")));
+        lasts
+    }
+
+    /// The point, unless the phase says it, and the newest line of its log while it starts.
+    fn lines(&self, elapsed: Duration, page: Page) -> Vec<String> {
+        let mut lines = Vec::new();
+        let current = self.current.as_ref();
+        if let Some((point, since)) = current.filter(|(point, _)| !self.detail.contains(point.as_str())) {
+            let lasts = format!("for {}", Clock(elapsed.saturating_sub(*since)));
+            lines.extend(flow(&[format!("point {point}"), lasts], page));
+        }
+        if !self.starts.log.is_empty() {
+            lines.push(cut(&format!("  log: {}", self.starts.log), page.width, page));
+        }
+        lines
+    }
+
     /// A bar of the memory in use, and a sparkline of its recent course.
     fn memory(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let Some((used, total)) = self.memory.filter(|(_, total)| *total > 0) else {
@@ -297,21 +365,6 @@ impl State {
             space => sparkline(&self.recent.heights(elapsed, total, space.min(MAX_CURVE)), page),
         };
         vec![format!("{text}  {bar}  {curve}").trim_end().to_owned()]
-    }
-
-    /// The time left: the strategy's estimate, else the remaining probes at the pace since the first progress
-    /// report. What ran before a resume does not count.
-    fn left(&self, elapsed: Duration) -> Option<Duration> {
-        let progress = self.progress.as_ref()?;
-        let passed = elapsed.saturating_sub(progress.at);
-        if let Some(left) = progress.left {
-            return Some(left.saturating_sub(passed));
-        }
-        let (done, since) = progress.first;
-        let made = progress.done.checked_sub(done).filter(|made| *made > 0)?;
-        let left = progress.expected?.saturating_sub(progress.done);
-        let seconds = (progress.at - since).as_secs_f64() / made as f64 * left as f64;
-        Some(Duration::try_from_secs_f64(seconds).ok()?.saturating_sub(passed))
     }
 }
 

@@ -3,6 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::boundary;
 use crate::fmt::grouped;
 use crate::report::plot::{Axis, Layer, Marks, Panel, Scale};
 use crate::unit::Unit;
@@ -19,6 +20,16 @@ pub struct AxisScale {
 }
 
 impl AxisScale {
+    /// The scale of a boundary's axis, from its lowest to its highest value.
+    pub(in crate::report) fn of(axis: &boundary::Axis) -> Self {
+        let (low, high) = axis.range();
+        Self {
+            from: low.as_f64(),
+            to: high.as_f64(),
+            log: axis.scale() == boundary::Scale::Log,
+        }
+    }
+
     /// The position of a value: 0 at the start, 1 at the end, limited to ten lengths beyond the ends.
     pub fn share(&self, value: f64) -> f64 {
         let share = if self.log {

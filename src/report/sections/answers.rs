@@ -6,6 +6,7 @@ use super::{breakdown_finding, experiment_findings};
 use crate::compare::read_experiment;
 use crate::report::document::capitalized;
 use crate::report::{Answer, Extras, Fact};
+use crate::run::RecordedRun;
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -38,7 +39,7 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
     // So is the first finding of a run without one.
     let heading = usize::from(boundaries == 0);
     facts.extend(
-        findings(source)
+        findings(source.found)
             .into_iter()
             .skip(heading)
             .map(|text| Fact::new("finding", text)),
@@ -67,7 +68,7 @@ fn summary_line(source: &Source) -> String {
     if let Some(answer) = source.boundaries().iter().find_map(|boundary| answer(source, boundary)) {
         return answer.limit;
     }
-    match findings(source).into_iter().next() {
+    match findings(found).into_iter().next() {
         Some(finding) => capitalized(&finding),
         None => found.manifest.script.name.clone(),
     }
@@ -93,8 +94,7 @@ fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
 
 /// What the run found besides boundaries, a sentence each: as its scripts recorded it, else computed from the loads,
 /// experiments and breakdowns.
-fn findings(source: &Source) -> Vec<String> {
-    let found = source.found;
+pub fn findings(found: &RecordedRun) -> Vec<String> {
     let recorded = found.shown.iter().filter_map(|(value, _)| value["finding"].as_str());
     let mut sentences: Vec<String> = recorded.map(str::to_owned).collect();
     if sentences.is_empty() {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 
-use super::reproduce::shell_quoted;
 use super::{Fact, Source};
+use crate::engine::LoadOptions;
+use crate::fmt::shell_quoted;
 use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};
@@ -153,14 +155,21 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
     });
     let modules = manifest.modules.iter();
     let modules = modules.map(|(name, hash)| vec![name.as_str().into(), hash.as_str().into()]);
+    let found = source.found;
+    let loads = found.loads.iter().chain(&found.experiment_loads);
+    let loads: Vec<_> = loads.zip(found.load_warnings()).collect();
     let grouped = warnings.iter().filter(|one| one.messages.len() > 1);
-    let grouped = grouped
-        .flat_map(|one| &one.messages)
-        .map(|text| vec![text.as_str().into()]);
+    let grouped = grouped.flat_map(|one| &one.messages).map(|text| {
+        let own = loads
+            .iter()
+            .filter(|(_, warnings)| warnings.iter().any(|one| one.message == *text));
+        let levels = own.map(|((args, _), _)| LoadOptions::deserialize(&args["load"]).unwrap_or_default().level());
+        vec![text.as_str().into(), levels.collect::<Vec<_>>().join(", ").into()]
+    });
     let sheets = [
         Sheet::new(["parameter", "value", "set by"], parameters).titled("Parameters"),
         Sheet::new(["module", "SHA-256"], modules).titled("Modules as they ran"),
-        Sheet::new(["warning"], grouped).titled("Grouped warnings"),
+        Sheet::new(["warning", "load"], grouped).titled("Grouped warnings"),
     ];
     sheets.into_iter().filter(|sheet| !sheet.rows.is_empty()).collect()
 }

@@ -15,6 +15,7 @@ mod reproduce;
 mod script_output;
 mod together;
 
+pub use answers::findings as run_findings;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};

@@ -5,6 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::{Fact, Source};
+use crate::fmt::shell_quoted;
 use crate::run::{Manifest, has_hidden};
 
 /// Members of the manifest that the command needs. `simulated` comes after the optional members in the file, so if it
@@ -159,15 +160,6 @@ fn set_value(value: &Value) -> String {
     }
 }
 
-/// Quotes a word for a POSIX shell.
-pub(super) fn shell_quoted(word: &str) -> String {
-    let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
-    if !word.is_empty() && word.chars().all(plain) {
-        return word.to_owned();
-    }
-    format!("'{}'", word.replace('\'', r"'\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -183,19 +175,6 @@ mod tests {
                 let assignment = format!("key={}", set_value(&value));
                 prop_assert_eq!(params::assignment(&assignment).unwrap(), ("key", value));
             }
-        }
-    }
-
-    #[test]
-    fn words_are_quoted_for_a_shell() {
-        for (word, typed) in [
-            ("model=meta-llama/Llama-3.1-8B", "model=meta-llama/Llama-3.1-8B"),
-            ("input=[1,2]", "'input=[1,2]'"),
-            ("a'b $c", r"'a'\''b $c'"),
-            ("", "''"),
-            ("~/x", "'~/x'"),
-        ] {
-            assert_eq!(shell_quoted(word), typed);
         }
     }
 }

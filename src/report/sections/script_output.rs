@@ -1,6 +1,6 @@
 //! What the script itself output: plots, printed texts, recorded values, and tables in files.
 
-use serde_json::{Value, json};
+use serde::Deserialize;
 
 use super::{Block, Section, Source};
 use crate::compare::export::stored_tables;
@@ -15,7 +15,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     let found = source.found;
     let mut plots = Vec::new();
     for (name, value) in &found.plots {
-        match serde_json::from_value::<Plot>(upgraded(value.clone())) {
+        match Plot::deserialize(value) {
             Ok(plot) => plots.push(plot),
             Err(error) => missing.push(format!(
                 "the chart `{name}` that the script drew cannot be read: {error}"
@@ -50,35 +50,6 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
         .into_iter()
         .filter(|section| !section.blocks.is_empty())
         .collect()
-}
-
-/// A chart of an older journal in the form of today: its marks were one layer of moments, estimated bars were `hatched`,
-/// panels could have a second axis and tooltips of their ground, which scripts never used, and axes could label their ends.
-fn upgraded(mut plot: Value) -> Value {
-    for panel in plot["panels"].as_array_mut().into_iter().flatten() {
-        for (place, gone) in [("", "right"), ("", "ground"), ("/x", "ends"), ("/y", "ends")] {
-            if let Some(Value::Object(fields)) = panel.pointer_mut(place) {
-                fields.remove(gone);
-            }
-        }
-        let Some(Value::Array(layers)) = panel.get_mut("layers") else {
-            continue;
-        };
-        let rules = |mut layer: Value| match layer["moments"].as_array() {
-            None => {
-                if let Some(hatched) = layer.as_object_mut().and_then(|fields| fields.remove("hatched")) {
-                    layer["dashed"] = hatched;
-                }
-                vec![layer]
-            }
-            Some(moments) => {
-                let rule = |moment: &Value| json!({ "kind": "rule", "upright": true, "name": moment["label"], "at": moment["at"], "colour": layer["colour"] });
-                moments.iter().map(rule).collect()
-            }
-        };
-        *layers = std::mem::take(layers).into_iter().flat_map(rules).collect();
-    }
-    plot
 }
 
 /// A table without empty columns.

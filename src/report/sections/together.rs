@@ -10,11 +10,11 @@ use crate::compare::ComparisonInput;
 use crate::fault::Result;
 use crate::fmt::list;
 use crate::report::comparison::{self, Comparison, MAX_NAMED, differences};
-use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Sheet};
+use crate::report::plot::{Colour, Entry, Layer, Panel, Plot, Sheet};
+use crate::report::sections::boundaries::plot_axis;
 use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, sweeps};
 use crate::report::sections::{Section, Source, facts};
 use crate::run::Manifest;
-use crate::unit::Unit;
 
 /// What a page of several runs begins with.
 #[derive(Clone, Debug, Default)]
@@ -263,15 +263,7 @@ fn frontier_panel(names: [&str; 2], runs: &[Frontier]) -> Panel {
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
         Layer::line(*run, outline(&points, corner.into()), Colour::series(index))
     });
-    let [x, y] = names.map(|name| {
-        let (label, unit) = match name {
-            "concurrency" => ("concurrent requests".to_owned(), Unit::Count),
-            "input" | "output" => (format!("{name} length"), Unit::Tokens),
-            name => (name.to_owned(), Unit::Count),
-        };
-        let log = of_name(name).iter().all(|axis| axis.scale() == boundary::Scale::Log);
-        Axis::new(label, unit).with_scale(if log { Scale::Log } else { Scale::Linear })
-    });
+    let [x, y] = names.map(|name| of_name(name).into_iter().next().map(plot_axis).unwrap_or_default());
     Panel::new("", x, y, lines)
 }
 

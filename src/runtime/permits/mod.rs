@@ -10,9 +10,7 @@ mod want;
 pub use grant::{Grant, Origin};
 pub use want::Want;
 
-use std::fs::File;
-use std::io::Read as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -22,6 +20,7 @@ use url::{Host, Url};
 use super::Service;
 use super::attach::server_url;
 use crate::fault::{Fault, Kind, Result};
+use crate::{file, http};
 
 /// Keywords of `--allow`.
 const KEYWORDS: [&str; 10] = [
@@ -122,7 +121,14 @@ enum Access {
 }
 
 impl Allowed {
-    fn add(&mut self, word: &str) -> Result<()> {
+    /// Adds a comma-separated list of words, in which `\,` is a comma of a word.
+    fn add(&mut self, words: &str) -> Result<()> {
+        let words = words.replace(r"\,", "\0");
+        let mut words = words.split(',').map(|word| word.trim().replace('\0', ","));
+        words.try_for_each(|word| if word.is_empty() { Ok(()) } else { self.add_word(&word) })
+    }
+
+    fn add_word(&mut self, word: &str) -> Result<()> {
         let (name, value) = match word.split_once('=') {
             Some((name, value)) => (name, Some(value).filter(|value| !value.is_empty())),
             None => (word, None),
@@ -167,9 +173,7 @@ impl Permits {
     pub fn parse<S: AsRef<str>>(values: impl IntoIterator<Item = S>) -> Result<Self> {
         let mut permits = Self::default();
         for value in values {
-            for word in words(value.as_ref()) {
-                permits.allowed.add(&word)?;
-            }
+            permits.allowed.add(value.as_ref())?;
         }
         Ok(permits)
     }
@@ -296,14 +300,8 @@ impl Permits {
     pub fn is_loopback(url: &Url) -> bool {
         match url.host() {
             Some(Host::Domain(name)) => name == "localhost",
-            // Connecting to the unspecified address reaches this machine.
-            Some(Host::Ipv4(ip)) => ip.is_loopback() || ip.is_unspecified(),
-            Some(Host::Ipv6(ip)) => {
-                let mapped = ip.to_ipv4_mapped();
-                ip.is_loopback()
-                    || ip.is_unspecified()
-                    || mapped.is_some_and(|ip| ip.is_loopback() || ip.is_unspecified())
-            }
+            Some(Host::Ipv4(ip)) => http::is_own(ip.into()),
+            Some(Host::Ipv6(ip)) => http::is_own(ip.into()),
             None => false,
         }
     }
@@ -333,7 +331,13 @@ impl Permits {
             ),
         };
         let remedy = self.named.as_ref().map(|_| format!("name it with `--url {server}`"));
-        self.settle(vec![want.or(remedy).allowed(self.allows(listed))])
+        self.settle(vec![want.or(remedy).allowed(self.allows(listed))])?;
+        if let Host::Domain(name) = host
+            && !own
+        {
+            http::keep_elsewhere(name);
+        }
+        Ok(())
     }
 
     /// Checks attaching to a container that this run did not start: its log, environment and addresses are read.
@@ -434,26 +438,20 @@ impl Permits {
     /// As above; `limit` for a larger file; `usage` if it is not text.
     pub fn read_file(&self, file: &Path, option: &str) -> Result<String> {
         let real = self.check_file(file, option)?;
-        let io = |error: std::io::Error| Fault::io(&real, &error);
-        // Opening a pipe must not wait for its other end, and a device may never end.
-        let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
-        let opened = File::options().read(true).custom_flags(flags).open(&real).map_err(io)?;
-        let data = opened.metadata().map_err(io)?;
-        if !data.is_file() {
-            return Err(Fault::usage(format!("`{}` is not a regular file", file.display())));
+        let opened = file::open(&real)?;
+        // A container that may write there could have put a link in its place meanwhile.
+        let now = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+        if !now.is_ok_and(|now| now == real) {
+            return Err(Fault::new(
+                Kind::Io,
+                format!("`{}` was replaced while it was opened", file.display()),
+            ));
         }
-        let size = data.len();
-        if size > LARGEST_FILE {
-            return Err(
-                Fault::new(Kind::Limit, format!("`{}` has {} MiB", file.display(), size >> 20)).hint(format!(
-                    "at most {} MiB are read: give a part of it",
-                    LARGEST_FILE >> 20
-                )),
-            );
-        }
-        let mut bytes = Vec::new();
-        opened.take(LARGEST_FILE).read_to_end(&mut bytes).map_err(io)?;
-        String::from_utf8(bytes)
+        let read = file::read_opened(opened, &real, LARGEST_FILE).map_err(|fault| match fault.kind {
+            Kind::Limit => fault.hint("give a part of it"),
+            _ => fault,
+        });
+        String::from_utf8(read?)
             .map_err(|_| Fault::usage(format!("`{}` is not text", file.display())).hint("give a file of UTF-8 text"))
     }
 
@@ -541,23 +539,6 @@ fn address(host: &Host<impl AsRef<str> + std::fmt::Display>, port: Option<u16>) 
     }
 }
 
-/// The words of one `--allow`. A comma within a path begins no word.
-fn words(value: &str) -> Vec<String> {
-    let mut words: Vec<String> = Vec::new();
-    for part in value.split(',') {
-        let name = part.trim().split('=').next().unwrap_or_default();
-        match words.last_mut() {
-            Some(last) if last.starts_with("mount=") && !KEYWORDS.contains(&name) => {
-                last.push(',');
-                last.push_str(part);
-            }
-            _ => words.push(part.trim().to_owned()),
-        }
-    }
-    words.retain(|word| !word.is_empty());
-    words
-}
-
 fn canonical(path: &Path) -> Result<PathBuf> {
     std::fs::canonicalize(path).map_err(|error| Fault::usage(format!("`{}`: {error}", path.display())))
 }
@@ -571,8 +552,9 @@ fn unknown(word: &str) -> Fault {
     let fault = Fault::usage(format!("`--allow` does not know `{word}`"));
     match nearest {
         Some((_, known)) => fault.hint(format!("did you mean `{known}`?")),
-        None => fault
-            .hint("known: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N, command=NAME"),
+        None => fault.hint(
+            r"known: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N, command=NAME; write a comma within a path as `\,`",
+        ),
     }
 }
 

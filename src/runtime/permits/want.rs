@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::fault::Fault;
+use crate::fmt::shell_quoted;
 
 /// Something that needs permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -22,15 +23,12 @@ pub struct Want {
 const MAX_SHOWN: usize = 400;
 
 impl Want {
-    /// A script may have chosen parts of both texts: they stay on one line, and short.
-    pub(super) fn new(allow: impl Into<String>, to: impl Into<String>) -> Self {
-        let to: String = to.into();
-        let shown = to
-            .chars()
-            .map(|letter| if letter.is_control() { '\u{fffd}' } else { letter });
+    /// A script may have chosen parts of both texts: they stay on one line, and `allow` is one word of `--allow`.
+    pub(super) fn new(allow: impl AsRef<str>, to: impl AsRef<str>) -> Self {
+        let one_line = |text: &str| text.replace(char::is_control, "\u{fffd}");
         Self {
-            allow: allow.into(),
-            to: shown.take(MAX_SHOWN).collect(),
+            allow: one_line(allow.as_ref()).replace(',', r"\,"),
+            to: one_line(to.as_ref()).chars().take(MAX_SHOWN).collect(),
             allowed: false,
             remedy: None,
         }
@@ -50,11 +48,7 @@ impl Want {
     #[must_use]
     pub fn option<'a>(wants: impl IntoIterator<Item = &'a Self>) -> String {
         let words: Vec<&str> = wants.into_iter().map(|want| want.allow.as_str()).collect();
-        let words = words.join(",");
-        match words.contains(|letter: char| letter.is_whitespace() || "'\"$`\\;&|<>()*?!#~".contains(letter)) {
-            true => format!("--allow '{}'", words.replace('\'', r"'\''")),
-            false => format!("--allow {words}"),
-        }
+        format!("--allow {}", shell_quoted(&words.join(",")))
     }
 }
 

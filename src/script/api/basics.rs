@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use rhai::plugin::*;
-use rhai::{Array, Map};
+use rhai::{Array, FnPtr, Map};
 use serde_json::json;
 
 use crate::fault::{Fault, Kind, Result};
@@ -251,6 +251,45 @@ fn wait(context: &NativeCallContext, seconds: f64) -> Caught<()> {
     let time = Duration::try_from_secs_f64(seconds)
         .map_err(|_| Fault::usage(format!("`sleep` takes a non-negative number of seconds, not {seconds}")))?;
     Ok(host(context).tasks.sleep(time)?)
+}
+
+/// Several things at the same time.
+#[export_module]
+pub mod parallel {
+    /// Calls `work(item)` for the items that `next` gives, `count` of them at the same time, each on a thread of its own, and passes each answer to `done` as it
+    /// comes. `next(state)` returns `[state, item]`; the item is `()` if there is none for now, and it is asked again after each answer.
+    /// `done(state, item, answer)` returns the state. Returns the state once there is no item and nothing under way.
+    ///
+    /// `work` gets copies of what it captured: what it changes there is not seen outside. With a `count` of 1 it runs like any other function.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the count is not 1 to 64. An error of `work` is thrown once what is under way has been passed to `done`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let found = in_parallel(2, #{ left: [1, 2, 3], sum: 0 },
+    ///     |state| { let item = if state.left.is_empty() { () } else { state.left.shift() }; [state, item] },
+    ///     |item| item * item,
+    ///     |state, item, square| { state.sum += square; state });
+    /// assert(found.sum == 14);
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn in_parallel(
+        context: NativeCallContext,
+        count: i64,
+        state: Dynamic,
+        next: FnPtr,
+        work: FnPtr,
+        done: FnPtr,
+    ) -> Caught<Dynamic> {
+        host(&context).meter.reset();
+        let Some(count) = usize::try_from(count).ok().filter(|count| (1..=64).contains(count)) else {
+            return Err(Fault::usage(format!("`in_parallel` takes a count of 1 to 64, not {count}")).into());
+        };
+        crate::script::parallel::in_parallel(&context, count, state, [&next, &work, &done])
+    }
 }
 
 /// Waiting. Both numeric types have an overload, because otherwise Rhai's own, which cannot be interrupted, would be

@@ -1,7 +1,7 @@
 //! Script API of boundaries: a shared handle with methods.
 
 use rhai::plugin::*;
-use rhai::{Array, Map};
+use rhai::{Array, FnPtr, Map};
 
 use crate::boundary::{Axis, PairingOptions, Point, Scalar};
 use crate::fault::{Fault, Result};
@@ -152,10 +152,9 @@ pub mod boundary {
     /// A point may be recorded several times: all answers are kept, and one failure makes the point unsafe, however
     /// often it fits (see `map.band()`).
     ///
-    /// `answer` is a verdict (`"ok"`, `"oom"`, `"refused"`, `"preempted"`, `"queued"`, `"start_failed"`, `"timeout"`,
-    /// `"short_output"`, `"error"`), or a map with `verdict` and optionally `cause`, `output` (tokens produced), `counted`
-    /// and `evidence`, such as the result of a probe. The coordinates in `counted` replace those of `point`, within the
-    /// search range; `point` counts as recorded as well.
+    /// `answer` is a verdict of `engine.probe` (`"ok"`, `"oom"`, …), or a map with `verdict` and optionally `cause`,
+    /// `output` (tokens produced), `counted` and `evidence`, such as the result of a probe. The coordinates in `counted`
+    /// replace those of `point`, within the search range; `point` counts as recorded as well.
     ///
     /// # Errors
     ///
@@ -302,6 +301,51 @@ pub mod boundary {
         Ok(map.lock().recorded(&to_point(&point)?)?)
     }
 
+    /// Notes that a point is being probed. Until it is recorded, `refine` and `best` give no point that its answer may settle.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100], output: [1, 100] }, #{});
+    /// let first = map.refine(1)[0];
+    /// map.ask(first);
+    /// assert(map.asked(first) && !map.refine(1).contains(first));
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn ask(map: &mut BoundaryHandle, point: Map) -> Caught<()> {
+        Ok(map.lock().ask(&to_point(&point)?)?)
+    }
+
+    /// Whether the answer for a point that is being probed may settle this one: it is that point, or nowhere harder, or nowhere easier.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100], output: [1, 100] }, #{});
+    /// map.ask(#{ input: 50, output: 50 });
+    /// assert(map.asked(#{ input: 60, output: 50 }) && !map.asked(#{ input: 60, output: 40 }));
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn asked(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
+        Ok(map.lock().asked(&to_point(&point)?)?)
+    }
+
+    /// The points that an earlier execution of the run probed when it was killed: their answers are in the journal, and no boundary recorded them.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 100] }, #{});
+    /// assert(map.unrecorded() == []);
+    /// ```
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn unrecorded(context: NativeCallContext, map: &mut BoundaryHandle) -> Caught<Array> {
+        let lattice = map.lock().lattice().clone();
+        let points = host(&context).run.unrecorded();
+        let own = points.iter().filter_map(|point| lattice.own(point));
+        Ok(from_points(&own.collect::<Vec<_>>()))
+    }
+
     /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
     /// hardest value proven to fit, `fails` the easiest value proven to fail, `middle` the unrecorded value closest to
     /// the middle of the open interval, each `()` if there is none; `width` is the width of the open interval. The
@@ -416,6 +460,53 @@ pub mod boundary {
     #[rhai_fn(name = "refine", return_raw, volatile, pure)]
     pub fn refine_to(map: &mut BoundaryHandle, n: i64, coverage: f64) -> Caught<Array> {
         Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
+    }
+
+    /// Up to `n` points to probe next, best by what `worth` says of each candidate: `#{ point, chance, fits, settles }`, volumes in lattice points. `chance` is the
+    /// probability that it fits, 0 to 1, `fits` the volume that is proven if it does, and `settles` the volume that its answer is expected to settle
+    /// beyond that. Without `worth` it is `chance * fits + settles`. Where only tolerances are left, all three are 0.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if `worth` returns no number.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [1, 1000], output: [1, 1000] }, #{});
+    /// map.record(#{ input: 300, output: 200 }, "ok");
+    /// map.record(#{ input: 600, output: 600 }, "oom");
+    /// assert(map.refine(1, 0.9, |at| at.chance * at.fits + at.settles) == map.refine(1, 0.9));
+    /// let careful = map.refine(1, 0.9, |at| at.chance)[0];
+    /// assert(map.predict(careful).chance >= map.predict(map.refine(1, 0.9)[0]).chance);
+    /// ```
+    #[rhai_fn(name = "refine", return_raw, volatile, pure)]
+    pub fn refine_by(
+        context: NativeCallContext,
+        map: &mut BoundaryHandle,
+        n: i64,
+        coverage: f64,
+        worth: FnPtr,
+    ) -> Caught<Array> {
+        let count = size(n, "refine")?;
+        // The boundary is not locked while the script rates its candidates.
+        let candidates = map.lock().candidates(coverage)?;
+        let mut rated = Vec::with_capacity(candidates.len());
+        for candidate in candidates {
+            let shown = Map::from([
+                ("point".into(), from_point(&candidate.point)),
+                ("chance".into(), candidate.chance.into()),
+                ("fits".into(), candidate.fits.into()),
+                ("settles".into(), candidate.settles.into()),
+            ]);
+            let given: Dynamic = worth.call_within_context(&context, (shown,))?;
+            let given = given.as_float().or_else(|_| given.as_int().map(|whole| whole as f64));
+            rated.push((
+                given.map_err(|kind| Fault::usage(format!("what a candidate is worth is a number, not a {kind}")))?,
+                candidate,
+            ));
+        }
+        Ok(from_points(&map.lock().pick(rated, count)))
     }
 
     /// Whether `coverage` of the fitting volume is proven and the tolerances are met.

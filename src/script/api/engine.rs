@@ -1,7 +1,7 @@
 //! Engines under test: describe, probe, monitor, stop. Scripts usually use `std/engines`.
 
-use rhai::Map;
 use rhai::plugin::*;
+use rhai::{Array, Map};
 
 use crate::engine::{Limits, LimitsOption};
 use crate::fault::{Fault, Result};
@@ -29,7 +29,28 @@ pub mod engine {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn describe(context: NativeCallContext, name: &str, options: Map) -> Caught<EngineHandle> {
-        Ok(EngineHandle::describe(&host(&context), name, options)?)
+        Ok(EngineHandle::describe(&host(&context), name, [options])?)
+    }
+
+    /// Describes several engines as one, each by options of its own, which differ in GPUs or URL. `probe` takes the first that is not being
+    /// probed, so that several points can be probed at the same time (`in_parallel`); anything else is done by the first engine. Used by
+    /// `std/engines`.
+    ///
+    /// # Errors
+    ///
+    /// As `engine::describe`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let engine = engine::describe_all("sim", [#{}, #{}]);
+    /// engine.info().engine == "sim"
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn describe_all(context: NativeCallContext, name: &str, all: Array) -> Caught<EngineHandle> {
+        let maps: std::result::Result<Vec<Map>, _> = all.into_iter().map(Dynamic::try_cast_result).collect();
+        let maps = maps.map_err(|_| Fault::usage("the options of each engine are a map"))?;
+        Ok(EngineHandle::describe(&host(&context), name, maps)?)
     }
 
     /// Checks that a server accepts connections at an address; says nothing about what it serves.

@@ -1,106 +1,22 @@
-//! Script API of loads: running one on an engine, its row in a table, and analysis of several (saturation point, start of
-//! preemption and queueing, cost).
+//! Script API of loads: running one on an engine, its row in a table, and what several say together.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
+use serde_json::{Value, json};
 
-use crate::compare::load_metrics;
-use crate::fault::Result;
+use crate::compare::{LoadMetric, load_metrics};
+use crate::fault::{Fault, Result};
+use crate::load::LoadAnswer;
+use crate::load::engine_side::{LevelFigures, SweepAxis, SweepFindings};
 use crate::run::Event;
 use crate::script::handles::EngineHandle;
-use crate::script::sweep::{KneeOptions, Produced};
-use crate::script::{Caught, from_script, host, options, sweep, to_script};
+use crate::script::options::deserialize_as;
+use crate::script::params::type_with_article;
+use crate::script::{Caught, from_script, host, options, to_script};
 
 /// Analysis of several loads. A row is any map with the level that was set and results of `engine.load`.
 #[export_module]
 pub mod load {
-    /// The knee of metric `y` over level `x`, both keys of the rows (dots reach into maps):
-    /// `#{ x, y, low, high, distance }`, or `()` if the curve has none. Same as `load::knee(rows, x, y, #{})`.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a row without these keys.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let rows = [1, 2, 4, 8, 16, 32].map(|c| #{ concurrency: c, output_throughput: if c < 8 { 50.0 * c } else { 400.0 } });
-    /// let knee = load::knee(rows, "concurrency", "output_throughput");
-    /// assert(knee.x == 8 && knee.low == 8 && knee.high == 8);
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn knee(rows: Array, x: &str, y: &str) -> Caught<Dynamic> {
-        Ok(sweep::knee(&rows, x, y, KneeOptions::default())?)
-    }
-
-    /// The knee of metric `y` over level `x`: with both axes scaled to the curve, the point farthest from the straight
-    /// line between its ends (Satopää et al. 2011, "Finding a 'Kneedle' in a Haystack"). `low` and `high` are the
-    /// smallest and largest levels that are indistinguishable from it; `distance` is how far it stands out, as a share
-    /// of the range of `y`.
-    ///
-    /// `()` if the curve has no knee: fewer than three levels, flat, straight, or bent no more than noise can explain.
-    /// Rows of the same level are averaged; rows in which a value is `()` are skipped. Choose levels from far below to
-    /// beyond the knee.
-    ///
-    /// Options: `noise` (0.02: possible error of a value, as a share of the highest), `bend` (`flattens`: like
-    /// throughput; `steepens`: like latency).
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a row without these keys, or an invalid option.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let rows = [1, 2, 4, 8, 16, 32].map(|c| #{ rate: c, ttft_ms: #{ p99: if c < 16 { 20.0 } else { 20.0 * c } } });
-    /// assert(load::knee(rows, "rate", "ttft_ms.p99", #{ bend: "steepens" }).x == 8);
-    /// assert(load::knee(rows, "rate", "rate", #{ noise: 0.05 }) == ());
-    /// ```
-    #[rhai_fn(name = "knee", return_raw)]
-    pub fn knee_with(rows: Array, x: &str, y: &str, given: Map) -> Caught<Dynamic> {
-        Ok(sweep::knee(&rows, x, y, options(given)?)?)
-    }
-
-    /// The level at which preemption starts, from rows with the level `x` and `preemptions`:
-    /// `#{ last_without, first_with, contradicting }`, or `()` if no level has any. It starts between `last_without`
-    /// (`()` if the smallest level has some) and `first_with`; `contradicting` lists larger levels without any.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a row without these keys.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let rows = [#{ concurrency: 64, preemptions: 9 }, #{ concurrency: 32, preemptions: 0 }, #{ concurrency: 128, preemptions: 70 }];
-    /// let start = load::preemption_start(rows, "concurrency");
-    /// assert(start.last_without == 32 && start.first_with == 64 && start.contradicting == []);
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn preemption_start(rows: Array, x: &str) -> Caught<Dynamic> {
-        Ok(sweep::onset(&rows, x, &["preemptions"])?)
-    }
-
-    /// The level from which on requests arrive faster than they are served, from rows with the level `x` and results of
-    /// `engine.load`: requests in flight, or waiting in the engine, grow over the whole window (`in_flight.grows`,
-    /// `waiting.grows`). Same form as `load::preemption_start`. In a closed loop neither can grow.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a row without these keys.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let row = |rate, grows| #{ rate: rate, in_flight: #{ grows: grows }, waiting: () };
-    /// let rows = [row.call(1.5, false), row.call(3.0, true)];
-    /// assert(load::saturation(rows, "rate").first_with == 3.0);
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn saturation(rows: Array, x: &str) -> Caught<Dynamic> {
-        Ok(sweep::onset(&rows, x, &["in_flight.grows", "waiting.grows"])?)
-    }
-
     /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if unknown.
     /// Names are those of vLLM's bench (`mean_ttft_ms`, `median_ttft_ms`, `p99_e2el_ms`, `output_throughput`); shares are
     /// from 0 to 1. Each percentile `NAME` has `NAME_low` and `NAME_high`, its 95 % interval by order statistics, and
@@ -116,7 +32,8 @@ pub mod load {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn row(answer: Map) -> Caught<Dynamic> {
-        Ok(sweep::row(answer)?)
+        let answer = LoadAnswer::read(&from_script(&answer.into())?);
+        Ok(to_script(&load_metrics::row(&answer))?)
     }
 
     /// The names of all cells of `load::row`, in order. They do not depend on what was measured.
@@ -141,14 +58,29 @@ pub mod load {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn metrics() -> Caught<Dynamic> {
-        Ok(sweep::metrics()?)
+        let metrics = LoadMetric::all().iter().map(|metric| {
+            json!({
+                "name": metric.name, "heading": metric.heading, "unit": metric.unit, "better": metric.better,
+                "scale": metric.scale(), "percentile": metric.is_percentile(),
+            })
+        });
+        Ok(to_script(&metrics.collect::<Value>())?)
     }
 
     /// What the rows of a sweep over `axis` (`"concurrency"` or `"rate"`) say together: `#{ finding, notes, knee,
     /// preemption, queue, waiting, best, cheapest }`. `finding` is the answer in one sentence, `notes` are further ones;
-    /// `knee` is the saturation point (see `load::knee`); `preemption`, `queue` and `waiting` are where preemptions, a
-    /// queue that grows (at a rate) and a queue in the engine begin (see `load::preemption_start`); `best` and `cheapest`
-    /// the levels of the highest output throughput and the lowest cost of all tokens. `()` where the rows do not tell.
+    /// `()` where the rows do not tell.
+    ///
+    /// `knee` is the saturation point, `#{ x, y, low, high, distance }`: with both axes scaled to the curve of output
+    /// throughput, the point farthest from the straight line between its ends (Satopää et al. 2011, "Finding a
+    /// 'Kneedle' in a Haystack"). `low` and `high` are the smallest and largest levels that are indistinguishable from
+    /// it if each value may be wrong by 2 % of the highest; `distance` is how far it stands out, as a share of the
+    /// range of values. Rows of the same level are averaged. Choose levels from far below to beyond the knee.
+    ///
+    /// `preemption`, `queue` and `waiting` are where preemptions, a queue that grows (at a rate) and a queue in the
+    /// engine begin, `#{ last_without, first_with, contradicting }`: between `last_without` (`()` if the smallest level
+    /// has some) and `first_with`; `contradicting` lists larger levels without any. `best` and `cheapest` are the levels
+    /// of the highest output throughput and the lowest cost of all tokens.
     ///
     /// # Errors
     ///
@@ -165,32 +97,60 @@ pub mod load {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn findings(rows: Array, axis: &str) -> Caught<Dynamic> {
-        Ok(sweep::findings(&rows, axis)?)
+        Ok(found_over(&rows, axis)?)
     }
+}
 
-    /// The cost of a million tokens: `#{ price_per_hour, per_million_input, per_million_output, per_million_total,
-    /// wh_per_million_input, wh_per_million_output, wh_per_million_total }`, `()` if an input is missing. Computed as
-    /// price / 3600 / rate · 10⁶ with the rate of all requests together; the whole price is assigned to input, to
-    /// output, and to both in turn.
-    ///
-    /// Takes `price_per_hour` (of all GPUs together), `input_throughput` and `output_throughput` (tokens per second, of
-    /// all requests together), and for energy `energy_wh` (of all GPUs together) with `duration` (seconds).
-    ///
-    /// # Errors
-    ///
-    /// `usage` for an unknown key, or an invalid price.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let cost = load::cost(#{ price_per_hour: 3.6, input_throughput: 3000, output_throughput: 1000, energy_wh: 2.0, duration: 10 });
-    /// assert(cost.per_million_output.round() == 1.0 && cost.per_million_total == 0.25);
-    /// assert(cost.wh_per_million_output == 200.0);
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn cost(produced: Map) -> Caught<Dynamic> {
-        Ok(sweep::cost(&options::<Produced>(produced)?)?)
+/// What the rows of a sweep say together, levels as they were written.
+fn found_over(rows: &Array, axis: &str) -> Result<Dynamic> {
+    let (mut levels, mut written) = (Vec::new(), Vec::new());
+    for row in rows {
+        let row: Value = from_script(row)?;
+        let Some(level) = row.get(axis) else {
+            return Err(Fault::usage(format!("a row has no `{axis}`")));
+        };
+        if level.is_null() {
+            continue;
+        }
+        let at = level.as_f64();
+        let at = at.ok_or_else(|| Fault::usage(format!("`{axis}` is {}, not a number", type_with_article(level))))?;
+        written.push(level.clone());
+        let figures = deserialize_as::<LevelFigures>("key", row)?;
+        levels.push(LevelFigures { level: at, ..figures });
     }
+    let mut found = json!(SweepFindings::new(SweepAxis::named(axis), &levels));
+    for place in LEVELS {
+        match found.pointer_mut(place) {
+            Some(Value::Array(levels)) => levels.iter_mut().for_each(|level| *level = as_written(&written, level)),
+            Some(level) => *level = as_written(&written, level),
+            None => {}
+        }
+    }
+    to_script(&found)
+}
+
+/// Where findings have levels.
+const LEVELS: [&str; 14] = [
+    "/best",
+    "/cheapest",
+    "/knee/x",
+    "/knee/low",
+    "/knee/high",
+    "/preemption/last_without",
+    "/preemption/first_with",
+    "/preemption/contradicting",
+    "/queue/last_without",
+    "/queue/first_with",
+    "/queue/contradicting",
+    "/waiting/last_without",
+    "/waiting/first_with",
+    "/waiting/contradicting",
+];
+
+/// The level as the script wrote it: an int stays an int.
+fn as_written(levels: &[Value], level: &Value) -> Value {
+    let same = levels.iter().find(|written| written.as_f64() == level.as_f64());
+    same.unwrap_or(level).clone()
 }
 
 /// Load on an engine: many requests over time.

@@ -65,6 +65,7 @@ pub(super) fn register(engine: &mut Engine) {
     );
     engine.register_global_module(exported_module!(memory::memory_model).into());
     engine.register_global_module(exported_module!(basics::params).into());
+    engine.register_global_module(exported_module!(basics::parallel).into());
     engine.register_static_module("probe", exported_module!(probe::probe).into());
     engine.register_global_module(exported_module!(probe::methods).into());
     engine.register_static_module("plot", exported_module!(output::plot).into());

@@ -231,8 +231,8 @@ pub mod effort {
         let row = |spent: &PointCost| -> Caught<Dynamic> {
             let report = spent.report.as_ref().map(to_script).transpose()?;
             Ok(Map::from([
-                ("point".into(), from_point(&spent.point)),
-                ("verdict".into(), spent.verdict.clone().into()),
+                ("point".into(), to_script(&spent.point)?),
+                ("verdict".into(), spent.verdict.to_string().into()),
                 ("probes".into(), spent.probes.into()),
                 ("starts".into(), spent.starts.into()),
                 ("seconds".into(), spent.seconds.into()),

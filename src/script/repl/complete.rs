@@ -107,6 +107,10 @@ fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
+            // The terminal would obey it: these are not printed as other texts are.
+            if name.contains(char::is_control) {
+                return None;
+            }
             let shown = match entry.path().is_dir() {
                 true if name.starts_with('.') => return None,
                 true => format!("{name}/"),

@@ -3,7 +3,6 @@
 use std::fmt::Write as _;
 
 use axum::Json;
-use axum::http::HeaderName;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
@@ -41,8 +40,6 @@ pub(super) struct Answer {
     repeats: bool,
     /// Token ids with each event (vLLM, llama.cpp).
     ids: bool,
-    /// TGI: details in a whole answer.
-    details: bool,
     usage: bool,
     usage_always: bool,
     /// OpenAI: start of every event, up to the choices.
@@ -83,7 +80,6 @@ impl Answer {
                 Api::Llamacpp => request.return_tokens == Some(true),
                 _ => request.return_token_ids == Some(true) && engine == Engine::Vllm,
             },
-            details: request.parameters.details == Some(true),
             usage: options.is_some_and(|options| options.include_usage),
             usage_always: options.is_some_and(|options| options.continuous_usage_stats),
         }
@@ -109,7 +105,7 @@ impl Answer {
     pub(super) fn tokens(&mut self, out: &mut String, count: u64, finish: Option<Finish>) {
         match self.api {
             Api::Completions | Api::Chat => self.openai_tokens(out, count, finish),
-            Api::Tgi | Api::TgiStream => {
+            Api::Tgi => {
                 for more in 1..=count {
                     self.tgi_token(out, finish.filter(|_| more == count));
                 }
@@ -136,7 +132,7 @@ impl Answer {
         let error = ApiError::generation_failed(self.engine, message).body(self.engine);
         let _ = match (self.api, self.engine) {
             (Api::Ollama, _) => writeln!(out, "{error}"),
-            (Api::Tgi | Api::TgiStream, _) => write!(out, "data:{error}\n\n"),
+            (Api::Tgi, _) => write!(out, "data:{error}\n\n"),
             // transformers does not escape the message, so one with quotes is not valid JSON.
             (_, Engine::Transformers) => write!(out, "data: {{\"error\": \"{message}\"}}\n\n"),
             // Up to 1.2 the stream just ends.
@@ -148,58 +144,23 @@ impl Answer {
         };
     }
 
-    /// The whole answer as one body.
+    /// The whole answer as one body; only OpenAI's APIs give one.
     pub(super) fn whole(mut self, tokens: u64, finish: Finish) -> Response {
         let text = text(self.next_tokens(tokens));
-        self.finish = finish;
-        match self.api {
-            Api::Completions | Api::Chat => {
-                let mut choice = json!({ "index": 0, "logprobs": null, "finish_reason": self.reason() });
-                let (object, prefix) = match self.api {
-                    Api::Chat => {
-                        choice["message"] = json!({ "role": "assistant", "content": text });
-                        ("chat.completion", "chatcmpl")
-                    }
-                    _ => {
-                        choice["text"] = text.into();
-                        ("text_completion", "cmpl")
-                    }
-                };
-                self.produced = tokens;
-                Json(json!({
-                    "id": format!("{prefix}-{}", self.id), "object": object, "created": 0, "model": self.model,
-                    "system_fingerprint": "SIMULATED", "choices": [choice], "usage": self.usage(),
-                }))
-                .into_response()
-            }
-            Api::Tgi | Api::TgiStream => {
-                let mut body = json!({ "generated_text": text });
-                if self.details {
-                    let tokens: Vec<_> = self.next_tokens(tokens).map(tgi_token).collect();
-                    body["details"] = json!({
-                        "finish_reason": self.reason(), "generated_tokens": tokens.len(), "seed": null, "prefill": [], "tokens": tokens,
-                    });
-                }
-                let headers = [
-                    (HeaderName::from_static("x-compute-type"), "SIMULATED".to_owned()),
-                    (HeaderName::from_static("x-prompt-tokens"), self.input.to_string()),
-                    (HeaderName::from_static("x-generated-tokens"), tokens.to_string()),
-                ];
-                (headers, Json(body)).into_response()
-            }
-            Api::Llamacpp => {
-                self.produced = tokens;
-                let mut body = self.llamacpp_end();
-                body["content"] = text.into();
-                Json(body).into_response()
-            }
-            Api::Ollama => {
-                self.produced = tokens;
-                let mut body = self.ollama_end();
-                body["response"] = text.into();
-                Json(body).into_response()
-            }
-        }
+        (self.finish, self.produced) = (finish, tokens);
+        let mut choice = json!({ "index": 0, "logprobs": null, "finish_reason": self.reason() });
+        let (object, prefix) = if self.api == Api::Chat {
+            choice["message"] = json!({ "role": "assistant", "content": text });
+            ("chat.completion", "chatcmpl")
+        } else {
+            choice["text"] = text.into();
+            ("text_completion", "cmpl")
+        };
+        Json(json!({
+            "id": format!("{prefix}-{}", self.id), "object": object, "created": 0, "model": self.model,
+            "system_fingerprint": "SIMULATED", "choices": [choice], "usage": self.usage(),
+        }))
+        .into_response()
     }
 
     /// Ids of the tokens after those produced so far.
@@ -214,7 +175,7 @@ impl Answer {
             (Finish::Length, Api::Llamacpp) => "limit",
             (Finish::Length, _) => "length",
             (Finish::Stop, Api::Llamacpp) => "eos",
-            (Finish::Stop, Api::Tgi | Api::TgiStream) => "eos_token",
+            (Finish::Stop, Api::Tgi) => "eos_token",
             (Finish::Stop, _) => "stop",
         }
     }
@@ -281,12 +242,13 @@ impl Answer {
             });
         }
         let event = json!({
-            "index": self.produced, "token": tgi_token(token), "generated_text": generated, "details": details,
+            "index": self.produced, "generated_text": generated, "details": details,
+            "token": { "id": token, "text": format!(" w{token}"), "logprob": -1.0, "special": false },
         });
         let _ = write!(out, "data:{event}\n\n");
     }
 
-    /// The last event, or the whole answer without its text.
+    /// The last event.
     fn llamacpp_end(&self) -> Value {
         json!({
             "index": 0, "content": "", "tokens": [], "id_slot": 0, "stop": true, "model": self.model,
@@ -337,8 +299,4 @@ fn append_text(out: &mut String, tokens: impl Iterator<Item = u32>) {
     for token in tokens {
         let _ = write!(out, " w{token}");
     }
-}
-
-fn tgi_token(token: u32) -> Value {
-    json!({ "id": token, "text": format!(" w{token}"), "logprob": -1.0, "special": false })
 }

@@ -34,10 +34,8 @@ enum Api {
     Completions,
     /// OpenAI's chat.
     Chat,
-    /// TGI's `/generate`.
-    Tgi,
     /// TGI's `/generate_stream`.
-    TgiStream,
+    Tgi,
     /// llama-server's `/completion`.
     Llamacpp,
     /// Ollama's `/api/generate`.
@@ -46,21 +44,18 @@ enum Api {
 
 pub(super) fn router(core: Arc<EngineCore>) -> Router {
     let engine = core.setup.profile.engine;
-    let generating: &[(&str, Api)] = match engine {
-        Engine::Tgi => &[("/generate", Api::Tgi), ("/generate_stream", Api::TgiStream)],
-        Engine::Llamacpp => &[("/completion", Api::Llamacpp), ("/completions", Api::Llamacpp)],
-        Engine::Ollama => &[("/api/generate", Api::Ollama)],
-        Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => &[],
+    let own = match engine {
+        Engine::Tgi => Some(("/generate_stream", Api::Tgi)),
+        Engine::Llamacpp => Some(("/completion", Api::Llamacpp)),
+        Engine::Ollama => Some(("/api/generate", Api::Ollama)),
+        Engine::Vllm | Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => None,
     };
-    let mut routes = Router::new().route("/sim/memory", get(memory));
-    for (path, api) in [
+    let openai = [
         ("/v1/completions", Api::Completions),
         ("/v1/chat/completions", Api::Chat),
-    ]
-    .iter()
-    .chain(generating)
-    {
-        let api = *api;
+    ];
+    let mut routes = Router::new().route("/sim/memory", get(memory));
+    for (path, api) in openai.into_iter().chain(own) {
         routes = routes.route(
             path,
             post(move |State(core): State<Arc<EngineCore>>, body: Bytes| request::generate(core, api, body)),
@@ -70,9 +65,9 @@ pub(super) fn router(core: Arc<EngineCore>) -> Router {
         routes = routes.route(path, get(page));
     }
     match engine {
-        Engine::Vllm | Engine::Tgi | Engine::Llamacpp => routes = routes.route("/tokenize", post(tokenize)),
+        Engine::Vllm | Engine::Llamacpp => routes = routes.route("/tokenize", post(tokenize)),
         Engine::Ollama => routes = routes.route("/api/show", post(show)),
-        Engine::Sglang | Engine::TensorrtLlm | Engine::Transformers => {}
+        _ => {}
     }
     routes
         .layer(middleware::from_fn_with_state(Arc::clone(&core), failing))
@@ -177,7 +172,7 @@ async fn show(State(core): State<Arc<EngineCore>>, Json(body): Json<Value>) -> R
 
 #[derive(Deserialize)]
 struct Tokenize {
-    #[serde(alias = "inputs", alias = "content")]
+    #[serde(alias = "content")]
     prompt: String,
     #[serde(alias = "add_special")]
     add_special_tokens: Option<bool>,
@@ -191,7 +186,6 @@ async fn tokenize(State(core): State<Arc<EngineCore>>, Json(body): Json<Tokenize
         Err(fault) => return ApiError::bad_request(fault.message).respond(engine),
     };
     Json(match engine {
-        Engine::Tgi => ids.iter().map(|id| json!({ "id": id })).collect(),
         Engine::Llamacpp => json!({ "tokens": ids }),
         _ => json!({ "count": ids.len(), "max_model_len": core.limits.max_total, "tokens": ids }),
     })

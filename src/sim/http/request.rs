@@ -33,7 +33,7 @@ pub(super) struct Request {
     /// llama.cpp. -1: until the slot is full.
     n_predict: Option<i64>,
     min_tokens: Option<u64>,
-    /// Ollama: true unless given.
+    /// Whether OpenAI's APIs stream; the others always do.
     stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
     pub(super) return_token_ids: Option<bool>,
@@ -47,8 +47,6 @@ pub(super) struct Request {
     /// Ollama.
     #[serde(default)]
     pub(super) options: Parameters,
-    /// Ollama: cuts the prompt to what fits. True unless given.
-    truncate: Option<bool>,
 }
 
 /// OpenAI's options of a stream.
@@ -66,8 +64,6 @@ pub(super) struct StreamOptions {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Parameters {
     max_new_tokens: Option<u64>,
-    truncate: Option<u64>,
-    pub(super) details: Option<bool>,
     num_ctx: Option<u64>,
     /// -1: until the end of text.
     num_predict: Option<i64>,
@@ -141,14 +137,13 @@ pub(super) async fn generate(core: Arc<EngineCore>, api: Api, body: Bytes) -> Re
     {
         return answered;
     }
-    let streams = api == Api::TgiStream || request.stream.unwrap_or(api == Api::Ollama);
+    let streams = !matches!(api, Api::Completions | Api::Chat) || request.stream == Some(true);
     let (mut reader, answer) = match admit(&core, api, &request) {
         Ok(admitted) => admitted,
         // TGI's router validates after the stream has begun: status 200 and one event. A proxy in front of it refuses
         // before.
         Err(error)
-            if streams
-                && matches!(api, Api::Tgi | Api::TgiStream)
+            if api == Api::Tgi
                 && !(error.problem == Problem::Overloaded && core.setup.misbehave.refuse_429.is_some()) =>
         {
             let event = format!("data:{}\n\n", error.body(engine));
@@ -264,43 +259,24 @@ fn input(core: &EngineCore, api: Api, request: &Request) -> Result<(u64, u64), A
         };
     }
     let prompt = match (&request.prompt, api) {
-        (Some(Prompt::Ids(_) | Prompt::Several(_)), Api::Tgi | Api::TgiStream | Api::Ollama) | (None, _) => {
+        (Some(Prompt::Ids(_) | Prompt::Several(_)), Api::Tgi | Api::Ollama) | (None, _) => {
             return Err(ApiError::bad_request("the prompt is missing, or is no text"));
         }
         (Some(prompt), _) => prompt,
     };
-    let (rows, tokens) = prompt.measure(core)?;
-    let longest = &core.limits;
-    match (api, request.parameters.truncate) {
-        (Api::Ollama, _)
-            if request
-                .options
-                .num_ctx
-                .is_some_and(|context| context != longest.max_total) =>
-        {
-            Err(ApiError::bad_request(
-                "SIMULATED: a num_ctx other than that of the start would reload the model",
-            ))
-        }
-        // Ollama truncates silently.
-        (Api::Ollama, _) if request.truncate.unwrap_or(true) => {
-            Ok((rows, tokens.min(longest.max_total.saturating_sub(1))))
-        }
-        (Api::Tgi | Api::TgiStream, Some(truncate)) if truncate == 0 || truncate > longest.max_input => {
-            Err(ApiError::bad_request(format!(
-                "Input validation error: `truncate` must be strictly positive and less than {}. Given: {truncate}",
-                longest.max_input
-            )))
-        }
-        (Api::Tgi | Api::TgiStream, Some(truncate)) => Ok((rows, tokens.min(truncate))),
-        _ => Ok((rows, tokens)),
+    let context = request.options.num_ctx.filter(|_| api == Api::Ollama);
+    if context.is_some_and(|context| context != core.limits.max_total) {
+        return Err(ApiError::bad_request(
+            "SIMULATED: a num_ctx other than that of the start would reload the model",
+        ));
     }
+    prompt.measure(core)
 }
 
 /// Number of tokens to produce, if the request says it; a negative one means as many as fit.
 fn asked_output(api: Api, engine: Engine, request: &Request) -> Result<Option<u64>, ApiError> {
     let tokens = match api {
-        Api::Tgi | Api::TgiStream => return Ok(request.parameters.max_new_tokens),
+        Api::Tgi => return Ok(request.parameters.max_new_tokens),
         Api::Ollama => request.options.num_predict,
         Api::Llamacpp => request.n_predict.or(request.max_tokens),
         Api::Completions | Api::Chat => {

@@ -68,6 +68,7 @@ async fn every_recorded_run_can_be_read_on_every_screen() {
             found.strip_prefix("Unfinished: ").unwrap_or(found).starts_with(answer),
             "{name}: {heading}, not {answer}"
         );
+        assert!(found.contains(' '), "{name}: the name of the script is no finding");
         let mut papers = Vec::new();
         for screen in [Screen::WIDE, Screen::PHONE, Screen::WIDE.dark(), Screen::PHONE.dark()] {
             browser.show(screen).await;

@@ -1,7 +1,7 @@
-//! Parsers of foreign bytes on files that were changed at random: none panics. Each has `PROFILER_TEST_FUZZ_SECONDS` (1; `.ci/run` gives 10). An
-//! input that makes one panic is kept, and `PROFILER_TEST_FUZZ_INPUT=FILE` runs it again.
+//! Parsers of foreign bytes on files that were changed at random: none panics. Each has `PROFILER_TEST_FUZZ_SECONDS` (1; `.ci/run` gives 10). The
+//! input that made one panic, overflow its stack or hang is left in `/dev/shm`, and `PROFILER_TEST_FUZZ_INPUT=FILE` runs it again.
 
-mod targets;
+pub mod targets;
 
 use std::fs;
 use std::hash::{BuildHasher as _, RandomState};
@@ -15,7 +15,7 @@ use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 use serde_json::json;
 
-use self::targets::{TARGETS, Target};
+use self::targets::{TARGETS, Target, memory};
 
 /// What number parsers stumble over, and what ends or nests other things.
 const TOKENS: [&str; 20] = [
@@ -100,16 +100,18 @@ fn run(name: &str, corpus: &[Vec<u8>], parse: impl Fn(&[u8])) {
     let seed = setting("PROFILER_TEST_SEED").unwrap_or_else(|| RandomState::new().hash_one(name) >> 32);
     let end = Instant::now() + Duration::from_secs(setting("PROFILER_TEST_FUZZ_SECONDS").unwrap_or(1));
     let mut random = ChaCha8Rng::seed_from_u64(seed);
+    let path = memory().join(format!("profiler-fuzz-{name}-{seed}"));
     let mut inputs = 0;
     while Instant::now() < end {
         let bytes = changed(corpus, &mut random);
+        // First, so that it is left by whatever ends this process.
+        fs::write(&path, &bytes).unwrap();
         if catch_unwind(AssertUnwindSafe(|| parse(&bytes))).is_err() {
-            let path = std::env::temp_dir().join(format!("profiler-fuzz-{name}-{seed}"));
-            fs::write(&path, &bytes).unwrap();
             panic!("{name} panics at PROFILER_TEST_FUZZ_INPUT={}", path.display());
         }
         inputs += 1;
     }
+    let _ = fs::remove_file(&path);
     eprintln!("{name}: {inputs} inputs, seed {seed}");
 }
 

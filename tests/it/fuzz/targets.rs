@@ -3,19 +3,18 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use profiler::boundary::Point;
 use profiler::compare::import;
 use profiler::engine::{
-    Adapter, Facts, FailureRule, Limits, Protocol, Readiness, RequestForm, check_adapter, decoder, read_metrics,
-    read_request, read_start,
+    Adapter, Facts, FailureRule, Limits, Protocol, Readiness, RequestForm, Rules, check_adapter, decoder,
 };
 use profiler::fault::{Fault, Result};
 use profiler::http::ApiKey;
 use profiler::load::read_response;
 use profiler::memory::{EstimateRequest, Headers, ModelFiles, estimate};
-use profiler::prompt::{Files, Tokenizer};
+use profiler::prompt::{Files, PromptSpec, Prompts, Tokenizer};
 use profiler::run::RecordedRun;
 use profiler::runtime::Launch;
 use profiler::telemetry;
@@ -79,6 +78,8 @@ pub const TARGETS: [Target; 11] = [
         seeds: &["/tokenizer.json"],
         examples: &[
             r#"{"version":"1.0","added_tokens":[{"id":0,"content":"<s>","special":true,"single_word":false,"lstrip":false,"rstrip":false,"normalized":false}],"normalizer":{"type":"Lowercase"},"pre_tokenizer":{"type":"Whitespace"},"decoder":{"type":"ByteLevel","add_prefix_space":true,"trim_offsets":true,"use_regex":true},"model":{"type":"WordLevel","vocab":{"<s>":0,"a":1,"b":2},"unk_token":"a"}}"#,
+            r#"{"version":"1.0","truncation":{"direction":"Right","max_length":8,"strategy":"LongestFirst","stride":2},"padding":{"strategy":{"Fixed":9},"direction":"Left","pad_to_multiple_of":4,"pad_id":0,"pad_type_id":0,"pad_token":"<pad>"},"added_tokens":[],"normalizer":{"type":"Sequence","normalizers":[{"type":"Prepend","prepend":"\u2581"},{"type":"Replace","pattern":{"Regex":" +"},"content":"\u2581"},{"type":"NFKC"}]},"pre_tokenizer":{"type":"Metaspace","replacement":"\u2581","prepend_scheme":"first","split":true},"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>","type_id":0}},{"Sequence":{"id":"A","type_id":0}}],"pair":[{"Sequence":{"id":"A","type_id":0}},{"Sequence":{"id":"B","type_id":1}}],"special_tokens":{"<s>":{"id":"<s>","ids":[1],"tokens":["<s>"]}}},"decoder":{"type":"Sequence","decoders":[{"type":"ByteFallback"},{"type":"Fuse"},{"type":"Strip","content":" ","start":1,"stop":0}]},"model":{"type":"Unigram","unk_id":0,"vocab":[["<unk>",0.0],["<s>",-1.5],["\u2581hello",-2.0],["\u2581a",-3.0],["b",-3.5],["<0x61>",-9.0]],"byte_fallback":true}}"#,
+            r###"{"version":"1.0","added_tokens":[{"id":2,"content":"[SEP]","single_word":true,"lstrip":true,"rstrip":true,"normalized":true,"special":false}],"normalizer":{"type":"BertNormalizer","clean_text":true,"handle_chinese_chars":true,"strip_accents":null,"lowercase":true},"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Split","pattern":{"Regex":"(?i:'s|'t)|\\p{L}+|\\p{N}{1,3}|\\s+(?!\\S)"},"behavior":"Isolated","invert":false},{"type":"Digits","individual_digits":true},{"type":"BertPreTokenizer"}]},"post_processor":{"type":"BertProcessing","sep":["[SEP]",2],"cls":["a",1]},"decoder":{"type":"WordPiece","prefix":"##","cleanup":true},"model":{"type":"WordPiece","unk_token":"[UNK]","continuing_subword_prefix":"##","max_input_chars_per_word":100,"vocab":{"[UNK]":0,"a":1,"[SEP]":2,"hello":3,"##b":4}}}"###,
         ],
         parse: tokenizer,
     },
@@ -121,29 +122,44 @@ fn response(bytes: &[u8]) {
     }
 }
 
-/// The shipped adapters. Their rules are compiled for each input, so that one of them must do for it.
-static ADAPTERS: LazyLock<Vec<Arc<dyn Adapter>>> = LazyLock::new(|| {
-    ["vllm", "sglang", "tgi", "llamacpp", "tensorrt_llm"]
-        .map(crate::logs::adapter)
-        .into()
+/// Those of the shipped adapters.
+static RULES: LazyLock<[Rules; 7]> = LazyLock::new(|| {
+    [
+        "vllm",
+        "sglang",
+        "tgi",
+        "llamacpp",
+        "tensorrt_llm",
+        "ollama",
+        "transformers",
+    ]
+    .map(crate::logs::rules)
 });
-
-fn adapter(bytes: &[u8]) -> &'static dyn Adapter {
-    ADAPTERS[bytes.len() % ADAPTERS.len()].as_ref()
-}
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 fn metrics(bytes: &[u8]) {
-    let _ = read_metrics(adapter(bytes), &text(bytes));
+    for rules in &*RULES {
+        let _ = rules.read_metrics(&text(bytes));
+    }
 }
 
 fn log(bytes: &[u8]) {
     let lines: Vec<String> = text(bytes).lines().take(50).map(str::to_owned).collect();
-    let _ = read_start(adapter(bytes), &lines, 1);
-    let _ = read_request(adapter(bytes), &lines, &lines, None);
+    // One of them, as they take long.
+    let rules = &RULES[bytes.len() % RULES.len()];
+    let _ = (rules.read_start(&lines, 1), rules.read_request(&lines, &lines, None));
+}
+
+/// A folder in memory, where the system has one: a disk takes longer than most parsers.
+pub fn memory() -> PathBuf {
+    let memory = Path::new("/dev/shm");
+    match memory.is_dir() {
+        true => memory.to_owned(),
+        false => std::env::temp_dir(),
+    }
 }
 
 /// A folder that holds a run, of which one file is replaced.
@@ -165,7 +181,7 @@ fn run(name: &str, bytes: &[u8]) {
 }
 
 fn file(name: &str, bytes: &[u8]) -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = tempfile::tempdir_in(memory()).unwrap();
     fs::write(folder.path().join(name), bytes).unwrap();
     folder
 }
@@ -173,7 +189,6 @@ fn file(name: &str, bytes: &[u8]) -> TempDir {
 fn series(bytes: &[u8]) {
     let _ = telemetry::read_series(bytes);
     let _ = telemetry::read_activity(bytes);
-    let _ = telemetry::read_processes(bytes);
 }
 
 fn foreign(bytes: &[u8]) {
@@ -186,8 +201,12 @@ fn tokenizer(bytes: &[u8]) {
         tokenizer: bytes.to_vec(),
         ..Files::default()
     };
-    if let Ok(tokenizer) = Tokenizer::new(&files) {
-        let _ = tokenizer.ids("hello a b", true);
+    let Ok(tokenizer) = Tokenizer::new(&files) else {
+        return;
+    };
+    let _ = tokenizer.ids("hello a b", true);
+    if let Ok(prompts) = Prompts::new(tokenizer, 1) {
+        let _ = (prompts.make(&PromptSpec::ids(8)), prompts.make(&PromptSpec::text(8)));
     }
 }
 
@@ -264,11 +283,10 @@ impl Adapter for OnePattern {
 fn pattern(bytes: &[u8]) {
     let adapter = OnePattern(text(bytes));
     let lines = ["KV cache size: 91,033 tokens", "aabcc  word", "\u{202e}12 GiB"].map(str::to_owned);
-    let _ = (
-        check_adapter(&adapter),
-        read_start(&adapter, &lines, 1),
-        read_metrics(&adapter, &lines.join("\n")),
-    );
+    let _ = check_adapter(&adapter);
+    if let Ok(rules) = Rules::from_adapter(&adapter) {
+        let _ = (rules.read_start(&lines, 1), rules.read_metrics(&lines.join("\n")));
+    }
 }
 
 impl Target {

@@ -13,7 +13,7 @@ use profiler::runtime::{Launch, Origin, Permits, RuntimeKind, Service, Services,
 /// The start of a run that nobody else uses.
 pub fn context(allow: &str) -> StartContext {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    profiler::runtime::set_supervisor(env!("CARGO_BIN_EXE_profiler"));
+    profiler::own_program::set(env!("CARGO_BIN_EXE_profiler"));
     let id = format!("test-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
     StartContext {
         run: Arc::new(Run::ephemeral(&id)),

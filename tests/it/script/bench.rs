@@ -87,7 +87,7 @@ impl Bench {
             "bench-{}",
             COUNT.fetch_add(1, Ordering::Relaxed)
         )));
-        profiler::runtime::set_supervisor(env!("CARGO_BIN_EXE_profiler"));
+        profiler::own_program::set(env!("CARGO_BIN_EXE_profiler"));
         let tasks = Tasks::new(self.runtime.handle().clone());
         Arc::new(Host::new(
             tasks,

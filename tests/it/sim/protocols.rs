@@ -96,7 +96,7 @@ async fn tgi_answers_as_the_real_one_did() {
     assert!(info["version"].as_str().unwrap().contains("SIMULATED"));
 
     let inputs = json!({ "inputs": "hello world foo bar", "parameters": { "max_new_tokens": 5, "details": true } });
-    let answer = engine.post("/generate_stream", inputs.clone()).await;
+    let answer = engine.post("/generate_stream", inputs).await;
     assert_eq!(answer.events().len(), 5, "no [DONE]: {}", answer.text);
     assert_eq!(answer.event(3)["details"], Value::Null);
     let details = json!({ "finish_reason": "length", "generated_tokens": 5, "seed": null, "input_length": 5 });
@@ -105,29 +105,10 @@ async fn tgi_answers_as_the_real_one_did() {
         (details, &json!(5))
     );
 
-    let whole = engine.post("/generate", inputs).await.json();
-    assert_eq!(whole["details"]["generated_tokens"], 5);
-    assert_eq!(whole["details"]["tokens"].as_array().unwrap().len(), 5);
     // More output than there is room for is clipped, and nobody is told: 4,096 less `hi` and BOS.
     let clipped = json!({ "inputs": "hi", "parameters": { "max_new_tokens": 5000, "details": true } });
-    assert_eq!(
-        engine.post("/generate", clipped).await.json()["details"]["generated_tokens"],
-        4094
-    );
-    // Cut on the left to the last three.
-    let cut = json!({ "inputs": "a b c d e f", "parameters": { "max_new_tokens": 1, "truncate": 3 } });
-    let answer = engine.post("/generate_stream", cut).await;
-    assert_eq!(answer.event(0)["details"]["input_length"], 3);
-    assert_eq!(
-        engine
-            .post("/tokenize", json!({ "inputs": "a b" }))
-            .await
-            .json()
-            .as_array()
-            .unwrap()
-            .len(),
-        3
-    );
+    let answer = engine.post("/generate_stream", clipped).await;
+    assert_eq!(answer.event(4093)["details"]["generated_tokens"], 4094);
     assert_eq!(engine.metric("tgi_queue_size").await, 0.0);
 }
 
@@ -152,8 +133,8 @@ async fn llamacpp_streams_until_stop_and_tells_its_slots() {
     // Each slot has half of the context, and stops where it ends.
     let full = engine
         .post("/completion", json!({ "prompt": vec![1; 1000], "n_predict": 100 }))
-        .await
-        .json();
+        .await;
+    let full = full.event(full.events().len() - 1);
     assert_eq!(
         (&full["tokens_predicted"], &full["truncated"]),
         (&json!(23), &json!(true))

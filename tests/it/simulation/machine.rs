@@ -22,6 +22,7 @@ use tower_service::Service;
 
 use super::chance::Chance;
 use super::disk::{self, Disk};
+use crate::fuzz::targets::memory;
 
 /// The time that a page of an engine may take where the request does not say.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -230,11 +231,5 @@ impl World for Machine {
 
 /// The folder in which all machines of this process keep their disks: memory, where the system has it.
 pub fn folder() -> PathBuf {
-    let memory = Path::new("/dev/shm");
-    let base = if memory.is_dir() {
-        memory.to_owned()
-    } else {
-        std::env::temp_dir()
-    };
-    base.join(format!("profiler-simulation-{}", std::process::id()))
+    memory().join(format!("profiler-simulation-{}", std::process::id()))
 }

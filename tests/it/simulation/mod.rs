@@ -159,17 +159,14 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
         ..Plan::default()
     };
     let out = root.join("out");
-    let run = match out.join("manifest.json").exists() {
+    let (run, warnings) = match out.join("manifest.json").exists() {
         true => {
             let found = RecordedRun::read_intact(&out)?;
             found.manifest.check(&plan, |name| script::module_hash(&main, name))?;
             if found.complete() {
                 return Ok(found.document()["result"].clone());
             }
-            let (run, warning) = Run::resume(&out, &plan)?;
-            let mut told = told.lock().unwrap();
-            told.warnings.extend(warning.map(|warning| warning.message));
-            run
+            Run::resume(&out, &plan)?
         }
         // It is no run yet.
         false => {
@@ -177,6 +174,10 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
             Run::create(&plan, Some(&out))?
         }
     };
+    told.lock()
+        .unwrap()
+        .warnings
+        .extend(warnings.into_iter().map(|warning| warning.message));
     // Weak: tasks of the machine hold the run.
     let (told, listening) = (Arc::clone(told), Arc::downgrade(machine));
     run.listen(Box::new(move |event| {

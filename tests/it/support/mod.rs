@@ -22,7 +22,9 @@ mod temp;
 
 pub use dialogue::Dialogue;
 pub use killed::{killed_and_resumed, killed_and_resumed_at};
-pub use needs::{needs_browser, needs_docker, needs_llama_server, needs_slurm, needs_strace, needs_torch};
+pub use needs::{
+    needs_browser, needs_docker, needs_git, needs_host_name, needs_llama_server, needs_slurm, needs_strace, needs_torch,
+};
 pub use outcome::Outcome;
 pub use profiler::{Profiler, SHARED_STATE};
 pub use temp::{copy_run, temp};

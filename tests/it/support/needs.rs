@@ -56,6 +56,14 @@ pub fn needs_slurm() -> bool {
     available("slurm-wlm and munge, as root", super::slurm::installed())
 }
 
+/// Git with its server program, Debian's package.
+#[track_caller]
+pub fn needs_git() -> bool {
+    let path = std::process::Command::new("git").arg("--exec-path").output();
+    let server = path.map(|path| PathBuf::from(String::from_utf8_lossy(&path.stdout).trim()).join("git-http-backend"));
+    available("git", server.is_ok_and(|server| server.is_file()))
+}
+
 /// strace, Debian's package, and the permission to trace.
 #[track_caller]
 pub fn needs_strace() -> bool {
@@ -63,6 +71,17 @@ pub fn needs_strace() -> bool {
         .args(["-o", "/dev/null", "true"])
         .status();
     available("strace", traced.is_ok_and(|status| status.success()))
+}
+
+/// The name of this machine, if it can be looked up.
+#[track_caller]
+pub fn needs_host_name() -> Option<String> {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .unwrap()
+        .trim()
+        .to_owned();
+    let found = (name.as_str(), 1).to_socket_addrs().is_ok();
+    available("a host name that can be looked up", found).then_some(name)
 }
 
 #[track_caller]

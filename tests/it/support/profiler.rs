@@ -150,6 +150,7 @@ pub(super) fn command(folder: &Path) -> Command {
         .env("HOME", folder)
         .env("XDG_CACHE_HOME", folder.join("cache"))
         .env("XDG_STATE_HOME", SHARED_STATE)
+        .env("XDG_DATA_HOME", folder.join("data"))
         .env("NO_COLOR", "1")
         .env_remove("HF_HOME")
         .env_remove("HF_TOKEN");

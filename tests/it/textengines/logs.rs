@@ -1,9 +1,8 @@
 //! What the adapters read from lines built from the engines' format strings, old and new. Real logs are in tests/data and `tests/it/logs.rs`.
 
-use profiler::engine::read_start;
 use serde_json::{Value, json};
 
-use super::adapter;
+use crate::logs::rules;
 
 fn facts(engine: &str, log: &str) -> Value {
     read(engine, log)["facts"].clone()
@@ -11,7 +10,7 @@ fn facts(engine: &str, log: &str) -> Value {
 
 fn read(engine: &str, log: &str) -> Value {
     let lines: Vec<String> = log.lines().map(|line| line.trim().to_owned()).collect();
-    json!(read_start(adapter(engine).as_ref(), &lines, 1).unwrap())
+    json!(rules(engine).read_start(&lines, 1))
 }
 
 fn mib(mib: f64) -> i64 {

@@ -8,20 +8,16 @@ fn over(levels: &[f64], figure: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
     levels.iter().map(|x| (*x, figure(*x))).collect()
 }
 
-fn flattens(points: &[(f64, f64)]) -> Option<Knee> {
-    knee(points, Bend::Flattens, NOISE)
-}
-
 #[test]
 fn knee_of_saturating_throughput() {
-    let knee = flattens(&over(&LEVELS, |x| 20.0 * x.min(32.0))).unwrap();
+    let knee = knee(&over(&LEVELS, |x| 20.0 * x.min(32.0))).unwrap();
     assert_eq!((knee.x, knee.y, knee.low, knee.high), (32.0, 640.0, 32.0, 32.0));
 }
 
 #[test]
 fn knee_of_a_curve_that_falls_afterwards() {
     // Preemption above a concurrency of 64.
-    let knee = flattens(&over(&LEVELS, |x| {
+    let knee = knee(&over(&LEVELS, |x| {
         if x <= 64.0 { 20.0 * x } else { 1280.0 - 2.0 * (x - 64.0) }
     }))
     .unwrap();
@@ -29,15 +25,14 @@ fn knee_of_a_curve_that_falls_afterwards() {
 }
 
 #[test]
-fn knee_of_latency() {
+fn a_curve_that_steepens_has_no_knee() {
     let points = over(&LEVELS, |x| if x <= 64.0 { 10.0 } else { 10.0 + (x - 64.0) });
-    assert_eq!(flattens(&points), None);
-    assert_eq!(knee(&points, Bend::Steepens, NOISE).unwrap().x, 64.0);
+    assert_eq!(knee(&points), None);
 }
 
 #[test]
 fn gentle_bend_gives_a_range() {
-    let knee = flattens(&over(&LEVELS, |x| 1500.0 * x / (x + 40.0))).unwrap();
+    let knee = knee(&over(&LEVELS, |x| 1500.0 * x / (x + 40.0))).unwrap();
     assert!(
         knee.low <= knee.x && knee.x <= knee.high && (32.0..=128.0).contains(&knee.x),
         "{knee:?}"
@@ -47,11 +42,11 @@ fn gentle_bend_gives_a_range() {
 
 #[test]
 fn too_few_points_have_no_knee() {
-    assert_eq!(flattens(&[]), None);
-    assert_eq!(flattens(&over(&[1.0, 2.0], |x| x)), None);
-    assert_eq!(flattens(&[(1.0, 5.0), (1.0, 9.0), (1.0, 2.0)]), None);
-    assert_eq!(flattens(&over(&[1.0, 2.0, 4.0], |_| f64::NAN)), None);
-    assert_eq!(flattens(&over(&[1.0, 2.0, 4.0], |_| 0.0)), None);
+    assert_eq!(knee(&[]), None);
+    assert_eq!(knee(&over(&[1.0, 2.0], |x| x)), None);
+    assert_eq!(knee(&[(1.0, 5.0), (1.0, 9.0), (1.0, 2.0)]), None);
+    assert_eq!(knee(&over(&[1.0, 2.0, 4.0], |_| f64::NAN)), None);
+    assert_eq!(knee(&over(&[1.0, 2.0, 4.0], |_| 0.0)), None);
 }
 
 #[test]
@@ -59,7 +54,7 @@ fn repeated_levels_are_averaged() {
     let mut points = over(&LEVELS, |x| 20.0 * x.min(32.0) * 0.99);
     points.extend(over(&LEVELS, |x| 20.0 * x.min(32.0) * 1.01));
     points.reverse();
-    let knee = flattens(&points).unwrap();
+    let knee = knee(&points).unwrap();
     assert!((knee.x, (knee.y - 640.0).abs() < 1e-9) == (32.0, true), "{knee:?}");
 }
 
@@ -86,8 +81,7 @@ proptest! {
         // Errors are allowed as a share of the highest value, which is at least the lowest exact one minus its error.
         let size = NOISE * least / (1.0 + NOISE);
         let points: Vec<_> = levels.iter().map(|(x, error)| (*x, exact(*x) + error * size)).collect();
-        prop_assert_eq!(flattens(&points), None);
-        prop_assert_eq!(knee(&points, Bend::Steepens, NOISE), None);
+        prop_assert_eq!(knee(&points), None);
     }
 
     /// A clear corner is found, and lies in the range for any allowed noise.
@@ -97,7 +91,7 @@ proptest! {
         let exact = over(&LEVELS, |x| x.min(at));
         let size = NOISE * at / (1.0 + NOISE);
         let points: Vec<_> = exact.iter().zip(errors).map(|((x, y), error)| (*x, y + error * size)).collect();
-        let knee = flattens(&points).unwrap();
+        let knee = knee(&points).unwrap();
         prop_assert!(knee.low <= at && at <= knee.high, "{} not in {:?}", at, knee);
         prop_assert!(knee.low <= knee.x && knee.x <= knee.high);
     }
@@ -109,7 +103,7 @@ proptest! {
         let mut other: Vec<_> = points.iter().map(|(x, y)| (x * scale, y * scale)).collect();
         let turn = turn % other.len();
         other.rotate_left(turn);
-        let (one, two) = (flattens(&points), flattens(&other));
+        let (one, two) = (knee(&points), knee(&other));
         prop_assert_eq!(one.is_some(), two.is_some());
         if let (Some(one), Some(two)) = (one, two) {
             prop_assert!((one.x * scale - two.x).abs() < 1e-9 * two.x && (one.distance - two.distance).abs() < 1e-9);

@@ -13,6 +13,8 @@ mod tests;
 
 pub use self::text::overview;
 
+pub(super) use self::panel::plot_axis;
+
 use self::panel::FigureContext;
 use self::probes::Probes;
 use self::projection::{Projection, projection};

@@ -106,7 +106,7 @@ impl<'a> FigureContext<'a> {
                 (Some(axis), Some(value)) => cut_title(axis, value),
                 _ => String::new(),
             },
-            x: axis(projection.x, across),
+            x: plot_axis(projection.x).with_range(across),
             y: vertical.axis(up),
             layers,
             spots: Tooltips::new(self.probes.columns.clone(), spots),
@@ -149,7 +149,7 @@ impl<'a> FigureContext<'a> {
 impl VerticalAxis<'_> {
     fn axis(&self, range: (f64, f64)) -> Axis {
         match self {
-            VerticalAxis::Axis(own) => axis(own, range),
+            VerticalAxis::Axis(own) => plot_axis(own).with_range(range),
             VerticalAxis::Rows(rows) => Axis {
                 label: "probes".to_owned(),
                 range: Some((-0.5, rows.len() as f64 - 0.5)),
@@ -204,22 +204,17 @@ fn row_name(class: ProbeClass) -> &'static str {
     ROWS.iter().find(|(row, _)| *row == class).map_or("", |(_, name)| name)
 }
 
-fn axis(axis: &boundary::Axis, range: (f64, f64)) -> Axis {
+/// The axis of a chart for an axis of a boundary.
+pub(in crate::report::sections) fn plot_axis(axis: &boundary::Axis) -> Axis {
     let (label, unit) = match axis.name() {
         "input" => ("input length", Unit::Tokens),
         "output" => ("output length", Unit::Tokens),
         name => (name, Unit::Count),
     };
-    Axis {
-        label: label.to_owned(),
-        unit,
-        scale: match axis.scale() {
-            boundary::Scale::Linear => Scale::Linear,
-            boundary::Scale::Log => Scale::Log,
-        },
-        range: Some(range),
-        names: Vec::new(),
-    }
+    Axis::new(label, unit).with_scale(match axis.scale() {
+        boundary::Scale::Linear => Scale::Linear,
+        boundary::Scale::Log => Scale::Log,
+    })
 }
 
 /// The non-empty regions of a cut; `beyond` names the one that neither fits nor fails nor is open.

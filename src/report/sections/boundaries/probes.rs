@@ -55,7 +55,7 @@ impl Probes {
         columns.extend(ANSWER_COLUMNS.map(|(heading, ..)| heading.to_owned()));
         columns.push("repeats".to_owned());
         for (index, ((point, record), line)) in boundary.records().zip(lines).enumerate() {
-            let answer = answers.get(index).map_or(&Value::Null, |(_, answer)| answer);
+            let answer = answers.get(index).map_or(Value::Null, |(_, answer)| answer.value());
             let class = ProbeClass::of(record);
             let mut entries = vec![Entry::Number((index + 1) as f64)];
             entries.extend(
@@ -65,7 +65,7 @@ impl Probes {
             entries.push(verdict_text(record.verdict, class).into());
             entries.push(record.cause.as_deref().into());
             entries.push(line.into());
-            entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(answer, place, by, digits)));
+            entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(&answer, place, by, digits)));
             let name = point.to_string();
             answer_counts.entry(name.clone()).or_default()[record.moves as usize] += 1;
             list.push(Probe {

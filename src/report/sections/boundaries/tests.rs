@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::boundary::Options;
-use crate::boundary::Point;
+use crate::boundary::{JsonText, Options, Point};
 use crate::report::evidence::NOT_SENT;
 use crate::report::plot::{Colour, Entry, Layer, Marks, Panel, Shape};
 use crate::report::{Page, text};
@@ -13,7 +12,7 @@ use crate::run::RecordedBoundary;
 fn section_of(axes: &Value, answers: &[(Value, Value)]) -> Section {
     let points = answers
         .iter()
-        .map(|(point, answer)| (serde_json::from_value(point.clone()).unwrap(), answer.clone()));
+        .map(|(point, answer)| (serde_json::from_value(point.clone()).unwrap(), JsonText::from(answer)));
     let found = RecordedBoundary {
         described: json!({ "axes": axes, "options": Options::default() }),
         points: points.collect(),
@@ -150,7 +149,7 @@ fn what_is_predicted_to_fail_has_its_own_mark_on_the_page_and_in_the_terminal() 
         described: json!({ "axes": axes, "options": Options::default() }),
         points: answers
             .iter()
-            .map(|(point, answer)| (serde_json::from_value(point.clone()).unwrap(), answer.clone()))
+            .map(|(point, answer)| (serde_json::from_value(point.clone()).unwrap(), JsonText::from(answer)))
             .collect(),
         ..RecordedBoundary::default()
     };

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::panel::{FigureContext, cut_title};
 use super::probes::largest;
 use super::projection::Projection;
-use crate::boundary::{Axis, Band, Boundary, Moves, Point, Scalar, Verdict, Volume};
+use crate::boundary::{Band, Boundary, Moves, Point, Scalar, Verdict, Volume};
 use crate::fault::Result;
 use crate::report::answer::{Extras, State};
 use crate::report::document::sentence;
@@ -196,11 +196,8 @@ pub(super) fn predicted(boundary: &Boundary) -> Option<String> {
 pub(super) fn alt_text(context: &FigureContext, projection: &Projection) -> String {
     let (boundary, advice) = (context.boundary, context.advice);
     let axes = projection.slider.map_or_else(String::new, |axis| {
-        format!(
-            "what fits over {} is shown by {}",
-            axis_names(&[Some(projection.x), projection.y]),
-            axis.name()
-        )
+        let y = projection.y.map_or_else(String::new, |y| format!(" and {}", y.name()));
+        format!("what fits over {}{y} is shown by {}", projection.x.name(), axis.name())
     });
     let recommended = advice.map(|advice| {
         format!(
@@ -266,14 +263,6 @@ fn ends(boundary: &Boundary) -> Option<String> {
     let fails = text(boundary.failing().ok()?).map(|ends| format!("the smallest that fail: {ends}"));
     let notes: Vec<String> = fits.into_iter().chain(fails).collect();
     (!notes.is_empty()).then(|| notes.join("; "))
-}
-
-fn axis_names(axes: &[Option<&Axis>]) -> String {
-    axes.iter()
-        .flatten()
-        .map(|axis| axis.name())
-        .collect::<Vec<_>>()
-        .join(" and ")
 }
 
 fn sentences(parts: impl IntoIterator<Item = Option<String>>) -> String {

@@ -277,20 +277,7 @@ fn alt_text(view: &BreakdownView) -> String {
         several => format!("{} devices", several.len()),
     };
     sentences.push(format!("{} in use on {devices}{of}.", Gib(total)));
-    if let Some(estimate) = &view.estimate {
-        let expected = i64::try_from(estimate.total).unwrap_or(i64::MAX);
-        let percent = 100.0 * (total - expected) as f64 / expected.max(1) as f64;
-        let pool = if all.part(Component::KvPool).is_some() {
-            " (without the rest of the KV cache)"
-        } else {
-            ""
-        };
-        sentences.push(format!(
-            "{} were expected from the model's architecture{pool}: {percent:+.1} %.",
-            Gib(expected)
-        ));
-    }
-    sentences.push("The table has every component with its source.".to_owned());
+    sentences.push("The table has every component with its source, and the estimate if there is one.".to_owned());
     sentences.join(" ")
 }
 

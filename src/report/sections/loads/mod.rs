@@ -15,11 +15,9 @@ use sweep::SweepLevel;
 use crate::compare::LoadMetric;
 use crate::fmt::{list, ms, number};
 use crate::report::document::sentence;
-use crate::report::group_warnings;
 use crate::report::plot::Plot;
 use crate::report::sections::{Section, Source};
 use crate::run::RecordedRun;
-use crate::warning::Warning;
 
 pub(super) use sweep::{Sweep, SweepAxis, distinguishing_labels, sweeps};
 
@@ -93,15 +91,14 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
         }
     };
     paragraphs.extend(slo_text(sweep, source.found));
-    paragraphs.extend(warnings(sweep).into_iter().map(|warning| format!("Caution, {warning}")));
     plots.extend(files.plots(sweep, name));
     Section::new(name, title).with_figures(paragraphs, plots).with([sheet])
 }
 
-/// What the levels say beside the finding, which stands at the top of the page, and what the most important ones have.
+/// The most important levels, and what the levels say beside the finding, which stands at the top of the page.
 fn paragraphs(sweep: &Sweep) -> Vec<String> {
     let notes = sweep.findings.notes.iter().map(|text| sentence(text));
-    notes.chain([key_levels(sweep)]).collect()
+    std::iter::once(key_levels(sweep)).chain(notes).collect()
 }
 
 /// Throughput and median latencies at the lowest level, the saturation point and the highest level.
@@ -207,28 +204,6 @@ fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
     ))
 }
 
-/// The warnings of the loads by kind, with the levels that have them.
-fn warnings(sweep: &Sweep) -> Vec<String> {
-    let by_level = sweep.levels.iter().flat_map(|level| {
-        let warnings = level.loads.iter().flat_map(|load| &load.stats.warnings);
-        warnings.map(|warning| (level.at, warning))
-    });
-    let by_level: Vec<(f64, &Warning)> = by_level.collect();
-    let all: Vec<Warning> = by_level.iter().map(|(_, warning)| (*warning).clone()).collect();
-    let groups = group_warnings(&all, &[]).into_iter().map(|group| {
-        let own = by_level
-            .iter()
-            .filter(|(_, warning)| group.messages.contains(&warning.message));
-        let mut levels: Vec<String> = own.map(|(at, _)| number(*at)).collect();
-        levels.dedup();
-        match sweep.levels.len() {
-            1 => group.sentence(),
-            _ => format!("at {}: {}", sweep.axis.level_text(&list(&levels)), group.sentence()),
-        }
-    });
-    groups.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -239,7 +214,7 @@ mod tests {
     use crate::load::engine_side::Knee;
 
     #[test]
-    fn notes_come_first_and_then_latencies() {
+    fn levels_come_first_and_then_notes() {
         let answer = |tokens: f64, ttft: f64| {
             let ttft = Summary {
                 median: Some(ttft),
@@ -265,29 +240,10 @@ mod tests {
         assert_eq!(
             paragraphs(&sweep),
             [
-                "Cheapest at 32.",
                 "Concurrency 1: 20 output tokens/s, median TTFT 10 ms (p99 20 ms); concurrency 32: 640 output tokens/s, median TTFT \
                  40 ms (p99 80 ms); concurrency 64: 641 output tokens/s, median TTFT 900 ms (p99 1.80 s).",
+                "Cheapest at 32.",
             ]
         );
-    }
-
-    #[test]
-    fn warnings_are_grouped_by_kind() {
-        let first = "the client waited 3 ms: figures are too high";
-        let second = "the client waited 28.5 ms: figures are too high";
-        let mut sweep = sweep(&[
-            (1.0, json!({ "warnings": [first] })),
-            (8.0, json!({ "warnings": [second, "2 of 60 requests failed: reset"] })),
-        ]);
-        assert_eq!(
-            warnings(&sweep),
-            [
-                "at concurrency 1 and 8: the client waited 3 ms: figures are too high (one of 2 such warnings)",
-                "at concurrency 8: 2 of 60 requests failed: reset"
-            ]
-        );
-        sweep.levels.truncate(1);
-        assert_eq!(warnings(&sweep), [first]);
     }
 }

@@ -115,7 +115,7 @@ impl<'a> LoadFiles<'a> {
             all if all == self.requested => {
                 Some("`loads/` is missing: latency distributions and engine metrics over time are not shown".to_owned())
             }
-            _ => Some(format!("missing, and not drawn: {}", list(&absent))),
+            _ => Some(format!("{}: not drawn", list(&absent))),
         };
         self.broken.iter().cloned().chain(note).collect()
     }

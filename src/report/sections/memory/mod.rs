@@ -101,8 +101,15 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     }
     let simulated = (found.manifest.simulated && !starts.is_empty()).then(|| SIMULATED.to_owned());
     let note = (drawn.len() < starts.len()).then(|| {
-        let (few, all) = (drawn.len(), starts.len());
-        format!("{few} of {all} starts are drawn: the fullest, and the latest that died. The table has all.")
+        let died = if drawn.len() > 1 {
+            " and the latest that died"
+        } else {
+            ""
+        };
+        format!(
+            "Of {} starts, the fullest{died} is drawn. The table has all.",
+            starts.len()
+        )
     });
     let paragraphs = simulated.into_iter().chain(summary(&starts)).chain(note).collect();
     vec![
@@ -463,27 +470,29 @@ fn sampling_problems(start: &Start) -> String {
 
 /// All starts in one paragraph.
 fn summary(starts: &[Start]) -> Option<String> {
-    let all = starts.iter().flat_map(|start| {
-        let devices = start.devices.iter().enumerate();
-        devices.map(move |(index, device)| (start, device, start.peak(index)))
-    });
-    let share = |device: &Device, bytes: u64| device.total.map_or(0.0, |total| bytes as f64 / total as f64);
-    let (start, device, bytes) = all.max_by(|one, other| {
-        let shares = share(one.1, one.2).total_cmp(&share(other.1, other.2));
+    let all = starts
+        .iter()
+        .flat_map(|start| (0..start.devices.len()).map(move |device| (start, device)));
+    let share = |(start, device): (&Start, usize)| {
+        let bytes = start.peak(device);
+        let total = start.devices[device].total;
+        (total.map_or(0.0, |total| bytes as f64 / total as f64), bytes)
+    };
+    let (start, device) = all.max_by(|one, other| {
+        let (one, other) = (share(*one), share(*other));
         // Of equal peaks, the first start.
-        shares.then(one.2.cmp(&other.2)).then(Ordering::Greater)
+        one.0
+            .total_cmp(&other.0)
+            .then(one.1.cmp(&other.1))
+            .then(Ordering::Greater)
     })?;
-    let mut text = format!("The fullest device was {}: {}", device.named(), Gib::from(bytes));
-    if let Some(total) = device.total {
-        text += &format!(" of {} ({:.1} %)", Gib::from(total), 100.0 * share(device, bytes));
-    }
+    let mut text = device_peak(start, device);
     if starts.len() > 1 {
-        text += &format!(", in {}", start.name);
+        text = format!("{} was the fullest. {text}", start.name);
     }
-    text += ".";
     let failed = starts.iter().filter(|start| start.failure().is_some()).count();
     let died = starts.iter().filter(|start| start.deaths().next().is_some()).count();
-    if starts.len() > 1 || failed + died > 0 {
+    if failed + died > 0 {
         let starts = Count(starts.len(), "start");
         text += &format!(" Of {starts}, {failed} did not become ready, and {died} died while serving.");
     }

@@ -50,7 +50,7 @@ impl<'a> Start<'a> {
             devices: devices(&ids, &usage, &record.unwrap_or_default(), found),
             session,
             series_start: session.and_then(|session| series_start(session, &series.data)),
-            phased: series.has_phases,
+            phased: !series.data.rows().is_empty(),
             series: series.data,
             activity,
             sampling,

@@ -1,0 +1,109 @@
+//! `profiler test`: holds a strategy against known limits, or has an adapter drive simulated servers, and prints a score.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+
+use super::options::{Author, ScriptOptions};
+use super::program::{Program, Status};
+use crate::fault::{Kind, Result};
+use crate::run::Run;
+use crate::script::{self, Main, Subject};
+use crate::sim::{Options, Sim, SimHandle, Spec};
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct Args {
+    /// A script with a strategy, that is a function of `map, probe, options`; or an adapter
+    script: PathBuf,
+    /// Print the score as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+/// The simulated servers that an adapter is put before, and their profiles.
+const SERVERS: [(&str, &str); 7] = [
+    ("OpenAI, as vLLM", "llama-8b-h200-vllm"),
+    ("OpenAI, as SGLang", "llama-1b-h200-sglang"),
+    ("OpenAI, as TensorRT-LLM", "llama-1b-h200-trtllm"),
+    ("OpenAI, as transformers", "llama-1b-12gib-transformers"),
+    ("TGI", "llama-1b-h200-tgi"),
+    ("llama.cpp", "llama-1b-llamacpp"),
+    ("Ollama", "llama-1b-ollama"),
+];
+
+/// Exit status 1 if a point was wrongly called safe, or no server was driven.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let main = Main::open(&args.script)?;
+    let found = script::check(&program.idle_host(&args.script), &args.script);
+    for diagnostic in &found {
+        program.complain(diagnostic);
+    }
+    if !found.is_empty() {
+        return Ok(Kind::Compile.exit_code());
+    }
+    let subject = script::subject(&program.idle_host(&args.script), &main)?;
+    let servers = match subject {
+        Subject::Adapter => serve(program)?,
+        Subject::Strategy(_) => Vec::new(),
+    };
+    let ports = servers.iter().filter_map(|(_, handle)| handle.url.rsplit(':').next());
+    let options = ScriptOptions {
+        allow: ports.map(|port| format!("port={port}")).collect(),
+        ..ScriptOptions::default()
+    };
+    let run = Arc::new(Run::ephemeral("test"));
+    let host = options.host(&args.script, Map::new(), run, false, Author::Stranger, program)?;
+    let urls: Vec<_> = servers
+        .iter()
+        .map(|(name, handle)| (*name, handle.url.as_str()))
+        .collect();
+    let score = match script::score(&host, &main, &subject, &urls) {
+        Ok(score) => score,
+        Err(diagnostic) => return Ok(program.complain(&diagnostic)),
+    };
+    if args.json {
+        program.print_json(&score)?;
+    } else {
+        let lines = score["lines"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        let of = format!(
+            "{} sha256:{}, profiler {}",
+            args.script.display(),
+            main.source.sha256,
+            env!("CARGO_PKG_VERSION")
+        );
+        let lines: Vec<&str> = lines.chain([of.as_str()]).collect();
+        program.terminal.print(&lines.join("\n"))?;
+    }
+    Ok((score["passed"] != true).into())
+}
+
+/// Starts the servers, which end with what is returned.
+fn serve(program: &Program) -> Result<Vec<(&'static str, SimHandle)>> {
+    let mut servers = Vec::new();
+    for (name, profile) in SERVERS {
+        let options = Options {
+            time_scale: Some(0.0),
+            ..Options::default()
+        };
+        let (profile, options) = Spec {
+            profile: profile.to_owned(),
+            options,
+        }
+        .resolve()?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let handle = program.tasks.wait(async {
+            let handle = Sim::start(profile, options, address, Arc::new(|_| ()))?;
+            handle.wait_started().await;
+            Ok(handle)
+        })?;
+        servers.push((name, handle));
+    }
+    Ok(servers)
+}

@@ -1,0 +1,53 @@
+//! Reads files that may come from a stranger: regular files only, and no more than a bound.
+
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use nix::fcntl::OFlag;
+
+use crate::fault::{Fault, Kind, Result};
+use crate::fmt::Bytes;
+
+/// Opens a regular file.
+///
+/// # Errors
+///
+/// `usage` for a folder, pipe or device; `io` if it cannot be opened.
+pub fn open(path: &Path) -> Result<File> {
+    let io = |error: std::io::Error| Fault::io(path, &error);
+    // Opening a pipe must not wait for its other end.
+    let flags = OFlag::O_NONBLOCK.bits();
+    let file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
+    match file.metadata().map_err(io)?.is_file() {
+        true => Ok(file),
+        false => Err(Fault::usage(format!("`{}` is not a regular file", path.display()))),
+    }
+}
+
+/// Reads a regular file.
+///
+/// # Errors
+///
+/// As [`open`], and `limit` for more than `most` bytes: a file can claim any length.
+pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
+    read_opened(open(path)?, path, most)
+}
+
+/// Reads a file that [`open`] opened.
+///
+/// # Errors
+///
+/// As [`read`].
+pub fn read_opened(file: File, path: &Path, most: u64) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let read = file.take(most + 1).read_to_end(&mut bytes);
+    match read.map_err(|error| Fault::io(path, &error))? as u64 > most {
+        true => Err(Fault::new(
+            Kind::Limit,
+            format!("`{}` has more than {}", path.display(), Bytes(most)),
+        )),
+        false => Ok(bytes),
+    }
+}

@@ -1,0 +1,377 @@
+//! A sampler's files in `memory/` of a run's folder. Times are seconds since the sampler's start, to the microsecond;
+//! memory is in bytes.
+//!
+//! `<name>.csv` has one line per row of a [`Series`], so an idle engine produces one line:
+//! `from_s,to_s,phase,looks,total` and one column per device, named by its id. `<name>.activity.csv` has one line per
+//! sample of power and utilisation, ten a second: `from_s,to_s,phase,looks` and per device `power_w:<id>` and
+//! `busy_percent:<id>`, empty if the driver does not report it. `<name>.processes.csv` has one line for as long as a
+//! process's memory on a device stayed the same: `from_s,to_s,looks,pid,device,used`, empty if the driver does not
+//! report it. The last two files exist only if they have content. `looks` is the number of samples.
+//!
+//! The first two are read back for a page, complete or as far as a killed run wrote them: on bytes, one record at a time,
+//! as an hour at 100 Hz of eight GPUs is read interactively.
+
+use csv::{ByteRecord, ReaderBuilder, Writer};
+
+use super::Phase;
+use super::sampler::Recording;
+use super::series::{Row, Series};
+use super::slow_samples::{ActivitySample, DeviceActivity, ProcessMemory};
+
+/// The first columns of the files that are read back.
+const SERIES: [&str; 5] = ["from_s", "to_s", "phase", "looks", "total"];
+const ACTIVITY: [&str; 4] = ["from_s", "to_s", "phase", "looks"];
+const PROCESSES: [&str; 6] = ["from_s", "to_s", "looks", "pid", "device", "used"];
+
+/// The files of a recording: suffix of the file name, and content.
+pub fn files(recording: &Recording) -> Vec<(&'static str, Vec<u8>)> {
+    let (activity, processes) = (recording.slow.activity(), recording.slow.processes());
+    let mut files = vec![(".csv", series_file(&recording.series))];
+    if !activity.is_empty() {
+        files.push((".activity.csv", activity_file(activity)));
+    }
+    if !processes.is_empty() {
+        files.push((".processes.csv", processes_file(processes)));
+    }
+    files
+}
+
+fn file(columns: &[&str], more: Vec<String>, rows: impl Iterator<Item = Vec<String>>) -> Vec<u8> {
+    let mut writer = Writer::from_writer(Vec::new());
+    // Writing to memory cannot fail.
+    let _ = writer.write_record(columns.iter().copied().chain(more.iter().map(String::as_str)));
+    for row in rows {
+        let _ = writer.write_record(row);
+    }
+    writer.into_inner().unwrap_or_default()
+}
+
+fn series_file(series: &Series) -> Vec<u8> {
+    let ids = series.devices().iter().map(|device| device.id.clone()).collect();
+    let rows = series.rows().iter().map(|row| {
+        let mut fields = common(row.from, row.to, row.phase, row.looks);
+        fields.push(row.total.to_string());
+        fields.extend(row.used.iter().map(u64::to_string));
+        fields
+    });
+    file(&SERIES, ids, rows)
+}
+
+fn activity_file(samples: &[ActivitySample]) -> Vec<u8> {
+    let mut ids: Vec<&str> = Vec::new();
+    for device in samples.iter().flat_map(|sample| &sample.devices) {
+        if !ids.contains(&device.device.as_str()) {
+            ids.push(&device.device);
+        }
+    }
+    let columns = ids
+        .iter()
+        .flat_map(|id| [format!("power_w:{id}"), format!("busy_percent:{id}")]);
+    let rows = samples.iter().map(|sample| {
+        let mut fields = common(sample.from, sample.to, sample.phase, sample.looks);
+        for id in &ids {
+            let device = sample.devices.iter().find(|device| device.device == *id);
+            fields.push(optional(device.and_then(|device| device.power_w)));
+            fields.push(optional(device.and_then(|device| device.busy_percent)));
+        }
+        fields
+    });
+    file(&ACTIVITY, columns.collect(), rows)
+}
+
+fn processes_file(processes: &[ProcessMemory]) -> Vec<u8> {
+    let rows = processes.iter().map(|row| {
+        let (looks, pid) = (row.looks.to_string(), row.tenant.pid.to_string());
+        let (device, used) = (row.tenant.device.clone(), optional(row.tenant.used));
+        vec![seconds(row.from), seconds(row.to), looks, pid, device, used]
+    });
+    file(&PROCESSES, Vec::new(), rows)
+}
+
+fn common(from: u64, to: u64, phase: Phase, looks: u64) -> Vec<String> {
+    vec![seconds(from), seconds(to), phase.to_string(), looks.to_string()]
+}
+
+/// Empty if the driver does not report it.
+fn optional(value: Option<impl ToString>) -> String {
+    value.map_or_else(String::new, |value| value.to_string())
+}
+
+fn seconds(micros: u64) -> String {
+    format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
+}
+
+/// The content of a file.
+#[derive(Clone, Debug, Default)]
+pub struct SampleFile<T> {
+    /// The usable data.
+    pub data: T,
+    /// What could not be used, for people; empty if everything could.
+    pub notes: Vec<String>,
+}
+
+/// Reads `<name>.csv`. The devices have only their ids, because the file has neither names nor sizes (see
+/// `<name>.usage.json`).
+pub fn read_series(bytes: &[u8]) -> SampleFile<Series> {
+    let (ids, rows, notes) = read(bytes, &SERIES, |_, (from, to, phase, looks), record| {
+        Some(Row {
+            from,
+            to,
+            phase,
+            looks,
+            total: integer(record.get(SERIES.len() - 1)?)?,
+            used: record.iter().skip(SERIES.len()).map(integer).collect::<Option<_>>()?,
+        })
+    });
+    let data = Series::from_rows(&ids, rows);
+    SampleFile { data, notes }
+}
+
+/// Reads `<name>.activity.csv`: power in watts and utilisation in per cent.
+pub fn read_activity(bytes: &[u8]) -> SampleFile<Vec<ActivitySample>> {
+    let (_, data, notes) = read(bytes, &ACTIVITY, |columns, (from, to, phase, looks), record| {
+        let mut devices = Vec::with_capacity(columns.len() / 2);
+        for (index, pair) in columns.chunks_exact(2).enumerate() {
+            let value = |column: usize| match record.get(ACTIVITY.len() + 2 * index + column)? {
+                [] => Some(None),
+                field => number(field).map(Some),
+            };
+            devices.push(DeviceActivity {
+                device: pair[0].strip_prefix("power_w:")?.to_owned(),
+                power_w: value(0)?,
+                busy_percent: value(1)?,
+            });
+        }
+        Some(ActivitySample {
+            from,
+            to,
+            phase,
+            looks,
+            devices,
+        })
+    });
+    SampleFile { data, notes }
+}
+
+/// From, to, phase and number of samples of a line.
+type Common = (u64, u64, Phase, u64);
+
+/// The names of the columns after the first, the usable lines, and what could not be used. `row` makes a line's data of the
+/// names, its first columns and all of it.
+fn read<T>(
+    bytes: &[u8],
+    first: &[&str],
+    row: impl Fn(&[String], Common, &ByteRecord) -> Option<T>,
+) -> (Vec<String>, Vec<T>, Vec<String>) {
+    // A truncated number is still a number, so a line counts only with its end.
+    let end = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
+    let mut notes = Vec::new();
+    if end == 0 {
+        let why = if bytes.is_empty() {
+            "it is empty"
+        } else {
+            "its header is incomplete"
+        };
+        return (Vec::new(), Vec::new(), vec![why.to_owned()]);
+    }
+    let mut reader = ReaderBuilder::new().flexible(true).from_reader(&bytes[..end]);
+    let names: Vec<String> = reader.byte_headers().map_or_else(
+        |_| Vec::new(),
+        |names| {
+            let texts = names.iter().map(String::from_utf8_lossy);
+            texts.map(|name| name.into_owned()).collect()
+        },
+    );
+    if !names.iter().zip(first).all(|(name, wanted)| name == wanted) || names.len() < first.len() {
+        return (
+            Vec::new(),
+            Vec::new(),
+            vec![format!("its columns do not begin with {}", first.join(","))],
+        );
+    }
+    let (mut rows, mut record, mut before) = (Vec::new(), ByteRecord::new(), 0);
+    let (mut skipped, mut line) = (0_u64, 0);
+    while reader.read_byte_record(&mut record).unwrap_or(false) {
+        let usable = common_columns(&record)
+            .filter(|(from, to, ..)| record.len() == names.len() && before <= *from && from <= to);
+        match usable.and_then(|common| Some((common.0, row(&names[first.len()..], common, &record)?))) {
+            Some((from, row)) => {
+                before = from;
+                rows.push(row);
+            }
+            None => {
+                if skipped == 0 {
+                    line = record.position().map_or(0, csv::Position::line);
+                }
+                skipped += 1;
+            }
+        }
+    }
+    match skipped {
+        0 => {}
+        1 => notes.push(format!("line {line} cannot be read and was skipped")),
+        many => notes.push(format!(
+            "{many} lines cannot be read and were skipped; the first is line {line}"
+        )),
+    }
+    if end < bytes.len() {
+        notes.push("the last line is incomplete and was skipped".to_owned());
+    }
+    if rows.is_empty() {
+        notes.push("it has no usable line".to_owned());
+    }
+    (names[first.len()..].to_vec(), rows, notes)
+}
+
+fn common_columns(record: &ByteRecord) -> Option<Common> {
+    let phase = record.get(2)?;
+    let phase = Phase::ALL.into_iter().find(|known| known.name().as_bytes() == phase)?;
+    Some((
+        micros(record.get(0)?)?,
+        micros(record.get(1)?)?,
+        phase,
+        integer(record.get(3)?)?,
+    ))
+}
+
+fn integer(field: &[u8]) -> Option<u64> {
+    if field.is_empty() || field.len() > 19 {
+        return None;
+    }
+    field.iter().try_fold(0_u64, |number, byte| {
+        let digit = byte.wrapping_sub(b'0');
+        (digit < 10).then(|| number * 10 + u64::from(digit))
+    })
+}
+
+/// Seconds with six decimals, converted to microseconds.
+fn micros(field: &[u8]) -> Option<u64> {
+    let (seconds, fraction) = field.split_at_checked(field.len().checked_sub(7)?)?;
+    let fraction = integer(fraction.strip_prefix(b".")?)?;
+    integer(seconds)?.checked_mul(1_000_000)?.checked_add(fraction)
+}
+
+/// A finite decimal number.
+fn number(field: &[u8]) -> Option<f64> {
+    let number: f64 = std::str::from_utf8(field).ok()?.parse().ok()?;
+    number.is_finite().then_some(number)
+}
+
+#[cfg(test)]
+mod tests {
+    //! What is read back is what was written, however the file was broken.
+
+    use std::path::PathBuf;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::telemetry::{Activity, Device, Reading, SlowSamples};
+
+    fn reading(ids: &[String], used: &[u64]) -> Reading {
+        let of = || ids.iter().zip(used);
+        let device = |(id, &used): (&String, &u64)| Device {
+            id: id.clone(),
+            name: "x".into(),
+            used,
+            total: 1 << 40,
+        };
+        let activity = |(id, &used): (&String, &u64)| Activity {
+            device: id.clone(),
+            power_mw: (used % 3 > 0).then_some(used % 700_000),
+            busy_percent: (used % 4 > 0).then_some(used % 101),
+        };
+        Reading {
+            devices: of().map(device).collect(),
+            tenants: Vec::new(),
+            activity: of().map(activity).collect(),
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn round_trip(
+            ids in prop::collection::btree_set("[a-z,\"/ -]{1,12}", 1..4),
+            looks in prop::collection::vec((0_usize..6, 0_u64..1 << 37, 0_u64..3, 0_u64..5_000_000), 1..60),
+        ) {
+            let ids: Vec<String> = ids.into_iter().collect();
+            let (mut series, mut slow, mut at) = (Series::default(), SlowSamples::default(), 0);
+            for (phase, used, others, after) in looks {
+                let used: Vec<u64> = (0..ids.len() as u64).map(|index| if index == 0 { used } else { others }).collect();
+                series.mark(Phase::ALL[phase]);
+                series.push(at, &reading(&ids, &used));
+                slow.push(at, Phase::ALL[phase], &reading(&ids, &used));
+                at += after;
+            }
+            let file = read_series(&series_file(&series));
+            prop_assert!(file.notes.is_empty(), "{:?}", file.notes);
+            prop_assert_eq!(file.data.rows(), series.rows());
+            let read: Vec<String> = file.data.devices().iter().map(|device| device.id.clone()).collect();
+            prop_assert_eq!(read, ids);
+            prop_assert_eq!(file.data.peaks(), series.peaks());
+            prop_assert_eq!(read_activity(&activity_file(slow.activity())).data, slow.activity());
+        }
+
+        /// Wherever the file is truncated: no panic, no invented values, and a note about the loss.
+        #[test]
+        fn truncated_file_gives_complete_lines(at in 0_usize..130) {
+            let text = "from_s,to_s,phase,looks,total,a,b\n0.000000,1.000000,loading,3,30,10,20\n1.010000,2.500000,ready,4,500,200,300\n3.000000,3.000000,after,1,0,0,0\n";
+            let cut = &text[..at.min(text.len())];
+            let file = read_series(cut.as_bytes());
+            let whole = read_series(text.as_bytes());
+            let lines = cut.matches('\n').count();
+            prop_assert_eq!(file.data.rows(), &whole.data.rows()[..lines.saturating_sub(1)]);
+            prop_assert_eq!(file.notes.is_empty(), cut.ends_with('\n') && lines > 1, "{:?}", file.notes);
+        }
+    }
+
+    #[test]
+    fn usable_lines_of_a_broken_file_are_used() {
+        let text = "from_s,to_s,phase,looks,total,a\n\
+                    0.000000,0.500000,baseline,1,5,5\n0.400000,1.000000,baseline,1,6,6\n0.300000,2.000000,loading,1,9,7\n\
+                    2.000000,2.000000,loading,1,9,12 MiB\n3.000000,3.000000,loading\n4.000000,4.000000,dreaming,1,8,8\n";
+        let file = read_series(text.as_bytes());
+        let rows: Vec<_> = file.data.rows().iter().map(|row| (row.from, row.total)).collect();
+        assert_eq!(rows, [(0, 5), (400_000, 6)]);
+        assert_eq!(
+            file.notes,
+            ["4 lines cannot be read and were skipped; the first is line 4"]
+        );
+        for (text, expected) in [
+            ("", "empty"),
+            ("from_s,to_s", "header is incomplete"),
+            ("a,b\n1,2\n", "columns"),
+            ("from_s,to_s,phase,looks,total,a\n", "no usable line"),
+        ] {
+            let file = read_series(text.as_bytes());
+            assert!(file.data.rows().is_empty(), "{text}");
+            assert!(file.notes.join("; ").contains(expected), "{text}: {:?}", file.notes);
+        }
+    }
+
+    #[test]
+    fn files_of_real_runs_are_complete() {
+        let runs = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs");
+        let mut files = 0;
+        for run in std::fs::read_dir(runs).unwrap() {
+            for file in std::fs::read_dir(run.unwrap().path().join("memory")).unwrap() {
+                let path = file.unwrap().path();
+                let name = path.to_str().unwrap();
+                let bytes = std::fs::read(&path).unwrap();
+                let lines = || String::from_utf8_lossy(&bytes).lines().count() - 1;
+                let (rows, notes) = if name.contains(".activity") {
+                    let file = read_activity(&bytes);
+                    (file.data.len(), file.notes)
+                } else if name.ends_with(".csv") && !name.contains(".processes") {
+                    let file = read_series(&bytes);
+                    (file.data.rows().len(), file.notes)
+                } else {
+                    continue;
+                };
+                assert_eq!((rows, notes), (lines(), Vec::new()), "{name}");
+                files += 1;
+            }
+        }
+        assert!(files > 20, "{files}");
+    }
+}

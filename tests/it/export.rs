@@ -1,0 +1,149 @@
+//! What a run gives to other systems: figures for Prometheus, OpenTelemetry and MLflow, and the table of the GitHub action.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::{Profiler, temp};
+
+const RUNS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/runs");
+
+fn show(run: &str, args: &[&str]) -> String {
+    Profiler::new()
+        .args(["show", &format!("{RUNS}/{run}")])
+        .args(args)
+        .run()
+        .success()
+        .stdout
+}
+
+#[test]
+fn prometheus_gets_each_figure_with_its_unit_and_what_it_is_of() {
+    let text = show("vllm-sweep", &["--export", "prometheus"]);
+    let line = regex::Regex::new(r#"^([a-z_:][a-z0-9_:]*)\{(?:[a-z_]+="(?:[^"\\]|\\.)*",?)+\} -?[0-9.e+-]+$"#).unwrap();
+    let mut family = "";
+    for row in text.lines() {
+        match row.strip_prefix("# TYPE ") {
+            Some(named) => family = named.strip_suffix(" gauge").unwrap(),
+            None => assert_eq!(&line.captures(row).unwrap_or_else(|| panic!("{row}"))[1], family),
+        }
+    }
+    assert!(
+        text.contains("# TYPE profiler_output_throughput_tokens_per_second gauge"),
+        "{text:.2000}"
+    );
+    assert!(text.contains(r#"simulated="false""#) && text.contains("profiler_p99_tpot_ms{"));
+    let memory = show("vllm-breakdown", &["--export", "prometheus"]);
+    assert!(
+        memory
+            .lines()
+            .any(|row| row.starts_with("profiler_memory_bytes{") && row.contains(r#"component="weights""#))
+    );
+    let limit = show("vllm-how-many", &["--export", "prometheus"]);
+    let limit = limit.lines().find(|row| row.contains(r#"axis="concurrency""#)).unwrap();
+    assert!(
+        limit.starts_with("profiler_largest_that_fits{") && limit.ends_with(" 372"),
+        "{limit}"
+    );
+}
+
+#[test]
+fn opentelemetry_gets_gauges_at_the_end_of_the_run() {
+    let document: Value = serde_json::from_str(&show("vllm-breakdown", &["--export", "opentelemetry"])).unwrap();
+    let of = &document["resourceMetrics"][0];
+    let attributes = of["resource"]["attributes"].as_array().unwrap();
+    assert!(
+        attributes
+            .iter()
+            .any(|one| one["key"] == "service.name" && one["value"]["stringValue"] == "profiler")
+    );
+    assert!(
+        attributes.iter().any(|one| one["key"] == "profiler.engine"),
+        "{attributes:?}"
+    );
+    let metrics = of["scopeMetrics"][0]["metrics"].as_array().unwrap();
+    let memory = metrics
+        .iter()
+        .find(|metric| metric["name"] == "profiler.memory")
+        .unwrap();
+    let point = &memory["gauge"]["dataPoints"][0];
+    assert_eq!(memory["unit"], "By");
+    assert!(
+        point["asDouble"].is_number() && point["timeUnixNano"].as_str().unwrap().len() == 19,
+        "{point}"
+    );
+}
+
+#[test]
+fn mlflow_gets_a_run_of_its_file_store() {
+    let folder = temp();
+    let store = folder.path().join("mlruns");
+    let _ = show("vllm-sweep", &["--mlflow", store.to_str().unwrap()]);
+    let only = |folder: &Path| -> std::path::PathBuf {
+        let mut inside = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        inside.find(|path| path.is_dir()).unwrap()
+    };
+    let experiment = only(&store);
+    let run = only(&experiment);
+    let meta: Value = yaml_serde::from_str(&fs::read_to_string(run.join("meta.yaml")).unwrap()).unwrap();
+    assert_eq!(meta["run_id"].as_str(), run.file_name().unwrap().to_str());
+    assert_eq!(meta["experiment_id"].as_str(), experiment.file_name().unwrap().to_str());
+    assert_eq!(meta["status"], 3);
+    let metrics = fs::read_dir(run.join("metrics")).unwrap().map(|entry| entry.unwrap());
+    for metric in metrics {
+        let line = fs::read_to_string(metric.path()).unwrap();
+        let words: Vec<&str> = line.trim_end().split(' ').collect();
+        assert!(
+            words.len() == 3 && words[0].len() == 13 && words[1].parse::<f64>().is_ok(),
+            "{line}"
+        );
+    }
+    assert_eq!(
+        fs::read_to_string(run.join("tags/profiler.simulated")).unwrap(),
+        "false"
+    );
+    assert!(run.join("params/model").is_file());
+}
+
+/// The steps of `action.yml` as a runner has them run.
+#[test]
+fn the_action_says_what_changed_and_fails_where_a_threshold_is_exceeded() {
+    let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/action.yml")).unwrap();
+    let action: Value = yaml_serde::from_str(&text).unwrap();
+    let steps = action["runs"]["steps"].as_array().unwrap();
+    let script = |name: &str| {
+        steps.iter().find(|step| step["name"] == name).unwrap()["run"]
+            .as_str()
+            .unwrap()
+    };
+    for (run, options, status) in [
+        ("vllm-sweep", "--max-regression 5", 0),
+        ("sglang-sweep", "--max-regression 5 --strict", 4),
+    ] {
+        let folder = temp();
+        let file = |name: &str| folder.path().join(name);
+        let bash = |script: &str, status: &str| {
+            let mut bash = Command::new("bash");
+            bash.args(["--noprofile", "--norc", "-e", "-o", "pipefail", "-c", script]);
+            bash.env("BASELINE", format!("{RUNS}/vllm-sweep"))
+                .env("RUN", format!("{RUNS}/{run}"))
+                .env("OPTIONS", options);
+            bash.env("PROFILER", env!("CARGO_BIN_EXE_profiler"))
+                .env("STATUS", status)
+                .env("RUNNER_TEMP", folder.path());
+            bash.env("GITHUB_STEP_SUMMARY", file("summary"))
+                .env("GITHUB_OUTPUT", file("output"))
+                .output()
+                .unwrap()
+        };
+        let compared = bash(script("compare"), "");
+        assert!(compared.status.success(), "{compared:?}");
+        let told = fs::read_to_string(file("output")).unwrap();
+        assert_eq!(told.trim(), format!("status={status}"), "{compared:?}");
+        assert!(fs::read_to_string(file("summary")).unwrap().contains("| "));
+        assert!(file("profiler-comparison.md").is_file());
+        assert_eq!(bash(script("verdict"), &status.to_string()).status.code(), Some(status));
+    }
+}

@@ -1,0 +1,135 @@
+//! `profiler new` writes what works as it is, and `profiler test` says what a strategy or an adapter is worth.
+
+use crate::support::Profiler;
+
+/// What `profiler new KIND mine` writes, as a program that has it.
+fn written(kind: &str) -> Profiler {
+    let made = Profiler::new()
+        .args(["new", kind, "mine"])
+        .run()
+        .success()
+        .stdout("mine.rhai");
+    let text = std::fs::read(made.folder().join("mine.rhai")).unwrap();
+    Profiler::new().file("mine.rhai", text)
+}
+
+#[test]
+fn a_new_strategy_is_sound_and_has_a_score() {
+    let _ = written("strategy").args(["check", "mine.rhai"]).run().success();
+    let scored = written("strategy").args(["test", "mine.rhai"]).run().success();
+    let scored = scored
+        .stdout("mine: 10 known limits, ")
+        .stdout("0 points wrongly called safe");
+    let _ = scored.stdout("mine.rhai sha256:");
+    let planned = written("strategy").args(["run", "mine.rhai", "--set", "engine=sim", "--dry-run"]);
+    let _ = planned.run().success().stdout("search range");
+    let again = written("strategy").args(["new", "strategy", "mine"]).run();
+    let _ = again.code(1).stderr("exists");
+}
+
+#[test]
+fn a_new_adapter_is_sound_and_drives_simulated_servers() {
+    let _ = written("adapter").args(["check", "mine.rhai"]).run().success();
+    let scored = written("adapter")
+        .args(["test", "mine.rhai", "--json"])
+        .run()
+        .success()
+        .json();
+    let rows = scored["rows"].as_array().unwrap();
+    let vllm = rows.iter().find(|row| row["server"] == "OpenAI, as vLLM").unwrap();
+    assert!(vllm["passed"] == true && rows.len() == 7, "{scored:#}");
+}
+
+#[test]
+fn a_new_experiment_is_sound_and_measures() {
+    let _ = written("experiment").args(["check", "mine.rhai"]).run().success();
+    let planned = written("experiment").args(["run", "mine.rhai", "--set", "engine=sim", "--dry-run"]);
+    let _ = planned.run().success().stdout("experiment: mine");
+}
+
+#[test]
+fn a_strategy_that_calls_safe_what_it_never_probed_fails() {
+    let liar = "const OK = \"ok\";
+fn liar(map, probe, options) { map.record(map.largest(), global::OK); #{ stopped: \"lied\" } }
+throw \"the script itself is not run\";";
+    let scored = Profiler::new()
+        .file("liar.rhai", liar)
+        .args(["test", "liar.rhai"])
+        .run()
+        .code(1);
+    let _ = scored
+        .stdout("points wrongly called safe")
+        .nowhere(", 0 points wrongly")
+        .nowhere("not run");
+}
+
+#[test]
+fn what_is_neither_a_strategy_nor_an_adapter_has_no_score() {
+    let two = "fn a(map, probe, options) { 1 } fn b(map, probe, options) { 2 }";
+    for (text, message) in [
+        ("print(1)", "profiler new strategy"),
+        (two, "has the strategies `a`, `b`"),
+    ] {
+        let _ = Profiler::new()
+            .file("s.rhai", text)
+            .args(["test", "s.rhai"])
+            .run()
+            .code(2)
+            .stderr(message);
+    }
+    let _ = Profiler::new()
+        .args(["new", "strategy", "my-search"])
+        .run()
+        .code(2)
+        .stderr("my_search");
+}
+
+/// A copy that an older version made of a file that reads otherwise now.
+fn older(text: &str) -> String {
+    let hash = profiler::script::Source::new("", text).sha256;
+    format!("//! origin: profiler 0.0.1 scripts/bisect.rhai sha256:{hash}\n{text}")
+}
+
+#[test]
+fn a_fork_is_held_against_what_ships_and_only_an_unedited_one_is_replaced() {
+    let forked = Profiler::new()
+        .args(["fork", "bisect", "mine/b.rhai", "--strategy"])
+        .run()
+        .success();
+    let at = |name: &str| std::fs::read_to_string(forked.folder().join("mine").join(name)).unwrap();
+    let fork = |text: &str, flag: &str| {
+        let program = Profiler::new()
+            .file("mine/b.rhai", text)
+            .file("mine/search.rhai", at("search.rhai"));
+        let mut program = program;
+        for entry in std::fs::read_dir(forked.folder().join("mine/search")).unwrap() {
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            program = program.file(&format!("mine/search/{name}"), at(&format!("search/{name}")));
+        }
+        program
+            .args(["fork", "bisect", "mine/b.rhai", "--strategy", flag])
+            .run()
+    };
+    let same = fork(&at("b.rhai"), "--diff").success();
+    let _ = same
+        .stdout("mine/b.rhai is what ships")
+        .stdout("mine/search/steps.rhai is what ships");
+    let edited = format!("{}// mine\n", at("b.rhai"));
+    let _ = fork(&edited, "--diff")
+        .success()
+        .stdout("+// mine")
+        .stdout("--- what ships");
+    let left = fork(&edited, "--update").code(1).stderr("was edited and is left");
+    assert_eq!(
+        std::fs::read_to_string(left.folder().join("mine/b.rhai")).unwrap(),
+        edited
+    );
+    let updated = fork(&older("import \"std/search\" as search;\n"), "--update").success();
+    let updated = updated.stdout("mine/b.rhai was updated");
+    assert_eq!(
+        std::fs::read_to_string(updated.folder().join("mine/b.rhai")).unwrap(),
+        at("b.rhai")
+    );
+    let rewritten = older("import \"std/search\" as search;\n").replace("std/search", "./search");
+    let _ = fork(&rewritten, "--update").success().stdout("mine/b.rhai was updated");
+}
