@@ -21,7 +21,31 @@ jobs:
   - {script: engine_info, set: {engine: openai, url: 'http://127.0.0.1:9'}}
 ";
 
-/// Jobs of some seconds.
+/// Probes three points, waits for the file `go` if one is named, and probes a fourth: a run that is under way until a test lets it end.
+const GATED: &str = r#"
+import "std/engines" as engines;
+let p = params(#{ gate: param((), "the file to wait for"), number: param(0, "which job it is") });
+let engine = engines::launch("sim", #{ sim: #{ time_scale: 0.02 } });
+for input in [64, 128, 256] { engine.probe(#{ input: input, output: 16 }); }
+while p.gate != () && command::run(["test", "-e", p.gate]).code != 0 { sleep(0.05); }
+`a point of 512 tokens: ${engine.probe(#{ input: 512, output: 16 }).verdict}`
+"#;
+
+/// What it needs.
+const TEST: &str = "command=test";
+
+/// A fleet of such jobs with these parameters, in which `GO` is a file of the fleet's folder.
+fn gated(sets: &[&str]) -> Profiler {
+    let program = Profiler::new().file("gated.rhai", GATED);
+    let go = program.folder().join("go").display().to_string();
+    let jobs: String = sets.iter().map(|set| format!("  - set: {{{set}}}\n")).collect();
+    let file = format!("defaults: {{script: ./gated.rhai}}\njobs:\n{jobs}").replace("GO", &go);
+    program
+        .file("jobs.yaml", file)
+        .args(["fleet", "jobs.yaml", "--out", "f"])
+}
+
+/// Jobs of a shipped script.
 const LONG: &str = "
 defaults: {script: adaptive, set: {engine: sim, sim: {time_scale: 0.05}}}
 jobs:
@@ -61,7 +85,10 @@ fn running(folder: &Path) -> Vec<String> {
 fn finished(job: &Path) -> (Vec<String>, Vec<u64>) {
     let (mut probes, mut attempts) = (Vec::new(), Vec::new());
     for line in text(job.join("journal.jsonl")).lines() {
-        let event: Value = serde_json::from_str(line).unwrap();
+        // The last line may be half written.
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            break;
+        };
         match event["event"].as_str().unwrap() {
             "attempt" => attempts.push(event["number"].as_u64().unwrap()),
             "done" if event["kind"] == "probe" => probes.push(event["args"].to_string()),
@@ -139,77 +166,70 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
 
 #[test]
 fn a_killed_fleet_repeats_nothing_and_leaves_nothing_running() {
-    let (mut child, folder) = fleet(LONG).args(["--set", "options.slots=2"]).spawn();
+    let fleet = gated(&["number: 1", "number: 2", "number: 3, gate: GO", "number: 4"]);
+    let (mut child, folder) = fleet.args(["--set", "options.slots=2", "--allow", TEST]).spawn();
     let out = folder.path().join("f");
     let ended = || {
         text(out.join("journal.jsonl"))
             .matches("\"event\":\"done\",\"kind\":\"job\"")
             .count()
     };
-    let second = out.join("jobs/0003-adaptive/journal.jsonl");
+    let third = out.join("jobs/0003-gated");
     until("a job ended and a later one measured", || {
-        ended() > 0 && text(&second).contains("\"event\":\"done\"")
+        ended() > 0 && finished(&third).0.len() == 3
     });
     child.kill().unwrap();
     child.wait().unwrap();
     until("the jobs of a killed fleet end", || running(&out).is_empty());
+    fs::write(folder.path().join("go"), "").unwrap();
     let before = ended();
     let followed = Profiler::new()
         .current_dir(folder.path())
-        .args(["fleet", "--follow", "f", "--json"]);
+        .args(["fleet", "--follow", "f", "--json", "--allow", TEST]);
     let result = followed.run().success().json()["result"].clone();
     assert_eq!(result["summary"]["done"], 4);
     assert_eq!(ended(), 4, "{before} were not run again");
     for number in 1..=4 {
-        let job = out.join(format!("jobs/000{number}-adaptive"));
+        let job = out.join(format!("jobs/000{number}-gated"));
         nothing_was_repeated(&job);
-        let (_, attempts) = finished(&job);
+        let (probes, attempts) = finished(&job);
+        assert_eq!(probes.len(), 4, "{}", job.display());
         assert!(attempts == [100] || attempts == [100, 200], "{attempts:?}");
     }
-    assert_eq!(finished(second.parent().unwrap()).1, [100, 200]);
+    assert_eq!(finished(&third).1, [100, 200]);
 }
 
 #[test]
 fn a_later_attempt_ends_an_earlier_one_and_goes_on_with_its_run() {
-    let attempt = |number: &str| {
-        Profiler::new().args(["run", "adaptive", "--attempt", number]).args([
-            "--set",
-            "engine=sim",
-            "--set",
-            "sim.time_scale=0.1",
-        ])
+    let first = Profiler::new().file("gated.rhai", GATED);
+    let home = first.folder().to_owned();
+    let (out, go) = (home.join("r"), home.join("go"));
+    let attempt = |program: Profiler, number: &str| {
+        let set = format!("gate={}", go.display());
+        let program = program.args(["run", "gated.rhai", "--attempt", number, "--set", &set, "--allow", TEST]);
+        program.current_dir(&home).arg("--out").arg(&out)
     };
-    let first = attempt("1");
-    let out = first.folder().join("r");
-    let (mut child, _folder) = first.arg("--out").arg(&out).spawn();
-    until("the first attempt measures", || finished(&out).0.len() > 2);
-    let _ = attempt("2").arg("--out").arg(&out).run().success();
-    assert_eq!(child.wait().unwrap().code(), Some(75));
+    let again = |number: &str| attempt(Profiler::new(), number);
+    let (mut earlier, _folder) = attempt(first, "1").spawn();
+    until("the first attempt measured", || finished(&out).0.len() == 3);
+    let (later, _other) = again("2").spawn();
+    assert_eq!(earlier.wait().unwrap().code(), Some(75));
+    until("the second attempt goes on", || finished(&out).1 == [1, 2]);
+    fs::write(&go, "").unwrap();
+    let later = later.wait_with_output().unwrap();
+    assert!(later.status.success(), "{}", String::from_utf8_lossy(&later.stderr));
     nothing_was_repeated(&out);
-    assert_eq!(finished(&out).1, [1, 2]);
+    assert_eq!((finished(&out).0.len(), finished(&out).1), (4, vec![1, 2]));
     let ended = text(out.join("journal.jsonl"));
-    let _ = attempt("1")
-        .arg("--out")
-        .arg(&out)
-        .run()
-        .stdout("input + output")
-        .code(0);
+    let _ = again("1").run().stdout("a point of 512 tokens: ok").code(0);
     assert_eq!(
         text(out.join("journal.jsonl")),
         ended,
         "what is done is shown, and nothing is written"
     );
-    fs::write(
-        out.join("manifest.json"),
-        text(out.join("manifest.json")).replace("\"done\"", "\"running\""),
-    )
-    .unwrap();
-    let _ = attempt("1")
-        .arg("--out")
-        .arg(&out)
-        .run()
-        .code(130)
-        .stderr("attempt 2 goes on with the run");
+    let manifest = text(out.join("manifest.json"));
+    fs::write(out.join("manifest.json"), manifest.replace("\"done\"", "\"running\"")).unwrap();
+    let _ = again("1").run().code(130).stderr("attempt 2 goes on with the run");
 }
 
 #[test]
@@ -259,14 +279,10 @@ fn what_is_wrong_with_the_file_is_said_before_anything_starts() {
     let _ = local.stderr("it cannot be left");
 }
 
-/// Two jobs that one node takes together, and that last longer than Slurm needs to give a node up and to requeue its tasks: about a minute.
-const TWO: &str = "
-defaults: {script: adaptive, set: {engine: sim, sim: {time_scale: 0.6}}}
-jobs:
-  - matrix: {input: [[64, 20000], [64, 19000]]}
-";
+const SLURM: &str = "command=sbatch,command=squeue,command=scancel,command=scontrol,command=test";
 
-const SLURM: &str = "command=sbatch,command=squeue,command=scancel,command=scontrol";
+/// Two jobs that one node takes together, and that are under way until they may end.
+const TWO: [&str; 2] = ["number: 1, gate: GO", "number: 2, gate: GO"];
 
 #[test]
 fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() {
@@ -274,7 +290,7 @@ fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() 
         return;
     }
     let slurm = Slurm::start();
-    let begin = fleet(TWO)
+    let begin = gated(&TWO)
         .env("SLURM_CONF", slurm.conf())
         .args(["--cluster", "slurm", "--detach", "--allow", SLURM]);
     let (child, folder) = begin.spawn();
@@ -285,31 +301,37 @@ fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() 
     let mut lost = None;
     until("a task measures", || {
         lost = slurm.tasks("n1").into_iter().next();
-        let job = lost.map(|task| out.join(format!("jobs/{task:04}-adaptive")));
-        job.is_some_and(|job| !finished(&job).0.is_empty())
+        let job = lost.map(|task| out.join(format!("jobs/{task:04}-gated")));
+        job.is_some_and(|job| finished(&job).0.len() == 3)
     });
     slurm.kill_daemon("n1");
-    let follow = |more: &[&str]| {
-        Profiler::new()
-            .env("SLURM_CONF", slurm.conf())
-            .current_dir(folder.path())
-            .args(["fleet", "--follow", "f", "--allow", SLURM])
-            .args(more)
-    };
-    let result = follow(&["--json"]).run().success().json()["result"].clone();
-    assert_eq!(result["summary"]["done"], 2);
+    let follow = Profiler::new()
+        .env("SLURM_CONF", slurm.conf())
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f", "--allow", SLURM, "--json"]);
+    let (follow, _other) = follow.spawn();
+    let job = out.join(format!("jobs/{:04}-gated", lost.unwrap()));
+    // Slurm's own requeue is another attempt.
+    until("Slurm has it done elsewhere", || finished(&job).1 == [100, 101]);
+    fs::write(folder.path().join("go"), "").unwrap();
+    let followed = follow.wait_with_output().unwrap();
+    assert!(
+        followed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&followed.stderr)
+    );
+    let document: Value = serde_json::from_slice(&followed.stdout).unwrap();
+    assert_eq!(document["result"]["summary"]["done"], 2);
     for number in 1..=2 {
-        let job = out.join(format!("jobs/{number:04}-adaptive"));
+        let job = out.join(format!("jobs/{number:04}-gated"));
         nothing_was_repeated(&job);
+        assert_eq!(finished(&job).0.len(), 4, "{}", job.display());
     }
-    let job = out.join(format!("jobs/{:04}-adaptive", lost.unwrap()));
-    // Slurm's own requeue is another attempt. It is not made where the run ends before Slurm gives the node up.
-    let (_, attempts) = finished(&job);
-    assert!(attempts == [100] || attempts == [100, 101], "{attempts:?}");
+    assert_eq!(finished(&job).1, [100, 101]);
     until("nothing is left running", || running(&out).is_empty());
 
     // What is taken back is in the queue no more, and is not lost.
-    let again = fleet(TWO)
+    let again = gated(&TWO)
         .env("SLURM_CONF", slurm.conf())
         .args(["--cluster", "slurm", "--detach", "--allow", SLURM]);
     let (child, folder) = again.spawn();
