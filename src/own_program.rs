@@ -1,11 +1,12 @@
-//! This program as it starts itself: with the hidden commands `supervise` and `render-chat-template`.
+//! This program as it starts itself: with the hidden commands `supervise` and `render-chat-template`, and with `run` for
+//! the jobs of a fleet.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
-/// Says which program has the hidden commands: that of `main`, as in a test the running program is another. The first call
+/// Says which program has these commands: that of `main`, as in a test the running program is another. The first call
 /// counts.
 pub fn set(program: impl Into<PathBuf>) {
     PROGRAM.get_or_init(|| program.into());

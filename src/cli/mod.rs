@@ -9,6 +9,7 @@ mod doc;
 mod doctor;
 mod dry_run;
 mod estimate;
+mod fleet;
 mod fork;
 mod list;
 mod man;
@@ -89,7 +90,7 @@ Examples:
 
 /// The commands by purpose, as `--help` lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Measure", &["run", "doctor", "estimate"]),
+    ("Measure", &["run", "fleet", "doctor", "estimate"]),
     ("See results", &["show", "report", "compare", "pack"]),
     (
         "Write scripts",
@@ -104,6 +105,8 @@ const GROUPS: [(&str, &[&str]); 5] = [
 enum Command {
     /// Run a script: a path, or the name of a shipped one
     Run(run::Args),
+    /// Do many runs, on the GPUs of this machine or on a cluster
+    Fleet(fleet::Args),
     /// Check what works on this machine, and what to do about the rest
     Doctor(doctor::Args),
     /// Estimate the memory of models from their architecture, without starting anything
@@ -213,6 +216,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => estimate::execute(args, program),
+        Command::Fleet(args) => fleet::execute(args, program),
         Command::Fork(args) => fork::execute(args, program),
         Command::List(args) => list::execute(args, program),
         Command::Man(args) => man::execute(args),

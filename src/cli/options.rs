@@ -13,7 +13,7 @@ use crate::runtime::{Permits, Services, redact};
 use crate::script::{Host, Main, Settings, Source, params};
 
 /// What a script is run with.
-#[derive(clap::Args, Debug, Default)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct ScriptOptions {
     /// Set a parameter; VALUE is JSON, else a string; dots reach into maps: --set search.max_probes=20
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Parameters")]
@@ -30,7 +30,8 @@ pub(super) struct ScriptOptions {
     /// Seed of everything random; drawn and recorded when absent
     #[arg(long, value_name = "N", help_heading = "Parameters")]
     pub(super) seed: Option<u64>,
-    /// Allow what a script may not do: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N
+    /// Allow what a script may not do: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N,
+    /// command=NAME
     #[arg(long, value_name = "WHAT", help_heading = "Permissions and limits")]
     pub(super) allow: Vec<String>,
     /// Operations that a script may use between two calls of the API
@@ -39,6 +40,9 @@ pub(super) struct ScriptOptions {
     /// Measure although other processes use the GPU
     #[arg(long, help_heading = "Permissions and limits")]
     pub(super) shared_gpu: bool,
+    /// What the user wants of a fleet.
+    #[arg(skip)]
+    pub(super) wish: String,
 }
 
 impl ScriptOptions {
@@ -60,6 +64,7 @@ impl ScriptOptions {
             dry_run,
             shared_gpu: self.shared_gpu,
             max_operations: self.max_operations,
+            wish: self.wish.clone(),
             max_memory: None,
             page: Page::from(&program.terminal),
         };

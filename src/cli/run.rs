@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
@@ -38,49 +38,63 @@ Examples:
   profiler run --resume runs/DIR    go on after Ctrl-C";
 
 /// Arguments.
-#[derive(clap::Args, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 #[command(disable_help_flag = true, after_help = EXAMPLES)]
 pub(super) struct Args {
     /// The script: a path, or the name of a shipped one; with --resume, the one that ran
-    script: Option<PathBuf>,
+    pub(super) script: Option<PathBuf>,
     #[command(flatten)]
-    options: ScriptOptions,
+    pub(super) options: ScriptOptions,
     /// The run's folder; runs/TIME-SCRIPT when absent
     #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Run")]
-    out: Option<PathBuf>,
+    pub(super) out: Option<PathBuf>,
     /// Go on with the run in this folder
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Run")]
-    resume: Option<PathBuf>,
+    pub(super) resume: Option<PathBuf>,
     /// End the run after this time with what it has by then, and with exit status 124: 90s, 30m, 2h30m
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Permissions and limits")]
-    max_time: Option<Duration>,
+    pub(super) max_time: Option<Duration>,
     /// What the run may write to disk, such as 500MB or 20G; 10GiB when absent
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Permissions and limits")]
-    max_disk: Option<u64>,
+    pub(super) max_disk: Option<u64>,
     /// Resume somebody else's run, whose script and modules have these hashes
+    #[arg(long, value_name = "sha256:HASH,…", value_delimiter = ',', help_heading = "Run")]
+    pub(super) trust_script: Vec<String>,
+    /// For a scheduler that may start a run more than once: go on with the run in --out if there is one, and end an attempt
+    /// at it with a lower number
     #[arg(
         long,
-        value_name = "sha256:HASH,…",
-        value_delimiter = ',',
-        requires = "resume",
+        value_name = "N",
+        requires = "out",
+        conflicts_with_all = ["resume", "dry_run"],
         help_heading = "Run"
     )]
-    trust_script: Vec<String>,
+    pub(super) attempt: Option<u64>,
     /// Show what would be done, and start nothing
     #[arg(long, help_heading = "Run")]
-    dry_run: bool,
+    pub(super) dry_run: bool,
     /// Print the result as one JSON document
     #[arg(long, help_heading = "Output")]
-    json: bool,
+    pub(super) json: bool,
     /// This help, or with SCRIPT the script's own parameters
     #[arg(long, short, help_heading = "Output")]
-    help: bool,
+    pub(super) help: bool,
 }
 
 impl Args {
     /// Whether the user wants the command's own help, rather than that of a script.
     pub(super) fn wants_help(&self) -> bool {
         self.help && self.script.is_none() && self.resume.is_none()
+    }
+
+    /// The same for a later attempt at a run, which goes on with it.
+    fn resolved(&self) -> Self {
+        let mut args = self.clone();
+        let began = |out: &PathBuf| Folder::open(out).is_ok_and(|folder| folder.has_file("manifest.json"));
+        if self.attempt.is_some() && self.out.as_ref().is_some_and(began) {
+            args.resume = args.out.take();
+        }
+        args
     }
 
     /// The hashes of `--trust-script`.
@@ -125,6 +139,7 @@ enum Prepared {
 
 /// Runs a script to its end. With `--json`, errors before its start are printed as a document too.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let args = &args.resolved();
     let prepared = prepare(args, program).inspect_err(|fault| {
         let script = args.script.as_deref().unwrap_or(Path::new(""));
         print_not_started(args, script, &Diagnostic::from(fault.clone()), program);
@@ -166,6 +181,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         shared_gpu: args.options.shared_gpu,
         max_operations: args.options.max_operations,
         max_disk: args.max_disk,
+        attempt: args.attempt,
     };
     if args.resume.is_none() {
         match check_first(args, &script, &main, &plan, program)? {
@@ -199,7 +215,10 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             (run, warnings)
         }
         None => {
-            plan.modules.extend(named_modules(&main, &plan.set));
+            // A kill may come before they are imported.
+            let named = script::named_modules(&plan.set);
+            plan.modules
+                .extend(named.filter_map(|file| script::module_hash(&main, &file)));
             Run::create(&plan, args.out.as_deref())?
         }
     };
@@ -220,18 +239,6 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         .options
         .host(&script, plan.set, Arc::new(run), false, Author::of(&main), program)?;
     Ok(Prepared::Ready(main, host))
-}
-
-/// Hashes of the modules that parameters name, such as an adapter: a kill may come before they are imported.
-fn named_modules(main: &Main, set: &Map<String, Value>) -> Vec<String> {
-    let strings = set.values().flat_map(|value| match value {
-        Value::Array(values) => values.as_slice(),
-        value => std::slice::from_ref(value),
-    });
-    let names = strings.filter_map(Value::as_str);
-    let names = names.filter(|name| name.contains('/') || name.ends_with(".rhai"));
-    let files = names.map(|name| format!("{}.rhai", name.trim_end_matches(".rhai")));
-    files.filter_map(|file| script::module_hash(main, &file)).collect()
 }
 
 /// The manifest of a run that may be resumed, as its script and modules may run: each ships with the program, ran in this
@@ -300,9 +307,7 @@ fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &P
 
 /// Runs the script, ends everything that it started, and prints the result.
 fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> Result<Status> {
-    let timer = args
-        .max_time
-        .map(|time| program.signals.end_after(time, &program.tasks));
+    let timer = program.signals.end_after(args.max_time, &host.run, &program.tasks);
     let live = Live::watch(&host.run, args.json);
     let view = live.clone();
     consent::install(host, Some(move |ask: &mut dyn FnMut()| view.ask(ask)));
@@ -311,9 +316,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
         move || take_inventory(&run)
     });
     let mut ended = script::run(host, main);
-    if let Some(timer) = timer {
-        timer.abort();
-    }
+    timer.abort();
     program.signals.script_ended();
     let stopped = program.tasks.finish(async {
         let stopped = host.services.stop_all(GRACE).await;
@@ -338,7 +341,9 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
         return discard_run(args, diagnostic, host, program);
     }
     let status = conclude(args, ended, &live, host, program);
-    write_page(&host.run, program);
+    if !program.signals.superseded() {
+        write_page(&host.run, program);
+    }
     let status = status?;
     match stopped {
         Ok(()) => Ok(status),
@@ -424,10 +429,17 @@ fn conclude(
         Ok(value) => value,
         Err(mut diagnostic) => {
             let interrupted = diagnostic.fault.kind == Kind::Interrupted;
-            if interrupted && program.signals.out_of_time() {
+            if interrupted && program.signals.ended_by_itself() {
                 diagnostic.fault.message = program.signals.stopped_by().to_owned();
             }
-            let status = program.complain(&diagnostic);
+            let status = match host.state().left {
+                // What it started elsewhere goes on.
+                true if interrupted => {
+                    program.note(&diagnostic.fault.message);
+                    0
+                }
+                _ => program.complain(&diagnostic),
+            };
             let fault = fault_json(&diagnostic);
             let ended = host
                 .run
@@ -531,7 +543,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
         ));
         return;
     }
-    if !host.run.has_measured() {
+    if !host.run.has_measured() && !host.state().left {
         let stopped = program.signals.stopped_by();
         program.note(format!("{stopped} before anything was measured"));
     }

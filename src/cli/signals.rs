@@ -10,6 +10,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
 use crate::fault::{Fault, Result};
+use crate::run::Run;
 use crate::runtime::Services;
 use crate::task::Tasks;
 
@@ -19,6 +20,9 @@ const TERMINATED: u8 = 143;
 const HUNG_UP: u8 = 129;
 /// Exit status when the time of `--max-time` is over, as that of `timeout` of the GNU core utilities.
 const OUT_OF_TIME: u8 = 124;
+
+/// Exit status of an attempt at a run after which a later one began.
+const SUPERSEDED: u8 = 75;
 
 /// How long the script may take to notice the first signal before its services are ended without it.
 const NOTICE_TIME: Duration = Duration::from_secs(2);
@@ -79,20 +83,34 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run after this time as the first signal does.
-    pub(super) fn end_after(&self, time: Duration, tasks: &Tasks) -> JoinHandle<()> {
-        let (shared, tasks) = (self.clone(), tasks.clone());
+    /// Ends the run after this time, or when a later attempt at it has begun, as the first signal does.
+    pub(super) fn end_after(&self, time: Option<Duration>, run: &Arc<Run>, tasks: &Tasks) -> JoinHandle<()> {
+        let (shared, tasks, run) = (self.clone(), tasks.clone(), Arc::clone(run));
         tasks.runtime().clone().spawn(async move {
-            tokio::time::sleep(time).await;
+            let over = async {
+                match time {
+                    Some(time) => tokio::time::sleep(time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let status = tokio::select! {
+                () = over => OUT_OF_TIME,
+                () = run.superseded() => SUPERSEDED,
+            };
             if !tasks.interrupted() {
-                shared.interrupt(OUT_OF_TIME, &tasks);
+                shared.interrupt(status, &tasks);
             }
         })
     }
 
     /// Whether [`Signals::end_after`] ended the run.
-    pub(super) fn out_of_time(&self) -> bool {
-        self.status() == Some(OUT_OF_TIME)
+    pub(super) fn ended_by_itself(&self) -> bool {
+        matches!(self.status(), Some(OUT_OF_TIME | SUPERSEDED))
+    }
+
+    /// Whether a later attempt at the run began.
+    pub(super) fn superseded(&self) -> bool {
+        self.status() == Some(SUPERSEDED)
     }
 
     fn interrupt(&self, status: u8, tasks: &Tasks) {
@@ -113,6 +131,7 @@ impl Signals {
         match self.status() {
             Some(TERMINATED) => "stopped by SIGTERM",
             Some(OUT_OF_TIME) => "stopped because the time of --max-time is over",
+            Some(SUPERSEDED) => "stopped because a later attempt goes on with the run",
             Some(HUNG_UP) => "stopped because its terminal closed (SIGHUP)",
             _ => "stopped by Ctrl-C",
         }

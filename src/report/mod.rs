@@ -42,8 +42,8 @@ pub use findings::{Advice, Findings, advise};
 pub use live::Live;
 pub use picture::draw;
 pub use sections::{
-    allow_flags, breakdown, breakdown_finding, experiment, experiment_findings, memory, overview, planned_starts,
-    resume_command, run_findings, run_markdown, stages_sheet,
+    allow_flags, breakdown, breakdown_finding, experiment, experiment_findings, job_result, jobs_text, memory,
+    overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet,
 };
 pub use terminal::{OutputChoice, Page, Terminal};
 pub use warning_groups::{WarningGroup, group_warnings};

@@ -44,7 +44,7 @@ pub enum Event {
     },
     /// A probe, load or experiment finished, or a file or another tool's results were read. Synced to disk at once.
     Done {
-        /// `probe`, `load`, `experiment`, `results`, `file` or `estimate`.
+        /// `probe`, `load`, `experiment`, `job`, `results`, `file` or `estimate`.
         kind: String,
         /// Its arguments; a resume looks the answer up by them.
         args: Value,
@@ -125,6 +125,11 @@ pub enum Event {
         /// The line.
         line: String,
     },
+    /// What a script shows while it waits, in place of what it showed before; for the live view only.
+    Watch {
+        /// Lines of text, most important first.
+        lines: Vec<String>,
+    },
     /// The result of `report(map)`.
     Report {
         /// Index of the boundary, from 0.
@@ -185,6 +190,11 @@ pub enum Event {
         /// The limits of the start, the cause of the failure, and the evidence.
         failure: Value,
     },
+    /// An attempt at the run began: all following events are its.
+    Attempt {
+        /// Its number. Later attempts have greater ones.
+        number: u64,
+    },
     /// The run was resumed: all following events belong to another execution.
     Resumed {
         /// Number of finished probes, loads and experiments that were found.
@@ -240,6 +250,7 @@ impl Event {
                 | Event::Restored { .. }
                 | Event::Sent { .. }
                 | Event::Log { .. }
+                | Event::Watch { .. }
         )
     }
 

@@ -115,6 +115,12 @@ impl Folder {
         Err(Fault::internal("there is no free folder"))
     }
 
+    /// Opens a folder, which is created with those above it unless it exists.
+    pub(super) fn make(path: &Path) -> Result<Self> {
+        fs::create_dir_all(path).map_err(|error| Fault::io(path, &error))?;
+        Self::open(path)
+    }
+
     /// Writes the names in the folder to the disk: until then, a file that was created or renamed may be gone after a
     /// power failure, whatever was synced of its contents.
     pub(super) fn sync(&self) -> Result<()> {

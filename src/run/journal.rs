@@ -151,6 +151,9 @@ impl Journal {
         line.pop();
         line.extend([SUM, &sum, END, "\n"]);
         may_write(line.len())?;
+        if self.file.metadata().is_ok_and(|data| data.len() > self.length) {
+            return Err(self.written_by_another());
+        }
         self.write(line.as_bytes(), event.must_sync()).map_err(|error| {
             // If truncating fails too, the next resume cuts the torn line.
             let _ = self.file.set_len(self.length);
@@ -161,6 +164,12 @@ impl Journal {
             true => Err(self.removed()),
             false => Ok(()),
         }
+    }
+
+    /// Where locks do not reach, as between some machines, two runs may have the journal open.
+    fn written_by_another(&self) -> Fault {
+        let message = format!("another process writes to `{}`", self.path.display());
+        Fault::new(Kind::Io, message).hint("let one run at a time use the folder")
     }
 
     /// What is written to a removed file is lost, without any error.

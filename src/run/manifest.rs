@@ -249,6 +249,8 @@ pub struct Plan {
     pub max_operations: Option<u64>,
     /// `--max-disk`, bytes; default 10 GiB.
     pub max_disk: Option<u64>,
+    /// `--attempt`.
+    pub attempt: Option<u64>,
 }
 
 impl Plan {

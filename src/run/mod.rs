@@ -5,11 +5,13 @@
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
 //! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
+mod attempt;
 mod disk;
 mod event;
 mod file;
 mod files;
 mod folder;
+mod jobs;
 mod journal;
 mod manifest;
 mod pack;
@@ -27,6 +29,7 @@ pub use event::{Event, engine_number, for_engine};
 pub use file::WrittenFile;
 pub use folder::Folder;
 pub(crate) use folder::read_line;
+pub use jobs::JobFolder;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use pack::{is_pack, pack};
 pub use recorded::{RecordedBoundary, RecordedRun};

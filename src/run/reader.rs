@@ -212,6 +212,7 @@ impl RecordedRun {
                 match kind.as_str() {
                     "load" if top_level => self.loads.push((args, answer)),
                     "load" => self.pending.push((args, answer)),
+                    "job" => self.jobs.push(answer),
                     "experiment" => self.experiment_loads.append(&mut self.pending),
                     _ => {}
                 }

@@ -50,6 +50,8 @@ pub struct RecordedRun {
     pub loads: Vec<(Value, Value)>,
     /// Loads that finished within experiments: arguments and answers.
     pub experiment_loads: Vec<(Value, Value)>,
+    /// What the run's jobs found, in the order in which they ended.
+    pub jobs: Vec<Value>,
     /// Values recorded by the script, by name.
     pub records: Vec<(String, Value)>,
     /// Number of finished probes, loads and experiments.

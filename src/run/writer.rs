@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde_json::Value;
 
+use super::attempt;
 use super::disk::{Disk, RESERVE};
 use super::event::Totals;
 use super::folder::Folder;
@@ -24,6 +25,8 @@ use crate::world;
 pub(super) struct RunWriter {
     pub(super) folder: Folder,
     pub(super) disk: Arc<Disk>,
+    /// The number of this attempt, if others may be made.
+    pub(super) attempt: Option<u64>,
     /// File names of this execution, by the name that was asked for.
     names: Mutex<HashMap<PathBuf, PathBuf>>,
     state: Mutex<State>,
@@ -57,6 +60,9 @@ impl RunWriter {
 
     /// Writes an event to the journal, and engines also to the manifest.
     pub(super) fn note(&self, event: &Event) -> Result<()> {
+        if let Some(own) = self.attempt.filter(|_| event.must_sync()) {
+            attempt::check(&self.folder, own)?;
+        }
         let mut state = self.lock();
         if let Event::Engine { info } = event {
             let differences = manifest::engine_differences(&state.engines_before, info);
@@ -129,7 +135,14 @@ impl Run {
     /// Also returns a warning if going on with it will need `--trust-script`.
     pub fn create(plan: &Plan, out: Option<&Path>) -> Result<(Self, Vec<Warning>)> {
         let name = file_name(&plan.script.name);
-        let folder = Folder::create(out, &name)?;
+        let folder = match plan.attempt.zip(out) {
+            Some((attempt, out)) => {
+                let folder = Folder::make(out)?;
+                attempt::begin(&folder, attempt)?;
+                folder
+            }
+            None => Folder::create(out, &name)?,
+        };
         folder.replace_text(Path::new("script.rhai"), &plan.text)?;
         let manifest = Manifest {
             schema: SCHEMA,
@@ -151,6 +164,7 @@ impl Run {
         manifest.write(&folder)?;
         let (journal, _) = Journal::open(&folder, |_| ())?;
         let run = Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default(), plan)?;
+        run.note_attempt()?;
         Ok((run, warnings))
     }
 
@@ -162,6 +176,9 @@ impl Run {
     /// `usage` if another process uses the folder.
     pub fn resume(folder: &Path, plan: &Plan) -> Result<(Self, Vec<Warning>)> {
         let folder = Folder::open(folder)?;
+        if let Some(attempt) = plan.attempt {
+            attempt::begin(&folder, attempt)?;
+        }
         let (mut replay, mut totals) = (Replay::default(), Totals::default());
         let (journal, set_aside) = Journal::open(&folder, |event| {
             totals.count(&event);
@@ -179,6 +196,7 @@ impl Run {
         if has_begun {
             run.note(Event::Resumed { answers, points })?;
         }
+        run.note_attempt()?;
         let damaged = set_aside.map(|note| Warning::new("journal_damaged", note));
         if let Some(warning) = &damaged {
             run.warn(warning.clone())?;
@@ -214,6 +232,7 @@ impl Run {
             totals: Mutex::new(totals),
             writer: Some(RunWriter {
                 disk: Arc::new(Disk::new(folder.path(), plan.max_disk)),
+                attempt: plan.attempt,
                 folder,
                 names: Mutex::default(),
                 state: Mutex::new(state),

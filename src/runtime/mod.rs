@@ -8,6 +8,7 @@
 
 mod attach;
 mod cgroup;
+mod command;
 mod docker;
 mod in_process;
 mod launch;
@@ -21,6 +22,7 @@ mod services;
 mod supervisor;
 
 pub use attach::{Target, api_key, check_reachable, server_url};
+pub use command::run_command;
 pub use docker::{
     DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
 };
@@ -28,7 +30,7 @@ pub use launch::{HubModel, Launch, Mount, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};
 pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};
-pub use services::{Services, StartContext, attach, start};
+pub use services::{Services, StartContext, attach, start, start_own};
 pub use supervisor::supervise;
 
 use std::net::TcpListener;

@@ -229,6 +229,11 @@ impl Service {
         exited || self.ended.load(Ordering::Relaxed)
     }
 
+    /// Whether it is a process that ended with all that it started.
+    pub(super) fn is_gone(&self) -> bool {
+        matches!(&self.backend, Backend::Process(process) if process.state().exit().is_some() && process.pids().is_empty())
+    }
+
     /// Waits at most a second for the last lines: a grandchild may hold the pipe open.
     async fn complete_log(&self) {
         if matches!(self.backend, Backend::InProcess(_)) {

@@ -13,9 +13,10 @@ use super::attach::{Target, attach_container, attach_url};
 use super::docker::{self, ContainerRegistry};
 use super::process;
 use super::service::{Backend, Service};
-use super::{Launch, Origin, Permits, RuntimeKind, ServerLog, in_process, launch, orphans, phase};
+use super::{Grant, Launch, Origin, Permits, RuntimeKind, ServerLog, in_process, launch, orphans, phase};
 use crate::fault::{Fault, Result};
 use crate::run::{Run, can_be_hidden, is_secret_name};
+use crate::telemetry;
 use crate::warning::Warning;
 
 /// What a start needs from the run.
@@ -87,6 +88,38 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     };
     context.permits.open_port(&service);
     Ok(service)
+}
+
+/// Starts this program again with this command, as a job that sees these GPUs (all, if none is named). It has the permissions
+/// that the command gives it, and so needs none.
+///
+/// # Errors
+///
+/// `missing` for a GPU that is not there; `io` if its log cannot be written.
+pub async fn start_own(command: Vec<String>, gpus: &[String], context: &StartContext) -> Result<Arc<Service>> {
+    let services = &context.services;
+    // Jobs may be many, and what has ended needs no stop.
+    services.lock().retain(|service| !service.is_gone());
+    let logs = ServerLog::create(&context.run, &context.prefix)?;
+    let launch = Launch {
+        env: telemetry::only_visible(gpus)?,
+        command,
+        ..Launch::default()
+    };
+    let grant = Grant {
+        token: true,
+        ..Grant::default()
+    };
+    let started = process::start(
+        &launch,
+        &grant,
+        &context.run,
+        &context.prefix,
+        logs,
+        services.force_kill(),
+    )
+    .await?;
+    Ok(services.register(Service::new(&context.prefix, started, Backend::Process, None)))
 }
 
 /// Attaches to a running server. A container's log is followed, starting with its newest 1000 lines.

@@ -26,14 +26,27 @@ use crate::http::{self, ApiKey};
 use crate::runtime::Launch;
 use crate::task::Tasks;
 
-/// Functions that an adapter must export, with their parameters.
-pub(super) const EXPORTS: [(&str, &[&str]); 6] = [
+/// Functions and their parameters.
+pub(super) type Exports = [(&'static str, &'static [&'static str]); 6];
+
+/// Functions that an adapter must export.
+pub(super) const EXPORTS: Exports = [
     ("launch", &["options"]),
     ("ready", &["engine"]),
     ("request", &["point"]),
     ("facts", &[]),
     ("failures", &[]),
     ("flags", &["limits"]),
+];
+
+/// Functions that a cluster must export.
+pub(super) const CLUSTER: Exports = [
+    ("slots", &["options"]),
+    ("submit", &["jobs"]),
+    ("status", &["jobs"]),
+    ("cancel", &["job"]),
+    ("logs", &["job"]),
+    ("collect", &["job"]),
 ];
 
 struct RhaiAdapter {
@@ -78,7 +91,7 @@ pub(super) fn from_source(
     let engine = interpreter(host, &host.settings.root());
     let ast = resolver::compile(&engine, source)
         .map_err(|error| with_location(name, diagnose(&engine, &host.sources, &source.key, error)))?;
-    if let Some(problem) = missing_exports(&ast).into_iter().next() {
+    if let Some(problem) = missing_exports(&ast, &EXPORTS).into_iter().next() {
         return Err(Fault::usage(format!("adapter `{name}` {problem}"))
             .hint("`profiler check` lists what an adapter must export; copy a shipped one as a template"));
     }
@@ -112,10 +125,10 @@ fn load_shipped(name: &str) -> Result<Source> {
     Err(suggest(fault, name, known(), otherwise))
 }
 
-/// What an adapter lacks, phrased to follow its name.
-pub(super) fn missing_exports(ast: &AST) -> Vec<String> {
+/// What a file lacks of these exports, phrased to follow its name.
+pub(super) fn missing_exports(ast: &AST, exports: &Exports) -> Vec<String> {
     let mut problems = Vec::new();
-    for (name, params) in EXPORTS {
+    for (name, params) in *exports {
         let wanted = format!("{name}({})", params.join(", "));
         let arities: Vec<_> = ast
             .iter_functions()

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnAccess, FnCallExpr, ParseErrorType, Position, Stmt};
 
-use super::adapter::{self, EXPORTS, missing_exports};
+use super::adapter::{self, CLUSTER, EXPORTS, Exports, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::CANNOT_LIST;
 use super::nearest::{misspelt_axis, suggest};
@@ -114,8 +114,13 @@ impl Checker<'_> {
         for (fault, at) in find_errors(&outline, &self.natives, &modules) {
             self.report(source, fault, at);
         }
-        if is_adapter(&outline) {
+        if is_meant(&outline, &EXPORTS) {
             self.adapter(source, &ast);
+        } else if is_meant(&outline, &CLUSTER) {
+            for problem in missing_exports(&ast, &CLUSTER) {
+                let fault = Fault::new(Kind::Compile, format!("this cluster {problem}"));
+                self.report(source, fault, Position::NONE);
+            }
         }
         let exports: Vec<_> = outline
             .functions
@@ -154,7 +159,7 @@ impl Checker<'_> {
 
     /// Checks an adapter: its functions and, if nothing else is wrong with the main file, what they return.
     fn adapter(&mut self, source: &Source, ast: &AST) {
-        let missing = missing_exports(ast);
+        let missing = missing_exports(ast, &EXPORTS);
         for problem in &missing {
             let fault = Fault::new(Kind::Compile, format!("this adapter {problem}"));
             self.report(source, fault, Position::NONE);
@@ -212,17 +217,17 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a file is meant to be an adapter: it defines at least half of the required functions.
-fn is_adapter(outline: &Outline) -> bool {
-    let defined = EXPORTS
+/// Whether a file is meant to be an adapter or a cluster: it defines at least half of the functions that one exports.
+fn is_meant(outline: &Outline, exports: &Exports) -> bool {
+    let defined = exports
         .iter()
         .filter(|(name, _)| outline.functions.iter().any(|one| one.signature.name == *name));
-    defined.count() * 2 >= EXPORTS.len()
+    defined.count() * 2 >= exports.len()
 }
 
 /// The same of a syntax tree.
 pub(super) fn is_adapter_file(ast: &AST) -> bool {
-    is_adapter(&Outline::from_ast(ast))
+    is_meant(&Outline::from_ast(ast), &EXPORTS)
 }
 
 /// Functions that the interpreter handles itself.

@@ -1,5 +1,6 @@
 //! The program as seen by the script API: what API functions reach through the interpreter's tag.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
@@ -7,6 +8,7 @@ use rhai::{Dynamic, NativeCallContext};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
+use super::jobs::Job;
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
 use super::source::{self, Sources};
 use crate::engine::Engine;
@@ -36,6 +38,8 @@ pub struct Settings {
     pub shared_gpu: bool,
     /// Layout of terminal reports.
     pub page: Page,
+    /// What the user wants of a fleet: `detach`, `cancel`, or nothing.
+    pub wish: String,
     /// `--max-operations`: operations between two API calls; default 100 million.
     pub max_operations: Option<u64>,
     /// Resident bytes of the whole program at which a script is stopped; default 400 MiB. Tests that run several
@@ -122,6 +126,12 @@ pub struct State {
     pub axes: Option<Value>,
     /// The latest engine, while the script holds it. Reports show its flags. Weak, because it holds the host.
     pub engine: Weak<Engine>,
+    /// Jobs that the script prepared, by name.
+    pub jobs: BTreeMap<String, Job>,
+    /// Hashes of what jobs of a script and these parameters run that does not ship with the program.
+    pub checked_jobs: BTreeMap<String, Vec<String>>,
+    /// Whether the script ended while its jobs go on elsewhere.
+    pub left: bool,
     /// When the run started.
     pub started: StartTime,
     /// The effective parameters, once the script has called `params`.

@@ -24,6 +24,7 @@ mod header;
 mod host;
 mod inputs;
 mod interpreter;
+mod jobs;
 mod lexer;
 mod meter;
 mod nearest;
@@ -57,4 +58,4 @@ pub use interpreter::{adapter, describe_params, guarded, interpreter, on_thread,
 pub use meter::Meter;
 pub use options::options;
 pub use score::{Subject, score, subject};
-pub use source::{Main, Source, Sources, is_shipped, module_hash};
+pub use source::{Main, Source, Sources, is_shipped, module_hash, named_modules};

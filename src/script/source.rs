@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rhai::Position;
+use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
 use super::nearest::suggest;
@@ -148,6 +149,17 @@ pub fn module_hash(main: &Main, name: &str) -> Option<String> {
         },
     };
     Some(Source::new(name, &text).sha256)
+}
+
+/// The files of modules that parameters may name, such as an adapter.
+pub fn named_modules(set: &Map<String, Value>) -> impl Iterator<Item = String> {
+    let strings = set.values().flat_map(|value| match value {
+        Value::Array(values) => values.as_slice(),
+        value => std::slice::from_ref(value),
+    });
+    let names = strings.filter_map(Value::as_str);
+    let names = names.filter(|name| name.contains('/') || name.ends_with(".rhai"));
+    names.map(|name| format!("{}.rhai", name.trim_end_matches(".rhai")))
 }
 
 /// The name of a user's file for people and the journal.

@@ -1,5 +1,7 @@
 //! Lists and selects GPUs of all vendors.
 
+use std::collections::BTreeMap;
+
 use super::amd::Amd;
 use super::nvml::Nvidia;
 use super::source::{Absent, GpuInfo, GpuVendor, Reading, Source};
@@ -17,15 +19,55 @@ pub fn choices() -> impl Iterator<Item = &'static str> {
 pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
     let (mut found, mut absent) = (Vec::new(), None::<Absent>);
     for vendor in VENDORS {
+        let choice = vendor.choices().iter().find_map(|name| std::env::var(name).ok());
         match vendor.list() {
-            Ok(gpus) => found.extend(gpus),
+            Ok(gpus) => found.extend(match &choice {
+                Some(choice) => left_visible(gpus, choice),
+                None => gpus,
+            }),
             Err(why) => absent = Some(absent.map_or_else(|| why.clone(), |absent| absent.and(&why))),
         }
     }
     match absent {
         Some(absent) if found.is_empty() => Err(absent),
+        None if found.is_empty() => Err(Absent::new(
+            "no GPU is left visible by `CUDA_VISIBLE_DEVICES` or its like",
+            "name one there, or unset it",
+        )),
         _ => Ok(found),
     }
+}
+
+/// What a variable such as `CUDA_VISIBLE_DEVICES` leaves of a vendor's GPUs, in its order and numbered by it, as engines see
+/// them: a scheduler gives a job its GPUs by it. As for CUDA, what follows an unknown one does not count.
+fn left_visible(all: Vec<GpuInfo>, choice: &str) -> Vec<GpuInfo> {
+    let named = choice.split(',').map(|name| {
+        let (name, index) = (name.trim(), name.trim().parse::<u32>().ok());
+        let is_meant = |gpu: &&GpuInfo| match index {
+            Some(index) => gpu.index == index,
+            None => !name.is_empty() && gpu.id.starts_with(name),
+        };
+        all.iter().find(is_meant).cloned()
+    });
+    let visible = named.map_while(|gpu| gpu).zip(0..);
+    visible.map(|(gpu, index)| GpuInfo { index, ..gpu }).collect()
+}
+
+/// Variables by which a process sees only these GPUs; none if none is named.
+///
+/// # Errors
+///
+/// As [`select`].
+pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let gpus = select(names)?;
+    let variables = gpus.first().map_or_else(Vec::new, |first| first.vendor.visible(&gpus));
+    Ok(variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect())
 }
 
 /// Selects GPUs by index or UUID, in the given order.
@@ -139,6 +181,19 @@ mod tests {
     fn gpus_are_selected_by_index_or_uuid_in_order() {
         assert_eq!(indices(&["1", "gpu-0A"]).unwrap(), [1, 0]);
         assert_eq!(indices(&[]).unwrap(), [0_u32; 0]);
+    }
+
+    #[test]
+    fn what_a_scheduler_leaves_visible_is_numbered_by_its_variable() {
+        let left = |choice: &str| -> Vec<(u32, String)> {
+            let left = left_visible(available(), choice).into_iter();
+            left.map(|gpu| (gpu.index, gpu.id)).collect()
+        };
+        let (first, second) = (available()[0].id.clone(), available()[1].id.clone());
+        assert_eq!(left("1,0"), [(0, second.clone()), (1, first)]);
+        assert_eq!(left(&second), [(0, second.clone())]);
+        assert_eq!(left("1,7,0"), [(0, second)]);
+        assert!(left("").is_empty() && left("-1").is_empty());
     }
 
     #[test]

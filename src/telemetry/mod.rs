@@ -19,7 +19,7 @@ mod tenancy;
 
 pub use amd::{Amd, AmdCards};
 pub use csv::{SampleFile, files, read_activity, read_series};
-pub use gpus::{choices, gpu_source, gpus, gpus_if_any, read_gpus, select};
+pub use gpus::{choices, gpu_source, gpus, gpus_if_any, only_visible, read_gpus, select};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
 pub use series::{Peak, Phase, Row, Series, Spread};

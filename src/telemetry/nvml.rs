@@ -42,7 +42,13 @@ impl GpuVendor for Nvidia {
     fn visible(&self, gpus: &[GpuInfo]) -> Vec<(&'static str, String)> {
         // The indices are NVML's, which orders by PCI address. CUDA's default order is by speed.
         let order = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
-        vec![order, ("CUDA_VISIBLE_DEVICES", indices(gpus))]
+        // Those of MIG instances are their GPU's, and those below such a variable count what it leaves.
+        let numbered = self.choices().iter().all(|name| std::env::var_os(name).is_none());
+        let names = match numbered && gpus.iter().all(|gpu| !gpu.id.starts_with("MIG-")) {
+            true => indices(gpus),
+            false => gpus.iter().map(|gpu| gpu.id.as_str()).collect::<Vec<_>>().join(","),
+        };
+        vec![order, ("CUDA_VISIBLE_DEVICES", names)]
     }
 
     fn files(&self, _: &[GpuInfo]) -> Option<GpuFiles> {

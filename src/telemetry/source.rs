@@ -149,7 +149,7 @@ impl<F: FnMut() -> Result<Reading> + Send> Source for Polled<F> {
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuInfo {
-    /// Its index on this machine, from 0, as in `gpus` options and `CUDA_VISIBLE_DEVICES`.
+    /// Its index from 0, as in `gpus` options: on this machine, or in `CUDA_VISIBLE_DEVICES` where that is set.
     pub index: u32,
     /// Its UUID, which does not change when cards are moved.
     pub id: String,

@@ -39,6 +39,8 @@ pub(super) struct State {
     levels: Levels,
     progress: Option<Progress>,
     warnings: Vec<WarningGroup>,
+    /// What the script shows while it waits.
+    watched: Vec<String>,
     pub(super) simulated: bool,
 }
 
@@ -107,6 +109,7 @@ impl State {
                 engine.sent = timeout.map(|timeout| (elapsed, timeout));
             }
             Event::Log { line } => engine.starts.set_log(line),
+            Event::Watch { lines } => self.watched.clone_from(lines),
             Event::Planned { loads } => self.levels.plan(loads),
             Event::Began { kind, args } if kind == "load" => self.levels.begin(args, elapsed),
             Event::Done { kind, args, answer } if kind == "load" => {
@@ -188,6 +191,11 @@ impl State {
             .levels
             .running()
             .filter(|_| first.is_some_and(|engine| engine.phase == "probing"));
+        if load.is_none()
+            && let Some(line) = self.watched.first()
+        {
+            return (line.clone(), String::new());
+        }
         let doing = load.or_else(|| Some(first?.doing()));
         (doing.unwrap_or_else(|| RUNNING.to_owned()), lasts)
     }
@@ -200,6 +208,8 @@ impl State {
     /// Lines for a terminal of so many rows, fitted to the page's width.
     pub(super) fn lines(&mut self, elapsed: Duration, rows: usize, page: Page) -> Vec<String> {
         let mut lines = self.head(elapsed, page);
+        let watched = self.watched.iter().skip(1).take(rows.saturating_sub(4));
+        lines.extend(watched.map(|line| cut(&format!("  {line}"), page.width, page)));
         for (index, engine) in self.engines.iter().enumerate() {
             if index > 0 {
                 let text = format!("  engine {}: {}{}", index + 1, engine.doing(), engine.lasts(elapsed));

@@ -8,6 +8,7 @@ mod boundaries;
 mod breakdowns;
 mod experiments;
 mod facts;
+mod jobs;
 mod loads;
 mod memory;
 mod reproduce;
@@ -18,6 +19,7 @@ pub use answers::findings as run_findings;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
+pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
@@ -190,6 +192,7 @@ fn build(source: &Source) -> Document {
     let mut missing = found.missing.clone();
     // Main results first. Memory over time is in nearly every run and seldom its question.
     let builders = [
+        jobs::sections,
         boundaries::sections,
         experiments::sections,
         loads::sections,

@@ -22,7 +22,9 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
             )),
         }
     }
-    let texts = found.shown.iter().map(|(_, text)| Block::Text(text.clone()));
+    // What is shown of jobs is in their own section.
+    let shown = found.shown.iter().filter(|_| found.jobs.is_empty());
+    let texts = shown.map(|(_, text)| Block::Text(text.clone()));
     let recorded = found
         .records
         .iter()

@@ -23,7 +23,8 @@ use crate::fault::{Fault, Kind, Result};
 use crate::{file, http};
 
 /// Keywords of `--allow`.
-const KEYWORDS: [&str; 9] = [
+const KEYWORDS: [&str; 10] = [
+    "command",
     "token",
     "process",
     "exec",
@@ -60,6 +61,7 @@ struct Allowed {
     mounts: Vec<PathBuf>,
     hosts: Vec<String>,
     ports: Vec<u16>,
+    commands: Vec<String>,
 }
 
 /// What the command line names.
@@ -137,6 +139,7 @@ impl Allowed {
             ("exec", None) if name == word => self.exec = true,
             ("code", None) if name == word => self.code = true,
             ("entrypoint", None) if name == word => self.entrypoint = true,
+            ("command", Some(name)) => self.commands.push(name.to_owned()),
             ("image", Some(prefix)) => self.images.push(prefix.to_owned()),
             ("net", Some(host)) => self.hosts.push(host.to_ascii_lowercase()),
             ("port", Some(port)) => self.ports.push(port.parse().map_err(|_| {
@@ -146,7 +149,7 @@ impl Allowed {
                 let folder = canonical(Path::new(folder)).map_err(|fault| fault.while_doing("`--allow mount`"))?;
                 self.mounts.push(folder);
             }
-            ("image" | "mount" | "net" | "port", None) => {
+            ("command" | "image" | "mount" | "net" | "port", None) => {
                 return Err(
                     Fault::usage(format!("`--allow {name}` needs a value")).hint(format!("write `--allow {name}=…`"))
                 );
@@ -162,7 +165,7 @@ impl Allowed {
 
 impl Permits {
     /// Parses the values of all `--allow` options: comma-separated lists of `token`, `process`, `exec`, `code`,
-    /// `entrypoint`, `image=PREFIX`, `mount=PATH`, `net=HOST[:PORT]` and `port=N`.
+    /// `entrypoint`, `image=PREFIX`, `mount=PATH`, `net=HOST[:PORT]`, `port=N` and `command=NAME`.
     ///
     /// # Errors
     ///
@@ -373,9 +376,27 @@ impl Permits {
         self.settle(vec![Want::new("exec", what).allowed(allowed)])
     }
 
+    /// Checks running a command of this machine, by the name that the script gives.
+    pub fn check_command(&self, name: &str) -> Result<()> {
+        let want = Want::new(
+            format!("command={name}"),
+            format!("run the command `{name}`, which can do all that you can"),
+        );
+        let listed = |allowed: &Allowed| allowed.commands.iter().any(|known| known == name);
+        self.settle(vec![want.allowed(self.allows(listed))])
+    }
+
     /// Checks whether native processes may be started.
     pub fn check_process(&self) -> Result<()> {
         self.settle(vec![self.process_want()])
+    }
+
+    /// Checks having runs done: the user's script may, and a shipped one; any other could as well start processes.
+    pub fn check_jobs(&self) -> Result<()> {
+        match self.named {
+            Some(_) => Ok(()),
+            None => self.check_process(),
+        }
     }
 
     fn process_want(&self) -> Want {
@@ -532,7 +553,7 @@ fn unknown(word: &str) -> Fault {
     match nearest {
         Some((_, known)) => fault.hint(format!("did you mean `{known}`?")),
         None => fault.hint(
-            r"known: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N; write a comma within a path as `\,`",
+            r"known: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N, command=NAME; write a comma within a path as `\,`",
         ),
     }
 }

@@ -11,6 +11,7 @@ mod boundary;
 mod engine;
 mod experiment;
 mod files;
+mod jobs;
 mod load;
 mod memory;
 mod output;
@@ -42,6 +43,8 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(engine::methods).into());
     engine.register_global_module(exported_module!(load::loading).into());
     engine.register_static_module("files", exported_module!(files::files).into());
+    engine.register_static_module("command", exported_module!(jobs::command).into());
+    engine.register_static_module("jobs", exported_module!(jobs::jobs).into());
     engine.register_global_module(exported_module!(memory::estimate).into());
     engine.register_global_module(exported_module!(experiment::experiment).into());
     engine.register_global_module(exported_module!(search::strategy).into());

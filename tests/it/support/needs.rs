@@ -50,6 +50,12 @@ pub fn needs_browser() -> bool {
     available("chromium and chromium-driver", super::browser::installed())
 }
 
+/// Slurm's daemons and munge, Debian's `slurm-wlm` and `munge`, as root.
+#[track_caller]
+pub fn needs_slurm() -> bool {
+    available("slurm-wlm and munge, as root", super::slurm::installed())
+}
+
 /// Git with its server program, Debian's package.
 #[track_caller]
 pub fn needs_git() -> bool {

@@ -1,0 +1,77 @@
+//! `profiler fleet`: many runs on a cluster. The shipped script `fleet` does it; here are its options as words.
+
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::options::ScriptOptions;
+use super::program::{Program, Status};
+use super::run;
+use crate::fault::Result;
+
+const EXAMPLES: &str = "\
+Examples:
+  profiler fleet jobs.yaml                     each job on a GPU of this machine
+  profiler fleet jobs.yaml --dry-run           what would be run
+  profiler fleet jobs.yaml --cluster slurm --allow command=sbatch,command=squeue,command=scancel,command=scontrol
+  profiler fleet --follow runs/DIR             go on with a fleet, and show what it does";
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The YAML file of jobs
+    #[arg(required_unless_present = "follow")]
+    file: Option<PathBuf>,
+    /// Where they run: local, slurm, or a path such as ./mine.rhai; local when absent
+    #[arg(long, value_name = "NAME", conflicts_with = "follow")]
+    cluster: Option<String>,
+    /// Go on with the fleet in this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "dry_run", "out"])]
+    follow: Option<PathBuf>,
+    /// Leave when all jobs are in the cluster's queue
+    #[arg(long)]
+    detach: bool,
+    /// With --follow: take back the jobs that have not ended
+    #[arg(long, requires = "follow", conflicts_with = "detach")]
+    cancel: bool,
+    #[command(flatten)]
+    options: ScriptOptions,
+    /// The fleet's folder; runs/TIME-fleet when absent
+    #[arg(long, value_name = "DIR", help_heading = "Run")]
+    out: Option<PathBuf>,
+    /// Show what would be run, and start nothing
+    #[arg(long, help_heading = "Run")]
+    dry_run: bool,
+    /// Print the result as one JSON document
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+/// Runs the script.
+pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
+    let mut options = args.options.clone();
+    // As JSON, so that no text is read as a number.
+    let mut set = |name: &str, value: &str| options.set.push(format!("{name}={}", json!(value)));
+    if let Some(file) = &args.file {
+        set("file", &file.to_string_lossy());
+    }
+    if let Some(cluster) = &args.cluster {
+        set("cluster", cluster);
+    }
+    options.wish = match (args.detach, args.cancel) {
+        (true, _) => "detach".to_owned(),
+        (_, true) => "cancel".to_owned(),
+        _ => String::new(),
+    };
+    let run = run::Args {
+        script: args.file.as_ref().map(|_| PathBuf::from("fleet")),
+        options,
+        out: args.out.clone(),
+        resume: args.follow.clone(),
+        dry_run: args.dry_run,
+        json: args.json,
+        ..run::Args::default()
+    };
+    run::execute(&run, program)
+}

@@ -1,0 +1,229 @@
+//! What the jobs of a run found, side by side: by model, engine and GPU, each job, and what failed and why.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{Section, Source, answers, facts};
+use crate::compare::{Case, ComparisonInput};
+use crate::fault::{Fault, Result};
+use crate::report::document::{Block, Weight, text};
+use crate::report::plot::{Entry, Sheet};
+use crate::report::{Count, Page};
+use crate::run::{Folder, RecordedRun};
+
+/// Jobs shown each in a row, and failures in a sentence. All are in `tables/jobs.csv`.
+const MAX_ROWS: usize = 200;
+const MAX_FAILURES: usize = 50;
+
+/// What a job found, as the journal keeps it and scripts see it.
+#[derive(Default, Deserialize, Serialize)]
+#[serde(default)]
+struct Found {
+    name: String,
+    /// `done`, `failed` or `given up`.
+    status: String,
+    script: String,
+    model: Option<String>,
+    engine: Option<String>,
+    gpu: Option<String>,
+    /// The result in one line.
+    answer: Option<String>,
+    /// The largest input and output together that fit, tokens.
+    tokens: Option<f64>,
+    /// The most concurrent requests that fit, of a search for them.
+    concurrency: Option<f64>,
+    /// Of the load with the highest throughput: output tokens a second, mean TTFT; and the lowest cost of a load.
+    output_throughput: Option<f64>,
+    mean_ttft_ms: Option<f64>,
+    cost_output: Option<f64>,
+    why: Option<String>,
+    hint: Option<String>,
+    simulated: bool,
+}
+
+/// What the run in this folder found as a job of that name.
+///
+/// # Errors
+///
+/// `io` if nothing of it can be read.
+pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
+    let folder = Folder::open(folder)?;
+    let run = RecordedRun::from_folder(&folder)?;
+    let source = Source::new(folder, &run);
+    let input = ComparisonInput::from_run(&run, name);
+    let figure = |case: &Case, name: &str| {
+        let found = case.figures.iter().find(|figure| figure.name == name);
+        found.map(|figure| figure.value)
+    };
+    let fastest = input.cases.iter().max_by(|one, other| {
+        let speed = |case| figure(case, "output_throughput").unwrap_or_default();
+        speed(one).total_cmp(&speed(other))
+    });
+    let of_fastest = |name| fastest.and_then(|case| figure(case, name));
+    let cost = input.cases.iter().filter_map(|case| figure(case, "cost_output"));
+    let frontier = input
+        .boundary
+        .as_ref()
+        .and_then(|found| found.rebuild().ok()?.frontier().ok());
+    let frontier = frontier.unwrap_or_default();
+    let largest = |axes: &[&str]| {
+        let sums = frontier.iter().filter_map(|point| {
+            let values = axes.iter().filter_map(|axis| Some(point.0.get(*axis)?.as_f64()));
+            values.reduce(|sum, value| sum + value)
+        });
+        sums.reduce(f64::max)
+    };
+    let named = |names: Vec<String>| Some(names.join(", ")).filter(|names| !names.is_empty());
+    let fault = |key: &str| Some(run.fault.as_ref()?.get(key)?.as_str()?.to_owned());
+    let found = Found {
+        name: name.to_owned(),
+        status: if run.done() { "done" } else { "failed" }.to_owned(),
+        script: run.manifest.script.path.clone(),
+        model: input.model.clone().or_else(|| named(facts::models(&run.manifest))),
+        engine: input.engine.clone(),
+        gpu: named(facts::cards(&run.manifest)),
+        answer: run.done().then(|| answers::headline(&source)),
+        tokens: largest(&["input", "output"]),
+        concurrency: largest(&["concurrency"]),
+        output_throughput: of_fastest("output_throughput"),
+        mean_ttft_ms: of_fastest("mean_ttft_ms"),
+        cost_output: cost.reduce(f64::min),
+        why: fault("message"),
+        hint: fault("hint"),
+        simulated: run.manifest.simulated,
+    };
+    Ok(json!(found))
+}
+
+/// Jobs as text for the terminal.
+///
+/// # Errors
+///
+/// `usage` if they are no list of what [`job_result`] gives.
+pub fn jobs_text(found: &Value, page: Page) -> Result<String> {
+    let read = |error| Fault::usage(format!("these are no results of jobs: {error}"));
+    let found: Vec<Found> = serde_json::from_value(found.clone()).map_err(read)?;
+    Ok(text(&blocks(&found), page))
+}
+
+/// The section of a run with jobs. What cannot be read is reported in `missing`.
+pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
+    let read = |value: &Value| serde_json::from_value::<Found>(value.clone());
+    let found: Vec<Found> = source.found.jobs.iter().filter_map(|job| read(job).ok()).collect();
+    if found.len() < source.found.jobs.len() {
+        missing.push("the results of some jobs cannot be read".to_owned());
+    }
+    match blocks(&found) {
+        blocks if blocks.is_empty() => Vec::new(),
+        blocks => vec![Section::new("jobs", "Jobs").with(blocks)],
+    }
+}
+
+fn blocks(found: &[Found]) -> Vec<Block> {
+    let groups = [
+        group(found, "model", |job| job.model.as_ref()),
+        group(found, "engine", |job| job.engine.as_ref()),
+        group(found, "GPU", |job| job.gpu.as_ref()),
+    ];
+    let mut blocks: Vec<Block> = groups.into_iter().flatten().collect();
+    let mut rows: Vec<&Found> = found.iter().filter(|job| job.status == "done").collect();
+    rows.sort_by_key(|job| (&job.model, &job.engine, &job.gpu, &job.name));
+    let entry = |text: &Option<String>| text.as_deref().map_or(Entry::None, Entry::from);
+    let number = |number: Option<f64>| number.map_or(Entry::None, Entry::from);
+    let row = |job: &&Found| {
+        vec![
+            job.name.as_str().into(),
+            entry(&job.model),
+            entry(&job.engine),
+            entry(&job.gpu),
+            entry(&job.answer),
+            number(job.output_throughput),
+            number(job.mean_ttft_ms),
+            number(job.cost_output),
+        ]
+    };
+    let columns = [
+        "job",
+        "model",
+        "engine",
+        "GPU",
+        "found",
+        "tokens/s",
+        "mean TTFT, ms",
+        "$/1M output tokens",
+    ];
+    if !rows.is_empty() {
+        let title = match rows.len() {
+            ..=MAX_ROWS => "each job".to_owned(),
+            all => format!("the first {MAX_ROWS} of {all} jobs; all are in tables/jobs.csv"),
+        };
+        let sheet = filled(&columns, rows.iter().take(MAX_ROWS).map(row).collect());
+        blocks.push(sheet.titled(title).into());
+    }
+    let failed: Vec<&Found> = found.iter().filter(|job| job.status != "done").collect();
+    let mut why: Vec<String> = failed.iter().take(MAX_FAILURES).map(|job| sentence(job)).collect();
+    if failed.len() > MAX_FAILURES {
+        why.push(format!("and {} more", failed.len() - MAX_FAILURES));
+    }
+    blocks.extend(Block::list("what failed, and why", why, Weight::Normal));
+    blocks
+}
+
+fn sentence(job: &Found) -> String {
+    let why = job.why.as_deref().unwrap_or("its folder does not say why");
+    let hint = job.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
+    format!("{} ({}): {}: {why}{hint}", job.name, job.script, job.status)
+}
+
+/// The best of all jobs of each model, engine or GPU; `None` where all have the same one.
+fn group(found: &[Found], name: &str, of: impl Fn(&Found) -> Option<&String>) -> Option<Block> {
+    let mut groups: BTreeMap<&str, Vec<&Found>> = BTreeMap::new();
+    for job in found {
+        if let Some(value) = of(job) {
+            groups.entry(value).or_default().push(job);
+        }
+    }
+    if groups.len() < 2 {
+        return None;
+    }
+    let best = |jobs: &[&Found], value: fn(&Found) -> Option<f64>, better: fn(f64, f64) -> f64| {
+        let values = jobs.iter().filter_map(|job| value(job));
+        values.reduce(better).map_or(Entry::None, Entry::from)
+    };
+    let rows = groups.iter().map(|(value, jobs)| {
+        let done = jobs.iter().filter(|job| job.status == "done").count();
+        vec![
+            (*value).into(),
+            format!("{done} of {}", Count(jobs.len(), "job")).as_str().into(),
+            best(jobs, |job| job.tokens, f64::max),
+            best(jobs, |job| job.concurrency, f64::max),
+            best(jobs, |job| job.output_throughput, f64::max),
+            best(jobs, |job| job.mean_ttft_ms, f64::min),
+            best(jobs, |job| job.cost_output, f64::min),
+        ]
+    });
+    let columns = [
+        name,
+        "done",
+        "longest request, tokens",
+        "most concurrent requests",
+        "highest tokens/s",
+        "lowest mean TTFT, ms",
+        "lowest $/1M output tokens",
+    ];
+    Some(filled(&columns, rows.collect()).titled(format!("by {name}")).into())
+}
+
+/// A table without the columns that are empty.
+fn filled(columns: &[&str], rows: Vec<Vec<Entry>>) -> Sheet {
+    let some: Vec<usize> = (0..columns.len())
+        .filter(|at| rows.iter().any(|row| row[*at] != Entry::None))
+        .collect();
+    let rows = rows
+        .into_iter()
+        .map(|row| some.iter().map(|at| row[*at].clone()).collect());
+    Sheet::new(some.iter().map(|&at| columns[at]), rows)
+}

@@ -1,0 +1,349 @@
+//! Fleets: many runs from one file, on slots of this machine, on a cluster of one's own and on a real Slurm; killed, and gone on with; and the fence by which a run has one writer.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::slurm::Slurm;
+use crate::support::{Profiler, needs_slurm};
+
+/// Quick jobs of several kinds; one cannot be done, one has no place.
+const MIXED: &str = "
+defaults: {script: adaptive, set: {engine: sim, sim: {time_scale: 0.02}, output: 64}}
+jobs:
+  - matrix: {input: [[64, 2048], [64, 20000]]}
+  - {script: throughput, set: {input: 64, output: 16, concurrency: [1, 4], price_per_hour: 2}}
+  - set: {engine: nowhere}
+  - gpus: 9
+  - {script: engine_info, set: {engine: openai, url: 'http://127.0.0.1:9'}}
+";
+
+/// Probes three points, waits for the file `go` if one is named, and probes a fourth: a run that is under way until a test lets it end.
+const GATED: &str = r#"
+import "std/engines" as engines;
+let p = params(#{ gate: param((), "the file to wait for"), number: param(0, "which job it is") });
+let engine = engines::launch("sim", #{ sim: #{ time_scale: 0.02 } });
+for input in [64, 128, 256] { engine.probe(#{ input: input, output: 16 }); }
+while p.gate != () && command::run(["test", "-e", p.gate]).code != 0 { sleep(0.05); }
+`a point of 512 tokens: ${engine.probe(#{ input: 512, output: 16 }).verdict}`
+"#;
+
+/// What it needs.
+const TEST: &str = "command=test";
+
+/// A fleet of such jobs with these parameters, in which `GO` is a file of the fleet's folder.
+fn gated(sets: &[&str]) -> Profiler {
+    let program = Profiler::new().file("gated.rhai", GATED);
+    let go = program.folder().join("go").display().to_string();
+    let jobs: String = sets.iter().map(|set| format!("  - set: {{{set}}}\n")).collect();
+    let file = format!("defaults: {{script: ./gated.rhai}}\njobs:\n{jobs}").replace("GO", &go);
+    program
+        .file("jobs.yaml", file)
+        .args(["fleet", "jobs.yaml", "--out", "f"])
+}
+
+/// Jobs of a shipped script.
+const LONG: &str = "
+defaults: {script: adaptive, set: {engine: sim, sim: {time_scale: 0.05}}}
+jobs:
+  - matrix: {input: [[64, 20000], [64, 19000], [64, 18000], [64, 17000]]}
+";
+
+fn fleet(file: &str) -> Profiler {
+    Profiler::new()
+        .file("jobs.yaml", file)
+        .args(["fleet", "jobs.yaml", "--out", "f"])
+}
+
+fn text(path: impl AsRef<Path>) -> String {
+    fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Waits until it is so.
+#[track_caller]
+fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(180);
+    while !is() {
+        assert!(Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The command lines of running processes that name this folder.
+fn running(folder: &Path) -> Vec<String> {
+    let named = folder.canonicalize().unwrap().display().to_string();
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&named)).collect()
+}
+
+/// The arguments of each probe that a run finished, and the attempts at it.
+fn finished(job: &Path) -> (Vec<String>, Vec<u64>) {
+    let (mut probes, mut attempts) = (Vec::new(), Vec::new());
+    for line in text(job.join("journal.jsonl")).lines() {
+        // The last line may be half written.
+        let Ok(event) = serde_json::from_str::<Value>(line) else {
+            break;
+        };
+        match event["event"].as_str().unwrap() {
+            "attempt" => attempts.push(event["number"].as_u64().unwrap()),
+            "done" if event["kind"] == "probe" => probes.push(event["args"].to_string()),
+            _ => {}
+        }
+    }
+    (probes, attempts)
+}
+
+#[track_caller]
+fn nothing_was_repeated(job: &Path) {
+    let (probes, _) = finished(job);
+    let distinct: BTreeSet<_> = probes.iter().collect();
+    assert_eq!(distinct.len(), probes.len(), "{}", job.display());
+}
+
+#[test]
+fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
+    let outcome = fleet(MIXED)
+        .args(["--set", "options.slots=2", "--json"])
+        .run()
+        .success();
+    let document = outcome.json();
+    assert_eq!(document["simulated"], true);
+    let result = &document["result"];
+    assert_eq!(
+        (&result["summary"]["done"], &result["summary"]["failed"]),
+        (&json!(3), &json!(3))
+    );
+    let job = |name: &str| {
+        let jobs = result["jobs"].as_array().unwrap();
+        jobs.iter().find(|job| job["name"] == name).unwrap().clone()
+    };
+    let alone = Profiler::new()
+        .args([
+            "run",
+            "adaptive",
+            "--json",
+            "--set",
+            "engine=sim",
+            "--set",
+            "sim.time_scale=0.02",
+        ])
+        .args(["--set", "output=64", "--set", "input=[64,20000]"])
+        .run()
+        .success();
+    let limit = alone.json()["result"]["answer"]["limit"].clone();
+    assert_eq!(job("0002-adaptive")["answer"], limit, "as the same run alone");
+    assert!(job("0003-throughput")["output_throughput"].as_f64() > Some(0.0));
+    assert!(job("0003-throughput")["cost_output"].as_f64() > Some(0.0));
+    assert_eq!(job("0004-adaptive")["status"], "failed");
+    assert_eq!(job("0005-adaptive")["status"], "given up");
+    // What the file names is not the user's word.
+    let why = job("0006-engine_info")["why"].clone();
+    assert!(why.as_str().unwrap().contains("not allowed to connect"), "{why}");
+    let out = outcome.folder().join("f");
+    let page = text(out.join("report.html"));
+    for part in [
+        "by model",
+        "each job",
+        "there is no engine adapter",
+        "no host has 9 such slots",
+        limit.as_str().unwrap(),
+    ] {
+        assert!(page.contains(part), "{part}");
+    }
+    assert_eq!(text(out.join("tables/jobs.csv")).lines().count(), 7);
+    let shown = Profiler::new()
+        .arg("show")
+        .arg(out.join("jobs/0002-adaptive"))
+        .run()
+        .success();
+    let _ = shown.stdout(limit.as_str().unwrap());
+}
+
+#[test]
+fn a_killed_fleet_repeats_nothing_and_leaves_nothing_running() {
+    let fleet = gated(&["number: 1", "number: 2", "number: 3, gate: GO", "number: 4"]);
+    let (mut child, folder) = fleet.args(["--set", "options.slots=2", "--allow", TEST]).spawn();
+    let out = folder.path().join("f");
+    let ended = || {
+        text(out.join("journal.jsonl"))
+            .matches("\"event\":\"done\",\"kind\":\"job\"")
+            .count()
+    };
+    let third = out.join("jobs/0003-gated");
+    until("a job ended and a later one measured", || {
+        ended() > 0 && finished(&third).0.len() == 3
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("the jobs of a killed fleet end", || running(&out).is_empty());
+    fs::write(folder.path().join("go"), "").unwrap();
+    let before = ended();
+    let followed = Profiler::new()
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f", "--json", "--allow", TEST]);
+    let result = followed.run().success().json()["result"].clone();
+    assert_eq!(result["summary"]["done"], 4);
+    assert_eq!(ended(), 4, "{before} were not run again");
+    for number in 1..=4 {
+        let job = out.join(format!("jobs/000{number}-gated"));
+        nothing_was_repeated(&job);
+        let (probes, attempts) = finished(&job);
+        assert_eq!(probes.len(), 4, "{}", job.display());
+        assert!(attempts == [100] || attempts == [100, 200], "{attempts:?}");
+    }
+    assert_eq!(finished(&third).1, [100, 200]);
+}
+
+#[test]
+fn a_later_attempt_ends_an_earlier_one_and_goes_on_with_its_run() {
+    let first = Profiler::new().file("gated.rhai", GATED);
+    let home = first.folder().to_owned();
+    let (out, go) = (home.join("r"), home.join("go"));
+    let attempt = |program: Profiler, number: &str| {
+        let set = format!("gate={}", go.display());
+        let program = program.args(["run", "gated.rhai", "--attempt", number, "--set", &set, "--allow", TEST]);
+        program.current_dir(&home).arg("--out").arg(&out)
+    };
+    let again = |number: &str| attempt(Profiler::new(), number);
+    let (mut earlier, _folder) = attempt(first, "1").spawn();
+    until("the first attempt measured", || finished(&out).0.len() == 3);
+    let (mut later, _other) = again("2").spawn();
+    until("one of them ends", || {
+        earlier.try_wait().unwrap().is_some() || later.try_wait().unwrap().is_some()
+    });
+    let status = earlier.try_wait().unwrap();
+    assert_eq!(status.and_then(|status| status.code()), Some(75));
+    until("the second attempt goes on", || finished(&out).1 == [1, 2]);
+    fs::write(&go, "").unwrap();
+    let later = later.wait_with_output().unwrap();
+    assert!(later.status.success(), "{}", String::from_utf8_lossy(&later.stderr));
+    nothing_was_repeated(&out);
+    assert_eq!((finished(&out).0.len(), finished(&out).1), (4, vec![1, 2]));
+    let ended = text(out.join("journal.jsonl"));
+    let _ = again("1").run().stdout("a point of 512 tokens: ok").code(0);
+    assert_eq!(
+        text(out.join("journal.jsonl")),
+        ended,
+        "what is done is shown, and nothing is written"
+    );
+    let manifest = text(out.join("manifest.json"));
+    fs::write(out.join("manifest.json"), manifest.replace("\"done\"", "\"running\"")).unwrap();
+    let _ = again("1").run().code(130).stderr("attempt 2 goes on with the run");
+}
+
+#[test]
+fn a_cluster_is_one_file_which_is_checked_and_may_do_what_is_allowed() {
+    let readme = text(concat!(env!("CARGO_MANIFEST_DIR"), "/stdlib/clusters/README.md"));
+    let example = readme.split("```rhai\n").nth(1).unwrap().split("```").next().unwrap();
+    let mine = |file: &str| {
+        fleet("defaults: {script: engine_info, set: {engine: sim}}\njobs: [{}, {}]")
+            .file("mine.rhai", file)
+            .args(["--cluster", "./mine.rhai"])
+    };
+    let _ = mine(example).run().code(3).stderr("--allow command=sh");
+    let outcome = mine(example).args(["--allow", "command=sh"]).run().success();
+    let _ = outcome.stdout("2 of 2 jobs were done");
+    let _ = Profiler::new()
+        .file("mine.rhai", example.replace("fn logs(job)", "fn log(job)"))
+        .args(["check", "mine.rhai"])
+        .run()
+        .code(2)
+        .stderr("this cluster does not export `logs(job)`");
+    let refused = fleet(LONG).args(["--cluster", "slurm"]).run().code(3);
+    let _ = refused.stderr("--allow command=scontrol");
+}
+
+#[test]
+fn what_is_wrong_with_the_file_is_said_before_anything_starts() {
+    for (file, said) in [
+        ("models: []", "it has no list `jobs`"),
+        (
+            "jobs: [{script: adaptive, gpu_count: 2}]",
+            "entry 1 of `jobs` has an unknown key `gpu_count`",
+        ),
+        (
+            "jobs: [{script: adaptive}, {set: {}}]",
+            "entry 2 of `jobs`: `script` is missing",
+        ),
+        (
+            "jobs: [{script: adaptive, matrix: {input: 5}}]",
+            "`input` of `matrix` is no list",
+        ),
+        ("jobs: [{script: adaptve}]", "there is no script `adaptve`"),
+        ("jobs: [{script: adaptive, set: {inputt: 5}}]", "job `0001-adaptive`"),
+    ] {
+        let _ = fleet(file).run().code(2).stderr(said);
+    }
+    let local = fleet(LONG).arg("--detach").run().code(2);
+    let _ = local.stderr("it cannot be left");
+}
+
+const SLURM: &str = "command=sbatch,command=squeue,command=scancel,command=scontrol,command=test";
+
+/// Two jobs that one node takes together, and that are under way until they may end.
+const TWO: [&str; 2] = ["number: 1, gate: GO", "number: 2, gate: GO"];
+
+#[test]
+fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() {
+    if !needs_slurm() {
+        return;
+    }
+    let slurm = Slurm::start();
+    let begin = gated(&TWO)
+        .env("SLURM_CONF", slurm.conf())
+        .args(["--cluster", "slurm", "--detach", "--allow", SLURM]);
+    let (child, folder) = begin.spawn();
+    let left = child.wait_with_output().unwrap();
+    assert!(left.status.success(), "{}", String::from_utf8_lossy(&left.stderr));
+    let out = folder.path().join("f");
+    // One task of the node whose daemon dies alone: its process lives on, and must end when Slurm has it done elsewhere.
+    let mut lost = None;
+    until("a task measures", || {
+        lost = slurm.tasks("n1").into_iter().next();
+        let job = lost.map(|task| out.join(format!("jobs/{task:04}-gated")));
+        job.is_some_and(|job| finished(&job).0.len() == 3)
+    });
+    slurm.kill_daemon("n1");
+    let follow = Profiler::new()
+        .env("SLURM_CONF", slurm.conf())
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f", "--allow", SLURM, "--json"]);
+    let (follow, _other) = follow.spawn();
+    let job = out.join(format!("jobs/{:04}-gated", lost.unwrap()));
+    // Slurm's own requeue is another attempt.
+    until("Slurm has it done elsewhere", || finished(&job).1 == [100, 101]);
+    fs::write(folder.path().join("go"), "").unwrap();
+    let followed = follow.wait_with_output().unwrap();
+    assert!(
+        followed.status.success(),
+        "{}",
+        String::from_utf8_lossy(&followed.stderr)
+    );
+    let document: Value = serde_json::from_slice(&followed.stdout).unwrap();
+    assert_eq!(document["result"]["summary"]["done"], 2);
+    for number in 1..=2 {
+        let job = out.join(format!("jobs/{number:04}-gated"));
+        nothing_was_repeated(&job);
+        assert_eq!(finished(&job).0.len(), 4, "{}", job.display());
+    }
+    assert_eq!(finished(&job).1, [100, 101]);
+    until("nothing is left running", || running(&out).is_empty());
+
+    // What is taken back is in the queue no more, and is not lost.
+    let again = gated(&TWO)
+        .env("SLURM_CONF", slurm.conf())
+        .args(["--cluster", "slurm", "--detach", "--allow", SLURM]);
+    let (child, folder) = again.spawn();
+    assert!(child.wait_with_output().unwrap().status.success());
+    let cancel = Profiler::new()
+        .env("SLURM_CONF", slurm.conf())
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f", "--cancel", "--allow", SLURM]);
+    let _ = cancel.run().success().stderr("jobs were taken back");
+    until("the queue is empty", || slurm.said("squeue", &["-h"]).is_empty());
+}
