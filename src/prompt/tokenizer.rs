@@ -109,7 +109,12 @@ impl Tokenizer {
 
     /// Calls the library, which loads some damaged tokenizers and panics when they encode a text.
     pub(super) fn call<T>(&self, call: impl FnOnce(&tokenizers::Tokenizer) -> tokenizers::Result<T>) -> Result<T> {
-        let failed = |error| Fault::new(Kind::Internal, format!("the tokenizer failed to encode a text: {error}"));
+        let failed = |error| {
+            Fault::new(
+                Kind::Internal,
+                format!("the tokenizer failed to encode a text: {error}"),
+            )
+        };
         catch_unwind(AssertUnwindSafe(|| call(&self.inner)))
             .map_err(|_| unusable(&PANICKED))?
             .map_err(failed)
