@@ -205,10 +205,7 @@ fn check_size(name: &str, size: u64) -> Result<()> {
 /// A file by its address. What comes back is pinned, so that only the first time must be trusted, as https is.
 fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
     let url = Url::parse(address).map_err(|error| Fault::usage(format!("`{address}` is no address: {error}")))?;
-    let loopback = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));
-    if url.scheme() == "http" && !loopback {
-        return Err(Fault::usage(format!("`{address}` can be changed on its way")).hint("give its https address"));
-    }
+    let loopback = check_transport(&url)?;
     if url.password().is_some() || !url.path().ends_with(".rhai") {
         return Err(Fault::usage(format!("`{}` is not the address of a script", url.path()))
             .hint("give one without a password that ends in .rhai; a repository is git+ADDRESS[@REVISION][#PATH]"));
@@ -228,6 +225,15 @@ fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
     check_size(address, if cut { MAX_FILE + 1 } else { 0 })?;
     let files = Files::from([(file_name(url.path()), text.into_bytes())]);
     Fetched::new(address, url.path(), None, files)
+}
+
+/// Refuses an address whose contents can be changed on their way. Returns whether it is of this machine.
+fn check_transport(url: &Url) -> Result<bool> {
+    let loopback = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));
+    if url.scheme() == "http" && !loopback {
+        return Err(Fault::usage(format!("`{url}` can be changed on its way")).hint("give its https address"));
+    }
+    Ok(loopback)
 }
 
 /// A place in a repository.
@@ -264,7 +270,9 @@ impl Git {
     }
 
     fn fetch(&self, text: &str) -> Result<Fetched> {
-        let secret = Url::parse(&self.address).is_ok_and(|url| url.password().is_some());
+        let url = Url::parse(&self.address).ok();
+        url.as_ref().map(check_transport).transpose()?;
+        let secret = url.is_some_and(|url| url.password().is_some());
         if secret
             || [&self.address, &self.revision, &self.path]
                 .iter()
@@ -334,7 +342,7 @@ fn run_git(folder: &Path, args: &[&str]) -> Result<Vec<u8>> {
     command.current_dir(folder).args(args).stdin(Stdio::null());
     command
         .env("GIT_TERMINAL_PROMPT", "0")
-        .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:git:file");
+        .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file");
     for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
         command.env_remove(variable);
     }
@@ -347,11 +355,11 @@ fn run_git(folder: &Path, args: &[&str]) -> Result<Vec<u8>> {
     match output.status.success() {
         true => Ok(output.stdout),
         false => {
-            let told = String::from_utf8_lossy(&output.stderr);
-            let told: Vec<&str> = told.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
             Err(Fault::new(
                 Kind::Http,
-                format!("git {}: {}", args[0], told.join("; ").replace(char::is_control, " ")),
+                format!("git {}: {}", args[0], said.join("; ").replace(char::is_control, " ")),
             ))
         }
     }

@@ -159,6 +159,7 @@ fn a_server_that_runs_already_says_itself_how_long_a_request_may_be() {
         r#"import "std/engines" as engines; import "std/search" as search; import "std/search/range" as ranges;
         let server = process::start(#{{ command: ["{}", "sim", "--profile", "llama-8b-24gb-vllm", "--port", "{{port}}",
             "--time-scale", "0.001", "--max-model-len", "4000"], port: 0 }});
+        while server.logs().is_empty() {{ sleep(0.05); }}
         let p = params(engines::parameters() + ranges::parameters()) + #{{ engine: "vllm", model: (), url: server.url }};
         let lengths = ranges::settle(p);
         let requests = ranges::settle(p + #{{ input: 1000, output: 100 }});

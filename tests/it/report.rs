@@ -312,6 +312,7 @@ fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
     // What a file of parameters or a short option gives is set; the others say where to write, and what to show.
     let beside = [
         "params",
+        "attempt",
         "model",
         "url",
         "out",

@@ -281,6 +281,7 @@ fn files_folders_and_addresses_are_added_and_what_is_no_script_is_not() {
         ),
         (Profiler::new().file("x/y.txt", "1"), "x", "has no script"),
         (Profiler::new(), "http://example.org/a.rhai", "give its https address"),
+        (Profiler::new(), "git+http://example.org/a", "give its https address"),
         (Profiler::new(), "nowhere", "there is no file or folder"),
     ] {
         let _ = with(program, home, &["add", source]).code(2).stderr(message);
