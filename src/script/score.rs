@@ -37,7 +37,9 @@ pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
         return Ok(Subject::Adapter);
     }
     let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);
-    let names: Vec<&str> = strategies.map(|function| function.name).collect();
+    let mut names: Vec<&str> = strategies.map(|function| function.name).collect();
+    // Rhai keeps functions in the order of a hash, which differs between builds.
+    names.sort_unstable();
     match names.as_slice() {
         [name] => Ok(Subject::Strategy((*name).to_owned())),
         [] => Err(
