@@ -13,6 +13,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, RequestBuilder, Response};
 use tokio::task::spawn_blocking;
+use url::{Host, Url};
 
 use crate::fault::{Fault, Result};
 use crate::world;
@@ -72,10 +73,21 @@ pub async fn lookup(host: String, port: u16) -> io::Result<Vec<SocketAddr>> {
 }
 
 /// Whether an address is this machine's own. Connecting to the unspecified address reaches this machine too.
-#[must_use]
-pub fn is_own(ip: IpAddr) -> bool {
+fn is_own(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     ip.is_loopback() || ip.is_unspecified()
+}
+
+/// Whether the host of an address is this machine itself.
+#[must_use]
+pub fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        // The host of a scheme that is not of the web, such as `tcp`, is not parsed.
+        Some(Host::Domain(name)) => name == "localhost" || name.parse().is_ok_and(is_own),
+        Some(Host::Ipv4(ip)) => is_own(ip.into()),
+        Some(Host::Ipv6(ip)) => is_own(ip.into()),
+        None => false,
+    }
 }
 
 /// Whether an address is that of a network interface of this machine, or of what only this machine reaches, such as the

@@ -31,8 +31,8 @@ const LENGTHENING: [&str; 2] = ["ignore_eos", "min_tokens"];
 const LENGTH: &str = "max_tokens";
 const NEWER_LENGTH: &str = "max_completion_tokens";
 
-/// What to do where a server wants a key.
-pub const KEY_REMEDY: &str = "set OPENAI_API_KEY, or name the variable that holds its key: `--set api_key_env=NAME`. The key is sent only to an \
+/// What to do where a server wants a key, or another than it got.
+pub const KEY_REMEDY: &str = "set OPENAI_API_KEY to a key that the server takes, or name the variable that holds one: `--set api_key_env=NAME`. The key is sent only to an \
      address that the command line names to a shipped script, also when a run is resumed: `--url URL`; else `--allow token` sends it";
 
 /// Of the small request.

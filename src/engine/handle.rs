@@ -22,7 +22,7 @@ use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Hub, ModelId};
 use crate::run::{Event, can_be_hidden, for_engine};
-use crate::runtime::{Permits, RuntimeKind, api_key, server_url};
+use crate::runtime::{RuntimeKind, api_key, server_url};
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
 
@@ -605,7 +605,7 @@ fn warn_of_key(context: &Context, key: &ApiKey, url: &str) -> Result<()> {
         context.run.warn(Warning::new("plain_secret", message))?;
     }
     let url = server_url(url)?;
-    if url.scheme() == "https" || Permits::is_loopback(&url) {
+    if url.scheme() == "https" || http::is_loopback(&url) {
         return Ok(());
     }
     let host = url.host_str().unwrap_or_default();

@@ -12,8 +12,9 @@ use super::server::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
+use crate::http;
 use crate::run::{Event, WrittenFile, hide};
-use crate::runtime::{Permits, RuntimeKind, server_url};
+use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 use crate::warning::Warning;
@@ -87,7 +88,7 @@ impl Engine {
     pub(super) fn gpus(&self) -> Result<Option<Box<dyn Source>>> {
         // The GPUs of a server on another machine are not this machine's.
         let url = self.options.url.as_deref().and_then(|url| server_url(url).ok());
-        let elsewhere = url.is_some_and(|url| !Permits::is_loopback(&url));
+        let elsewhere = url.is_some_and(|url| !http::is_loopback(&url));
         if self.runtime == RuntimeKind::Sim || self.options.gpus.is_empty() || elsewhere {
             return Ok(None);
         }

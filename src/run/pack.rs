@@ -3,7 +3,6 @@
 //! It is a tar archive compressed by gzip. To read it, it is unpacked into a temporary folder, within bounds: regular files and
 //! folders only.
 
-use std::fs::{self, File};
 use std::io::{Read as _, Write};
 use std::path::{Path, PathBuf};
 
@@ -18,6 +17,7 @@ use super::disk::Disk;
 use super::unpack::unpack;
 use super::{Folder, hide};
 use crate::fault::{Fault, Kind, Result};
+use crate::file;
 
 /// How the file begins, as every file of gzip does.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -32,12 +32,7 @@ const KEYS: &str = r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Z
 #[must_use]
 pub fn is_pack(path: &Path) -> bool {
     let mut begin = [0; MAGIC.len()];
-    let is_file = fs::metadata(path).is_ok_and(|data| data.is_file());
-    is_file
-        && File::open(path)
-            .and_then(|mut file| file.read_exact(&mut begin))
-            .is_ok()
-        && begin == MAGIC
+    file::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && begin == MAGIC
 }
 
 /// Writes the files of a run below `name/` of an archive, but those that begin with one of `without`. Returns how many.
@@ -102,7 +97,7 @@ pub(super) fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
     let io = |error: std::io::Error| Fault::io(path, &error);
     let temp = tempfile::Builder::new().prefix("profiler-").tempdir().map_err(io)?;
     let folder = Folder::open(temp.path())?;
-    let archive = GzDecoder::new(File::open(path).map_err(io)?).take(2 * MAX_UNPACKED);
+    let archive = GzDecoder::new(file::open(path)?).take(2 * MAX_UNPACKED);
     let disk = Disk::new(temp.path(), Some(MAX_UNPACKED));
     let left_out = unpack(archive, &folder, Path::new(""), &disk)
         .map_err(|fault| fault.while_doing(format!("`{}`", path.display())))?;

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read as _;
 use std::path::{Component, Path};
 use std::process::{Command, Stdio};
 
@@ -184,11 +183,7 @@ fn collect(folder: &Path, prefix: &str, files: &mut Files) -> Result<()> {
         if kind.is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
             collect(&entry.path(), &format!("{name}/"), files)?;
         } else if kind.is_file() && is_taken(&name) {
-            let mut bytes = Vec::new();
-            let file = fs::File::open(entry.path()).map_err(io)?;
-            file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(io)?;
-            check_size(&name, bytes.len() as u64)?;
-            add(files, name, bytes)?;
+            add(files, name, source::bytes(&entry.path())?)?;
         }
     }
     Ok(())

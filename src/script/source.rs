@@ -192,12 +192,17 @@ pub(super) fn normalize(path: &Path) -> PathBuf {
     normal
 }
 
-/// Reads a script's text, within the size limit.
-pub(crate) fn read(path: &Path) -> Result<String> {
-    let bytes = file::read(path, MAX_SIZE).map_err(|fault| match fault.kind {
+/// Reads a script's file, within the size limit.
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>> {
+    file::read(path, MAX_SIZE).map_err(|fault| match fault.kind {
         Kind::Limit => Fault::usage(fault.message).hint("a script is program text; keep data elsewhere"),
         _ => fault,
-    })?;
+    })
+}
+
+/// Reads a script's text, within the size limit.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    let bytes = bytes(path)?;
     added::verify(path, &bytes)?;
     String::from_utf8(bytes).map_err(|_| {
         Fault::usage(format!("`{}` is not UTF-8 text", path.display())).hint("give a script, and save it as UTF-8")

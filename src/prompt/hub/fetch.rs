@@ -11,7 +11,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap, LOCATION, RANGE, RETRY_AFTER};
 use reqwest::{Client, Response, StatusCode, redirect};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
-use url::{Host, Url};
+use url::Url;
 
 use super::super::tokenizer::CONFIG;
 use super::cache::{Entry, is_commit};
@@ -96,7 +96,7 @@ impl From<Fault> for Failure {
 impl<'a> Fetch<'a> {
     pub(super) fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry, purpose: Purpose) -> Result<Self> {
         // A proxy cannot reach a mirror on this machine.
-        let builder = if is_loopback(&hub.endpoint) {
+        let builder = if http::is_loopback(&hub.endpoint) {
             http::direct()
         } else {
             http::external()
@@ -312,15 +312,6 @@ pub(super) fn hex(bytes: &[u8]) -> String {
 
 /// What the hub calls a model that is only for those who accepted its terms.
 const GATED: &str = "GatedRepo";
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Domain(name)) => name == "localhost",
-        Some(Host::Ipv4(address)) => address.is_loopback(),
-        Some(Host::Ipv6(address)) => address.is_loopback(),
-        None => false,
-    }
-}
 
 impl Hub {
     /// A file that describes the model's shape, from the cache or downloaded.

@@ -357,12 +357,10 @@ fn untested(boundary: &Boundary) -> Option<String> {
     ))
 }
 
-/// The last error, in its own words: `input=4160: \`/v1/completions\` answered with status 400: …`.
+/// Why the last point without a clear answer has none, such as `input=4160: the text ended early: 20 of 64 tokens, …`.
 fn unanswered(boundary: &Boundary) -> Option<String> {
-    let errors = boundary
-        .records()
-        .filter(|(_, record)| record.verdict == Verdict::Error);
-    let (point, record) = errors.last()?;
+    let unclear = boundary.records().filter(|(_, record)| record.moves == Moves::None);
+    let (point, record) = unclear.last()?;
     let message = record.evidence()?["message"].as_str()?.to_owned();
     Some(format!("{point}: {message}"))
 }

@@ -2,7 +2,6 @@
 
 use std::error::Error as _;
 use std::io;
-use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use bollard::Docker;
@@ -75,14 +74,7 @@ fn open(host: &str) -> Result<Docker> {
 }
 
 fn is_loopback(host: &str) -> bool {
-    url::Url::parse(host).is_ok_and(|url| match url.host_str() {
-        Some("localhost") => true,
-        Some(name) => name
-            .trim_matches(['[', ']'])
-            .parse()
-            .is_ok_and(|ip: IpAddr| ip.is_loopback()),
-        None => false,
-    })
+    url::Url::parse(host).is_ok_and(|url| crate::http::is_loopback(&url))
 }
 
 fn remote(host: &str) -> Fault {

@@ -295,24 +295,13 @@ impl Permits {
         self.allows(|allowed| allowed.token) || self.names(|named| key(named) && server(named))
     }
 
-    /// Whether an address is this machine's own.
-    #[must_use]
-    pub fn is_loopback(url: &Url) -> bool {
-        match url.host() {
-            Some(Host::Domain(name)) => name == "localhost",
-            Some(Host::Ipv4(ip)) => http::is_own(ip.into()),
-            Some(Host::Ipv6(ip)) => http::is_own(ip.into()),
-            None => false,
-        }
-    }
-
     /// Checks an address: that of a service of this run, or allowed or named by the user.
     pub fn check_url(&self, url: &Url) -> Result<()> {
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
             return Err(Fault::usage(format!("`{}` names no host", super::redact::url(url))));
         };
         let (bare, server) = (address(&host, None), address(&host, Some(port)));
-        let own = Self::is_loopback(url);
+        let own = http::is_loopback(url);
         if self.serves(url) || self.names(|named| named.servers.contains(&server)) || (own && self.is_typed()) {
             return Ok(());
         }
@@ -525,7 +514,7 @@ fn server(url: &Url) -> Option<String> {
 
 /// The same for all spellings of this machine's own address.
 fn own_address(url: &Url) -> Option<String> {
-    match Permits::is_loopback(url) {
+    match http::is_loopback(url) {
         true => Some(format!("localhost:{}", url.port_or_known_default()?)),
         false => server(url),
     }
