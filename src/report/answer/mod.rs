@@ -1,19 +1,23 @@
 //! The answer of a search, in the order in which people ask: the limit, how sure it is, what to run, why not more, how
 //! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
 
+mod certainty;
+mod limit;
 mod workload;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::evidence::{NOT_SENT, nearest_failure, not_sent};
+use super::evidence::nearest_failure;
 use super::findings::advise;
 use super::sections::{allow_flags, run_command};
-use super::{Bytes, Clock, Count, Fact, simulated_line};
-use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity, Verdict};
+use super::{Bytes, Fact, simulated_line};
+use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity};
 use crate::fault::Result;
 use crate::fmt::thousands;
 use crate::run::RecordedRun;
+use certainty::{report_failed, sure};
+use limit::{KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, unanswered, untested};
 use workload::{commands, table_text};
 
 /// What kind of answer it is.
@@ -273,271 +277,6 @@ fn named_workload(question: &Value) -> Option<String> {
         false => format!(": {} tokens, the 95th percentiles of its lengths", lengths.join(", ")),
     };
     Some(format!("{}{lengths}", work["name"].as_str()?))
-}
-
-/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`.
-fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
-    let held: Vec<String> = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .filter(|axis| !boundary.varies(axis.name()) && !limit.quantity.formula().contains(axis.name()))
-        .filter(|axis| axis.name() != "concurrency" || axis.range().0.as_f64() != 1.0)
-        .map(|axis| format!("{}={}", axis.name(), axis.range().0))
-        .collect();
-    let held = match held.is_empty() {
-        true => String::new(),
-        false => format!(" at {}", held.join(" ")),
-    };
-    let confirmed = match (limit.within(), limit.quantity) {
-        (0, _) if limit.configured => format!("; {} is refused", thousands(limit.fails)),
-        (0, _) | (_, Quantity::Concurrency) => format!("; {} fails", thousands(limit.fails)),
-        (within, _) => format!(", confirmed to ±{}", thousands(within)),
-    };
-    let claimed = match limit.reported.filter(|_| limit.confirmed().is_none()) {
-        Some(claimed) => format!(" (the engine reports {})", thousands(claimed)),
-        None => String::new(),
-    };
-    format!(
-        "{}{held} ({}){confirmed}{claimed}",
-        limit.inequality(),
-        cause(boundary, limit)
-    )
-}
-
-/// The cause of a limit that leaves memory outside the engine's share as it is.
-const KV_CACHE: &str = "KV cache";
-
-/// The cause of a limit that the engine itself sets on concurrency.
-const ADMISSION: &str = "the engine runs no more at the same time";
-
-/// What a limit is a limit of.
-fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
-    if limit.configured {
-        return match (limit.reported, limit.quantity) {
-            (Some(_), Quantity::Total) => "the server's own limit, max_model_len; not memory",
-            _ => "the server's own limit; not memory",
-        };
-    }
-    if limit.confirmed().is_some() && limit.quantity != Quantity::Input {
-        return KV_CACHE;
-    }
-    let record = boundary
-        .records()
-        .find(|(point, record)| *point == limit.beyond && record.moves == Moves::Fails);
-    match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
-        Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => KV_CACHE,
-        Some((Verdict::Queued, _)) => ADMISSION,
-        Some((Verdict::Oom, Some("host"))) => "host memory",
-        Some((Verdict::Error, _)) => "beyond it the server died; why is not known",
-        Some((Verdict::Timeout, _)) => "beyond it the server did not answer in time; why is not known",
-        _ => "GPU memory",
-    }
-}
-
-/// Where memory could not be tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`, or what ended the server.
-fn untested(boundary: &Boundary) -> Option<String> {
-    let (point, record) = boundary.untested()?;
-    let evidence = record.evidence().unwrap_or_default();
-    let message = evidence["message"].as_str();
-    if record.ended_server() {
-        let ended = match record.verdict {
-            Verdict::Timeout => "got no answer in time",
-            _ => "ended the server",
-        };
-        return Some(format!(
-            "{point} {ended} ({}); start the server again and go on with `profiler run --resume DIR`, or count such points as failing: \
-             `--set search.crash=fails`",
-            message.unwrap_or(record.verdict.name())
-        ));
-    }
-    Some(format!(
-        "at {point} {}",
-        message.unwrap_or("not all requests ran together; memory was not tested")
-    ))
-}
-
-/// Why the last point without a clear answer has none, such as `input=4160: the text ended early: 20 of 64 tokens, …`.
-fn unanswered(boundary: &Boundary) -> Option<String> {
-    let unclear = boundary.records().filter(|(_, record)| record.moves == Moves::None);
-    let (point, record) = unclear.last()?;
-    let message = record.evidence()?["message"].as_str()?.to_owned();
-    Some(format!("{point}: {message}"))
-}
-
-/// Where a range of one length stands for the lengths that the engine counted.
-fn counted_otherwise(boundary: &Boundary) -> Option<String> {
-    let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
-    let counted = || {
-        boundary
-            .records()
-            .filter_map(|(_, record)| record.evidence()?["counted"].as_i64())
-    };
-    let (least, most) = (counted().min()?, counted().max()?);
-    let range = if least == most {
-        thousands(most.unsigned_abs())
-    } else {
-        format!(
-            "{} to {}",
-            thousands(least.unsigned_abs()),
-            thousands(most.unsigned_abs())
-        )
-    };
-    Some(format!(
-        "besides: input={input} stands for {range} tokens, as the engine counts them"
-    ))
-}
-
-/// What is known along the only axis that varies, and whether that is all there is to know.
-fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
-    let mut axes = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .filter(|axis| boundary.varies(axis.name()));
-    let (Some(axis), None) = (axes.next(), axes.next()) else {
-        return Ok(None);
-    };
-    if boundary.band().is_some() {
-        return Ok(None);
-    }
-    let name = axis.name();
-    let bracket = boundary.bracket(&boundary.smallest(), name)?;
-    let fits = bracket
-        .fits
-        .map_or_else(String::new, |fits| format!("{name}={fits} fits"));
-    let Some(fails) = bracket.fails else {
-        return Ok(Some((
-            format!("undecided: {fits}, and nothing harder is known to fail"),
-            false,
-        )));
-    };
-    let mut at = boundary.smallest();
-    at.0.insert(name.to_owned(), fails);
-    if boundary.untested().is_some() && boundary.classify(&at)? == Class::Unknown {
-        return Ok(Some((
-            format!("undecided: {fits}; {name}={fails} could not be tested"),
-            false,
-        )));
-    }
-    let failed = boundary.records().any(|(_, record)| record.moves == Moves::Fails);
-    let fails = format!(
-        "{name}={fails} {}",
-        if failed { "fails" } else { "is refused for its length" }
-    );
-    let (low, high) = axis.range();
-    // As narrow as searches make it where no tolerance is given.
-    let narrow = axis
-        .tolerance()
-        .unwrap_or((high.as_f64() - low.as_f64()) / 64.0)
-        .max(f64::EPSILON);
-    Ok(Some(match bracket.width.as_f64() <= narrow {
-        true => (format!("{fits}, {fails}"), true),
-        false => (
-            format!("undecided: {fits}, {fails}; what lies between is not known"),
-            false,
-        ),
-    }))
-}
-
-/// How sure the answer is, and what it cost.
-fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<String> {
-    let field = |key: &str| {
-        context
-            .search
-            .and_then(|search| search.get(key))
-            .filter(|value| !value.is_null())
-    };
-    let count = |value: &Value| value.as_u64().and_then(|count| usize::try_from(count).ok());
-    let probes = field("probes")
-        .and_then(count)
-        .unwrap_or_else(|| boundary.records().len());
-    let ended = field("stopped").and_then(Value::as_str);
-    let cut_short = context.run.stopped.clone().or_else(|| match ended {
-        Some(budget) if budget.starts_with("max_") => Some(format!("stopped by `{budget}`")),
-        Some("server") => Some("stopped: the server died or did not answer".to_owned()),
-        Some("unanswered") => Some("stopped: several probes in a row gave no clear answer".to_owned()),
-        _ => None,
-    });
-    let coverage = boundary.options().coverage;
-    let expected = boundary
-        .expected(probes as u64, coverage)?
-        .filter(|expected| *expected > probes as u64);
-    let volume = boundary.volume()?;
-    // What lies beyond a length limit is known; what could not be tested is not.
-    let untested = boundary.untested().map_or(0, |_| volume.clipped);
-    let open = (volume.open + untested) as f64 / volume.total.max(1) as f64;
-    let mut parts = Vec::new();
-    let verified = field("verified").filter(|_| matches!(answer.state, State::Limit | State::Table));
-    let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));
-    let counted = match probes {
-        1 if of.is_empty() => "1 probe".to_owned(),
-        probes => format!("{probes}{of} probes"),
-    };
-    match answer.state {
-        State::Undecided => parts.push(format!("undecided: {counted}")),
-        State::Table if cut_short.is_some() => parts.push(format!("undecided: {counted}")),
-        State::Table | State::Limit if open > 0.5 && verified.is_none() => parts.push(format!(
-            "undecided: {:.0} % of the search range is unknown, {counted}",
-            100.0 * open
-        )),
-        state => {
-            let part = |key: &str| {
-                verified
-                    .and_then(|verified| verified.get(key))
-                    .and_then(count)
-                    .unwrap_or(0)
-            };
-            match part("ends") {
-                0 if matches!(state, State::Limit | State::Table) => {
-                    parts.push(format!(
-                        "{:.0} % of the search range is resolved",
-                        (100.0 * (1.0 - open)).floor()
-                    ));
-                }
-                0 => {}
-                ends => {
-                    let middle = if part("middle") > 0 { " and in the middle" } else { "" };
-                    parts.push(format!("checked on both sides at {}{middle}", Count(ends, "end")));
-                    if ended == Some("verified") && part("middle") > 0 {
-                        let by = match verified.and_then(|verified| verified["by"].as_str()) {
-                            Some("fitted") if state == State::Table => "limits that agree with all answers",
-                            Some("fitted") => "a limit that agrees with all answers",
-                            Some("memory model") => "a memory model",
-                            Some("report") => "the engine's own report",
-                            _ => "what was given",
-                        };
-                        parts.push(format!("between them predicted by {by}"));
-                    }
-                }
-            }
-            // What the engine's own report excludes is not sent.
-            let skipped = boundary.records().filter(|(_, record)| not_sent(record)).count();
-            parts.push(match skipped {
-                0 => Count(probes, "probe").to_string(),
-                _ => format!("{}, {skipped} of them {NOT_SENT}", Count(probes, "probe")),
-            });
-        }
-    }
-    parts.extend(cut_short);
-    parts.extend(report_failed(context).then(|| "the engine's report did not hold".to_owned()));
-    // An attached server is not started.
-    if let Some(starts) = field("starts").and_then(count).filter(|starts| *starts > 0) {
-        parts.push(Count(starts, "engine start").to_string());
-    }
-    if let Some(seconds) = field("seconds")
-        .and_then(Value::as_f64)
-        .filter(|seconds| *seconds >= 1.0)
-    {
-        parts.push(Clock(std::time::Duration::from_secs_f64(seconds)).to_string());
-    }
-    Ok(parts.join(", "))
-}
-
-/// Whether the search found that the engine's report does not hold.
-fn report_failed(context: &Context) -> bool {
-    let predicted = context.search.map(|search| &search["predicted"]);
-    predicted.is_some_and(|told| told["held"] == false && !told["report"].is_null())
 }
 
 /// Room in the KV cache, and apart from it in the GPU's memory.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::{ADMISSION, Command, Context, cause};
+use super::limit::{ADMISSION, cause};
+use super::{Command, Context};
 use crate::boundary::{Boundary, Class, Limit, Point, Quantity, Scalar};
 use crate::fault::Result;
 use crate::fmt::thousands;

@@ -1,0 +1,170 @@
+//! The limit in words, and why there is none where none was found.
+
+use crate::boundary::{Boundary, Class, Limit, Moves, Quantity, Verdict};
+use crate::fault::Result;
+use crate::fmt::thousands;
+
+/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`.
+pub(super) fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
+    let held: Vec<String> = boundary
+        .lattice()
+        .axes()
+        .iter()
+        .filter(|axis| !boundary.varies(axis.name()) && !limit.quantity.formula().contains(axis.name()))
+        .filter(|axis| axis.name() != "concurrency" || axis.range().0.as_f64() != 1.0)
+        .map(|axis| format!("{}={}", axis.name(), axis.range().0))
+        .collect();
+    let held = match held.is_empty() {
+        true => String::new(),
+        false => format!(" at {}", held.join(" ")),
+    };
+    let confirmed = match (limit.within(), limit.quantity) {
+        (0, _) if limit.configured => format!("; {} is refused", thousands(limit.fails)),
+        (0, _) | (_, Quantity::Concurrency) => format!("; {} fails", thousands(limit.fails)),
+        (within, _) => format!(", confirmed to ±{}", thousands(within)),
+    };
+    let claimed = match limit.reported.filter(|_| limit.confirmed().is_none()) {
+        Some(claimed) => format!(" (the engine reports {})", thousands(claimed)),
+        None => String::new(),
+    };
+    format!(
+        "{}{held} ({}){confirmed}{claimed}",
+        limit.inequality(),
+        cause(boundary, limit)
+    )
+}
+
+/// The cause of a limit that leaves memory outside the engine's share as it is.
+pub(super) const KV_CACHE: &str = "KV cache";
+
+/// The cause of a limit that the engine itself sets on concurrency.
+pub(super) const ADMISSION: &str = "the engine runs no more at the same time";
+
+/// What a limit is a limit of.
+pub(super) fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
+    if limit.configured {
+        return match (limit.reported, limit.quantity) {
+            (Some(_), Quantity::Total) => "the server's own limit, max_model_len; not memory",
+            _ => "the server's own limit; not memory",
+        };
+    }
+    if limit.confirmed().is_some() && limit.quantity != Quantity::Input {
+        return KV_CACHE;
+    }
+    let record = boundary
+        .records()
+        .find(|(point, record)| *point == limit.beyond && record.moves == Moves::Fails);
+    match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
+        Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => KV_CACHE,
+        Some((Verdict::Queued, _)) => ADMISSION,
+        Some((Verdict::Oom, Some("host"))) => "host memory",
+        Some((Verdict::Error, _)) => "beyond it the server died; why is not known",
+        Some((Verdict::Timeout, _)) => "beyond it the server did not answer in time; why is not known",
+        _ => "GPU memory",
+    }
+}
+
+/// Where memory could not be tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`, or what ended the server.
+pub(super) fn untested(boundary: &Boundary) -> Option<String> {
+    let (point, record) = boundary.untested()?;
+    let evidence = record.evidence().unwrap_or_default();
+    let message = evidence["message"].as_str();
+    if record.ended_server() {
+        let ended = match record.verdict {
+            Verdict::Timeout => "got no answer in time",
+            _ => "ended the server",
+        };
+        return Some(format!(
+            "{point} {ended} ({}); start the server again and go on with `profiler run --resume DIR`, or count such points as failing: \
+             `--set search.crash=fails`",
+            message.unwrap_or(record.verdict.name())
+        ));
+    }
+    Some(format!(
+        "at {point} {}",
+        message.unwrap_or("not all requests ran together; memory was not tested")
+    ))
+}
+
+/// Why the last point without a clear answer has none, such as `input=4160: the text ended early: 20 of 64 tokens, …`.
+pub(super) fn unanswered(boundary: &Boundary) -> Option<String> {
+    let unclear = boundary.records().filter(|(_, record)| record.moves == Moves::None);
+    let (point, record) = unclear.last()?;
+    let message = record.evidence()?["message"].as_str()?.to_owned();
+    Some(format!("{point}: {message}"))
+}
+
+/// Where a range of one length stands for the lengths that the engine counted.
+pub(super) fn counted_otherwise(boundary: &Boundary) -> Option<String> {
+    let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
+    let counted = || {
+        boundary
+            .records()
+            .filter_map(|(_, record)| record.evidence()?["counted"].as_i64())
+    };
+    let (least, most) = (counted().min()?, counted().max()?);
+    let range = if least == most {
+        thousands(most.unsigned_abs())
+    } else {
+        format!(
+            "{} to {}",
+            thousands(least.unsigned_abs()),
+            thousands(most.unsigned_abs())
+        )
+    };
+    Some(format!(
+        "besides: input={input} stands for {range} tokens, as the engine counts them"
+    ))
+}
+
+/// What is known along the only axis that varies, and whether that is all there is to know.
+pub(super) fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
+    let mut axes = boundary
+        .lattice()
+        .axes()
+        .iter()
+        .filter(|axis| boundary.varies(axis.name()));
+    let (Some(axis), None) = (axes.next(), axes.next()) else {
+        return Ok(None);
+    };
+    if boundary.band().is_some() {
+        return Ok(None);
+    }
+    let name = axis.name();
+    let bracket = boundary.bracket(&boundary.smallest(), name)?;
+    let fits = bracket
+        .fits
+        .map_or_else(String::new, |fits| format!("{name}={fits} fits"));
+    let Some(fails) = bracket.fails else {
+        return Ok(Some((
+            format!("undecided: {fits}, and nothing harder is known to fail"),
+            false,
+        )));
+    };
+    let mut at = boundary.smallest();
+    at.0.insert(name.to_owned(), fails);
+    if boundary.untested().is_some() && boundary.classify(&at)? == Class::Unknown {
+        return Ok(Some((
+            format!("undecided: {fits}; {name}={fails} could not be tested"),
+            false,
+        )));
+    }
+    let failed = boundary.records().any(|(_, record)| record.moves == Moves::Fails);
+    let fails = format!(
+        "{name}={fails} {}",
+        if failed { "fails" } else { "is refused for its length" }
+    );
+    let (low, high) = axis.range();
+    // As narrow as searches make it where no tolerance is given.
+    let narrow = axis
+        .tolerance()
+        .unwrap_or((high.as_f64() - low.as_f64()) / 64.0)
+        .max(f64::EPSILON);
+    Ok(Some(match bracket.width.as_f64() <= narrow {
+        true => (format!("{fits}, {fails}"), true),
+        false => (
+            format!("undecided: {fits}, {fails}; what lies between is not known"),
+            false,
+        ),
+    }))
+}
