@@ -34,8 +34,9 @@ use serde_json::Value;
 
 use super::document::{Block, Section, Weight, markdown};
 use super::plot::Sheet;
-use super::{Fact, Page, WarningGroup, group_warnings, simulated_notice};
+use super::{Fact, Page, SIMULATED, WarningGroup, comparison_input, group_warnings, simulated_notice};
 use crate::boundary::Boundary;
+use crate::compare::ComparisonInput;
 use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
 
@@ -185,6 +186,27 @@ pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
         .map(|(folder, found)| Source::new(folder, found))
         .collect();
     Ok((sources.iter().map(build).collect(), together::together(&sources)))
+}
+
+/// The content of the page of another tool's file: a chart of its tested points, if it has any, and all that `show` prints of it.
+///
+/// # Errors
+///
+/// Those of the boundary that it holds.
+pub fn imported(input: &ComparisonInput) -> Result<Document> {
+    let drawn = input.boundary.iter().filter(|found| !found.points.is_empty());
+    let drawn = drawn.map(|found| boundaries::section(&found.rebuild()?, &found.points, None, None));
+    let mut sections = drawn.collect::<Result<Vec<_>>>()?;
+    sections.push(Section::new("file", "The file").with(comparison_input(input, MARKDOWN)?));
+    Ok(Document {
+        run: input.title.clone(),
+        headline: format!("{}: {}", input.format, input.holds),
+        subject: [&input.model, &input.engine].into_iter().flatten().cloned().collect::<Vec<_>>().join(" · "),
+        status: "done".to_owned(),
+        simulated: input.simulated.then(|| SIMULATED.to_owned()),
+        sections,
+        ..Document::default()
+    })
 }
 
 fn build(source: &Source) -> Document {
