@@ -47,10 +47,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let (documents, together) = match (args.folders.as_slice(), args.folders.iter().find(foreign)) {
         ([_], Some(file)) => (vec![sections::imported(&import::read(file)?)?], Together::default()),
         (_, Some(file)) => {
-            return Err(
-                Fault::usage(format!("`{}` is a file of another tool, which has a page of its own", file.display()))
-                    .hint("give it alone; `profiler compare` holds it against others"),
-            );
+            return Err(Fault::usage(format!(
+                "`{}` is a file of another tool, which has a page of its own",
+                file.display()
+            ))
+            .hint("give it alone; `profiler compare` holds it against others"));
         }
         _ => sections::documents(&args.folders)?,
     };

@@ -18,8 +18,15 @@ pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Statu
     let (declared, unlisted) = match script::describe_params(&program.idle_host(path), main) {
         Ok(declared) => (declared, None),
         Err(found) if found.fault.message.starts_with(script::CANNOT_LIST) => {
-            let place = found.location().map_or_else(|| path.display().to_string(), |place| place.to_string());
-            (Vec::new(), Some(format!("Its parameters are known only once it runs: it does something before it calls `params` ({place}).")))
+            let place = found
+                .location()
+                .map_or_else(|| path.display().to_string(), |place| place.to_string());
+            (
+                Vec::new(),
+                Some(format!(
+                    "Its parameters are known only once it runs: it does something before it calls `params` ({place})."
+                )),
+            )
         }
         Err(found) => return Ok(program.complain(&found)),
     };

@@ -188,6 +188,37 @@ fn a_model_that_can_be_read_is_held_against_the_file() {
 }
 
 #[test]
+fn lists_on_the_command_line_are_a_batch_or_what_a_files_entries_leave_out() {
+    let lists = ["input=[64,128]", "output=8", "concurrency=[1,2]", "simulate=true"];
+    let run = |first: &[&str]| {
+        let run = Profiler::new().file("batch.yaml", "models: [{model_id: e/f, output_lengths: 4}]");
+        let run = run.args([
+            "run",
+            "batch",
+            "--out",
+            "out",
+            "--set",
+            "sim.time_scale=0.02",
+            "--set",
+            "min_requests=4",
+        ]);
+        let sets = first.iter().chain(&lists);
+        sets.fold(run, |run, set| run.args(["--set", set])).run().success()
+    };
+    let outputs = |outcome: &Outcome| -> Vec<_> {
+        let row = |row: &Value| (row["model_id"].clone(), row["output_len"].clone());
+        rows(outcome).iter().map(row).collect()
+    };
+    let outcome = run(&["models=[\"a/b\",\"c/d\"]"]);
+    let each = |model: &str, output: u64| vec![(json!(model), json!(output)); 4];
+    assert_eq!(outputs(&outcome), [each("a/b", 8), each("c/d", 8)].concat());
+    let summary = fs::read_to_string(outcome.folder().join("out/files/batch-summary.txt")).unwrap();
+    assert!(summary.contains("8 of 8 configurations were measured"), "{summary}");
+    // A file's own lists win.
+    assert_eq!(outputs(&run(&["file=batch.yaml"])), each("e/f", 4));
+}
+
+#[test]
 fn a_batch_of_which_nothing_can_be_measured_fails() {
     let file = "models:\n  - model_id: a/b\n    profile: no-such-profile\n    input_lengths: 64\n    output_lengths: 8\n    batch_sizes: 1\n";
     let outcome = batch(file, &["engine=sim"]).args(["--out", "out"]).run().code(2);
@@ -255,7 +286,13 @@ fn without_a_file_or_the_users_word_for_it_nothing_is_read() {
         .args(["run", "batch"])
         .run()
         .code(2)
-        .stderr("no `file` is given");
+        .stderr("neither a `file` nor lists are given");
+    let _ = Profiler::new()
+        .args(["run", "batch", "--url", "http://127.0.0.1:9", "--set", "input=8"])
+        .args(["--set", "output=8", "--set", "concurrency=1"])
+        .run()
+        .code(2)
+        .stderr("--model NAME");
     let error = Bench::script(r#"files::yaml("batch.yaml")"#).error();
     assert!(error.contains("batch.yaml"), "{error}");
 }

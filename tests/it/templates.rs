@@ -48,6 +48,24 @@ fn a_new_experiment_is_sound_and_measures() {
 }
 
 #[test]
+fn a_new_cluster_is_sound_and_runs_a_fleet() {
+    let _ = written("cluster").args(["check", "mine.rhai"]).run().success();
+    let fleet = written("cluster").file(
+        "jobs.yaml",
+        "defaults: {script: engine_info, set: {engine: sim}}\njobs: [{}, {}]",
+    );
+    let fleet = fleet.args([
+        "fleet",
+        "jobs.yaml",
+        "--cluster",
+        "./mine.rhai",
+        "--allow",
+        "command=sh",
+    ]);
+    let _ = fleet.run().success().stdout("2 of 2 jobs were done");
+}
+
+#[test]
 fn a_strategy_that_calls_safe_what_it_never_probed_fails() {
     let liar = "const OK = \"ok\";
 fn liar(map, probe, options) { map.record(map.largest(), global::OK); #{ stopped: \"lied\" } }

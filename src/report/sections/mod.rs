@@ -34,7 +34,7 @@ use serde_json::Value;
 
 use super::document::{Block, Section, Weight, markdown};
 use super::plot::Sheet;
-use super::{Fact, Page, SIMULATED, WarningGroup, comparison_input, group_warnings, simulated_notice};
+use super::{Extras, Fact, Page, SIMULATED, WarningGroup, comparison_input, group_warnings, simulated_notice};
 use crate::boundary::Boundary;
 use crate::compare::ComparisonInput;
 use crate::fault::Result;
@@ -194,19 +194,39 @@ pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
 ///
 /// Those of the boundary that it holds.
 pub fn imported(input: &ComparisonInput) -> Result<Document> {
-    let drawn = input.boundary.iter().filter(|found| !found.points.is_empty());
-    let drawn = drawn.map(|found| boundaries::section(&found.rebuild()?, &found.points, None, None));
-    let mut sections = drawn.collect::<Result<Vec<_>>>()?;
-    sections.push(Section::new("file", "The file").with(comparison_input(input, MARKDOWN)?));
-    Ok(Document {
-        run: input.title.clone(),
-        headline: format!("{}: {}", input.format, input.holds),
-        subject: [&input.model, &input.engine].into_iter().flatten().cloned().collect::<Vec<_>>().join(" · "),
+    let mut document = Document {
+        script: input.title.clone(),
+        headline: input.format.to_owned(),
+        subject: [&input.model, &input.engine]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" · "),
         status: "done".to_owned(),
         simulated: input.simulated.then(|| SIMULATED.to_owned()),
-        sections,
+        answers: vec![Fact::new("what it holds", format!("{}: {}", input.format, input.holds))],
+        facts: vec![Fact::new("file", input.title.clone())],
         ..Document::default()
-    })
+    };
+    if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
+        let boundary = found.rebuild()?;
+        let answer = Extras::default().answer(&boundary)?;
+        document.answers.extend(answer.facts().into_iter().skip(1));
+        document.headline = answer.limit;
+        document
+            .sections
+            .push(boundaries::section(&boundary, &found.points, None, None)?);
+    }
+    // The chart shows them.
+    let rest = ComparisonInput {
+        boundary: None,
+        ..input.clone()
+    };
+    document
+        .sections
+        .push(Section::new("file", "The file").with(comparison_input(&rest, MARKDOWN)?));
+    Ok(document)
 }
 
 fn build(source: &Source) -> Document {
