@@ -86,6 +86,7 @@ fn what_is_neither_a_strategy_nor_an_adapter_has_no_score() {
     let two = "fn a(map, probe, options) { 1 } fn b(map, probe, options) { 2 }";
     for (text, message) in [
         ("print(1)", "profiler new strategy"),
+        ("print(1)", "`profiler fleet` a cluster"),
         (two, "has the strategies `a`, `b`"),
     ] {
         let _ = Profiler::new()
