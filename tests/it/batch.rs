@@ -82,12 +82,29 @@ fn the_predecessors_file_is_run_as_it_is() {
     let file = outcome
         .folder()
         .join("out/files/0002-meta-llama-Llama-2-7b-hf_128in_16out_bs4.json");
-    let one: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let one: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(
         (&one["verdict"], &one["load"]["completed"]),
         (&rows[1]["verdict"], &json!(20))
     );
     assert_eq!(one["given"]["model_params"], 6.7e9);
+
+    // It is LLM sizer's profile too, and is read as one.
+    let shown = Profiler::new()
+        .args(["show", file.to_str().unwrap(), "--json"])
+        .run()
+        .success()
+        .json();
+    let figures = shown["cases"][0]["figures"].as_array().unwrap();
+    for (name, column) in [
+        ("total_measured", "memory_since_start"),
+        ("model_weights", "weights_bytes"),
+        ("kv_cache_pool", "kv_pool_bytes"),
+    ] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
+        let (read, row) = (figure["value"].as_f64().unwrap(), rows[1][column].as_f64().unwrap());
+        assert!((read - row).abs() <= 1.0, "{name}: {read} and {row}");
+    }
 }
 
 #[test]
