@@ -95,6 +95,7 @@ fn the_predecessors_file_is_run_as_it_is() {
         .run()
         .success()
         .json();
+    assert_eq!((&shown["simulated"], &shown["engine"]), (&json!(true), &json!("sim")));
     let figures = shown["cases"][0]["figures"].as_array().unwrap();
     for (name, column) in [
         ("total_measured", "memory_since_start"),
