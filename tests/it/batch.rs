@@ -95,7 +95,10 @@ fn the_predecessors_file_is_run_as_it_is() {
         .run()
         .success()
         .json();
-    assert_eq!((&shown["simulated"], &shown["engine"]), (&json!(true), &json!("sim")));
+    assert_eq!(
+        (&shown["simulated"], &shown["engine"]),
+        (&json!(true), &json!("sim 0.24.0+SIMULATED"))
+    );
     let figures = shown["cases"][0]["figures"].as_array().unwrap();
     for (name, column) in [
         ("total_measured", "memory_since_start"),
