@@ -129,7 +129,7 @@ enum Command {
     Check(check::Args),
     /// Hold a strategy against known limits, or an adapter against simulated servers
     Test(test::Args),
-    /// Write a strategy, an adapter or an experiment to begin with
+    /// Write a strategy, an adapter, an experiment or a cluster to begin with
     New(new::Args),
     /// Copy a shipped script out for editing
     Fork(fork::Args),

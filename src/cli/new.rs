@@ -25,6 +25,8 @@ enum Kind {
     Adapter,
     /// One setting of an engine held against another
     Experiment,
+    /// Where the jobs of a fleet run
+    Cluster,
 }
 
 /// Writes the file and says how to try it. Never overwrites one.
@@ -43,6 +45,10 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         Kind::Experiment => (
             include_str!("new/experiment.rhai"),
             format!("profiler run {name}.rhai --set engine=sim"),
+        ),
+        Kind::Cluster => (
+            include_str!("new/cluster.rhai"),
+            format!("profiler fleet jobs.yaml --cluster ./{name}.rhai --allow command=sh"),
         ),
     };
     let path = format!("{name}.rhai");

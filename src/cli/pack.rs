@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use super::program::{Program, Status};
 use crate::fault::{Fault, Result};
-use crate::fmt::with_unit;
+use crate::fmt::Bytes;
 use crate::run::{Folder, Manifest, pack};
-use crate::unit::Unit;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -54,7 +53,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     };
     program.note(format!(
         "{packed} files, {}, {logs}. Paths and the host's name are in it",
-        with_unit(size as f64, Unit::Bytes)
+        Bytes(size)
     ));
     Ok(0)
 }

@@ -7,6 +7,7 @@ use std::path::{Component, Path, PathBuf, absolute};
 use serde_json::json;
 
 use super::program::{Program, Status, json_text};
+use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::Section;
 use crate::report::html::{self, Anchors};
@@ -23,8 +24,8 @@ const PNG_SCALE: f32 = 2.0;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Folders of runs; of several, one page that compares them
-    #[arg(value_name = "DIR", required = true)]
+    /// Folders of runs; of several, one page that compares them. Or one file of another tool
+    #[arg(value_name = "DIR|FILE", required = true)]
     folders: Vec<PathBuf>,
     /// Write the page to FILE; without any of these options, to DIR/report.html, of several runs or a packed one to report.html
     #[arg(long, value_name = "FILE")]
@@ -42,16 +43,18 @@ pub(super) struct Args {
 
 /// Writes the files and prints their paths.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    if let Some(file) = args.folders.iter().find(|path| path.is_file() && !is_pack(path)) {
-        return Err(Fault::usage(format!(
-            "`{}` is a file, and a report is made of the folder of a run",
-            file.display()
-        ))
-        .hint(
-            "give a folder that `profiler run` made; `profiler show` and `profiler compare` read files of other tools",
-        ));
-    }
-    let (documents, together) = sections::documents(&args.folders)?;
+    let foreign = |path: &&PathBuf| path.is_file() && !is_pack(path);
+    let (documents, together) = match (args.folders.as_slice(), args.folders.iter().find(foreign)) {
+        ([_], Some(file)) => (vec![sections::imported(&import::read(file)?)?], Together::default()),
+        (_, Some(file)) => {
+            return Err(Fault::usage(format!(
+                "`{}` is a file of another tool, which has a page of its own",
+                file.display()
+            ))
+            .hint("give it alone; `profiler compare` holds it against others"));
+        }
+        _ => sections::documents(&args.folders)?,
+    };
     let pictures = pictures(&documents, &together.sections);
     let page = match (&args.html, args.folders.as_slice()) {
         (Some(file), _) => Some(file.clone()),

@@ -185,8 +185,8 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     };
     if args.resume.is_none() {
         match check_first(args, &script, &main, &plan, program)? {
-            Some(modules) => plan.modules = modules,
-            None => return Ok(Prepared::Finished(Kind::Compile.exit_code())),
+            Ok(modules) => plan.modules = modules,
+            Err(status) => return Ok(Prepared::Finished(status)),
         }
     }
     if args.dry_run {
@@ -286,8 +286,14 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
 }
 
 /// Checks the script as `profiler check` does, and prints what that finds. Nothing has begun yet. Hashes of the modules that
-/// it imports, unless anything was found.
-fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &Program) -> Result<Option<Vec<String>>> {
+/// it imports; the exit status of the first thing that was found, if anything was.
+fn check_first(
+    args: &Args,
+    script: &Path,
+    main: &Main,
+    plan: &Plan,
+    program: &Program,
+) -> Result<std::result::Result<Vec<String>, Status>> {
     let nowhere = Arc::new(Run::ephemeral("check"));
     let host = args
         .options
@@ -298,11 +304,11 @@ fn check_first(args: &Args, script: &Path, main: &Main, plan: &Plan, program: &P
     }
     if let Some(first) = found.first() {
         print_not_started(args, script, first, program);
-        return Ok(None);
+        return Ok(Err(first.fault.kind.exit_code()));
     }
     let modules = host.sources.all().into_iter();
     let own = modules.filter(|source| !source.key.starts_with("std/"));
-    Ok(Some(own.map(|source| source.sha256).collect()))
+    Ok(Ok(own.map(|source| source.sha256).collect()))
 }
 
 /// Runs the script, ends everything that it started, and prints the result.

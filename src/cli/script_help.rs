@@ -15,9 +15,20 @@ use crate::script::{self, Header, Main, Source};
 const MAIN: [&str; 6] = ["engine", "url", "model", "input", "output", "concurrency"];
 
 pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Status> {
-    let declared = match script::describe_params(&program.idle_host(path), main) {
-        Ok(declared) => declared,
-        Err(diagnostic) => return Ok(program.complain(&diagnostic)),
+    let (declared, unlisted) = match script::describe_params(&program.idle_host(path), main) {
+        Ok(declared) => (declared, None),
+        Err(found) if found.fault.message.starts_with(script::CANNOT_LIST) => {
+            let place = found
+                .location()
+                .map_or_else(|| path.display().to_string(), |place| place.to_string());
+            (
+                Vec::new(),
+                Some(format!(
+                    "Its parameters are known only once it runs: it does something before it calls `params` ({place})."
+                )),
+            )
+        }
+        Err(found) => return Ok(program.complain(&found)),
     };
     let name = path.display().to_string();
     let about: Vec<&str> = script::description(&main.source.text).collect();
@@ -30,7 +41,10 @@ pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Statu
     let said = said(&Header::of(&main.source.text));
     parts.extend((!said.is_empty()).then(|| said.join("\n")));
     parts.push(format!("Usage: profiler run {name} [--set KEY=VALUE]... [OPTIONS]"));
-    parts.extend(parameters(&declared, path, program));
+    match unlisted {
+        Some(why) => parts.push(wrap(&why, program.terminal.width, 0)),
+        None => parts.extend(parameters(&declared, path, program)),
+    }
     parts.push(examples(&name, &declared));
     parts.push("`profiler run --help` shows the options that every script has.".to_owned());
     program.terminal.print(&parts.join("\n\n"))?;

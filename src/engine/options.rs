@@ -78,6 +78,8 @@ pub struct LaunchOptions {
     /// Seconds that each request of a probe may take. Default: a minute while nothing is known of the speed of a server
     /// that was attached to, else ten times the expected duration.
     pub request_timeout: Option<f64>,
+    /// Output tokens that may be missing from an answer that counts as `ok`.
+    pub output_tolerance: u64,
     /// Docker: memory limit in bytes, including swap.
     pub memory_limit: Option<u64>,
     /// Docker: bytes of /dev/shm.
@@ -124,6 +126,7 @@ impl Default for LaunchOptions {
             settle_timeout: 60.0,
             stop_grace: 10.0,
             request_timeout: None,
+            output_tolerance: 0,
             memory_limit: None,
             shm_size: None,
             trust_remote_code: false,

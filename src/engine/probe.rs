@@ -391,7 +391,7 @@ impl Engine {
         let judged = |near| {
             let seen = Observation {
                 requested,
-                tolerance: options.output_tolerance,
+                tolerance: options.output_tolerance.max(self.options.output_tolerance),
                 answers: &answers,
                 exit,
                 survived,

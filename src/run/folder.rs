@@ -415,10 +415,18 @@ fn open_error(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
     }
 }
 
-/// The folder is not a run's.
+/// The folder is not a run's; perhaps it has runs in it.
 pub(super) fn not_a_run(folder: &Path) -> Fault {
-    Fault::usage(format!("`{}` is not the folder of a run", folder.display()))
-        .hint("give a folder that `profiler run` made; it has a manifest.json")
+    let inside = std::fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path());
+    let last = inside.filter(|path| path.join("manifest.json").is_file()).max();
+    Fault::usage(format!("`{}` is not the folder of a run", folder.display())).hint(match last {
+        Some(run) => format!("give a run in it, such as {}", run.display()),
+        None => "give a folder that `profiler run` made; it has a manifest.json".to_owned(),
+    })
 }
 
 /// The file does not exist, or the run's folder was removed.

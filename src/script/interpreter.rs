@@ -165,7 +165,7 @@ pub fn describe_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, B
 }
 
 /// How the message of a fault begins whose parameters cannot be listed without running the script.
-pub(super) const CANNOT_LIST: &str = "cannot list the parameters";
+pub const CANNOT_LIST: &str = "cannot list the parameters";
 
 fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<Diagnostic>> {
     host.sources.insert(main.source.clone());
@@ -179,9 +179,12 @@ fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<D
             // The result travels as the token of a termination error, which no script can catch.
             Err(EvalAltResult::ErrorTerminated(Dynamic::from(declared(map)?), Position::NONE).into())
         });
-    let ended = resolver::compile(&engine, &main.source)
-        .and_then(|ast| engine.eval_ast_with_scope::<Dynamic>(&mut Scope::new(), &ast));
-    match ended {
+    let explain = |error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error));
+    let ast = resolver::compile(&engine, &main.source).map_err(explain)?;
+    if !calls_params(&ast) {
+        return Ok(Vec::new());
+    }
+    match engine.eval_ast_with_scope::<Dynamic>(&mut Scope::new(), &ast) {
         Ok(_) => Ok(Vec::new()),
         Err(error) => {
             if let EvalAltResult::ErrorTerminated(token, _) = &*error
@@ -189,14 +192,14 @@ fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<D
             {
                 return Ok(declared.clone());
             }
-            let mut diagnostic = diagnose(&engine, &host.sources, &main.source.key, error);
+            let mut diagnostic = explain(error);
             if diagnostic.fault.message.starts_with("there is no function") {
                 diagnostic.fault = diagnostic
                     .fault
                     .while_doing(CANNOT_LIST)
                     .hint("call `params` before anything else, so that the parameters can be listed without running the script");
             }
-            Err(Box::new(diagnostic))
+            Err(diagnostic)
         }
     }
 }

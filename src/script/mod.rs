@@ -54,7 +54,7 @@ pub use header::Header;
 pub(crate) use header::description;
 pub use host::{Host, Settings, State, host};
 pub(crate) use interpreter::STACK;
-pub use interpreter::{adapter, describe_params, guarded, interpreter, on_thread, run};
+pub use interpreter::{CANNOT_LIST, adapter, describe_params, guarded, interpreter, on_thread, run};
 pub use meter::Meter;
 pub use options::options;
 pub use score::{Subject, score, subject};

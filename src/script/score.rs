@@ -44,7 +44,7 @@ pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
         [name] => Ok(Subject::Strategy((*name).to_owned())),
         [] => Err(
             Fault::usage(format!("`{}` has no strategy and is no adapter", main.source.key))
-                .hint("a strategy is a function of `map, probe, options`: `profiler new strategy NAME` writes one"),
+                .hint("a strategy is a function of `map, probe, options`: `profiler new strategy NAME` writes one; `profiler run` tries an experiment, `profiler fleet` a cluster"),
         ),
         several => Err(Fault::usage(format!(
             "`{}` has the strategies `{}`",

@@ -81,6 +81,10 @@ impl Main {
         let added = named(script)?;
         if added.is_none() && !script.exists() {
             let fault = Fault::usage(format!("there is no script `{name}`"));
+            let own = format!("{name}.rhai");
+            if Path::new(&own).is_file() {
+                return Err(fault.hint(format!("the file here is `{own}`: name it as it is")));
+            }
             let otherwise = "give the path of a script, or a name that `profiler list` shows";
             let lock = added::Lock::read()?;
             let mut known: Vec<&str> = lock.all.keys().map(String::as_str).collect();

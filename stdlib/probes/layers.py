@@ -1,4 +1,4 @@
-"""Memory by layer: parameters of each, and what each holds at most while a prompt of M tokens passes through it.
+"""Memory by layer: parameters of each, and what each holds at most while a prompt of M tokens passes through it; and by operation.
 
 Loads the folder in this process, never next to a serving engine or another user of the GPU, unless --second-copy is given. The
 figures are those of torch.profiler: every allocation and release during one forward pass, in order, on the model's device. A layer's
@@ -91,7 +91,7 @@ def watch(torch, layers):
 
 
 def forward(torch, model, given):
-    """Events of one forward pass, after one that warms up."""
+    """The profile of one forward pass, after one that warms up."""
     prompt = torch.ones((given.batch, given.tokens), dtype=torch.long, device=given.device)
     profiler = torch.profiler
     with torch.no_grad():
@@ -102,7 +102,20 @@ def forward(torch, model, given):
         with profiler.profile(activities=[profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
             output = model(prompt, use_cache=given.with_cache)
             del output
-    return profile.profiler.kineto_results.events()
+    return profile
+
+
+def operations(profile, device):
+    """By operation of torch: its calls, its own time on the CPU, and what it allocated less what it released, bytes; most first."""
+    rows = []
+    for one in profile.key_averages():
+        if one.key.startswith((SPAN, "[memory]")):
+            continue
+        # Older versions of torch call a device `cuda` there.
+        names = ("self_cpu_memory_usage",) if device == "cpu" else ("self_device_memory_usage", "self_cuda_memory_usage")
+        held = next((getattr(one, name) for name in names if hasattr(one, name)), None)
+        rows.append({"operation": one.key, "calls": one.count, "cpu_us": one.self_cpu_time_total, "bytes": held})
+    return sorted(rows, key=lambda row: (-(row["bytes"] or 0), -row["cpu_us"]))
 
 
 def times(event):
@@ -154,7 +167,8 @@ def measure(given):
     rows = weigh(layers)
     watch(torch, layers)
     probe.progress("one pass of %d tokens, %d concurrent, through %d layers" % (given.tokens, given.batch, len(layers)))
-    found, most = turns(forward(torch, model, given), given.device)
+    profile = forward(torch, model, given)
+    found, most = turns(profile.profiler.kineto_results.events(), given.device)
     for row in rows:
         row.update(found.get(row["layer"], {"calls": 0, "peak": None, "kept": None}))
     return {
@@ -167,6 +181,7 @@ def measure(given):
         "batch": given.batch,
         "with_cache": given.with_cache,
         "layers": rows,
+        "operations": operations(profile, given.device),
         "parameters": sum(one.numel() for one in model.parameters()),
         "parameter_bytes": sum(one.numel() * one.element_size() for one in model.parameters()),
         # Beyond the weights, over the whole pass.

@@ -389,8 +389,12 @@ fn a_text_that_ends_early_says_what_keeps_it_going() {
     .start();
     let script = format!(
         "import \"std/engines\" as engines;
-         let answer = engines::attach(\"openai\", #{{ url: \"{}\" }}).probe(#{{ input: 100, output: 8 }});
-         #{{ verdict: answer.verdict, output: answer.output, said: answer.evidence.message }}",
+         let answer = engines::attach(\"openai\", #{{ url: \"{0}\" }}).probe(#{{ input: 100, output: 8 }});
+         let near = [];
+         for missing in [2, 3] {{
+             near.push(engines::attach(\"openai\", #{{ url: \"{0}\", output_tolerance: missing }}).probe(#{{ input: 100, output: 8 }}).verdict);
+         }}
+         #{{ verdict: answer.verdict, output: answer.output, said: answer.evidence.message, near: near }}",
         server.url,
     );
     let outcome = Profiler::new()
@@ -403,6 +407,8 @@ fn a_text_that_ends_early_says_what_keeps_it_going() {
         (&result["verdict"], &result["output"]),
         (&json!("short_output"), &json!(5))
     );
+    // Three tokens are missing, and an `ok` is what the user lets pass.
+    assert_eq!(result["near"], json!(["short_output", "ok"]));
     let _ = outcome.stderr("does not take");
     let said = result["said"].as_str().unwrap();
     assert!(

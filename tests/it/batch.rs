@@ -82,12 +82,33 @@ fn the_predecessors_file_is_run_as_it_is() {
     let file = outcome
         .folder()
         .join("out/files/0002-meta-llama-Llama-2-7b-hf_128in_16out_bs4.json");
-    let one: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+    let one: Value = serde_json::from_str(&fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(
         (&one["verdict"], &one["load"]["completed"]),
         (&rows[1]["verdict"], &json!(20))
     );
     assert_eq!(one["given"]["model_params"], 6.7e9);
+
+    // It is LLM sizer's profile too, and is read as one.
+    let shown = Profiler::new()
+        .args(["show", file.to_str().unwrap(), "--json"])
+        .run()
+        .success()
+        .json();
+    assert_eq!(
+        (&shown["simulated"], &shown["engine"]),
+        (&json!(true), &json!("sim 0.24.0+SIMULATED"))
+    );
+    let figures = shown["cases"][0]["figures"].as_array().unwrap();
+    for (name, column) in [
+        ("total_measured", "memory_since_start"),
+        ("model_weights", "weights_bytes"),
+        ("kv_cache_pool", "kv_pool_bytes"),
+    ] {
+        let figure = figures.iter().find(|figure| figure["name"] == name).unwrap();
+        let (read, row) = (figure["value"].as_f64().unwrap(), rows[1][column].as_f64().unwrap());
+        assert!((read - row).abs() <= 1.0, "{name}: {read} and {row}");
+    }
 }
 
 #[test]
@@ -188,6 +209,37 @@ fn a_model_that_can_be_read_is_held_against_the_file() {
 }
 
 #[test]
+fn lists_on_the_command_line_are_a_batch_or_what_a_files_entries_leave_out() {
+    let lists = ["input=[64,128]", "output=8", "concurrency=[1,2]", "simulate=true"];
+    let run = |first: &[&str]| {
+        let run = Profiler::new().file("batch.yaml", "models: [{model_id: e/f, output_lengths: 4}]");
+        let run = run.args([
+            "run",
+            "batch",
+            "--out",
+            "out",
+            "--set",
+            "sim.time_scale=0.02",
+            "--set",
+            "min_requests=4",
+        ]);
+        let sets = first.iter().chain(&lists);
+        sets.fold(run, |run, set| run.args(["--set", set])).run().success()
+    };
+    let outputs = |outcome: &Outcome| -> Vec<_> {
+        let row = |row: &Value| (row["model_id"].clone(), row["output_len"].clone());
+        rows(outcome).iter().map(row).collect()
+    };
+    let outcome = run(&["models=[\"a/b\",\"c/d\"]"]);
+    let each = |model: &str, output: u64| vec![(json!(model), json!(output)); 4];
+    assert_eq!(outputs(&outcome), [each("a/b", 8), each("c/d", 8)].concat());
+    let summary = fs::read_to_string(outcome.folder().join("out/files/batch-summary.txt")).unwrap();
+    assert!(summary.contains("8 of 8 configurations were measured"), "{summary}");
+    // A file's own lists win.
+    assert_eq!(outputs(&run(&["file=batch.yaml"])), each("e/f", 4));
+}
+
+#[test]
 fn a_batch_of_which_nothing_can_be_measured_fails() {
     let file = "models:\n  - model_id: a/b\n    profile: no-such-profile\n    input_lengths: 64\n    output_lengths: 8\n    batch_sizes: 1\n";
     let outcome = batch(file, &["engine=sim"]).args(["--out", "out"]).run().code(2);
@@ -255,7 +307,13 @@ fn without_a_file_or_the_users_word_for_it_nothing_is_read() {
         .args(["run", "batch"])
         .run()
         .code(2)
-        .stderr("no `file` is given");
+        .stderr("neither a `file` nor lists are given");
+    let _ = Profiler::new()
+        .args(["run", "batch", "--url", "http://127.0.0.1:9", "--set", "input=8"])
+        .args(["--set", "output=8", "--set", "concurrency=1"])
+        .run()
+        .code(2)
+        .stderr("--model NAME");
     let error = Bench::script(r#"files::yaml("batch.yaml")"#).error();
     assert!(error.contains("batch.yaml"), "{error}");
 }

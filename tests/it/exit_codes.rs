@@ -51,6 +51,12 @@ fn two_for_wrong_usage_and_scripts_that_do_not_compile() {
         .run()
         .code(2)
         .stderr("is not the folder of a run");
+    let own = Profiler::new().file("mine.rhai", "1").args(["run", "mine"]).run();
+    let _ = own.code(2).stderr("the file here is `mine.rhai`");
+    let above = Profiler::new()
+        .file("runs/b/manifest.json", "{}")
+        .file("runs/a/manifest.json", "{}");
+    let _ = above.args(["show", "runs"]).run().code(2).stderr("such as runs/b");
 }
 
 #[test]

@@ -13,7 +13,7 @@
 //! | `text` | printed by the block before; a line `…` stands for any lines |
 //! | `text NAME` | printed by `profiler show` of that folder in `tests/data/runs` |
 //! | `rhai` | a script, which runs to its end |
-//! | `rhai FILE`, `yaml FILE`, … | a file for the commands that follow |
+//! | `rhai FILE`, `yaml FILE`, `entries FILE`, … | a file for the commands that follow |
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};

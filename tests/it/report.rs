@@ -249,8 +249,23 @@ fn what_is_no_run_is_named_with_what_to_do() {
         .args(["report", "other.json"])
         .run()
         .code(2)
-        .stderr("`other.json` is a file")
-        .stderr("profiler compare");
+        .stderr("the format of `other.json` is unknown");
+}
+
+#[test]
+fn the_points_of_another_tools_file_are_drawn() {
+    let file = crate::import::fixture("tgi-profiler.json");
+    let drawn = Profiler::new()
+        .args(["report", &file, "--html", "page.html", "--svg", "pictures"])
+        .run();
+    let drawn = drawn.success().stdout("pictures/boundary.svg");
+    let page = fs::read_to_string(drawn.folder().join("page.html")).unwrap();
+    assert!(page.contains("a request of 8,192 + 521 tokens") && page.contains("32,768"));
+    let _ = Profiler::new()
+        .args(["report", &file, &file])
+        .run()
+        .code(2)
+        .stderr("give it alone");
 }
 
 #[test]

@@ -189,9 +189,9 @@ fn a_script_of_a_git_server_runs_by_name_as_the_lock_has_it() {
     let file = home.join("profiler/scripts/halving/lib/rule.rhai");
     fs::write(&file, "fn value() { 9 }").unwrap();
     let refused = "`@halving/lib/rule.rhai` has changed since it was added";
-    let _ = at(home, &["run", "halving"]).code(2).stderr(refused).nowhere("rule 9");
+    let _ = at(home, &["run", "halving"]).code(3).stderr(refused).nowhere("rule 9");
     let _ = with(Profiler::new().file("own.rhai", own), home, &["run", "own.rhai"])
-        .code(2)
+        .code(3)
         .stderr(refused);
     let _ = at(home, &["run", file.to_str().unwrap()]).code(3).stderr(refused);
     fs::write(home.join("profiler/scripts/halving/more.rhai"), "print(1)").unwrap();

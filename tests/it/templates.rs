@@ -48,6 +48,24 @@ fn a_new_experiment_is_sound_and_measures() {
 }
 
 #[test]
+fn a_new_cluster_is_sound_and_runs_a_fleet() {
+    let _ = written("cluster").args(["check", "mine.rhai"]).run().success();
+    let fleet = written("cluster").file(
+        "jobs.yaml",
+        "defaults: {script: engine_info, set: {engine: sim}}\njobs: [{}, {}]",
+    );
+    let fleet = fleet.args([
+        "fleet",
+        "jobs.yaml",
+        "--cluster",
+        "./mine.rhai",
+        "--allow",
+        "command=sh",
+    ]);
+    let _ = fleet.run().success().stdout("2 of 2 jobs were done");
+}
+
+#[test]
 fn a_strategy_that_calls_safe_what_it_never_probed_fails() {
     let liar = "const OK = \"ok\";
 fn liar(map, probe, options) { map.record(map.largest(), global::OK); #{ stopped: \"lied\" } }
@@ -68,6 +86,7 @@ fn what_is_neither_a_strategy_nor_an_adapter_has_no_score() {
     let two = "fn a(map, probe, options) { 1 } fn b(map, probe, options) { 2 }";
     for (text, message) in [
         ("print(1)", "profiler new strategy"),
+        ("print(1)", "`profiler fleet` a cluster"),
         (two, "has the strategies `a`, `b`"),
     ] {
         let _ = Profiler::new()

@@ -22,6 +22,8 @@ pub struct TgiProfiler {
     gpus: Vec<Value>,
     /// Search options under that tool's names; unknown ones are ignored.
     search: Map<String, Value>,
+    /// Output tokens that may be missing from a success.
+    output_tolerance: u64,
 }
 
 impl TgiProfiler {
@@ -63,8 +65,8 @@ impl TgiProfiler {
                 "max_output_length": length(output.1)?,
                 "grid_size": option("grid_size", json!(8)),
                 "refinement_rounds": option("refinement_rounds", json!(2)),
-                // The engine counts tokens exactly, and ignores their content.
-                "output_tolerance_pct": 0.0,
+                // A share there: that of the shortest output.
+                "output_tolerance_pct": self.output_tolerance as f64 / length(output.0)?.max(1) as f64,
                 "temp": 1.0,
                 "multimodal": false,
                 "dummy_image_path": null,

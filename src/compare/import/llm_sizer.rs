@@ -220,12 +220,17 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         ..Facts::default()
     };
     let case = case(file, name(file, None)?, facts, &mut notes)?;
-    let version = file.chosen("engine_metadata.engine_version");
+    // `info` is what a batch of this program adds.
+    let version = file
+        .chosen("engine_metadata.engine_version")
+        .or_else(|| file.chosen("info.version"));
+    let engine = file.text("info.engine").unwrap_or_else(|| "vllm".to_owned());
     Ok(ComparisonInput {
         model: file
             .text("model_info.name")
             .or_else(|| file.text("benchmark_parameters.model")),
-        engine: Some(version.map_or_else(|| "vllm".to_owned(), |version| format!("vllm {version}"))),
+        engine: Some(version.map_or_else(|| engine.clone(), |version| format!("{engine} {version}"))),
+        simulated: file.at("info.simulated").0 == true,
         cases: vec![case],
         notes,
         ..ComparisonInput::default()

@@ -34,8 +34,9 @@ use serde_json::Value;
 
 use super::document::{Block, Section, Weight, markdown};
 use super::plot::Sheet;
-use super::{Fact, Page, WarningGroup, group_warnings, simulated_notice};
+use super::{Extras, Fact, Page, SIMULATED, WarningGroup, comparison_input, group_warnings, simulated_notice};
 use crate::boundary::Boundary;
+use crate::compare::ComparisonInput;
 use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
 
@@ -185,6 +186,47 @@ pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
         .map(|(folder, found)| Source::new(folder, found))
         .collect();
     Ok((sources.iter().map(build).collect(), together::together(&sources)))
+}
+
+/// The content of the page of another tool's file: a chart of its tested points, if it has any, and all that `show` prints of it.
+///
+/// # Errors
+///
+/// Those of the boundary that it holds.
+pub fn imported(input: &ComparisonInput) -> Result<Document> {
+    let mut document = Document {
+        script: input.title.clone(),
+        headline: input.format.to_owned(),
+        subject: [&input.model, &input.engine]
+            .into_iter()
+            .flatten()
+            .cloned()
+            .collect::<Vec<_>>()
+            .join(" · "),
+        status: "done".to_owned(),
+        simulated: input.simulated.then(|| SIMULATED.to_owned()),
+        answers: vec![Fact::new("what it holds", format!("{}: {}", input.format, input.holds))],
+        facts: vec![Fact::new("file", input.title.clone())],
+        ..Document::default()
+    };
+    if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
+        let boundary = found.rebuild()?;
+        let answer = Extras::default().answer(&boundary)?;
+        document.answers.extend(answer.facts().into_iter().skip(1));
+        document.headline = answer.limit;
+        document
+            .sections
+            .push(boundaries::section(&boundary, &found.points, None, None)?);
+    }
+    // The chart shows them.
+    let rest = ComparisonInput {
+        boundary: None,
+        ..input.clone()
+    };
+    document
+        .sections
+        .push(Section::new("file", "The file").with(comparison_input(&rest, MARKDOWN)?));
+    Ok(document)
 }
 
 fn build(source: &Source) -> Document {

@@ -203,7 +203,7 @@ pub mod methods {
     /// Tests one point on the engine, with options: `timeout` (seconds per request; by default ten times the usual
     /// duration, at least a minute), `stall` (20: seconds without a running request, by the engine's metrics, after
     /// which all waiting requests are given up), `retries` (3: after an output that ended early, or if the engine is
-    /// overloaded), `output_tolerance` (0: tokens that may be missing from an `ok`), `overload` (`fails`: whether
+    /// overloaded), `output_tolerance` (that of the launch, if it is larger, or 0: tokens that may be missing from an `ok`), `overload` (`fails`: whether
     /// `preempted` and `queued` count as fitting in `moves`).
     ///
     /// # Errors

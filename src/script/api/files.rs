@@ -169,10 +169,11 @@ pub mod results {
     /// run has no folder. The only format is `"tgi-profiler"`: `profile_res_<UTC time>.json`, over `input` and
     /// `output`.
     ///
-    /// Options: `model` (`""`), `gpus` (`[0]`), and `search` (`#{}`), the options of `neighbours::search`. That format
-    /// has only success and failure: an inconclusive point is a failure there, with our verdict as `error_type` and its
-    /// cause as `error_msg`, by which `read_results` and `profiler show` recognize it. Of a short output only the
-    /// verdict is kept, not what it proves.
+    /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and
+    /// `output_tolerance` (0 tokens), which is written as a share of the shortest output. That format has only success
+    /// and failure: an inconclusive point is a failure there, with our verdict as `error_type` and its cause as
+    /// `error_msg`, by which `read_results` and `profiler show` recognize it. Of a short output only the verdict is
+    /// kept, not what it proves.
     ///
     /// # Errors
     ///

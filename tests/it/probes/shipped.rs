@@ -55,6 +55,12 @@ fn layers_are_weighed_and_watched_by_real_torch() {
     assert!(block["peak"].as_i64().unwrap() >= 2 * 50 * 128 * 4, "{block}");
     assert!(result["activation_peak"].as_i64() >= block["peak"].as_i64());
     assert!(said(&outcome, "layers").contains("one pass of 50 tokens"));
+
+    // Each of three blocks has seven products, and the head one.
+    let operations = result["operations"].as_array().unwrap();
+    let product = operations.iter().find(|row| row["operation"] == "aten::mm").unwrap();
+    assert_eq!(product["calls"], 3 * 7 + 1, "{product}");
+    assert!(product["cpu_us"].as_f64() > Some(0.0) && product["bytes"].as_i64() >= Some(2 * 50 * 100 * 4));
 }
 
 #[test]

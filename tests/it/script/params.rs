@@ -74,6 +74,20 @@ fn a_script_without_parameters_has_an_empty_list() {
 }
 
 #[test]
+fn help_needs_no_parameters_and_says_why_it_lists_none() {
+    let help = |script: &str| {
+        let program = crate::support::Profiler::new().file("s.rhai", script);
+        program
+            .args(["run", "s.rhai", "--help"])
+            .run()
+            .success()
+            .stdout("Finds.")
+    };
+    let _ = help("//! Finds.\nrecord(\"x\", 1);").stdout("It takes no parameters");
+    let _ = help("//! Finds.\nrecord(\"x\", 1);\nparams(#{});").stdout("before it calls `params` (s.rhai:2:1)");
+}
+
+#[test]
 fn nothing_happens_before_the_parameters_are_told() {
     let bench = Bench::script("record(\"x\", 1);\nparams(#{});");
     let diagnostic = describe_params(&bench.host(), &Main::open(&bench.path("main.rhai")).unwrap()).unwrap_err();

@@ -53,7 +53,10 @@ fn answers(rows: &Value, answer: impl Fn(&Value) -> Value) -> Vec<Value> {
 fn what_is_written_has_their_shape_and_comes_back_as_it_was() {
     let folder = temp();
     let run = folder.path().join("run");
-    let result = neighbours(&run, &["--set", "search.refinement_rounds=1"]);
+    let result = neighbours(
+        &run,
+        &["--set", "search.refinement_rounds=1", "--set", "output_tolerance=128"],
+    );
     let file = written(&run);
     let (ours, theirs) = (read(&file), read(Path::new(&fixture("tgi-profiler.json"))));
     let keys = |value: &Value| value.as_object().unwrap().keys().cloned().collect::<BTreeSet<_>>();
@@ -64,6 +67,7 @@ fn what_is_written_has_their_shape_and_comes_back_as_it_was() {
         (&ours["config"]["grid_size"], &ours["config"]["refinement_rounds"]),
         (&json!(4), &json!(1))
     );
+    assert_eq!(ours["config"]["output_tolerance_pct"], 0.25, "128 of at least 512");
     let shown = Profiler::new()
         .arg("show")
         .arg(&file)

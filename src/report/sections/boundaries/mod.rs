@@ -51,7 +51,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
 
 /// The section of one boundary. `answers` are its points with their full answers, `number` its number if there are
 /// several; `sketches` says for which page the boundary is drawn in characters too.
-fn section(
+pub(super) fn section(
     boundary: &Boundary,
     answers: &[RecordedPoint],
     number: Option<usize>,
