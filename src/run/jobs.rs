@@ -100,7 +100,8 @@ impl Run {
             .append_path_with_name(&parameters, &inside)
             .map_err(failed(&parameters))?;
         let run = root.join(JOBS).join(name);
-        if run.is_dir() {
+        // What came back without its manifest is not whole: it is measured again.
+        if run.join("manifest.json").is_file() {
             archive
                 .append_dir_all(Path::new(JOBS).join(name), &run)
                 .map_err(failed(&run))?;

@@ -453,3 +453,53 @@ fn by_ssh_a_shared_run_goes_on_elsewhere_from_its_own_journal() {
         running(&folder.path().join("f")).is_empty()
     });
 }
+
+#[test]
+fn what_comes_back_of_a_job_is_files_and_folders_of_its_own_and_no_more_than_a_run_may_write() {
+    let archive = |entries: &[(&str, tar::EntryType, &[u8])]| {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, kind, contents) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(*kind);
+            header.set_mode(0o644);
+            header.set_size(contents.len() as u64);
+            // As `tar` would not write it.
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.as_old_mut().linkname[..4].copy_from_slice(b"/etc");
+            header.set_cksum();
+            archive.append(&header, *contents).unwrap();
+        }
+        archive.into_inner().unwrap()
+    };
+    let (file, link) = (tar::EntryType::Regular, tar::EntryType::Symlink);
+    let script = r#"
+        jobs::prepare("one", #{ script: "adaptive", set: #{ engine: "sim" } });
+        for name in ["odd", "up", "big"] {
+            try { command::run(["cat", name + ".tar"], #{ fetch: "one" }); } catch (fault) { print(`${fault.kind}: ${fault.message}`); }
+        }"#;
+    let outcome = Profiler::new()
+        .file("s.rhai", script)
+        .file("odd.tar", archive(&[("sub/kept", file, b"kept"), ("link", link, b"")]))
+        .file("up.tar", archive(&[("../up", file, b"up")]))
+        .file("big.tar", archive(&[("big", file, &[0; 3 << 20])]))
+        .args([
+            "run",
+            "s.rhai",
+            "--out",
+            "r",
+            "--max-disk",
+            "1MB",
+            "--allow",
+            "process,command=cat",
+        ])
+        .run()
+        .success()
+        .stdout("../up")
+        .stdout("limit: ")
+        .stderr("`link` (a symbolic link)");
+    let jobs = outcome.folder().join("r/jobs");
+    assert_eq!(text(jobs.join("one/sub/kept")), "kept");
+    for name in ["one/link", "up", "one/big"] {
+        assert!(fs::symlink_metadata(jobs.join(name)).is_err(), "{name}");
+    }
+}
