@@ -1,11 +1,12 @@
 //! Reads files that may come from a stranger: regular files only, and no more than a bound.
 
 use std::fs::File;
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use nix::fcntl::OFlag;
+use sha2::{Digest as _, Sha256};
 
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Bytes;
@@ -23,6 +24,22 @@ pub fn open(path: &Path) -> Result<File> {
     match file.metadata().map_err(io)?.is_file() {
         true => Ok(file),
         false => Err(Fault::usage(format!("`{}` is not a regular file", path.display()))),
+    }
+}
+
+/// The SHA-256 of a file's bytes, which more can be added to.
+///
+/// # Errors
+///
+/// Those of reading it.
+pub fn hashed(mut file: File) -> std::io::Result<Sha256> {
+    file.seek(SeekFrom::Start(0))?;
+    let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(digest),
+            count => digest.update(&buffer[..count]),
+        }
     }
 }
 

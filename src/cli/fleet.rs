@@ -13,6 +13,7 @@ const EXAMPLES: &str = "\
 Examples:
   profiler fleet jobs.yaml                     each job on a GPU of this machine
   profiler fleet jobs.yaml --dry-run           what would be run
+  profiler fleet jobs.yaml --cluster ssh --set 'options.hosts=[\"gpu-1\"]' --allow command=ssh
   profiler fleet jobs.yaml --cluster slurm --allow command=sbatch,command=squeue,command=scancel,command=scontrol
   profiler fleet --follow runs/DIR             go on with a fleet, and show what it does";
 
@@ -23,7 +24,7 @@ pub(super) struct Args {
     /// The YAML file of jobs
     #[arg(required_unless_present = "follow")]
     file: Option<PathBuf>,
-    /// Where they run: local, slurm, or a path such as ./mine.rhai; local when absent
+    /// Where they run: local, ssh, slurm, or a path such as ./mine.rhai; local when absent
     #[arg(long, value_name = "NAME", conflicts_with = "follow")]
     cluster: Option<String>,
     /// Go on with the fleet in this folder

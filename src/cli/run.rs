@@ -337,7 +337,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     let _ = inventory.join();
     tell_refusals(args, main, host, &mut ended, program);
     live.close();
-    let nothing_asked = args.resume.is_none() && host.run.not_started();
+    let nothing_asked = args.resume.is_none() && host.run.not_started() && !host.state().commands;
     if let (true, Err(diagnostic)) = (nothing_asked, &ended)
         && matches!(
             diagnostic.fault.kind,

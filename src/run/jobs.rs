@@ -1,16 +1,18 @@
 //! The runs that a run has others do, its jobs: each in a folder of its own below `jobs/`, with its parameters in a file next to it.
 
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::io::{self, Seek as _, Write as _};
+use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value};
+use tar::Builder;
 
 use super::secrets::hidden_value;
 use super::{Folder, Manifest, Run, attempt};
 use crate::fault::{Fault, Result};
 
 /// The folder of all jobs.
-const JOBS: &str = "jobs";
+pub(super) const JOBS: &str = "jobs";
 
 /// Where a job runs.
 #[derive(Clone, Debug)]
@@ -67,6 +69,48 @@ impl Run {
         }))
     }
 
+    /// A tar archive of what another host needs to do a job: these files, by their paths below the current folder, the job's
+    /// parameters, and what there is of its run.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a path that leads out of the current folder; `io` if anything cannot be read or written.
+    pub fn pack_job(&self, name: &str, files: &[PathBuf]) -> Result<File> {
+        let inside = Path::new(JOBS).join(format!("{name}.json"));
+        let root = self.folder().unwrap_or(Path::new(""));
+        let mut archive = Builder::new(tempfile::tempfile().map_err(failed(Path::new("an archive")))?);
+        archive.follow_symlinks(false);
+        for file in files {
+            if file
+                .components()
+                .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
+            {
+                let message = format!(
+                    "`{}` is not below the current folder, and cannot be sent to a host",
+                    file.display()
+                );
+                return Err(Fault::usage(message).hint("start the fleet in a folder above its scripts"));
+            }
+            // What the path leads to is sent, also through a link.
+            let opened = &mut File::open(file).map_err(failed(file))?;
+            archive.append_file(file, opened).map_err(failed(file))?;
+        }
+        let parameters = root.join(&inside);
+        archive
+            .append_path_with_name(&parameters, &inside)
+            .map_err(failed(&parameters))?;
+        let run = root.join(JOBS).join(name);
+        // What came back without its manifest is not whole: it is measured again.
+        if run.join("manifest.json").is_file() {
+            archive
+                .append_dir_all(Path::new(JOBS).join(name), &run)
+                .map_err(failed(&run))?;
+        }
+        let mut file = archive.into_inner().map_err(failed(&run))?;
+        file.rewind().map_err(failed(&run))?;
+        Ok(file)
+    }
+
     /// The text of `jobs/NAME.log`; empty if there is none.
     ///
     /// # Errors
@@ -99,4 +143,9 @@ impl Run {
         let status = Manifest::read(&inside)?.status;
         Ok(matches!(status.as_str(), "done" | "failed").then_some(folder))
     }
+}
+
+/// The fault of what cannot be read or written.
+fn failed(path: &Path) -> impl Fn(io::Error) -> Fault {
+    move |error| Fault::io(path, &error)
 }

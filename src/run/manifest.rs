@@ -3,6 +3,7 @@
 //! The manifest is written before the script starts, and again as more is known.
 
 use std::collections::BTreeMap;
+use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -160,13 +161,17 @@ impl Manifest {
         self.status == "done"
     }
 
-    /// Whether nothing happened since the manifest was written: its status is `running`, the journal is empty, and there
-    /// are no other files of a run.
+    /// Whether nothing happened since the manifest was written: its status is `running`, the journal has nothing but files that
+    /// were read and notes, and there are no other files of a run.
     pub(super) fn not_started(&self, folder: &Folder) -> bool {
-        let journal = folder.file(JOURNAL);
-        let empty = journal.is_ok_and(|file| file.is_none_or(|file| file.metadata().is_ok_and(|data| data.len() == 0)));
+        let idle = |line: io::Result<String>| {
+            let harmless = [r#"{"event":"done","kind":"file","#, r#"{"event":"note","#];
+            line.is_ok_and(|line| harmless.iter().any(|event| line.starts_with(event)))
+        };
         let left = ["result.json", "logs", "loads", "memory", "tables"];
-        self.status == "running" && empty && !left.iter().any(|name| folder.has(name))
+        self.status == "running"
+            && !left.iter().any(|name| folder.has(name))
+            && (folder.file(JOURNAL)).is_ok_and(|file| file.is_none_or(|file| BufReader::new(file).lines().all(idle)))
     }
 
     /// Fails, listing the differences, if `plan` is not the plan of this run. `module` returns the current hash of a

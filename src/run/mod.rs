@@ -304,7 +304,7 @@ impl Run {
         lock(&self.totals).has_measured()
     }
 
-    /// Whether nothing has happened yet: the journal is empty, and nothing was measured or written by the script.
+    /// Whether nothing has happened yet but reading: nothing was measured or written by the script.
     #[must_use]
     pub fn not_started(&self) -> bool {
         self.writer.as_ref().is_some_and(RunWriter::not_started)
@@ -322,7 +322,7 @@ impl Run {
         let foreign = |entry: std::io::Result<std::fs::DirEntry>| {
             entry.is_ok_and(|entry| {
                 let name = entry.file_name();
-                name != "modules" && OWN.iter().all(|own| name != *own)
+                name != "modules" && name != "jobs" && OWN.iter().all(|own| name != *own)
             })
         };
         if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.any(foreign)) {
@@ -331,7 +331,9 @@ impl Run {
         for name in OWN {
             let _ = std::fs::remove_file(folder.join(name));
         }
-        let _ = std::fs::remove_dir_all(folder.join("modules"));
+        for name in ["modules", "jobs"] {
+            let _ = std::fs::remove_dir_all(folder.join(name));
+        }
         let removed = std::fs::remove_dir(folder).is_ok();
         if let Some(runs) = folder.parent().filter(|_| removed && parent) {
             // Fails if it is not empty.

@@ -1,11 +1,12 @@
-//! Unpacks a tar archive from outside, such as one of a container's files, into the folder of a run.
+//! Unpacks a tar archive from outside, such as a job's run on another host, into a folder.
 
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use tar::{Archive, EntryType};
 
 use super::disk::{Disk, NAME};
+use super::jobs::JOBS;
 use super::{Folder, Run};
 use crate::fault::{Fault, Kind, Result};
 use crate::warning::Warning;
@@ -14,25 +15,27 @@ use crate::warning::Warning;
 const SHOWN: usize = 3;
 
 impl Run {
-    /// Unpacks a tar archive into the folder `SUBFOLDER/NAME`, named as by [`Run::append`], and returns its path; `None`
-    /// if the run has no folder. Only folders and regular files are unpacked: a warning names what else there is.
+    /// Unpacks a tar archive from outside, the files of a job's run, into the job's folder. Only folders and regular files are
+    /// unpacked: a warning names what else there is.
     ///
     /// # Errors
     ///
     /// `usage` for a name that leads out of the folder; `limit` if the run would write more than it may; `io` for a broken
     /// archive, and if a file cannot be written.
-    pub fn unpack(&self, subfolder: &str, name: &str, archive: impl Read) -> Result<Option<PathBuf>> {
-        let (Some((folder, into)), Some(writer)) = (self.locate(subfolder, name)?, &self.writer) else {
-            return Ok(None);
-        };
-        let left_out = unpack(archive, folder, &into, &writer.disk)?;
+    pub fn unpack_job(&self, name: &str, archive: impl Read) -> Result<()> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        let inside = Path::new(JOBS).join(name);
+        writer.folder.make_folder(&inside)?;
+        let folder = Folder::open(&writer.folder.path().join(inside))?;
+        let left_out = unpack(archive, &folder, Path::new(""), &writer.disk)?;
         if left_out.count > 0 {
             let (count, shown) = (left_out.count, left_out.first.join(", "));
             let more = if count > SHOWN { ", …" } else { "" };
-            let message = format!("{count} not copied, as only folders and regular files are: {shown}{more}");
+            let message =
+                format!("job `{name}`: {count} not copied, as only folders and regular files are: {shown}{more}");
             self.warn(Warning::new("not_copied", message))?;
         }
-        Ok(Some(folder.path().join(into)))
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! Commands of this machine that a script runs to their end, such as those of a scheduler.
 
+use std::fs::File;
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -9,22 +10,41 @@ use super::Captured;
 use super::launch::TOKEN_VARIABLES;
 use crate::fault::{Fault, Kind, Result};
 
-/// Runs a command with this input, at most for `time`; it ends with this program. The permission is not checked here; see
-/// `Permits::check_command`.
+/// What a command reads.
+#[derive(Debug)]
+pub enum Input<'text> {
+    /// A text.
+    Text(&'text str),
+    /// A file, from where it is.
+    File(File),
+}
+
+/// Takes the output of a command as it comes, on a thread of its own.
+pub type Take = Box<dyn FnOnce(File) -> Result<()> + Send>;
+
+/// Runs a command with this input, at most for `time`; it ends with this program. Its output is captured, unless `take` takes
+/// it. The permission is not checked here; see `Permits::check_command`.
 ///
 /// # Errors
 ///
-/// `missing` if there is no such program; `timeout` if it takes longer.
-pub async fn run_command(words: &[String], input: &str, time: Duration) -> Result<Captured> {
+/// `missing` if there is no such program; `timeout` if it takes longer; those of `take`.
+pub async fn run_command(words: &[String], input: Input<'_>, take: Option<Take>, time: Duration) -> Result<Captured> {
     let (program, args) = words
         .split_first()
         .ok_or_else(|| Fault::usage("the command is empty"))?;
     let mut command = tokio::process::Command::new(program);
     command.args(args).kill_on_drop(true).process_group(0);
-    command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let text = match input {
+        Input::Text(text) => {
+            command.stdin(Stdio::piped());
+            text
+        }
+        Input::File(file) => {
+            command.stdin(file);
+            ""
+        }
+    };
     for name in TOKEN_VARIABLES {
         command.env_remove(name);
     }
@@ -34,26 +54,36 @@ pub async fn run_command(words: &[String], input: &str, time: Duration) -> Resul
             "install it, or put it on the PATH",
         )
     })?;
+    let io = |error| Fault::new(Kind::Io, format!("`{program}`: {error}"));
     let (mut stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Captured::default(), Captured::default());
     let ended = tokio::time::timeout(time, async {
         let write = async {
             if let Some(stdin) = &mut stdin {
                 // It may end without reading all of it.
-                let _ = stdin.write_all(input.as_bytes()).await;
+                let _ = stdin.write_all(text.as_bytes()).await;
             }
             drop(stdin.take());
         };
-        tokio::join!(
-            write,
-            read(stdout, |bytes| out.push_stdout(bytes)),
-            read(stderr, |bytes| err.push_stderr(bytes))
-        );
-        child.wait().await
+        let output = async {
+            match (take, stdout) {
+                (Some(take), Some(stdout)) => {
+                    let pipe = File::from(stdout.into_owned_fd().map_err(io)?);
+                    let taken = tokio::task::spawn_blocking(move || take(pipe)).await;
+                    taken.map_err(|error| Fault::internal(format!("`{program}`: {error}")))?
+                }
+                (_, stdout) => {
+                    read(stdout, |bytes| out.push_stdout(bytes)).await;
+                    Ok(())
+                }
+            }
+        };
+        let ((), taken, ()) = tokio::join!(write, output, read(stderr, |bytes| err.push_stderr(bytes)));
+        let status = child.wait().await.map_err(io)?;
+        taken.map(|()| status)
     });
-    let io = |error| Fault::new(Kind::Io, format!("`{program}`: {error}"));
     let status = match ended.await {
-        Ok(status) => status.map_err(io)?,
+        Ok(status) => status?,
         Err(_) => {
             let message = format!("`{program}` did not end within {} s", time.as_secs_f64());
             return Err(Fault::new(Kind::Timeout, message).hint("give it more time with the option `timeout`"));

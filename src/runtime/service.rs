@@ -2,8 +2,7 @@
 //! it.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -17,7 +16,6 @@ use super::launch::Started;
 use super::process::Process;
 use super::{Captured, ExecOutput, Launch, ServerLog, launch};
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Run;
 use crate::sim::SimHandle;
 
 /// Where an engine runs.
@@ -297,18 +295,6 @@ impl Service {
         }
     }
 
-    /// Copies a host file or folder into the folder `to` inside the server. `from` is not checked here; see
-    /// `Permits::check_read`.
-    pub async fn copy_in(&self, from: &Path, to: &str) -> Result<()> {
-        self.own_container()?.copy_in(from, to).await
-    }
-
-    /// Copies a file or folder inside the server into the folder of `run`, below `files/`; returns the path of the folder
-    /// that contains it, `None` if the run has no folder.
-    pub async fn copy_out(&self, from: &str, run: &Arc<Run>) -> Result<Option<PathBuf>> {
-        self.own_container()?.copy_out(from, run, &self.name).await
-    }
-
     /// Runs a command inside the server until it exits, with separate output streams.
     pub(super) async fn capture(&self, command: &[String], env: &BTreeMap<String, String>) -> Result<Captured> {
         match &self.backend {
@@ -343,11 +329,10 @@ impl Service {
     fn own_container(&self) -> Result<&ContainerClient> {
         match &self.backend {
             Backend::Container(container) => Ok(container.client()),
-            _ => Err(Fault::usage(format!(
-                "the runtime `{}` does not support `exec` and copying files",
-                self.kind()
-            ))
-            .hint("use the docker runtime")),
+            _ => Err(
+                Fault::usage(format!("the runtime `{}` does not support `exec`", self.kind()))
+                    .hint("use the docker runtime"),
+            ),
         }
     }
 

@@ -135,20 +135,6 @@ impl Service {
     pub(super) fn stop(&self, host: &Host, grace: Option<Duration>) -> Result<()> {
         host.tasks.wait(self.0.stop(grace.unwrap_or_else(|| self.0.grace())))
     }
-
-    /// Copies a file into the service. It must be in a folder that the user permitted.
-    pub(super) fn copy_in(&self, host: &Host, from: &str, to: &str) -> Result<()> {
-        let from = host.permits.check_read(Path::new(from))?;
-        host.tasks.wait(self.0.copy_in(&from, to))
-    }
-
-    /// Copies a file out of the service, into the run's folder.
-    pub(super) fn copy_out(&self, host: &Host, from: &str) -> Result<String> {
-        let folder = host.tasks.wait(self.0.copy_out(from, &host.run))?.ok_or_else(|| {
-            Fault::usage("`copy_out` needs a run with a folder").hint("start the script with `profiler run`")
-        })?;
-        Ok(folder.to_string_lossy().into_owned())
-    }
 }
 
 fn check_runtime_options(kind: RuntimeKind, launch: &Launch) -> Result<()> {

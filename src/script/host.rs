@@ -8,7 +8,7 @@ use rhai::{Dynamic, NativeCallContext};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::jobs::Job;
+use super::jobs::{Job, OwnTexts};
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
 use super::source::{self, Sources};
 use crate::engine::Engine;
@@ -128,8 +128,10 @@ pub struct State {
     pub engine: Weak<Engine>,
     /// Jobs that the script prepared, by name.
     pub jobs: BTreeMap<String, Job>,
-    /// Hashes of what jobs of a script and these parameters run that does not ship with the program.
-    pub checked_jobs: BTreeMap<String, Vec<String>>,
+    /// What jobs of a script and these parameters run that does not ship with the program.
+    pub checked_jobs: BTreeMap<String, OwnTexts>,
+    /// Whether the script ran a command, which may have begun something.
+    pub commands: bool,
     /// Whether the script ended while its jobs go on elsewhere.
     pub left: bool,
     /// When the run started.

@@ -1,22 +1,27 @@
 //! Runs that a script has others do: what a job is made of, and what it found.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use rhai::Dynamic;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
+use sha2::Digest as _;
 
 use super::handles::Service;
 use super::{Host, Main, Settings, Source, check_main, is_shipped, module_hash, source};
 use crate::fault::{Fault, Result};
-use crate::own_program;
 use crate::report::job_result;
 use crate::run::{Event, JobFolder, Run};
-use crate::runtime::{self, StartContext};
+use crate::runtime::{self, Input, StartContext, Take};
+use crate::{file, own_program};
 
 /// The kind of these events in the journal: a job that ended, by its name, script and parameters.
 const KIND: &str = "job";
+
+/// How the name of this program for other hosts begins. No job is called so.
+const PROGRAM: &str = "@profiler-";
 
 /// A job as the script describes it.
 #[derive(Deserialize)]
@@ -34,12 +39,21 @@ pub(super) struct JobOptions {
 pub struct Job {
     command: Vec<String>,
     args: Value,
+    /// The files of its script that do not ship with the program.
+    files: Vec<PathBuf>,
 }
 
-/// Checks a job and writes its parameters: `#{ name, folder, command, attempt, found }`.
+/// What a script has of its own: the hashes of its texts, and their files.
+#[derive(Clone, Debug, Default)]
+pub struct OwnTexts {
+    hashes: Vec<String>,
+    files: Vec<PathBuf>,
+}
+
+/// Checks a job and writes its parameters: `#{ name, folder, home, command, attempt, found }`.
 pub(super) fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Result<Value> {
     host.permits.check_jobs()?;
-    let trusted = checked(host, &options).map_err(|fault| fault.while_doing(format!("job `{name}`")))?;
+    let own = checked(host, &options).map_err(|fault| fault.while_doing(format!("job `{name}`")))?;
     let place = match host.run.job(name, &options.set)? {
         Some(place) => place,
         None if host.settings.dry_run => JobFolder {
@@ -63,8 +77,8 @@ pub(super) fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Resu
     let mut add = |option: &str, value: String| command.extend([option.to_owned(), value]);
     add("--params", text(&place.parameters)?);
     add("--out", text(&place.folder)?);
-    if !trusted.is_empty() {
-        add("--trust-script", trusted.join(","));
+    if !own.hashes.is_empty() {
+        add("--trust-script", own.hashes.join(","));
     }
     let answered = host.permits.answered();
     for allowed in host.settings.allow.iter().chain(&answered) {
@@ -81,11 +95,13 @@ pub(super) fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Resu
     let prepared = json!({
         "name": name,
         "folder": text(&place.folder)?,
+        "home": text(&std::env::current_dir().unwrap_or_default())?,
         "command": command,
         "attempt": place.attempt,
         "found": found,
     });
-    host.state().jobs.insert(name.to_owned(), Job { command, args });
+    let files = own.files;
+    host.state().jobs.insert(name.to_owned(), Job { command, args, files });
     Ok(prepared)
 }
 
@@ -147,9 +163,45 @@ fn prepared(host: &Host, name: &str) -> Result<Job> {
         .ok_or_else(|| Fault::usage(format!("there is no job `{name}`")).hint("describe it with `jobs::prepare` first"))
 }
 
-/// Checks a script with its parameters, once for all jobs that set the same ones, and gives the hashes of what of it does not
-/// ship with the program.
-fn checked(host: &Host, options: &JobOptions) -> Result<Vec<String>> {
+/// The name of this program for other hosts: it has the program's hash, so that each version is there once.
+pub(super) fn program_name() -> Result<String> {
+    static NAME: OnceLock<String> = OnceLock::new();
+    if let Some(known) = NAME.get() {
+        return Ok(known.clone());
+    }
+    let hash = file::hashed(open_program()?).map_err(|error| Fault::io(Path::new("this program"), &error))?;
+    let hash: String = hash
+        .finalize()
+        .iter()
+        .take(8)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    Ok(NAME.get_or_init(|| format!("{PROGRAM}{hash}")).clone())
+}
+
+fn open_program() -> Result<File> {
+    let program = own_program::get().unwrap_or(Path::new(""));
+    File::open(program).map_err(|error| Fault::io(program, &error))
+}
+
+/// What a command reads: this program, or what another host needs to do a job.
+pub(super) fn sent(host: &Host, name: &str) -> Result<Input<'static>> {
+    Ok(Input::File(match name.starts_with(PROGRAM) {
+        true => open_program()?,
+        false => host.run.pack_job(name, &prepared(host, name)?.files)?,
+    }))
+}
+
+/// Takes a command's output as the archive of a job's run.
+pub(super) fn take_job(host: &Host, name: &str) -> Result<Take> {
+    prepared(host, name)?;
+    let (run, name) = (Arc::clone(&host.run), name.to_owned());
+    Ok(Box::new(move |archive| run.unpack_job(&name, archive)))
+}
+
+/// Checks a script with its parameters, once for all jobs that set the same ones, and gives what of it does not ship with the
+/// program.
+fn checked(host: &Host, options: &JobOptions) -> Result<OwnTexts> {
     let names: Vec<&str> = options.set.keys().map(String::as_str).collect();
     let key = format!("{} {}", options.script, names.join(" "));
     if let Some(known) = host.state().checked_jobs.get(&key) {
@@ -173,16 +225,22 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Vec<String>> {
     if let Some(found) = check_main(&idle, &main).into_iter().next() {
         return Err(found.fault);
     }
-    let mut own: Vec<String> = Vec::new();
-    if !is_shipped(&main.source.sha256) {
-        own.push(main.source.sha256.clone());
-    }
-    let modules = idle.sources.all().into_iter();
-    let modules = modules.filter(|module: &Source| !module.key.starts_with("std/") && module.key != main.source.key);
-    own.extend(modules.map(|module| module.sha256));
-    own.extend(source::named_modules(&options.set).filter_map(|file| module_hash(&main, &file)));
-    own.sort();
-    own.dedup();
+    let main_file = (!is_shipped(&main.source.sha256)).then_some(&main.source);
+    let modules = idle.sources.all();
+    let modules = modules.iter().filter(|module: &&Source| module.key != main.source.key);
+    let texts = main_file
+        .into_iter()
+        .chain(modules)
+        .filter(|text| !text.key.starts_with("std/"));
+    let mut texts: Vec<(String, PathBuf)> = texts
+        .map(|text| (text.sha256.clone(), PathBuf::from(&*text.key)))
+        .collect();
+    let named = source::named_modules(&options.set).filter(|file| !file.starts_with("std/"));
+    texts.extend(named.filter_map(|file| Some((module_hash(&main, &file)?, main.root.join(file)))));
+    texts.sort();
+    texts.dedup();
+    let (hashes, files) = texts.into_iter().unzip();
+    let own = OwnTexts { hashes, files };
     host.state().checked_jobs.insert(key, own.clone());
     Ok(own)
 }

@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use profiler::fault::Kind;
 use profiler::runtime::{Launch, Mount, Origin, RuntimeKind, StartContext, State, Target};
-use tar::{EntryType, Header};
 
 use crate::runtime::{containers_of, context, docker, line, lives, shell, start};
 use crate::support::{Profiler, image, needs_docker, temp};
@@ -227,85 +226,7 @@ async fn commands_run_inside_and_files_go_in() {
     let mut lines: Vec<&str> = done.output.lines().collect();
     lines.sort_unstable();
     assert_eq!((done.code, lines), (Some(4), vec!["err", "out"]));
-
-    let folder = temp();
-    std::fs::write(folder.path().join("in.txt"), "inside").unwrap();
-    service.copy_in(&folder.path().join("in.txt"), "/tmp").await.unwrap();
-    assert_eq!(
-        service
-            .exec(&command(&["/bin/cat", "/tmp/in.txt"]))
-            .await
-            .unwrap()
-            .output,
-        "inside"
-    );
     context.services.stop_all(GRACE).await.unwrap();
-}
-
-#[test]
-fn only_files_and_folders_come_out_of_a_container_and_no_more_than_a_run_may_write() {
-    if !needs_docker() {
-        return;
-    }
-    let odd = image::with("odd", |archive| {
-        let mut add = |name: &str, kind: EntryType, link: &str, contents: &[u8]| {
-            let mut header = Header::new_gnu();
-            header.set_entry_type(kind);
-            header.set_mode(0o644);
-            header.set_size(contents.len() as u64);
-            match kind {
-                EntryType::Symlink | EntryType::Link => header.set_link_name(link).unwrap(),
-                EntryType::Char => (header.set_device_major(1).unwrap(), header.set_device_minor(5).unwrap()).0,
-                _ => {}
-            }
-            archive.append_data(&mut header, name, contents).unwrap();
-        };
-        add("odd/kept.txt", EntryType::Regular, "", b"kept");
-        add("odd/sub/deep.txt", EntryType::Regular, "", b"deep");
-        add("odd/link", EntryType::Symlink, "/etc", b"");
-        add("odd/up", EntryType::Symlink, "../../../..", b"");
-        // The daemon packs the second name of a file as a link to the first one.
-        add("odd/zhard", EntryType::Link, "odd/kept.txt", b"");
-        add("odd/pipe", EntryType::Fifo, "", b"");
-        add("odd/zero", EntryType::Char, "", b"");
-        add("big", EntryType::Regular, "", &[0; 3 << 20]);
-    });
-    let script = format!(
-        r#"let s = docker::start(#{{ image: "{odd}", args: ["-c", "sleep 1000"], stop_grace: 0.1 }});
-        print(s.copy_out("/odd"));
-        for from in ["/big", "/no/such/file"] {{
-            try {{ s.copy_out(from); }} catch (fault) {{ print(`${{fault.kind}}: ${{fault.message}}`); }}
-        }}"#
-    );
-    let outcome = Profiler::new()
-        .file("s.rhai", script)
-        .args([
-            "run",
-            "s.rhai",
-            "--allow",
-            "image=profiler-test",
-            "--out",
-            "run",
-            "--max-disk",
-            "1MB",
-        ])
-        .run()
-        .success();
-    let files = outcome.folder().join("run/files/service-1");
-    let read = |name: &str| std::fs::read_to_string(files.join(name)).unwrap();
-    assert_eq!(
-        (read("odd/kept.txt"), read("odd/sub/deep.txt")),
-        ("kept".into(), "deep".into())
-    );
-    for name in ["odd/link", "odd/up", "odd/zhard", "odd/pipe", "odd/zero", "big"] {
-        assert!(std::fs::symlink_metadata(files.join(name)).is_err(), "{name}");
-    }
-    let _ = outcome
-        .stderr("5 not copied, as only folders and regular files are: `odd/link` (a symbolic link)")
-        .stdout("run/files/service-1")
-        .stdout("limit: cannot copy `/big`")
-        .stdout("as much as a run may write: 1 MB")
-        .stdout("missing: cannot copy `/no/such/file`");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::support::slurm::Slurm;
-use crate::support::{Profiler, needs_slurm};
+use crate::support::ssh::Hosts;
+use crate::support::{Profiler, needs_slurm, needs_ssh};
 
 /// Quick jobs of several kinds; one cannot be done, one has no place.
 const MIXED: &str = "
@@ -245,8 +246,13 @@ fn a_cluster_is_one_file_which_is_checked_and_may_do_what_is_allowed() {
             .file("mine.rhai", file)
             .args(["--cluster", "./mine.rhai"])
     };
-    let _ = mine(example).run().code(3).stderr("--allow command=sh");
-    let outcome = mine(example).args(["--allow", "command=sh"]).run().success();
+    // As any script that is not shipped.
+    let _ = mine(example)
+        .args(["--allow", "command=sh"])
+        .run()
+        .code(3)
+        .stderr("--allow process");
+    let outcome = mine(example).args(["--allow", "process,command=sh"]).run().success();
     let _ = outcome.stdout("2 of 2 jobs were done");
     let _ = Profiler::new()
         .file("mine.rhai", example.replace("fn logs(job)", "fn log(job)"))
@@ -277,10 +283,11 @@ fn what_is_wrong_with_the_file_is_said_before_anything_starts() {
         ("jobs: [{script: adaptve}]", "there is no script `adaptve`"),
         ("jobs: [{script: adaptive, set: {inputt: 5}}]", "job `0001-adaptive`"),
     ] {
-        let _ = fleet(file).run().code(2).stderr(said);
+        let outcome = fleet(file).run().code(2).stderr(said);
+        assert!(!outcome.folder().join("f").exists(), "{file}");
     }
-    let local = fleet(LONG).arg("--detach").run().code(2);
-    let _ = local.stderr("it cannot be left");
+    let local = fleet(LONG).arg("--detach").run().code(2).stderr("it cannot be left");
+    assert!(!local.folder().join("f").exists());
 }
 
 const SLURM: &str = "command=sbatch,command=squeue,command=scancel,command=scontrol,command=test";
@@ -346,4 +353,153 @@ fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() 
         .args(["fleet", "--follow", "f", "--cancel", "--allow", SLURM]);
     let _ = cancel.run().success().stderr("jobs were taken back");
     until("the queue is empty", || slurm.said("squeue", &["-h"]).is_empty());
+}
+
+const SSH: &str = "command=ssh,command=test";
+
+#[test]
+fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
+    if !needs_ssh() {
+        return;
+    }
+    let hosts = Hosts::start(2);
+    let fleet = gated(&[
+        "number: 1, gate: GO",
+        "number: 2, gate: GO",
+        "number: 3, gate: GO3",
+        "number: 4",
+    ])
+    .args(hosts.args(r#","slots":2,"gone":1,"lease":20"#))
+    .args(["--allow", SSH, "--json"]);
+    let (child, folder) = fleet.spawn();
+    let at = |host, name| finished(&hosts.job(host, name));
+    until("both hosts measure", || {
+        at(1, "0001-gated").0.len() == 3 && at(1, "0002-gated").0.len() == 3 && at(2, "0003-gated").0.len() == 3
+    });
+    hosts.silence(2);
+    until("the silent host ends what nobody asks for", || hosts.running(2) == 0);
+    fs::write(folder.path().join("go"), "").unwrap();
+    until("its job is begun elsewhere", || at(1, "0003-gated").0.len() == 3);
+    fs::write(folder.path().join("go3"), "").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert!(ended.status.success(), "{errors}");
+    let document: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert_eq!(document["result"]["summary"]["done"], 4, "{errors}");
+    assert!(errors.contains("h2 does not answer and is left out"), "{errors}");
+    for number in 1..=4 {
+        let job = folder.path().join(format!("f/jobs/{number:04}-gated"));
+        nothing_was_repeated(&job);
+        assert_eq!(finished(&job).0.len(), 4, "{}", job.display());
+    }
+    until("nothing is left running", || hosts.running(1) == 0);
+}
+
+#[test]
+fn by_ssh_a_killed_fleet_goes_on_with_what_its_hosts_measured() {
+    if !needs_ssh() {
+        return;
+    }
+    let hosts = Hosts::start(1);
+    let fleet = gated(&["number: 1, gate: GO", "number: 2"])
+        .args(hosts.args(r#","slots":2"#))
+        .args(["--allow", SSH]);
+    let (mut child, folder) = fleet.spawn();
+    let (out, first) = (folder.path().join("f"), || {
+        finished(&hosts.job(1, "0001-gated")).0.len() == 3
+    });
+    until("one is done, and one is under way", || {
+        first() && out.join("jobs/0002-gated/result.json").exists()
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::write(folder.path().join("go"), "").unwrap();
+    let followed = Profiler::new()
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f", "--json", "--allow", SSH]);
+    assert_eq!(followed.run().success().json()["result"]["summary"]["done"], 2);
+    for number in 1..=2 {
+        let job = out.join(format!("jobs/{number:04}-gated"));
+        nothing_was_repeated(&job);
+        assert_eq!(finished(&job).0.len(), 4, "{}", job.display());
+    }
+    let programs = fs::read_dir(hosts.cache(1)).unwrap().filter_map(Result::ok);
+    let programs = programs.filter(|entry| entry.path().is_file()).count();
+    assert_eq!(programs, 1, "the program is there once");
+    until("nothing is left running", || hosts.running(1) == 0);
+}
+
+#[test]
+fn by_ssh_a_shared_run_goes_on_elsewhere_from_its_own_journal() {
+    if !needs_ssh() {
+        return;
+    }
+    let hosts = Hosts::start(2);
+    let fleet = gated(&["number: 1", "number: 2, gate: GO"])
+        .args(hosts.args(r#","shared_folder":true,"gone":1"#))
+        .args(["--allow", SSH]);
+    let (child, folder) = fleet.spawn();
+    let job = folder.path().join("f/jobs/0002-gated");
+    until("the second host measures", || finished(&job).0.len() == 3);
+    hosts.silence(2);
+    // The host lives: its run ends when it sees that another has begun.
+    until("another attempt goes on with it", || finished(&job).1 == [100, 200]);
+    fs::write(folder.path().join("go"), "").unwrap();
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    nothing_was_repeated(&job);
+    assert_eq!((finished(&job).0.len(), finished(&job).1), (4, vec![100, 200]));
+    until("nothing is left running", || {
+        running(&folder.path().join("f")).is_empty()
+    });
+}
+
+#[test]
+fn what_comes_back_of_a_job_is_files_and_folders_of_its_own_and_no_more_than_a_run_may_write() {
+    let archive = |entries: &[(&str, tar::EntryType, &[u8])]| {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, kind, contents) in entries {
+            let mut header = tar::Header::new_gnu();
+            header.set_entry_type(*kind);
+            header.set_mode(0o644);
+            header.set_size(contents.len() as u64);
+            // As `tar` would not write it.
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.as_old_mut().linkname[..4].copy_from_slice(b"/etc");
+            header.set_cksum();
+            archive.append(&header, *contents).unwrap();
+        }
+        archive.into_inner().unwrap()
+    };
+    let (file, link) = (tar::EntryType::Regular, tar::EntryType::Symlink);
+    let script = r#"
+        jobs::prepare("one", #{ script: "adaptive", set: #{ engine: "sim" } });
+        for name in ["odd", "up", "big"] {
+            try { command::run(["cat", name + ".tar"], #{ fetch: "one" }); } catch (fault) { print(`${fault.kind}: ${fault.message}`); }
+        }"#;
+    let outcome = Profiler::new()
+        .file("s.rhai", script)
+        .file("odd.tar", archive(&[("sub/kept", file, b"kept"), ("link", link, b"")]))
+        .file("up.tar", archive(&[("../up", file, b"up")]))
+        .file("big.tar", archive(&[("big", file, &[0; 3 << 20])]))
+        .args([
+            "run",
+            "s.rhai",
+            "--out",
+            "r",
+            "--max-disk",
+            "1MB",
+            "--allow",
+            "process,command=cat",
+        ])
+        .run()
+        .success()
+        .stdout("../up")
+        .stdout("limit: ")
+        .stderr("`link` (a symbolic link)");
+    let jobs = outcome.folder().join("r/jobs");
+    assert_eq!(text(jobs.join("one/sub/kept")), "kept");
+    for name in ["one/link", "up", "one/big"] {
+        assert!(fs::symlink_metadata(jobs.join(name)).is_err(), "{name}");
+    }
 }

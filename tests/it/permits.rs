@@ -78,18 +78,6 @@ fn code_that_comes_with_a_model_needs_the_users_word() {
 }
 
 #[test]
-fn files_are_copied_in_only_from_where_the_user_allowed() {
-    let folder = temp();
-    let line = format!(
-        r#"process::start(#{{ command: ["sleep", "9"] }}).copy_in("{}", "/tmp")"#,
-        folder.path().display()
-    );
-    ask("process", &line)
-        .stderr("not allowed to read")
-        .stderr("--allow mount=");
-}
-
-#[test]
 fn a_word_that_is_none_is_wrong_usage() {
     ask("tokens", "1")
         .code(2)

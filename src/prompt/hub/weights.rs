@@ -1,8 +1,8 @@
 //! Completes a model in the cache: downloads what an engine loads, several files at a time, and goes on where an earlier
 //! download broke off.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
-use std::io::{Read, Seek as _, SeekFrom, Write as _};
+use std::fs::{self, OpenOptions, TryLockError};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -18,7 +18,7 @@ use super::cache::{Entry, is_commit};
 use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
 use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
-use crate::http;
+use crate::{file, http};
 
 /// Files downloaded at a time.
 const AT_ONCE: usize = 4;
@@ -337,7 +337,7 @@ impl Fetch<'_> {
         }
         if there > 0 {
             let file = content.try_clone().map_err(io)?;
-            let hashed = tokio::task::spawn_blocking(move || hashed(file)).await;
+            let hashed = tokio::task::spawn_blocking(move || file::hashed(file)).await;
             digest = hashed.map_err(std::io::Error::other).flatten().map_err(io)?;
         }
         while let Some(response) = response.as_mut().filter(|_| there < *size)
@@ -359,17 +359,5 @@ impl Fetch<'_> {
         }
         content.sync_all().map_err(io)?;
         Ok(self.entry.keep(&path, etag, commit, name)?)
-    }
-}
-
-/// The hash of a file so far.
-fn hashed(mut file: File) -> std::io::Result<Sha256> {
-    file.seek(SeekFrom::Start(0))?;
-    let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(digest),
-            count => digest.update(&buffer[..count]),
-        }
     }
 }

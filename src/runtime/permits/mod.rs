@@ -85,7 +85,7 @@ struct Named {
 struct Shared {
     /// Services that this run started.
     started: Mutex<Vec<Weak<Service>>>,
-    /// Whether a file was loaded: then not all is typed.
+    /// Whether a file was loaded by the user's or a shipped script: then not all is typed or shipped.
     has_files: AtomicBool,
     wants: Mutex<Vec<Want>>,
     /// From answers to the prompt, and their words.
@@ -232,9 +232,17 @@ impl Permits {
         own_address(url).is_some_and(|address| bases.any(|base| own_address(&base).as_ref() == Some(&address)))
     }
 
-    /// Notes that a file is loaded, so that what follows is not only what the user typed.
+    /// Notes that a file of anybody's is loaded: what follows is not only what the user typed, and no longer a shipped script.
     pub fn load_file(&self) {
-        self.shared.has_files.store(true, Ordering::Relaxed);
+        if self.named.is_some() {
+            self.shared.has_files.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// What the command line names, while only a shipped script or the user has a say.
+    fn named(&self) -> Option<&Named> {
+        let named = self.named.as_ref();
+        named.filter(|named| named.typed || !self.shared.has_files.load(Ordering::Relaxed))
     }
 
     fn is_typed(&self) -> bool {
@@ -247,7 +255,7 @@ impl Permits {
     }
 
     fn names(&self, test: impl Fn(&Named) -> bool) -> bool {
-        self.named.as_ref().is_some_and(test)
+        self.named().is_some_and(test)
     }
 
     /// Asks for all that is not allowed, together.
@@ -319,7 +327,7 @@ impl Permits {
                 format!("connect to `{server}`, which is not on this machine"),
             ),
         };
-        let remedy = self.named.as_ref().map(|_| format!("name it with `--url {server}`"));
+        let remedy = self.named().map(|_| format!("name it with `--url {server}`"));
         self.settle(vec![want.or(remedy).allowed(self.allows(listed))])?;
         if let Host::Domain(name) = host
             && !own
@@ -339,8 +347,7 @@ impl Permits {
             format!("attach to the container `{container}`, which this run did not start"),
         );
         let remedy = self
-            .named
-            .as_ref()
+            .named()
             .map(|_| format!("name it with `--set container={container}`"));
         self.settle(vec![want.or(remedy).allowed(self.allows(|allowed| allowed.exec))])
     }
@@ -382,7 +389,7 @@ impl Permits {
 
     /// Checks having runs done: the user's script may, and a shipped one; any other could as well start processes.
     pub fn check_jobs(&self) -> Result<()> {
-        match self.named {
+        match self.named() {
             Some(_) => Ok(()),
             None => self.check_process(),
         }
@@ -414,7 +421,7 @@ impl Permits {
             return Ok(real);
         }
         let name = |_: &Named| format!("name it with `--set {option}={}`", file.display());
-        let remedy = self.named.as_ref().map(name);
+        let remedy = self.named().map(name);
         let want = self.path_want(&real, Access::Read).map(|want| want.or(remedy));
         self.settle(want.into_iter().collect())?;
         Ok(real)

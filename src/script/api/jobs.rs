@@ -10,7 +10,7 @@ use serde_json::json;
 use crate::fault::{Fault, Kind};
 use crate::report::jobs_text;
 use crate::run::Event;
-use crate::runtime::run_command;
+use crate::runtime::{Input, run_command};
 use crate::script::handles::Service;
 use crate::script::{Caught, from_script, host, jobs as logic, options, to_script};
 
@@ -18,6 +18,8 @@ use crate::script::{Caught, from_script, host, jobs as logic, options, to_script
 #[serde(default, deny_unknown_fields)]
 struct CommandOptions {
     input: String,
+    send: Option<String>,
+    fetch: Option<String>,
     timeout: f64,
 }
 
@@ -25,6 +27,8 @@ impl Default for CommandOptions {
     fn default() -> Self {
         Self {
             input: String::new(),
+            send: None,
+            fetch: None,
             timeout: 60.0,
         }
     }
@@ -51,11 +55,13 @@ pub mod command {
         run_with(context, words, Map::new())
     }
 
-    /// Runs a command with options: `input`, the text of its standard input, and `timeout`, seconds (60).
+    /// Runs a command with options: `timeout`, seconds (60); `input`, the text of its standard input; in its place `send`, the name of a job: the input is a tar archive of what another
+    /// host needs to do it (its parameters, its own scripts, and what there is of its run, by their paths below this folder and this run's), or `jobs::program()`: this program;
+    /// `fetch`, the name of a job: the output is taken as a tar archive of the folder of its run, of which folders and regular files are unpacked.
     ///
     /// # Errors
     ///
-    /// As without options; `usage` for an unknown option.
+    /// As without options; `usage` for an unknown option, a job that was not prepared, and a script of one outside of this folder; `limit` if the run would hold more than it may.
     ///
     /// # Example
     ///
@@ -77,7 +83,13 @@ pub mod command {
         if host.settings.dry_run {
             return Err(Fault::dry_run(format!("`{}` would be run", words.join(" "))).into());
         }
-        let done = host.tasks.wait(run_command(&words, &given.input, time))?;
+        host.state().commands = true;
+        let input = match &given.send {
+            Some(name) => logic::sent(&host, name)?,
+            None => Input::Text(&given.input),
+        };
+        let take = given.fetch.map(|name| logic::take_job(&host, &name)).transpose()?;
+        let done = host.tasks.wait(run_command(&words, input, take, time))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = json!({ "code": done.code, "output": text(&done.stdout), "errors": text(&done.stderr) });
         Ok(to_script(&said)?)
@@ -88,7 +100,7 @@ pub mod command {
 /// `std/fleet` reads which, `std/clusters/…` has them done. Scripts that do not ship with the program need `--allow process`.
 #[export_module]
 pub mod jobs {
-    /// Checks a job and gives `#{ name, folder, command, attempt, found }`: its folder, the words of the command that does it,
+    /// Checks a job and gives `#{ name, folder, home, command, attempt, found }`: its folder, the folder that its script and paths are relative to, the words of the command that does it,
     /// to which `--attempt` and a number are added, the number of the latest attempt (0: none), and what it found (`()`: not
     /// ended). Nothing is started. `job` is `#{ script, set, max_time }`: a script as `profiler run` takes it, its parameters
     /// (`#{}`), and the time after which it ends, such as `"30m"`. It may do what this run may.
@@ -196,6 +208,22 @@ pub mod jobs {
     pub fn log(context: NativeCallContext, name: &str, n: i64) -> Caught<Dynamic> {
         let last = usize::try_from(n).unwrap_or_default();
         Ok(to_script(&logic::log(&host(&context), name, last)?)?)
+    }
+
+    /// The name of this program for other hosts, with its hash, so that each version is put there once (`send` of `command::run`).
+    ///
+    /// # Errors
+    ///
+    /// `io` if the program cannot be read.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(jobs::program().starts_with("@profiler-"));
+    /// ```
+    #[rhai_fn(return_raw, volatile)]
+    pub fn program(_context: NativeCallContext) -> Caught<String> {
+        Ok(logic::program_name()?)
     }
 
     /// The id of this run, by which jobs are found in a scheduler's queue.

@@ -173,43 +173,6 @@ pub mod service {
         Ok(to_script(&host(&context).tasks.wait(service.0.exec(&words))?)?)
     }
 
-    /// Copies a file or folder of this machine into an existing folder of the container. It must be
-    /// permitted with `--allow mount=PATH`.
-    ///
-    /// # Errors
-    ///
-    /// `not_allowed` for any other file; `usage` for a native process, and for a file that does not exist.
-    ///
-    /// # Example
-    ///
-    /// ```rhai,needs-docker
-    /// let server = docker::start(#{ image: "debian:13", args: ["sleep", "60"] });
-    /// server.copy_in("models/tiny", "/tmp");
-    /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
-    pub fn copy_in(context: NativeCallContext, service: &mut Service, from: &str, to: &str) -> Caught<()> {
-        Ok(service.copy_in(&host(&context), from, to)?)
-    }
-
-    /// Copies a file or folder of the container into the run's folder, below `files/`, and returns the path of the
-    /// folder that contains it. Only folders and regular files are copied: a warning names links and others.
-    ///
-    /// # Errors
-    ///
-    /// `missing` if there is no such file; `limit` if the run would write more than `--max-disk`; `usage` for a native
-    /// process, and in a run without a folder.
-    ///
-    /// # Example
-    ///
-    /// ```rhai,needs-docker
-    /// let server = docker::start(#{ image: "debian:13", args: ["sleep", "60"] });
-    /// print(server.copy_out("/etc/os-release"));
-    /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
-    pub fn copy_out(context: NativeCallContext, service: &mut Service, from: &str) -> Caught<String> {
-        Ok(service.copy_out(&host(&context), from)?)
-    }
-
     /// Its name in the run, for `print(server)`.
     ///
     /// # Example

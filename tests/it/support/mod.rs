@@ -18,12 +18,14 @@ mod needs;
 mod outcome;
 mod profiler;
 pub mod slurm;
+pub mod ssh;
 mod temp;
 
 pub use dialogue::Dialogue;
 pub use killed::{killed_and_resumed, killed_and_resumed_at};
 pub use needs::{
-    needs_browser, needs_docker, needs_git, needs_host_name, needs_llama_server, needs_slurm, needs_strace, needs_torch,
+    needs_browser, needs_docker, needs_git, needs_host_name, needs_llama_server, needs_slurm, needs_ssh, needs_strace,
+    needs_torch,
 };
 pub use outcome::Outcome;
 pub use profiler::{Profiler, SHARED_STATE};

@@ -56,6 +56,12 @@ pub fn needs_slurm() -> bool {
     available("slurm-wlm and munge, as root", super::slurm::installed())
 }
 
+/// OpenSSH's server and client, as root.
+#[track_caller]
+pub fn needs_ssh() -> bool {
+    available("openssh-server and openssh-client, as root", super::ssh::installed())
+}
+
 /// Git with its server program, Debian's package.
 #[track_caller]
 pub fn needs_git() -> bool {

@@ -1,0 +1,144 @@
+//! Hosts by ssh: a real sshd on each of some loopback addresses, with keys, configurations and caches of its own, all of it in one folder.
+
+use std::fs;
+use std::net::TcpListener;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+
+use tempfile::TempDir;
+
+use super::temp;
+
+const SSHD: &str = "/usr/sbin/sshd";
+
+/// Ends with the value, and with it what runs there.
+pub struct Hosts {
+    folder: TempDir,
+    daemons: Vec<Child>,
+}
+
+/// Whether it is installed; as root, since it starts sessions.
+pub fn installed() -> bool {
+    let found = ["ssh", "ssh-keygen", "setsid"]
+        .iter()
+        .all(|name| Command::new(name).arg("--help").output().is_ok());
+    nix::unistd::geteuid().is_root() && Path::new(SSHD).exists() && found
+}
+
+impl Hosts {
+    /// Starts so many, `h1`, `h2` and so on, each on an address of its own.
+    #[track_caller]
+    pub fn start(count: usize) -> Self {
+        let folder = temp();
+        let dir = folder.path().display().to_string();
+        // sshd gives up without it.
+        let _ = fs::DirBuilder::new().mode(0o755).create("/run/sshd");
+        for key in ["host", "user"] {
+            let made = Command::new("ssh-keygen")
+                .args(["-q", "-t", "ed25519", "-N", "", "-f"])
+                .arg(folder.path().join(key))
+                .status();
+            assert!(made.unwrap().success());
+        }
+        let public = fs::read_to_string(folder.path().join("host.pub")).unwrap();
+        let (mut client, mut known, mut daemons) = (String::new(), String::new(), Vec::new());
+        for number in 1..=count {
+            let address = format!("127.0.0.{}", number + 1);
+            // Free until then: nothing else uses these addresses.
+            let port = TcpListener::bind((address.as_str(), 0))
+                .unwrap()
+                .local_addr()
+                .unwrap()
+                .port();
+            let conf = folder.path().join(format!("sshd{number}"));
+            let text = format!(
+                "ListenAddress {address}:{port}\nHostKey {dir}/host\nAuthorizedKeysFile {dir}/user.pub\nPidFile none\nStrictModes no\nUsePAM no\n\
+                 PermitRootLogin yes\nMaxStartups 100\nSetEnv XDG_CACHE_HOME={dir}/h{number}\n"
+            );
+            fs::write(&conf, text).unwrap();
+            daemons.push(Command::new(SSHD).args(["-D", "-f"]).arg(&conf).spawn().unwrap());
+            client += &format!("Host h{number}\n HostName {address}\n Port {port}\n");
+            known += &format!("[{address}]:{port} {public}");
+        }
+        client += &format!(
+            "Host *\n User root\n IdentityFile {dir}/user\n IdentitiesOnly yes\n UserKnownHostsFile {dir}/known\n StrictHostKeyChecking yes\n"
+        );
+        fs::write(folder.path().join("known"), known).unwrap();
+        fs::write(folder.path().join("config"), client).unwrap();
+        let hosts = Self { folder, daemons };
+        for number in 1..=count {
+            // Once it listens it answers; until then it refuses.
+            while !hosts.answers(number) {
+                std::thread::sleep(std::time::Duration::from_millis(50));
+            }
+        }
+        hosts
+    }
+
+    /// The arguments by which the fleet uses them.
+    pub fn args(&self, more: &str) -> Vec<String> {
+        let names: Vec<String> = (1..=self.daemons.len())
+            .map(|number| format!("\"h{number}\""))
+            .collect();
+        let config = self.folder.path().join("config").display().to_string();
+        let options = format!(
+            "options={{\"hosts\":[{}],\"ssh\":[\"-F\",\"{config}\"]{more}}}",
+            names.join(",")
+        );
+        ["--cluster", "ssh", "--set", &options].map(str::to_owned).to_vec()
+    }
+
+    /// Where a host keeps what belongs to fleets.
+    pub fn cache(&self, number: usize) -> PathBuf {
+        self.folder.path().join(format!("h{number}/profiler/fleet"))
+    }
+
+    /// The folder of a job's run on a host, which need not be there.
+    pub fn job(&self, number: usize, name: &str) -> PathBuf {
+        let fleets = fs::read_dir(self.cache(number))
+            .into_iter()
+            .flatten()
+            .filter_map(Result::ok);
+        let mut found = fleets
+            .map(|fleet| fleet.path().join("jobs").join(name))
+            .filter(|job| job.exists());
+        found.next().unwrap_or_default()
+    }
+
+    /// How many processes run in the folders of a host.
+    pub fn running(&self, number: usize) -> usize {
+        let cache = self.cache(number);
+        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        let folders = processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok());
+        folders.filter(|folder| folder.starts_with(&cache)).count()
+    }
+
+    /// A host neither answers nor refuses any more: its sshd is stopped, and what runs there goes on.
+    pub fn silence(&self, number: usize) {
+        signal("-STOP", &self.daemons[number - 1]);
+    }
+
+    fn answers(&self, number: usize) -> bool {
+        let said = Command::new("ssh")
+            .arg("-F")
+            .arg(self.folder.path().join("config"))
+            .arg(format!("h{number}"))
+            .arg("true")
+            .output();
+        said.is_ok_and(|said| said.status.success())
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for daemon in &mut self.daemons {
+            let _ = daemon.kill();
+            let _ = daemon.wait();
+        }
+    }
+}
+
+fn signal(name: &str, process: &Child) {
+    let _ = Command::new("kill").args([name, &process.id().to_string()]).status();
+}
