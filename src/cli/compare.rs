@@ -251,9 +251,11 @@ fn memory_blocks(inputs: &[ComparisonInput], estimates: &[MemoryCase], findings:
     let mut blocks: Vec<Block> = Block::notice(notice).into_iter().collect();
     let cases = inputs.iter().flat_map(|input| &input.cases);
     blocks.extend(cases.filter_map(|case| report::implausible(case, &case.name)));
-    for one in estimates {
-        let name = format!("{} of {}", one.case, one.input);
-        blocks.extend(report::memory_comparison(&name, &one.with, &one.comparison));
+    let named = |one: &MemoryCase| format!("{} of {}", one.case, one.input);
+    let all: Vec<_> = estimates.iter().map(|one| (named(one), &one.comparison)).collect();
+    blocks.extend(report::estimate_errors(&all));
+    for (name, one) in all.iter().zip(estimates) {
+        blocks.extend(report::memory_comparison(&name.0, &one.with, &one.comparison));
     }
     let several = inputs.len() > 1;
     let notes = inputs.iter().flat_map(|input| {

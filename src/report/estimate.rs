@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::plot::{Entry, Sheet};
 use super::{Block, Weight};
 use crate::fmt::{Gib, list, relative, signed};
-use crate::memory::compare::{Comparison, ExternalEstimate};
+use crate::memory::compare::{Comparison, ExternalEstimate, Term};
 use crate::memory::{Component, Estimate, Fits, Part};
 
 /// A table with a column for each model; then the sources and notes of each.
@@ -244,4 +244,40 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
             .filter_map(|(title, items)| Block::list(title, items, Weight::Normal)),
     );
     blocks
+}
+
+/// How far an estimate is from several measurements, which are named: its errors by component. None for a single one.
+pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
+    let compared = cases.iter().flat_map(|(_, case)| &case.rows);
+    let terms: BTreeSet<Term> = compared
+        .filter(|row| row.percent.is_some())
+        .map(|row| row.term)
+        .collect();
+    let rows = terms.into_iter().map(|term| {
+        let of_case = |(name, case): &'_ (String, &Comparison)| Some((case.row(term)?.percent?, name.clone()));
+        let mut errors: Vec<(f64, String)> = cases.iter().filter_map(of_case).collect();
+        errors.sort_by(|a, b| a.0.abs().total_cmp(&b.0.abs()));
+        let count = errors.len();
+        let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / count as f64;
+        let median = f64::midpoint(errors[(count - 1) / 2].0.abs(), errors[count / 2].0.abs());
+        let (largest, of) = errors.swap_remove(count - 1);
+        vec![
+            term.name().into(),
+            (count as f64).into(),
+            relative(Some(mean)).into(),
+            relative(Some(median)).trim_start_matches('+').into(),
+            relative(Some(largest)).into(),
+            of.into(),
+        ]
+    });
+    let title = format!("how far the estimate is from {} measurements", cases.len());
+    let columns = [
+        "component",
+        "compared",
+        "mean error",
+        "median, without sign",
+        "largest error",
+        "of",
+    ];
+    (cases.len() > 1).then(|| Block::Table(Sheet::new(columns, rows).titled(title)))
 }

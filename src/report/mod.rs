@@ -37,7 +37,7 @@ pub use comparison::{
 pub use comparison_input::{comparison_input, implausible};
 pub use document::{Block, Fact, List, Section, Weight, markdown, text};
 pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
-pub use estimate::{estimates, memory_comparison};
+pub use estimate::{estimate_errors, estimates, memory_comparison};
 pub use findings::{Advice, Findings, advise};
 pub use live::Live;
 pub use picture::draw;

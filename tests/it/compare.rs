@@ -193,6 +193,24 @@ fn an_estimate_of_the_same_model_agrees() {
 }
 
 #[test]
+fn the_errors_of_an_estimate_are_summed_up_over_several_measurements() {
+    let runs = [10, 8, 4].map(|gib| run(&[("weights", gib * GIB)]));
+    let others: Vec<_> = runs[1..]
+        .iter()
+        .map(|run| run.folder().join("r").display().to_string())
+        .collect();
+    let _ = compare(&runs[0], &[&others[0], &others[1], "--with", "weights=8"])
+        .success()
+        .stdout("how far the estimate is from 3 measurements")
+        .stdout("+26.7 %")
+        .stdout("20.0 %")
+        .stdout("+100.0 %");
+    let _ = compare(&runs[0], &["--with", "weights=8"])
+        .success()
+        .nowhere("how far the estimate is");
+}
+
+#[test]
 fn an_estimate_is_of_the_tokens_that_the_pool_holds() {
     let run = script(&format!(
         r#"import "std/engines" as engines;
