@@ -48,7 +48,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         ),
         Kind::Cluster => (
             include_str!("new/cluster.rhai"),
-            format!("profiler fleet jobs.yaml --cluster ./{name}.rhai --allow command=sh"),
+            format!("profiler fleet jobs.yaml --cluster ./{name}.rhai --allow command=sh,process"),
         ),
     };
     let path = format!("{name}.rhai");

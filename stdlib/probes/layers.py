@@ -106,13 +106,13 @@ def forward(torch, model, given):
 
 
 def operations(profile, device):
-    """By operation of torch: its calls, its own time on the CPU, and what it allocated less what it released, bytes; most first."""
+    """By operation of torch: its calls, its own time on the CPU, and the bytes that it and those that it calls allocated, less what they released; most first."""
     rows = []
     for one in profile.key_averages():
         if one.key.startswith((SPAN, "[memory]")):
             continue
         # Older versions of torch call a device `cuda` there.
-        names = ("self_cpu_memory_usage",) if device == "cpu" else ("self_device_memory_usage", "self_cuda_memory_usage")
+        names = ("cpu_memory_usage",) if device == "cpu" else ("device_memory_usage", "cuda_memory_usage")
         held = next((getattr(one, name) for name in names if hasattr(one, name)), None)
         rows.append({"operation": one.key, "calls": one.count, "cpu_us": one.self_cpu_time_total, "bytes": held})
     return sorted(rows, key=lambda row: (-(row["bytes"] or 0), -row["cpu_us"]))

@@ -60,7 +60,7 @@ fn a_new_cluster_is_sound_and_runs_a_fleet() {
         "--cluster",
         "./mine.rhai",
         "--allow",
-        "command=sh",
+        "command=sh,process",
     ]);
     let _ = fleet.run().success().stdout("2 of 2 jobs were done");
 }
