@@ -151,8 +151,13 @@ impl Journal {
         line.pop();
         line.extend([SUM, &sum, END, "\n"]);
         may_write(line.len())?;
-        if self.file.metadata().is_ok_and(|data| data.len() > self.length) {
-            return Err(self.written_by_another());
+        if let Ok(data) = self.file.metadata() {
+            if data.len() > self.length {
+                return Err(self.written_by_another());
+            }
+            if data.nlink() == 0 && event.must_sync() {
+                return Err(self.removed());
+            }
         }
         self.write(line.as_bytes(), event.must_sync()).map_err(|error| {
             // If truncating fails too, the next resume cuts the torn line.
@@ -160,10 +165,7 @@ impl Journal {
             Fault::io(&self.path, &error)
         })?;
         self.chain = chain;
-        match event.must_sync() && self.file.metadata().is_ok_and(|data| data.nlink() == 0) {
-            true => Err(self.removed()),
-            false => Ok(()),
-        }
+        Ok(())
     }
 
     /// Where locks do not reach, as between some machines, two runs may have the journal open.
@@ -298,8 +300,8 @@ fn check(file: &File) -> std::io::Result<Extent> {
             Some(sum) if *sum == *expected.as_bytes() => {
                 (extent.lines, extent.bytes, extent.chain) = (lines, bytes, chain.clone());
             }
-            // Of an older version. The first checksum after it covers it.
-            None if extent.lines == 0 => {}
+            // Of an older version, unless it was damaged where its checksum stands. The first checksum after it covers it.
+            None if extent.lines == 0 && (lines > 1 || serde_json::from_slice::<IgnoredAny>(&line).is_ok()) => {}
             _ => {
                 extent.distrust = Some(Distrust {
                     first: extent.lines + 1,

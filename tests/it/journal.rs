@@ -112,6 +112,22 @@ fn a_bit_or_an_end_that_is_lost_anywhere_is_noticed_and_adds_nothing() {
     }
 }
 
+/// Found by seed 1938 of the simulation.
+#[test]
+fn a_first_line_whose_checksum_is_damaged_is_not_taken_for_one_of_an_older_version() {
+    let folder = temp();
+    fs::write(folder.path().join("s.rhai"), SCRIPT).unwrap();
+    assert_eq!(profiler(folder.path(), &["run", "s.rhai", "--out", "out"]).0, Some(0));
+    let path = folder.path().join("out/journal.jsonl");
+    let text = fs::read_to_string(&path).unwrap();
+    let (first, second) = text.split_once('\n').unwrap();
+    let changed = format!("{}\n{}", first.replacen(r#","sum""#, r#",#sum""#, 1), &second[..20]);
+    fs::write(&path, changed).unwrap();
+    let (code, _, stderr) = profiler(folder.path(), &["run", "s.rhai", "--resume", "out"]);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stderr.contains("line 1 was changed after it was written"), "{stderr}");
+}
+
 /// The runs kept from older versions.
 #[test]
 fn a_journal_without_checksums_is_shown_as_it_is_and_says_so() {
