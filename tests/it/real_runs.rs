@@ -212,7 +212,7 @@ fn an_independent_client_agrees_near_the_limit_of_a_hybrid_model() {
     let checked = std::fs::read(folder("vllm-hybrid-points").join("check.json")).unwrap();
     let checked: Vec<Value> = serde_json::from_slice(&checked).unwrap();
     let answers = answers("vllm-hybrid-points");
-    assert_eq!((checked.len(), answers.len()), (15, 20));
+    assert_eq!((checked.len(), answers.len()), (20, 20));
     for row in checked {
         let side = |index: usize| &row["point"][index];
         let is_it =
