@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use profiler::run::RecordedRun;
 use serde_json::Value;
 
 use crate::support::{Outcome, Profiler};
@@ -220,6 +221,15 @@ fn an_independent_client_agrees_near_the_limit_of_a_hybrid_model() {
         let answer = answers.iter().find(|answer| is_it(&answer["point"])).unwrap();
         assert_eq!(answer["verdict"] == "ok", row["fits"] == true, "{row}");
     }
+}
+
+/// `search.parallel=2`: two engines, each on a GPU of its own.
+#[test]
+fn two_engines_find_the_frontier_of_one() {
+    let [one, two] = ["vllm-one-engine", "vllm-two-engines"]
+        .map(|name| RecordedRun::read(&folder(name)).unwrap().boundaries[0].rebuild().unwrap());
+    assert_eq!(one.frontier().unwrap(), two.frontier().unwrap());
+    assert_eq!(one.failing().unwrap(), two.failing().unwrap());
 }
 
 /// Real out-of-memory in two dimensions: no point that fits is harder than one that fails.
