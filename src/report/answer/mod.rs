@@ -1,7 +1,6 @@
 //! The answer of a search, in the order in which people ask: the limit, how sure it is, what to run, why not more, how
 //! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
 
-mod certainty;
 mod limit;
 mod workload;
 
@@ -16,8 +15,9 @@ use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity};
 use crate::fault::Result;
 use crate::fmt::thousands;
 use crate::run::RecordedRun;
-use certainty::{report_failed, sure};
-use limit::{KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, unanswered, untested};
+use limit::{
+    KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, report_failed, sure, unanswered, untested,
+};
 use workload::{commands, table_text};
 
 /// What kind of answer it is.

@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::arguments::{FromShorthand, Mark, Named, axis, keep_by_default};
-use super::text_table::ColumnFormat;
+use super::{FromShorthand, Mark, Named, axis, keep_by_default};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::{number, slug, thousands};
 use crate::report::Page;
+use crate::report::document::ColumnFormat;
 use crate::report::plot::{
     Axis, Bar, Cell, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, reduced, text,
 };

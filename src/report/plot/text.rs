@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use console::truncate_str;
+use console::{measure_text_width as width, truncate_str};
 use serde_json::{Number, Value};
 
 use super::scale::{AxisLayout, TickUnit, heading, unshowable_note};
 use super::{Entry, Layer, Marks, Panel, Plot};
 use crate::fmt::{json_number, number};
 use crate::report::Page;
-use crate::report::document::wrapped;
-use crate::report::drawing::{ColumnFormat, text_table, width};
+use crate::report::document::{ColumnFormat, text_table, wrapped};
 use crate::unit::Unit;
 
 /// Maximum number of columns of a canvas: wider ones are harder to read.
