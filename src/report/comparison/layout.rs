@@ -503,7 +503,7 @@ pub(in crate::report) fn change_finding(subject: &str, changes: &[Change], no_di
 mod change_tests {
     use super::*;
 
-    fn change(label: &str, unit: Unit, before: f64, after: f64, verdict: Verdict) -> Change {
+    fn change(label: &str, unit: Unit, before: f64, after: f64, verdict: experiment::Verdict) -> Change {
         Change {
             label: label.to_owned(),
             unit,
@@ -515,28 +515,46 @@ mod change_tests {
 
     #[test]
     fn a_finding_says_gain_and_cost() {
-        let throughput = change("throughput", Unit::RequestsPerSecond, 5.527, 11.128, Verdict::Better);
-        let memory = change("non-KV memory", Unit::Bytes, 0.0, 0.13 * GIB, Verdict::Worse);
+        let throughput = change(
+            "throughput",
+            Unit::RequestsPerSecond,
+            5.527,
+            11.128,
+            experiment::Verdict::Better,
+        );
+        let memory = change(
+            "non-KV memory",
+            Unit::Bytes,
+            0.0,
+            0.13 * GIB,
+            experiment::Verdict::Worse,
+        );
         assert_eq!(
-            finding("CUDA graphs", &[throughput.clone(), memory.clone()], &[]),
+            change_finding("CUDA graphs", &[throughput.clone(), memory.clone()], &[]),
             "CUDA graphs: 2.0x throughput (11.1 against 5.5 requests/s) for 0.13 GiB more non-KV memory"
         );
         assert_eq!(
-            finding("fp8", &[throughput], &["mean TTFT".to_owned()]),
+            change_finding("fp8", &[throughput], &["mean TTFT".to_owned()]),
             "fp8: 2.0x throughput (11.1 against 5.5 requests/s); no significant difference in mean TTFT"
         );
-        let slower = change("mean TTFT", Unit::Milliseconds, 100.0, 112.4, Verdict::Worse);
+        let slower = change(
+            "mean TTFT",
+            Unit::Milliseconds,
+            100.0,
+            112.4,
+            experiment::Verdict::Worse,
+        );
         assert_eq!(
-            finding("[2]", &[slower], &[]),
+            change_finding("[2]", &[slower], &[]),
             "[2]: worse: 12 % higher mean TTFT (112 against 100 ms)"
         );
         assert_eq!(
-            finding("[2]", &[], &["all 9 metrics".to_owned()]),
+            change_finding("[2]", &[], &["all 9 metrics".to_owned()]),
             "[2]: no significant difference in all 9 metrics"
         );
-        let power = change("power", Unit::Watts, 300.0, 306.0, Verdict::Higher);
+        let power = change("power", Unit::Watts, 300.0, 306.0, experiment::Verdict::Higher);
         assert_eq!(
-            finding("[2]", &[power], &[]),
+            change_finding("[2]", &[power], &[]),
             "[2]: 2.0 % higher power (306 against 300 W)"
         );
     }

@@ -3,10 +3,8 @@
 //!
 //! Pure: reads and writes no files. Colours are roles ([`Colour`]), so that one plot works on light, dark and paper.
 
-mod downsample;
 mod layer;
 mod layout;
-mod legend;
 mod marks;
 mod panel;
 mod scale;
@@ -19,7 +17,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use downsample::reduced;
+pub use crate::report::spark::reduced;
 pub use layer::{Bar, Cell, Layer, Marks, Shape, Span};
 pub use layout::{Drawing, Frame, Width, file, panel, png, svg};
 pub use scale::AxisScale;

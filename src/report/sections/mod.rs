@@ -11,11 +11,9 @@ mod facts;
 mod jobs;
 mod loads;
 mod memory;
-mod reproduce;
 mod script_output;
 mod together;
 
-pub use answers::findings as run_findings;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
@@ -23,8 +21,8 @@ pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
-pub(super) use reproduce::run_command;
-pub use reproduce::{allow_flags, resume_command};
+pub(super) use answers::run_command;
+pub use answers::{allow_flags, findings as run_findings, resume_command};
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
