@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::convert::deserialize_as;
 use super::diagnose::diagnose;
 use super::host::Interpreter;
-use super::nearest::{quoted, suggest};
-use super::options::deserialize_as;
 use super::resolver::{resolve_below, with_extension};
+use super::signature::{quoted, suggest};
 use super::source::Source;
 use super::{Host, convert, resolver, shipped, source};
 use crate::boundary::Point;

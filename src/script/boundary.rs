@@ -9,7 +9,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::meter::MAP;
-use super::nearest::misspelt_axis;
+use super::signature::misspelt_axis;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::Limits;

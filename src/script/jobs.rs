@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::Digest as _;
 
-use super::handles::Service;
+use super::host::Service;
 use super::{Host, Main, Settings, Source, check_main, is_shipped, module_hash, source};
 use crate::fault::{Fault, Result};
 use crate::report::job_result;

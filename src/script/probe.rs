@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::nearest::{quoted, suggest};
 use super::resolver::resolve_below;
+use super::signature::{quoted, suggest};
 use super::source::{self, Source};
 use super::{Host, shipped};
 use crate::engine::{Arguments, ProbeProgram, ProgramOptions};

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rhai::{Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared};
 
-use super::nearest::{did_you_mean, nearest};
+use super::signature::{did_you_mean, nearest};
 use super::source::{self, Source, Sources};
 use super::{Caught, added, header, shipped};
 use crate::fault::{Fault, Result};

@@ -11,7 +11,7 @@ use rhai::Position;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::nearest::suggest;
+use super::signature::suggest;
 use super::{added, shipped};
 use crate::fault::{Fault, Kind, Result};
 use crate::file;

@@ -13,7 +13,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, Footprint, Part};
 use crate::report;
 use crate::run::Event;
-use crate::script::handles::{Architecture, EngineHandle, ModelHandle, SampleOptions};
+use crate::script::host::{Architecture, EngineHandle, ModelHandle, SampleOptions};
 use crate::script::inputs::{EstimateOptions, estimate_engine, estimate_model};
 use crate::script::{Caught, host, options, to_script};
 

@@ -11,8 +11,8 @@ use crate::boundary::{AnswerCounts, Band, KnownBoundary, Lattice, Point, Predict
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
-use crate::script::handles::TruthHandle;
-use crate::script::nearest::nearest;
+use crate::script::host::TruthHandle;
+use crate::script::signature::nearest;
 use crate::script::{Caught, PointCost, boundary, from_script, host, to_script, type_of};
 
 fn from_band(band: &Band) -> Dynamic {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::fault::{Fault, Result};
-use crate::script::nearest::suggest;
+use crate::script::signature::suggest;
 
 /// Help text of `:help`.
 pub const HELP: &str = "\
