@@ -79,7 +79,6 @@ enum Written {
         code: String,
         #[serde(alias = "text")]
         message: String,
-        #[serde(default)]
         value: Option<f64>,
     },
 }

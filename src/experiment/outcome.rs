@@ -59,7 +59,6 @@ pub struct Trial {
     /// Values by metric; `None` if not measured.
     pub figures: BTreeMap<String, Option<f64>>,
     /// Why the start failed: `#{ message, cause, evidence }`.
-    #[serde(default)]
     pub failed: Option<Value>,
     /// Any other data to keep.
     #[serde(default)]

@@ -314,13 +314,11 @@ mod options_tests {
     #[allow(dead_code, reason = "only its shape matters")]
     struct Outer {
         ratio: f64,
-        #[serde(default)]
         mode: Option<Mode>,
         #[serde(default)]
         search: Inner,
         #[serde(default)]
         gpus: Vec<u32>,
-        #[serde(default)]
         span: Option<(i64, i64)>,
     }
 

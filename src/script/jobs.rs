@@ -30,7 +30,6 @@ pub(super) struct JobOptions {
     script: String,
     #[serde(default)]
     set: Map<String, Value>,
-    #[serde(default)]
     max_time: Option<String>,
 }
 

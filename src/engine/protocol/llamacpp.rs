@@ -18,15 +18,11 @@ struct Event<'a> {
     tokens: Items,
     #[serde(default)]
     stop: bool,
-    #[serde(default)]
     stop_type: Option<String>,
     #[serde(default)]
     truncated: bool,
-    #[serde(default)]
     tokens_predicted: Option<u64>,
-    #[serde(default)]
     tokens_evaluated: Option<u64>,
-    #[serde(default)]
     error: Option<Value>,
 }
 

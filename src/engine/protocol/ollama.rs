@@ -17,13 +17,9 @@ struct Line<'a> {
     thinking: Text<'a>,
     #[serde(default)]
     done: bool,
-    #[serde(default)]
     done_reason: Option<String>,
-    #[serde(default)]
     prompt_eval_count: Option<u64>,
-    #[serde(default)]
     eval_count: Option<u64>,
-    #[serde(default)]
     error: Option<Value>,
 }
 

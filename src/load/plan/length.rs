@@ -47,10 +47,8 @@ pub struct NormalLength {
     /// Standard deviation without bounds.
     pub std: f64,
     /// Minimum; default 1.
-    #[serde(default)]
     pub min: Option<u64>,
     /// Maximum; default: the 99.9th percentile.
-    #[serde(default)]
     pub max: Option<u64>,
 }
 
@@ -63,10 +61,8 @@ pub struct LognormalLength {
     /// Standard deviation of the natural logarithm.
     pub sigma: f64,
     /// Minimum; default 1.
-    #[serde(default)]
     pub min: Option<u64>,
     /// Maximum; default: the 99.9th percentile.
-    #[serde(default)]
     pub max: Option<u64>,
 }
 

@@ -49,7 +49,6 @@ pub struct Answer {
     /// How sure it is: what was confirmed, at what cost, and why the search ended.
     pub sure: String,
     /// The workload that the user named, with the lengths that it gave.
-    #[serde(default)]
     pub workload: Option<String>,
     /// What to run, by workload.
     pub run: Vec<Command>,

@@ -43,7 +43,6 @@ macro_rules! chart {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             title: String,
-            #[serde(default)]
             name: Option<String>,
             #[serde(default)]
             words: String,

@@ -69,9 +69,7 @@ pub mod memory {
 #[serde(deny_unknown_fields)]
 struct Given {
     devices: Vec<GivenDevice>,
-    #[serde(default)]
     weights: Option<Part>,
-    #[serde(default)]
     one_gpu: Option<GivenDevice>,
     #[serde(default)]
     details: Value,
@@ -80,7 +78,6 @@ struct Given {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GivenDevice {
-    #[serde(default)]
     device: Option<String>,
     total: u64,
     parts: Vec<Part>,

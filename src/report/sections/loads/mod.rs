@@ -161,9 +161,7 @@ struct SloSearch {
     axis: String,
     /// Required share of good requests.
     attainment: f64,
-    #[serde(default)]
     meets: Option<f64>,
-    #[serde(default)]
     fails: Option<f64>,
 }
 
