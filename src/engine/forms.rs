@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
-use super::prompting::VOCABULARY;
+use super::send::VOCABULARY;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::facts::{Info, ReportedFact, facts_in_log, group_by_name, without_colour};
 use super::limits::EngineBounds;
-use super::server::{Ready, Server};
+use super::start::{Ready, Server};
 use super::{Engine, Limits};
 use crate::fault::{Fault, Result};
 use crate::http;

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::handle::{Live, Running};
-use super::server::Server;
+use super::start::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;

@@ -3,16 +3,14 @@
 //!
 //! Pure computation; `std/experiment` starts engines and measures. The statistical unit is a start: a load of a
 //! thousand requests on one start is one value, because its requests share that start. [`order`] randomizes the
-//! settings, `contrast` compares them, `student` has the t quantile, and `outcome` is the result as stored and
-//! reported.
+//! settings, `contrast` compares them, and `outcome` is the result as stored and reported.
 
 mod contrast;
 mod outcome;
-mod student;
 
+pub(crate) use contrast::t_quantile;
 pub use contrast::{Contrast, Noise, Verdict, is_negligible};
 pub use outcome::{Comparison, Experiment, Figure, Measurements, Metric, Setting, Trial};
-pub(crate) use student::t_quantile;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;

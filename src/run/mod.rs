@@ -6,9 +6,7 @@
 //! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
 mod attempt;
-mod disk;
 mod event;
-mod file;
 mod files;
 mod folder;
 mod jobs;
@@ -24,9 +22,9 @@ mod sessions;
 mod unpack;
 mod writer;
 
-pub use disk::BoundedFile;
 pub use event::{Event, engine_number, for_engine};
-pub use file::WrittenFile;
+pub use files::{BoundedFile, WrittenFile};
+
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;

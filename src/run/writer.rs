@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::Value;
 
 use super::attempt;
-use super::disk::{Disk, RESERVE};
 use super::event::Totals;
+use super::files::{Disk, RESERVE};
 use super::folder::Folder;
 use super::journal::Journal;
 use super::manifest::{Machine, Manifest, Plan, SCHEMA};

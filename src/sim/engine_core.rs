@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use super::devices::SimDevices;
+use super::handle::SimDevices;
 use super::handle::{Exit, LogSink};
 use super::misbehave::{AfterFailure, FailedRequest};
 use super::options::{Setup, Victim};

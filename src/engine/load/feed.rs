@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::model_clock::ModelClock;
+use super::client::ModelClock;
 use crate::engine::{Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::plan::{LoadProgress, Request, Schedule};

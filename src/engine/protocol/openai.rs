@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::fields::{Items, Text, error_text};
+use super::{Items, Text, error_text};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
 
 #[derive(Debug, Default)]

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Text, error_text};
+use super::{Text, error_text};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
 
 #[derive(Debug, Default)]

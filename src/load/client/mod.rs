@@ -7,9 +7,7 @@ mod event_loop;
 mod exchange;
 mod health;
 mod http1;
-mod inside;
 mod shared;
-mod target;
 mod threads;
 
 use std::sync::Arc;
@@ -173,7 +171,7 @@ pub struct LoadRun {
 /// Errors of the source; `http` if the URL is invalid or nothing listens there.
 pub async fn run_load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>) -> Result<LoadRun> {
     match world::current() {
-        Some(world) => inside::run(world.as_ref(), url, config, source).await,
+        Some(world) => threads::run_inside(world.as_ref(), url, config, source).await,
         None => threads::run(url, config, source).await,
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::target::Target;
+use super::connection::Target;
 use super::{BuildJob, Control, Job, RequestSource};
 use crate::fault::{Fault, Result};
 

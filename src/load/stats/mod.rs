@@ -8,7 +8,6 @@
 mod client;
 mod latencies;
 mod request;
-mod steady;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -23,9 +22,8 @@ pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, Percentiles, Repea
 use request::{EvaluatedRequest, RequestResult};
 pub use request::{Failures, RequestStats, request_stats};
 use serde::{Deserialize, Serialize};
-pub use steady::Steady;
 pub use summary::{Intervals, Summary, Thin};
-pub use throughput::{Goodput, Rates, SloCounts};
+pub use throughput::{Goodput, Rates, SloCounts, Steady};
 pub use tokens::{Disagreement, EventTokens, Tokens};
 
 pub(in crate::load) use summary::{interpolated, min_sample_size};

@@ -14,8 +14,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::super::tokenizer::CONFIG;
-use super::cache::{Entry, is_commit};
 use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
+use super::{Entry, is_commit};
 use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
 use crate::{file, http};
