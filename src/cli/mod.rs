@@ -1,4 +1,5 @@
-//! The command line: one file per command, each of which parses arguments, calls the library and prints.
+//! The command line: one file per command, or for a few that belong together. Each parses arguments, calls the library and
+//! prints.
 
 mod add;
 mod check;
@@ -12,12 +13,12 @@ mod estimate;
 mod fleet;
 mod fork;
 mod list;
-mod man;
+
 mod new;
 mod options;
 mod pack;
 mod program;
-mod remove;
+
 mod repl;
 mod report;
 mod run;
@@ -26,7 +27,6 @@ mod show;
 mod signals;
 mod sim;
 mod test;
-mod update;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -136,15 +136,15 @@ enum Command {
     /// Add a script of somebody else, pinned by its hash
     Add(add::Args),
     /// Fetch again what was added
-    Update(update::Args),
+    Update(add::UpdateArgs),
     /// Remove what was added
-    Remove(remove::Args),
+    Remove(add::RemoveArgs),
     /// Serve the simulated engine
     Sim(Box<sim::Args>),
     /// Print the completions of a shell
     Completions(completions::Args),
     /// Write the manual pages, one for each command
-    Man(man::Args),
+    Man(completions::ManArgs),
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
@@ -219,10 +219,10 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Fleet(args) => fleet::execute(args, program),
         Command::Fork(args) => fork::execute(args, program),
         Command::List(args) => list::execute(args, program),
-        Command::Man(args) => man::execute(args),
+        Command::Man(args) => completions::write_pages(args),
         Command::Pack(args) => pack::execute(args, program),
         Command::New(args) => new::execute(args, program),
-        Command::Remove(args) => remove::execute(args, program),
+        Command::Remove(args) => add::remove(args, program),
         Command::Repl(args) => repl::execute(args, program),
         Command::Report(args) => report::execute(args, program),
         Command::Run(args) if args.wants_help() => run_help(program),
@@ -231,7 +231,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Sim(args) => sim::execute(args, program),
         Command::Supervise | Command::RenderChatTemplate => Ok(0),
         Command::Test(args) => test::execute(args, program),
-        Command::Update(args) => update::execute(args, program),
+        Command::Update(args) => add::update(args, program),
     }
 }
 

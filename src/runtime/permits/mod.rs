@@ -3,12 +3,9 @@
 //! Scripts are untrusted: what reaches beyond the script is denied unless it is on a list of what is allowed. What a script
 //! lacks is a [`Want`].
 
-mod danger;
 mod grant;
-mod want;
 
-pub use grant::{Grant, Origin};
-pub use want::Want;
+pub use grant::{Grant, Origin, Want};
 
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
@@ -290,7 +287,7 @@ impl Permits {
         }
         match missing.is_empty() || consent != Consent::No {
             true => Ok(()),
-            false => Err(want::refusal(&missing)),
+            false => Err(grant::refusal(&missing)),
         }
     }
 

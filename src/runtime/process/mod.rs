@@ -1,26 +1,26 @@
-//! Native processes: started below a supervisor, with an environment variable, and stopped with all descendants.
+//! Native processes: started below a supervisor, with an environment variable, and stopped with all descendants; and
+//! what is known of any process and those below it.
 
-pub(super) mod oom_watch;
 mod spawn;
-pub(super) mod tree;
 
-use std::collections::BTreeMap;
+pub(super) use spawn::start;
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 
 use super::output::OutputBuffer;
 use super::supervisor::{Supervised, Work};
-use super::{Captured, ExecOutput};
-use super::{Exit, State};
+use super::{Captured, ExecOutput, Exit, State};
 use crate::fault::{Fault, Result};
-
-pub(super) use spawn::start;
 
 /// Id of the run, in the environment of everything it starts.
 pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
@@ -55,7 +55,7 @@ impl Process {
 
     /// Stops the whole process tree: SIGTERM, then SIGKILL after `grace` or when stopping is forced.
     pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
-        tree::signal(&self.pids(), Signal::SIGTERM);
+        signal(&self.pids(), Signal::SIGTERM);
         tokio::select! {
             () = self.all_exited() => {}
             () = tokio::time::sleep(grace) => {}
@@ -144,7 +144,7 @@ impl Process {
 
     /// The Python interpreter of the server as it was called (a virtual environment is found by that name), if any.
     pub(in crate::runtime) fn python(&self) -> Option<String> {
-        let program = tree::command_line(self.root.pid())?.into_iter().next()?;
+        let program = command_line(self.root.pid())?.into_iter().next()?;
         let name = program.rsplit('/').next().unwrap_or(&program);
         name.starts_with("python").then_some(program)
     }
@@ -162,4 +162,56 @@ async fn read_stream(stream: &mut pipe::Receiver, mut take: impl FnMut(&[u8])) {
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         take(&buffer[..count]);
     }
+}
+
+/// The running processes that descend from `root`, without itself.
+pub(in crate::runtime) fn below(root: u32) -> Vec<u32> {
+    let all = list();
+    let mut found = HashSet::from([root]);
+    // Add children until nothing changes.
+    loop {
+        let before = found.len();
+        let children = all.iter().filter(|(_, parent)| found.contains(parent));
+        let children: Vec<u32> = children.map(|(pid, _)| *pid).collect();
+        found.extend(children);
+        if found.len() == before {
+            break;
+        }
+    }
+    found.remove(&root);
+    found.into_iter().collect()
+}
+
+/// Sends a signal to each; processes that have exited are ignored.
+pub(in crate::runtime) fn signal(pids: &[u32], signal: Signal) {
+    for &pid in pids {
+        if let Ok(pid) = i32::try_from(pid) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+}
+
+pub(in crate::runtime) fn command_line(pid: u32) -> Option<Vec<String>> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = words.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
+/// Pid and parent of all running processes.
+fn list() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| stat(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+fn stat(pid: u32) -> Option<(u32, u32)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    // Zombies count as dead; only their parent can remove them.
+    (!matches!(fields.next()?, "Z" | "X")).then_some(())?;
+    Some((pid, fields.next()?.parse().ok()?))
 }
