@@ -167,7 +167,7 @@ pub fn group_warnings(warnings: &[Warning], loads: &[Vec<Warning>]) -> Vec<Warni
 }
 
 #[cfg(test)]
-mod group_tests {
+mod tests {
     use super::*;
 
     fn counts(percent: f64) -> Warning {

@@ -380,7 +380,7 @@ fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod spec_tests {
+mod tests {
     use proptest::prelude::*;
 
     use super::*;

@@ -5,7 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rhai::{Dynamic, Map};
-use serde::Deserialize as _;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 use super::meter::MAP;
@@ -216,7 +216,7 @@ fn with_question(search: Option<Value>, question: &Value) -> Option<Value> {
 }
 
 /// The cost of one point, including retries.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointCost {
     /// The point.
     pub point: JsonText,

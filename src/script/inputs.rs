@@ -312,7 +312,7 @@ fn unknown_workload(name: &str) -> Fault {
 }
 
 #[cfg(test)]
-mod workload_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -280,7 +280,7 @@ pub(super) fn misspelt_axis(name: &str) -> Option<Fault> {
 }
 
 #[cfg(test)]
-mod nearest_tests {
+mod tests {
     use super::nearest;
 
     #[test]

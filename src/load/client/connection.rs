@@ -513,7 +513,7 @@ fn server_name(host: &str) -> Result<ServerName<'static>> {
 }
 
 #[cfg(test)]
-mod target_tests {
+mod tests {
     use super::*;
 
     fn sent(url: &str) -> String {

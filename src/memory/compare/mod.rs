@@ -257,7 +257,7 @@ fn row(term: Term, measured: Option<(i64, String)>, said: Option<i64>) -> TermCo
 }
 
 #[cfg(test)]
-mod comparison_tests {
+mod tests {
     use proptest::prelude::*;
 
     use super::*;

@@ -468,7 +468,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 #[cfg(test)]
-mod request_tests {
+mod tests {
     use super::bytes;
 
     #[test]

@@ -500,7 +500,7 @@ pub(in crate::report) fn change_finding(subject: &str, changes: &[Change], no_di
 }
 
 #[cfg(test)]
-mod change_tests {
+mod tests {
     use super::*;
 
     fn change(label: &str, unit: Unit, before: f64, after: f64, verdict: experiment::Verdict) -> Change {

@@ -314,7 +314,7 @@ fn cell(entry: &Entry) -> String {
 }
 
 #[cfg(test)]
-mod table_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -298,6 +298,31 @@ impl Sheet {
         }
     }
 
+    /// The same of rows that name their columns, all alike.
+    pub(in crate::report) fn of<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
+        let (mut columns, mut all) = (Vec::new(), Vec::new());
+        for row in rows {
+            let (names, entries): (_, Vec<Entry>) = row.into_iter().unzip();
+            columns = names;
+            all.push(entries);
+        }
+        Self::new(columns, all)
+    }
+
+    /// The table without its empty columns.
+    pub(in crate::report) fn filled(self) -> Self {
+        let columns = 0..self.columns.len();
+        let filled: Vec<usize> = columns
+            .filter(|&at| self.rows.iter().any(|row| row[at] != Entry::None))
+            .collect();
+        let row = |row: &Vec<Entry>| filled.iter().map(|&at| row[at].clone()).collect();
+        Self {
+            columns: filled.iter().map(|&at| self.columns[at].clone()).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            ..self
+        }
+    }
+
     pub(in crate::report) fn titled(self, title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
@@ -385,7 +410,7 @@ impl<T: Into<Entry>> From<Option<T>> for Entry {
 }
 
 #[cfg(test)]
-mod sheet_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -185,7 +185,7 @@ pub(super) fn heat_colour(share: f64) -> String {
 }
 
 #[cfg(test)]
-mod contrast_tests {
+mod tests {
     //! Contrast of the colours after WCAG 2.2, and their distance for red-green blindness after Machado, Oliveira and
     //! Fernandes (2009).
 

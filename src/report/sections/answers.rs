@@ -270,7 +270,7 @@ fn set_value(value: &Value) -> String {
 }
 
 #[cfg(test)]
-mod reproduce_tests {
+mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 

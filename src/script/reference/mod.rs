@@ -282,7 +282,7 @@ fn definition_type(word: &str) -> &str {
 }
 
 #[cfg(test)]
-mod render_tests {
+mod tests {
     use super::*;
 
     #[test]

@@ -442,7 +442,7 @@ fn nearest_cut(axis: &boundary::Axis, cuts: &[Scalar], point: &Point, class: Pro
 }
 
 #[cfg(test)]
-mod projection_tests {
+mod tests {
     use serde_json::json;
 
     use super::*;
