@@ -23,6 +23,7 @@ use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Hub, ModelId};
 use crate::run::{Event, can_be_hidden, for_engine};
 use crate::runtime::{RuntimeKind, api_key, server_url};
+use crate::task::lock;
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
 
@@ -146,6 +147,11 @@ impl Engine {
         first.others = engines.collect();
         first.recall_failed_starts();
         Ok(first)
+    }
+
+    /// Blocks the script's thread on this.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.context.tasks.wait(work)
     }
 
     fn described(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
@@ -316,7 +322,7 @@ impl Engine {
         let Some(page) = live.running.as_ref().and_then(|running| self.page(running)) else {
             return Ok(EngineMetrics::default());
         };
-        let facts = self.context.tasks.wait(async { Ok(page.fetch().await) })?;
+        let facts = self.wait(async { Ok(page.fetch().await) })?;
         Ok(facts.unwrap_or_default().pop().unwrap_or_default())
     }
 
@@ -443,10 +449,7 @@ impl Engine {
             ));
         }
         match self.hub_model() {
-            Some(model) => self
-                .context
-                .tasks
-                .wait(async { Hub::from_env()?.check_gate(&model).await }),
+            Some(model) => self.wait(async { Hub::from_env()?.check_gate(&model).await }),
             None => Ok(()),
         }
     }
@@ -468,7 +471,7 @@ impl Engine {
         let Some(running) = &live.running else { return Ok(()) };
         let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
         let usable = covers
-            && self.context.tasks.wait(running.server.exit())?.is_none()
+            && self.wait(running.server.exit())?.is_none()
             && match live.health {
                 Health::Good => true,
                 Health::Suspect => self.recovers(running)?,
@@ -493,12 +496,12 @@ impl Engine {
         let deadline = tokio::time::Instant::now() + RECOVERY;
         let options = self.adapter_options(running.limits);
         loop {
-            if self.context.tasks.wait(running.server.exit())?.is_some() {
+            if self.wait(running.server.exit())?.is_some() {
                 return Ok(false);
             }
             let idle = match self.page(running) {
                 Some(page) => {
-                    let metrics = self.context.tasks.wait(async { Ok(page.fetch().await) })?;
+                    let metrics = self.wait(async { Ok(page.fetch().await) })?;
                     // No new snapshot means that nothing has run since the last poll.
                     metrics.is_some_and(|facts| {
                         let idle = |now: &EngineMetrics| now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0;
@@ -577,7 +580,7 @@ impl Engine {
     /// Cleans up an engine that has exited.
     pub(super) fn stop_if_exited(&self, live: &mut Live) -> Result<()> {
         let dead = match &live.running {
-            Some(running) => self.context.tasks.wait(running.server.exit())?.is_some(),
+            Some(running) => self.wait(running.server.exit())?.is_some(),
             None => false,
         };
         if dead { self.stop_running(live) } else { Ok(()) }
@@ -626,10 +629,6 @@ fn shown_together(engines: &[Engine]) -> Value {
         }
     }
     shown
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Engine {

@@ -11,7 +11,7 @@ use super::facts::strip_colours;
 use super::failure::Exit;
 use super::failure::allocations;
 use super::forms::{KEY_REMEDY, needs_key};
-use super::handle::{Ensured, Health, Live, Running, lock};
+use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, succeeded, told};
 use super::limits::{MIN_TIMEOUT, bounds_report};
 use super::memory::memory_window;
@@ -29,6 +29,7 @@ use crate::load::{FailureForm, Outcome, Record, Summary};
 use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
+use crate::task::lock;
 use crate::warning::Warning;
 
 /// The coordinates of a point that an engine understands.
@@ -322,7 +323,7 @@ impl Engine {
             let vocabulary = live.running.as_ref().and_then(|running| running.info.vocabulary);
             let origin = origin(&self.options, self.runtime, form, vocabulary);
             let prompts = self.context.prompt_cache.prompts(&origin, self.context.seed);
-            let prompting = live.prompting.insert(Prompting::new(self.context.tasks.wait(prompts)?));
+            let prompting = live.prompting.insert(Prompting::new(self.wait(prompts)?));
             let counted = live.running.as_ref().and_then(|running| running.accepted.counted);
             let made_alike = form.prompt == PromptForm::Tokens || matches!(origin, Origin::Words(_));
             if let Some(counted) = counted.filter(|_| made_alike) {
@@ -360,7 +361,7 @@ impl Engine {
             timeout: timeout.as_secs_f64(),
         })?;
         let sent = Instant::now();
-        let (mut answers, queue) = self.context.tasks.wait(batch.send(page.as_ref(), stall))?;
+        let (mut answers, queue) = self.wait(batch.send(page.as_ref(), stall))?;
         let unsent = |answer: &Record| {
             answer
                 .failure()
@@ -384,7 +385,7 @@ impl Engine {
             ));
         }
         self.count_unreported(running, form, &prompts, &mut answers)?;
-        let paused = self.context.tasks.wait(running.server.was_paused(sent.elapsed()))?;
+        let paused = self.wait(running.server.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
         let log = strip_colours(running.server.since(cursor));
         let ending = strip_colours(running.server.last(TAIL));
@@ -468,7 +469,7 @@ impl Engine {
                 let ended = FailureForm::EndedEarly;
                 form == ended || matches!(form, FailureForm::Broken | FailureForm::Unreachable)
             });
-        let exit = self.context.tasks.wait(running.server.ended(broken))?;
+        let exit = self.wait(running.server.ended(broken))?;
         if exit.is_some() {
             return Ok((exit, Some(false)));
         }
@@ -479,7 +480,7 @@ impl Engine {
             return Ok((None, Some(true)));
         }
         // Engines report an error first and exit a moment later.
-        Ok((self.context.tasks.wait(running.server.exit())?, Some(false)))
+        Ok((self.wait(running.server.exit())?, Some(false)))
     }
 }
 

@@ -5,7 +5,7 @@
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,7 @@ use crate::http::ApiKey;
 use crate::load::{BuildJob, Control, FailureForm, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
 use crate::prompt::{Calibration, Content, Origin, PromptForm, PromptSpec, Prompts};
 use crate::runtime::RuntimeKind;
+use crate::task::lock;
 
 /// Pauses between polls of the metrics page.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -174,7 +175,7 @@ impl Batch {
 
 impl RequestSource for Batch {
     fn next(&self) -> Result<Option<BuildJob>> {
-        let job = self.jobs.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+        let job = lock(&self.jobs).pop_front();
         Ok(job.map(|job| -> BuildJob { Box::new(move || Ok(job)) }))
     }
 
@@ -301,7 +302,7 @@ impl Engine {
         timeout: Duration,
     ) -> Result<Record> {
         let batch = Batch::new(running, form, std::slice::from_ref(prompt), requested, timeout)?;
-        let (records, _) = self.context.tasks.wait(batch.send(None, STALL))?;
+        let (records, _) = self.wait(batch.send(None, STALL))?;
         let record = records.into_iter().next();
         record.ok_or_else(|| Fault::internal("a request without a record"))
     }

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::answer::Evidence;
 use super::facts::{FactValues, strip_colours};
 use super::failure::{Exit, Symptoms, allocations};
-use super::handle::lock;
+
 use super::judge::excerpt;
 use super::plan::StartFailure;
 use super::rules::check_path;
@@ -24,6 +24,7 @@ use crate::runtime::{
     check_reachable, start,
 };
 use crate::sim::Spec;
+use crate::task::lock;
 use crate::telemetry::{Phase, Reading, Sampler, Vendor, select};
 
 /// Pauses between readiness checks. Short at first, because the simulated engine is ready immediately.
@@ -108,7 +109,7 @@ impl Engine {
     /// Waits for a server that already runs.
     pub(super) fn attach_to(&self, server: Server, stages: &mut MemoryStages) -> Result<Ready> {
         if let Some(url) = &self.options.url {
-            self.context.tasks.wait(check_reachable(url, &self.context.permits))?;
+            self.wait(check_reachable(url, &self.context.permits))?;
         }
         let timeout = Duration::from_secs_f64(self.options.start_timeout.min(ATTACH_TIMEOUT));
         match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
@@ -157,7 +158,7 @@ impl Engine {
                 }
                 last_listed = Instant::now();
             }
-            if let Some(exit) = self.context.tasks.wait(server.exit())? {
+            if let Some(exit) = self.wait(server.exit())? {
                 return Ok(StartState::Exited(exit));
             }
             match self.adapter.ready(server.base_url(), options, self.key.as_ref())? {
@@ -367,7 +368,7 @@ impl Engine {
             launch.port = self.options.port.unwrap_or_default();
         }
         let context = self.start_context(self.origin()?);
-        let service = self.context.tasks.wait(start(self.runtime, &launch, &context))?;
+        let service = self.wait(start(self.runtime, &launch, &context))?;
         Server::new(service)
     }
 
@@ -386,7 +387,7 @@ impl Engine {
             }
         };
         let context = self.start_context(Origin::Script);
-        Server::new(self.context.tasks.wait(attach(&target, &context))?)
+        Server::new(self.wait(attach(&target, &context))?)
     }
 
     pub(super) fn start_context(&self, origin: Origin) -> StartContext {

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
@@ -17,6 +17,7 @@ use super::template::Wrapper;
 use super::text::{TextWriter, common_words};
 use super::{Hub, Tokenizer, ids, locate};
 use crate::fault::{Fault, Kind, Result};
+use crate::task::lock;
 
 /// Maximum prompt length in tokens: beyond every context length; 64 MiB as ids.
 pub const MAX_TOKENS: usize = 1 << 24;
@@ -339,7 +340,7 @@ impl PromptCache {
     /// As [`locate`] and [`Tokenizer::open`]; `limit` if a run uses too many different ones.
     pub async fn prompts(&self, origin: &Origin, seed: u64) -> Result<Arc<Prompts>> {
         let key = (origin.clone(), seed);
-        if let Some(cached) = locked(&self.prompts).get(&key) {
+        if let Some(cached) = lock(&self.prompts).get(&key) {
             return Ok(Arc::clone(cached));
         }
         let made = match origin {
@@ -347,7 +348,7 @@ impl PromptCache {
             Origin::Vocabulary(size) => Prompts::from_vocabulary_size(*size, seed)?,
             Origin::Words(size) => Prompts::from_common_words(*size, seed)?,
         };
-        let mut prompts = locked(&self.prompts);
+        let mut prompts = lock(&self.prompts);
         let room = prompts.len() < MAX_PROMPTS;
         match prompts.get(&key) {
             Some(cached) => Ok(Arc::clone(cached)),
@@ -357,14 +358,14 @@ impl PromptCache {
     }
 
     async fn tokenizer(&self, name: &str) -> Result<Arc<Tokenizer>> {
-        if let Some(cached) = locked(&self.tokenizers).get(name) {
+        if let Some(cached) = lock(&self.tokenizers).get(name) {
             return Ok(Arc::clone(cached));
         }
-        if locked(&self.tokenizers).len() >= MAX_TOKENIZERS {
+        if lock(&self.tokenizers).len() >= MAX_TOKENIZERS {
             return Err(too_many("tokenizers", MAX_TOKENIZERS));
         }
         let tokenizer = Tokenizer::open(&locate(name, &Hub::from_env()?).await?)?;
-        let mut tokenizers = locked(&self.tokenizers);
+        let mut tokenizers = lock(&self.tokenizers);
         Ok(Arc::clone(
             tokenizers.entry(name.to_owned()).or_insert(Arc::new(tokenizer)),
         ))
@@ -373,10 +374,6 @@ impl PromptCache {
 
 fn too_many(what: &str, most: usize) -> Fault {
     Fault::new(Kind::Limit, format!("a run can use at most {most} {what}")).hint("use fewer, or split the script")
-}
-
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

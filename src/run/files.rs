@@ -13,10 +13,11 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Map, Value};
 
 use super::writer::RunWriter;
-use super::{Folder, Run, folder, hide, lock};
+use super::{Folder, Run, folder, hide};
 use crate::csv;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::thousands;
+use crate::task::lock;
 use crate::world::{Change, change};
 
 impl Run {

@@ -39,12 +39,13 @@ pub use sessions::{EngineSession, Measurement};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use serde_json::{Value, json};
 
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
+use crate::task::lock;
 use crate::warning::Warning;
 use event::Totals;
 use replay::Replay;
@@ -397,8 +398,4 @@ fn document(
         document["fault"] = fault.clone();
     }
     document
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

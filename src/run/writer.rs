@@ -16,8 +16,9 @@ use super::journal::Journal;
 use super::manifest::{Machine, Manifest, Plan, SCHEMA};
 use super::remembered::{own_run, remember};
 use super::replay::Replay;
-use super::{Event, Run, folder, lock, manifest};
+use super::{Event, Run, folder, manifest};
 use crate::fault::Result;
+use crate::task::lock;
 use crate::warning::Warning;
 use crate::world;
 

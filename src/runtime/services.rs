@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use serde_json::json;
@@ -19,6 +19,7 @@ use super::{Exit, Grant, Launch, Origin, Permits, RuntimeKind, ServerLog, State,
 use crate::fault::{Fault, Result};
 use crate::run::{Run, can_be_hidden, is_secret_name};
 use crate::sim::{self, Sim, SimHandle, Spec};
+use crate::task::lock;
 use crate::telemetry;
 use crate::warning::Warning;
 
@@ -187,7 +188,7 @@ impl Services {
             let _ = sender.send(work.await);
         });
         {
-            let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut starting = lock(&self.starting);
             starting.retain(|task| !task.is_finished());
             starting.push(task);
         }
@@ -199,7 +200,7 @@ impl Services {
     /// Stops everything, each with at most this grace period (its own, if shorter). Tries all; returns the first
     /// failure.
     pub async fn stop_all(&self, grace: Duration) -> Result<()> {
-        let starting = std::mem::take(&mut *self.starting.lock().unwrap_or_else(PoisonError::into_inner));
+        let starting = std::mem::take(&mut *lock(&self.starting));
         for task in starting {
             let _ = tokio::time::timeout(START_TIMEOUT, task).await;
         }
@@ -249,7 +250,7 @@ impl Services {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Service>>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.started)
     }
 }
 

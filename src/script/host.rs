@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Duration;
 
 use rhai::{Dynamic, Map as ScriptMap, NativeCallContext};
@@ -24,7 +24,7 @@ use crate::prompt::PromptCache;
 use crate::report::Page;
 use crate::run::Run;
 use crate::runtime::{Exit, Launch, Origin, Permits, RuntimeKind, Services, StartContext};
-use crate::task::Tasks;
+use crate::task::{Tasks, lock};
 use crate::warning::Warning;
 use crate::{runtime, telemetry};
 
@@ -123,7 +123,7 @@ impl Host {
 
     /// Locks the state.
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -239,7 +239,7 @@ fn context(host: &Arc<Host>) -> Context {
         prompt_cache: Arc::clone(&host.prompts),
         axes: Arc::new(move || {
             let host = axes.upgrade()?;
-            let state = host.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let state = lock(&host.state);
             state.axes.clone()
         }),
         gpus: Arc::new(telemetry::gpus_if_any),

@@ -9,7 +9,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::Instant;
 
 use rhai::plugin::*;
@@ -17,7 +17,7 @@ use rhai::{Array, ImmutableString};
 
 use super::Caught;
 use crate::fault::{Fault, Kind};
-use crate::task::Tasks;
+use crate::task::{Tasks, lock};
 
 /// Default limit of operations between two API calls.
 pub(super) const MAX_OPERATIONS: u64 = 100_000_000;
@@ -62,7 +62,7 @@ impl Meter {
 
     /// Ends the script at its next operation, for callers that cannot return a fault.
     pub(super) fn fail(&self, fault: Fault) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(fault);
+        *lock(&self.fault) = Some(fault);
         self.failed.store(true, Ordering::Relaxed);
     }
 
@@ -73,7 +73,7 @@ impl Meter {
         self.operations.store(operations, Ordering::Relaxed);
         if self.failed.load(Ordering::Relaxed) {
             self.failed.store(false, Ordering::Relaxed);
-            return self.fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+            return lock(&self.fault).take();
         }
         if operations > self.limit {
             self.reset();

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -15,6 +15,7 @@ use super::series::{Peak, Phase, Row, Series, Spread};
 use super::slow_samples::{ActivitySample, PeakSnapshot, SlowSamples};
 use super::source::{Reading, Source};
 use crate::fault::{Fault, Result};
+use crate::task::lock;
 
 /// Samples of processes and power per second, unless the memory rate is lower.
 pub const SLOW_HZ: f64 = 10.0;
@@ -327,7 +328,7 @@ impl Shared {
     }
 
     fn data(&self) -> MutexGuard<'_, Data> {
-        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.data)
     }
 }
 

@@ -66,7 +66,7 @@ impl Engine {
         let (interval, mut stall) = (PROGRESS.min(session.stall / 4), StallDetector::new(session.stall));
         let mut next_check = Instant::now() + interval;
         loop {
-            let event = self.context.tasks.wait(async {
+            let event = self.wait(async {
                 Ok(tokio::select! {
                     biased;
                     result = &mut client => LoadEvent::Over(Box::new(client_result(result))),
@@ -86,7 +86,7 @@ impl Engine {
                         deadline = measured.map(|measured| Instant::now() + measured)
                     }
                     LoadEvent::Signal(Signal::ConnectionBroke) => {
-                        if !died && self.context.tasks.wait(running.server.exit())?.is_some() {
+                        if !died && self.wait(running.server.exit())?.is_some() {
                             died = true;
                             cancel.cancel();
                         }

@@ -71,7 +71,7 @@ impl Engine {
             let began = std::time::Instant::now();
             let mut load = self.run_repeat(running, &session, repeat, offset)?;
             after = self.check_after_load(running, &load.records, load.died, cursor)?;
-            if self.context.tasks.wait(running.server.was_paused(began.elapsed()))? {
+            if self.wait(running.server.was_paused(began.elapsed()))? {
                 load.given_up.get_or_insert_with(|| PAUSED.to_owned());
             }
             let given_up = load.given_up.is_some();

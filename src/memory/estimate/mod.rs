@@ -468,7 +468,7 @@ fn bytes(text: &str) -> Result<u64, String> {
 }
 
 #[cfg(test)]
-mod tests {
+mod request_tests {
     use super::bytes;
 
     #[test]

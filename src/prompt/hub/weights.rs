@@ -4,8 +4,8 @@
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -18,6 +18,7 @@ use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
 use super::{Entry, is_commit};
 use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
+use crate::task::lock;
 use crate::{file, http};
 
 /// Files downloaded at a time.
@@ -180,7 +181,7 @@ impl<R: Fn(u64, u64) -> Result<()>> Progress<'_, R> {
     fn reach(&self, counted: &AtomicU64, there: u64) -> Result<()> {
         let more = there.saturating_sub(counted.fetch_max(there, Ordering::Relaxed));
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = lock(&self.told);
         if told.elapsed() < INTERVAL {
             return Ok(());
         }

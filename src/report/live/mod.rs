@@ -9,7 +9,7 @@ mod output;
 mod state;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use output::{Plain, Screen};
@@ -19,6 +19,7 @@ use state::{State, TICK};
 use super::terminal::shown;
 use super::{Block, Page, Terminal, WarningGroup, breakdown, experiment, simulated_line, text as blocks_text};
 use crate::run::{Event, Run};
+use crate::task::lock;
 
 /// The live view of a run.
 #[derive(Clone)]
@@ -73,7 +74,7 @@ impl Live {
             loop {
                 std::thread::sleep(TICK);
                 let Some(view) = view.upgrade() else { return };
-                let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut view = lock(&view);
                 if matches!(view.output, Output::Closed) {
                     return;
                 }
@@ -111,7 +112,7 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, View> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -410,7 +410,7 @@ impl<T: Into<Entry>> From<Option<T>> for Entry {
 }
 
 #[cfg(test)]
-mod tests {
+mod sheet_tests {
     use super::*;
 
     #[test]

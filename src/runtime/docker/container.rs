@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bollard::Docker;
@@ -24,6 +24,7 @@ use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::OutputBuffer;
 use crate::runtime::supervisor::Supervisor;
 use crate::runtime::{Captured, ExecOutput, Exit, Outside, State, cgroup, launch};
+use crate::task::lock;
 use crate::warning::Warning;
 
 /// What a container needs from the run's registry.
@@ -128,7 +129,7 @@ impl Container {
 
     fn cache_exit(&self, state: &State) {
         if let Some(exit) = state.exit() {
-            *self.exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit.clone());
+            *lock(&self.exit) = Some(exit.clone());
         }
     }
 
@@ -179,7 +180,7 @@ impl Container {
     }
 
     fn cached_exit(&self) -> Option<Exit> {
-        self.exit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.exit).clone()
     }
 }
 
@@ -367,7 +368,7 @@ impl ContainerNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

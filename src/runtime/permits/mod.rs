@@ -10,13 +10,14 @@ pub use grant::{Grant, Origin, Want};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use url::{Host, Url};
 
 use super::Service;
 use super::attach::server_url;
 use crate::fault::{Fault, Kind, Result};
+use crate::task::lock;
 use crate::{file, http};
 
 /// Keywords of `--allow`.
@@ -549,10 +550,6 @@ fn unknown(word: &str) -> Fault {
             r"known: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N, command=NAME; write a comma within a path as `\,`",
         ),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ pub(super) use spawn::start;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
@@ -21,6 +21,7 @@ use super::output::OutputBuffer;
 use super::supervisor::{Supervised, Work};
 use super::{Captured, ExecOutput, Exit, State};
 use crate::fault::{Fault, Result};
+use crate::task::lock;
 
 /// Id of the run, in the environment of everything it starts.
 pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
@@ -80,7 +81,7 @@ impl Process {
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<Supervised>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.left)
     }
 }
 

@@ -14,6 +14,7 @@ use crate::script::boundary::BoundaryHandle;
 use crate::script::host::TruthHandle;
 use crate::script::signature::nearest;
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
+use crate::task::lock;
 
 /// What is proven, what is contradictory, and what is only predicted.
 #[export_module]
@@ -389,7 +390,7 @@ pub mod strategy {
     #[rhai_fn(volatile)]
     pub fn elapsed(context: NativeCallContext) -> f64 {
         let host = host(&context);
-        let state = host.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = lock(&host.state);
         state.started.0.elapsed().as_secs_f64()
     }
 }

@@ -345,7 +345,7 @@ fn sentences(parts: impl IntoIterator<Item = Option<String>>) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+mod text_tests {
     use serde_json::json;
 
     use super::*;
