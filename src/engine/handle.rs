@@ -114,25 +114,14 @@ pub(super) enum Ensured {
 }
 
 impl Engine {
-    /// Describes an engine without starting it.
+    /// Describes an engine without starting it; or several, which differ in their GPUs or their server alone, as one:
+    /// probes at the same time are shared out among them, and anything else is done by the first.
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the
-    /// script may not read.
-    pub fn describe(context: Context, adapter: Arc<dyn Adapter>, options: LaunchOptions) -> Result<Self> {
-        let engine = Self::described(context, adapter, options)?;
-        engine.recall_failed_starts();
-        Ok(engine)
-    }
-
-    /// Describes several engines, which differ in their GPUs or their server alone, as one. Probes at the same time are
-    /// shared out among them; anything else is done by the first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::describe`]; `usage` if there is none.
-    pub fn describe_all(context: &Context, adapter: &Arc<dyn Adapter>, all: Vec<LaunchOptions>) -> Result<Self> {
+    /// `usage` for a wrong option or unusable adapter rules, and if there is no engine; `not_allowed` for a local model
+    /// or tokenizer that the script may not read.
+    pub fn describe(context: &Context, adapter: &Arc<dyn Adapter>, all: Vec<LaunchOptions>) -> Result<Self> {
         let each = |options| Self::described(context.clone(), Arc::clone(adapter), options);
         let mut engines: Vec<Self> = all.into_iter().map(each).collect::<Result<_>>()?;
         let shown = shown_together(&engines);

@@ -5,7 +5,6 @@
 //! same model and seed share a counter, so that no two prompts of a run start the same.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -150,11 +149,6 @@ impl Calibration {
         self.misses = if difference == 0 { 0 } else { self.misses + 1 };
         self.misses
     }
-
-    /// Tokens that the engine counts beyond ours; negative if it counts fewer.
-    pub fn surplus(&self) -> i64 {
-        self.surplus
-    }
 }
 
 /// Makes prompts. The same seed makes the same prompts in the same order; all start differently.
@@ -180,11 +174,6 @@ impl Prompts {
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
         let tokenizer = tokenizer.into();
         Ok(Self::build(ids::for_tokenizer(&tokenizer)?, Some(tokenizer), seed))
-    }
-
-    /// Prompts for the tokenizer in this file or folder. Blocks on file access; not for async code.
-    pub fn open(path: &Path, seed: u64) -> Result<Self> {
-        Self::new(Tokenizer::open(path)?, seed)
     }
 
     /// Prompts of token ids for a model of which only the vocabulary size is known.
@@ -249,11 +238,6 @@ impl Prompts {
             content,
             count: spec.tokens,
         })
-    }
-
-    /// Skips prompts that an interrupted run may have sent to a server whose cache still holds them.
-    pub fn skip(&self, prompts: u64) {
-        self.next.fetch_add(prompts, Ordering::Relaxed);
     }
 
     /// Whether token counts of text are known.

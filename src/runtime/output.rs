@@ -123,12 +123,6 @@ impl ServerLog {
         self.progress.borrow().0
     }
 
-    /// Whether the server closed its output.
-    #[must_use]
-    pub fn ended(&self) -> bool {
-        self.progress.borrow().1
-    }
-
     /// The lines from number `cursor` on that are still in memory, and the next cursor.
     #[must_use]
     pub fn since(&self, cursor: u64) -> (Vec<String>, u64) {

@@ -194,7 +194,7 @@ impl EngineHandle {
             .map(|one| one.into_iter().filter(|(_, value)| is_given(value)));
         let all: Vec<LaunchOptions> = given.map(|one| options(one.collect())).collect::<Result<_>>()?;
         let adapter = adapter::load(host, host.interpreter(), name)?;
-        let engine = Arc::new(Engine::describe_all(&context(host), &adapter, all)?);
+        let engine = Arc::new(Engine::describe(&context(host), &adapter, all)?);
         if let (Some(Value::String(model)), Ok(Some(profile))) =
             (host.settings.set.get("model"), engine.simulated_profile())
             && !model.is_empty()
