@@ -6,13 +6,12 @@
 //! difference. [`read_model`] reads the files that describe a model's size.
 
 mod hub;
-mod ids;
-mod lexicon;
 mod model_files;
 mod prompts;
 mod template;
 mod text;
 mod tokenizer;
+mod vocabulary;
 
 pub use hub::{Hub, ModelId, Secret};
 pub use model_files::{locate, read_model};

@@ -10,11 +10,11 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-use super::ids::{PromptRng, first_two, shuffle};
-use super::lexicon::Lexicon;
 use super::template::Wrapper;
 use super::text::{TextWriter, common_words};
-use super::{Hub, Tokenizer, ids, locate};
+use super::vocabulary::Lexicon;
+use super::vocabulary::{PromptRng, first_two, shuffle};
+use super::{Hub, Tokenizer, locate, vocabulary};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 
@@ -173,12 +173,16 @@ impl Prompts {
     /// `usage` if its vocabulary has no usable tokens.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
         let tokenizer = tokenizer.into();
-        Ok(Self::build(ids::for_tokenizer(&tokenizer)?, Some(tokenizer), seed))
+        Ok(Self::build(
+            vocabulary::for_tokenizer(&tokenizer)?,
+            Some(tokenizer),
+            seed,
+        ))
     }
 
     /// Prompts of token ids for a model of which only the vocabulary size is known.
     pub fn from_vocabulary_size(size: u32, seed: u64) -> Result<Self> {
-        Ok(Self::build(ids::for_vocabulary_size(size)?, None, seed))
+        Ok(Self::build(vocabulary::for_vocabulary_size(size)?, None, seed))
     }
 
     /// Prompts for a model with an unknown tokenizer: text of common words. Their token count is only known from the

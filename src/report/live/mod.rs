@@ -3,9 +3,8 @@
 //! `state` tracks the progress, with `levels` for loads and `map` for a search; `output` shows it. Script output goes to
 //! stdout, unless stdout is reserved for one JSON document.
 
-mod levels;
-mod map;
 mod output;
+mod progress;
 mod state;
 
 use std::borrow::Cow;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-use super::levels::Levels;
-use super::map::Map;
+use super::progress::Levels;
+use super::progress::Map;
 use crate::boundary::{Moves, Point};
 use crate::report::spark::{bar, max_per_column, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
