@@ -108,6 +108,17 @@ impl Host {
         }
     }
 
+    /// What a server that the script starts gets to know; its name begins with `prefix`.
+    pub(super) fn start_context(&self, prefix: &str) -> StartContext {
+        StartContext {
+            run: Arc::clone(&self.run),
+            permits: self.permits.clone(),
+            services: Arc::clone(&self.services),
+            origin: Origin::Script,
+            prefix: prefix.to_owned(),
+        }
+    }
+
     /// The same for code that is not the user's, such as an adapter of somebody else under a shipped script.
     pub(super) fn for_foreign_code(&self) -> Self {
         Self {
@@ -275,14 +286,9 @@ impl Service {
                 ),
             }));
         }
-        let context = StartContext {
-            run: Arc::clone(&host.run),
-            permits: host.permits.clone(),
-            services: Arc::clone(&host.services),
-            origin: Origin::Script,
-            prefix: "service".to_owned(),
-        };
-        host.tasks.wait(runtime::start(kind, launch, &context)).map(Self)
+        host.tasks
+            .wait(runtime::start(kind, launch, &host.start_context("service")))
+            .map(Self)
     }
 
     /// `None` if it is still running after `timeout`.
