@@ -12,7 +12,7 @@ use super::failure::Exit;
 use super::failure::allocations;
 use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
-use super::judge::{Judgement, Observation, error_message, judge, succeeded, told};
+use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
 use super::limits::{MIN_TIMEOUT, bounds_report};
 use super::memory::memory_window;
 use super::metrics::QueueMetrics;
@@ -91,7 +91,7 @@ impl Attempt {
         self.judgement.counted.or(seen).filter(|_| self.at_counted)
     }
 
-    /// Whether it says nothing of memory, as not all requests were ever in flight at once.
+    /// Whether it says nothing of memory, as not all requests were ever in flight at the same time.
     fn is_untested(&self) -> bool {
         self.judgement.verdict == Verdict::Error && self.judgement.cause.as_deref() == Some(NOT_RESIDENT)
     }
@@ -226,7 +226,7 @@ impl Engine {
     }
 
     /// Sends the requests once more with a longer output, as far as the engine's limits allow, so that early ones do not end before late ones
-    /// are admitted. That is harder than what was asked: it shows that all fit, or that so many more than ran do not.
+    /// are admitted. That is harder than what was requested: it shows that all fit, or that so many more than ran do not.
     fn keep_in_flight(
         &self,
         live: &mut Live,
@@ -285,7 +285,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The tokens of prompts that the engine reads at once: from its log, or its command line.
+    /// The tokens of prompts that the engine reads in one step: from its log, or its command line.
     fn prefill_budget(&self, running: &Running) -> Option<u64> {
         const FACT: &str = "max_num_batched_tokens";
         let said = newest(running, FACT);
@@ -368,7 +368,7 @@ impl Engine {
                 .is_some_and(|failure| failure.form == FailureForm::Unreachable)
         };
         if !running.server.ours() && answers.iter().all(unsent) {
-            // Nothing was asked of this point.
+            // Nothing was requested of this point.
             return Err(Fault::missing(
                 "the attached engine no longer accepts connections",
                 "start it again, and resume the run",
@@ -380,7 +380,7 @@ impl Engine {
             .filter(|failure| needs_key(failure));
         if let (false, Some(refused)) = (running.server.ours(), away) {
             return Err(Fault::missing(
-                format!("the server refused the request: {}", told(refused, &form.path)),
+                format!("the server refused the request: {}", refusal(refused, &form.path)),
                 KEY_REMEDY,
             ));
         }

@@ -232,7 +232,7 @@ fn empty(buffer: &mut Vec<u8>) {
 /// Maximum length of a line and of an event. The longest seen is 8 MB: vLLM's first event for a prompt of a million tokens, with its ids.
 const MAX_LINE: usize = 64 << 20;
 
-/// Maximum of [`Held`], bytes. The first events for a KV cache of ten million tokens, all at once, would need a third.
+/// Maximum of [`Held`], bytes. The first events for a KV cache of ten million tokens, all together, would need a third.
 const MAX_HELD: usize = 256 << 20;
 
 /// An incremental line splitter. Lines end with LF, CR or CRLF, even if CR and LF arrive in different chunks.

@@ -194,7 +194,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         value,
         text,
     })?;
-    // What was found is told; the run is not done, so that it can go on.
+    // What was found is shown; the run is not done, so that it can go on.
     match ended {
         Some(what) => Err(Fault::missing(
             what,

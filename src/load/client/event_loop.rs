@@ -42,7 +42,7 @@ const CONNECT_BATCH: u64 = 32;
 /// File descriptors reserved for the rest of the program.
 const OTHER_FILES: u64 = 256;
 
-/// An idle connection that closes sooner is not replaced. Otherwise a server that closes at once would be reconnected
+/// An idle connection that closes sooner is not replaced. Otherwise a server that closes immediately would be reconnected
 /// forever.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
 

@@ -283,7 +283,7 @@ pub struct ClientHealth {
     pub connected: u64,
     /// Connections opened later because none was idle; the request waited for them.
     pub opened_late: u64,
-    /// Idle connections closed by the server. They were replaced at once unless they were short-lived.
+    /// Idle connections closed by the server. They were replaced immediately unless they were short-lived.
     pub replaced: u64,
     /// Requests resent because the server had closed the idle connection before any response byte.
     pub resent: u64,

@@ -1,5 +1,5 @@
 //! How a load is carried out: by threads, of which a few build requests, one sends and reads and one collects records;
-//! or on a simulated machine without sockets and threads, with all requests sent at once, as a probe does.
+//! or on a simulated machine without sockets and threads, with all requests sent together, as a probe does.
 
 use std::io;
 use std::sync::Arc;

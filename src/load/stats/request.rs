@@ -257,7 +257,7 @@ impl Tokens {
         let Some(engine) = self.engine.output.filter(|output| *output > 0) else {
             return warnings;
         };
-        // Answers of the length that was asked for are counted rightly: their text is only tokenized another way.
+        // Answers of the length that was requested are counted rightly: their text is only tokenized another way.
         let as_asked = |request: &&EvaluatedRequest<'_>| request.record.counts.output == Some(request.record.output);
         if let (Some(tokenizer), Some(difference)) = (self.tokenizer, self.disagreement.tokenizer)
             && difference > TOLERANCE

@@ -172,7 +172,7 @@ fn chosen(listed: Vec<Listed>, weights: bool) -> Option<Vec<Listed>> {
 struct Progress<'a, R> {
     done: AtomicU64,
     total: u64,
-    told: Mutex<Instant>,
+    shown: Mutex<Instant>,
     report: &'a R,
 }
 
@@ -181,11 +181,11 @@ impl<R: Fn(u64, u64) -> Result<()>> Progress<'_, R> {
     fn reach(&self, counted: &AtomicU64, there: u64) -> Result<()> {
         let more = there.saturating_sub(counted.fetch_max(there, Ordering::Relaxed));
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
-        let mut told = lock(&self.told);
-        if told.elapsed() < INTERVAL {
+        let mut shown = lock(&self.shown);
+        if shown.elapsed() < INTERVAL {
             return Ok(());
         }
-        *told = Instant::now();
+        *shown = Instant::now();
         (self.report)(done.min(self.total), self.total)
     }
 }
@@ -252,7 +252,7 @@ impl Fetch<'_> {
             let progress = Progress {
                 done: AtomicU64::new(there),
                 total: missing.iter().map(|file| file.size).sum(),
-                told: Mutex::new(Instant::now()),
+                shown: Mutex::new(Instant::now()),
                 report,
             };
             report(there.min(progress.total), progress.total)?;

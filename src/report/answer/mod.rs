@@ -168,7 +168,7 @@ impl Answer {
             answer.why = unanswered(boundary);
         }
         answer.room.extend(counted_otherwise(boundary));
-        // A length limit beside one of memory is worth a line of its own.
+        // A length limit besides one of memory is worth a line of its own.
         let length_limit = boundary.length_limit();
         if let Some(length) = length_limit.filter(|length| limit.as_ref() != Some(length)) {
             answer.room.push(format!("besides: {}", limit_text(boundary, &length)));
@@ -306,7 +306,7 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
     lines
 }
 
-/// The command that asks how many requests of these lengths run at once.
+/// The command that asks how many requests of these lengths run concurrently.
 fn how_many(lengths: &Point, context: &Context) -> Option<String> {
     let mut set = context.run.set.clone();
     set.retain(|name, _| name != "workload" && name != "concurrency");

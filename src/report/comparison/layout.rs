@@ -325,7 +325,7 @@ pub fn threshold_blocks(findings: &[Finding], inputs: usize) -> Vec<Block> {
     }
     held.sort_by_key(|finding| finding.verdict);
     let several = inputs > 2;
-    // The limit beside it names the unit of tokens.
+    // The limit next to it names the unit of tokens.
     let value = |number: Option<f64>, one: &Finding| {
         Entry::from(number.map(|number| with_unit(number, one.unit).trim_end_matches(" tokens").to_owned()))
     };

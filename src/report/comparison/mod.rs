@@ -42,7 +42,7 @@ pub struct Comparison {
     pub changed_points: Vec<ChangedPoint>,
     /// Whether the baseline's recommended point still fits, in sentences.
     pub advice: Vec<String>,
-    /// Inputs whose search asked another question than the baseline's, so that nothing is judged.
+    /// Inputs whose search had another question than the baseline's, so that nothing is judged.
     pub not_judged: Vec<NotJudged>,
     /// Number of inputs.
     #[serde(skip)]

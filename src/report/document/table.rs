@@ -1,4 +1,4 @@
-//! Text tables. What is too wide for the page continues below, beside the columns that identify its rows; nothing is
+//! Text tables. What is too wide for the page continues below, next to the columns that identify its rows; nothing is
 //! cut. In tables of scripts, numbers of one column get as many decimals as the smallest one needs.
 
 use std::collections::HashSet;
@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::fmt::wrap;
 use crate::report::Page;
 
-/// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
-/// the first column again, and the last one if it is a verdict, which stays beside what it is about. If not even one
-/// column fits beside the first, each row becomes a list of its entries.
+/// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, next to
+/// the first column again, and the last one if it is a verdict, which stays next to what it is about. If not even one
+/// column fits next to the first, each row becomes a list of its entries.
 pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let columns = headings.iter().enumerate().map(|(at, heading)| {
         let entries = rows.iter().map(|row| row.get(at).cloned().unwrap_or_default());
@@ -26,7 +26,7 @@ pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Pa
     if first + widest(&columns[1..]) > page.width {
         return row_lists(headings, rows, page);
     }
-    // A verdict in the last column stands beside every part of the table.
+    // A verdict in the last column stands next to every part of the table.
     let heading = headings[last].trim();
     let verdict = (heading.is_empty() || heading.starts_with("against")) && is_text(column(rows, last));
     let end = match last > 1 && verdict {
@@ -130,7 +130,7 @@ pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page)
     continued(&columns[..keys], groups, &[], rows.len(), page)
 }
 
-/// Columns by group beside the `keys` and the `last`, in as many tables below each other as the page's width needs.
+/// Columns by group next to the `keys` and the `last`, in as many tables below each other as the page's width needs.
 pub(in crate::report) fn continued<'a>(
     keys: &[Column],
     groups: impl Iterator<Item = &'a [Column]>,

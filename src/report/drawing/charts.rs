@@ -20,7 +20,7 @@ const MARKED: usize = 24;
 const DRAWN: usize = 40_000;
 /// Columns to which a long line is reduced. Each keeps its first, lowest, highest and last point.
 const COLUMNS: usize = 2_000;
-/// Maximum number of points with a tooltip, and of rows of the table beside a plot, to keep the page small.
+/// Maximum number of points with a tooltip, and of rows of the table next to a plot, to keep the page small.
 const TOOLTIPS: usize = 5000;
 const ROWS: usize = 500;
 

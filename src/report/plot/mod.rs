@@ -277,7 +277,7 @@ impl TooltipPoint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sheet {
-    /// Its title; empty if the plot beside it has one.
+    /// Its title; empty if the plot next to it has one.
     pub title: String,
     /// The headings, with units.
     pub columns: Vec<String>,

@@ -125,7 +125,7 @@ fn sketch(boundary: &Boundary, page: Option<Page>) -> Result<Option<Block>> {
     drawn.map(|page| Ok(Block::Sketch(draw(boundary, page)?))).transpose()
 }
 
-/// How much of the search range is known, and what a reader must know beside the answer. With a `limit`, what is unknown
+/// How much of the search range is known, and what a reader must know besides the answer. With a `limit`, what is unknown
 /// follows from it.
 fn blocks(boundary: &Boundary, limit: bool) -> Result<Vec<Block>> {
     let caveats = caveats(boundary, limit)?;
@@ -209,7 +209,7 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
     lines
 }
 
-/// What a reader must know beside the answer.
+/// What a reader must know besides the answer.
 fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let wide = |(_, width): &(String, Scalar)| width.as_f64() > 0.0;
