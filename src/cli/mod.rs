@@ -2,7 +2,6 @@
 //! prints.
 
 mod add;
-mod check;
 mod compare;
 mod completions;
 mod consent;
@@ -11,7 +10,6 @@ mod doctor;
 mod dry_run;
 mod estimate;
 mod fleet;
-mod fork;
 mod list;
 
 mod new;
@@ -126,13 +124,13 @@ enum Command {
     /// Try primitives by hand
     Repl(repl::Args),
     /// Check scripts without running them
-    Check(check::Args),
+    Check(test::CheckArgs),
     /// Hold a strategy against known limits, or an adapter against simulated servers
     Test(test::Args),
     /// Write a strategy, an adapter, an experiment or a cluster to begin with
     New(new::Args),
     /// Copy a shipped script out for editing
-    Fork(fork::Args),
+    Fork(new::ForkArgs),
     /// Add a script of somebody else, pinned by its hash
     Add(add::Args),
     /// Fetch again what was added
@@ -210,14 +208,14 @@ fn failed(fault: &Fault) -> ExitCode {
 fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     match command {
         Command::Add(args) => add::execute(args, program),
-        Command::Check(args) => check::execute(args, program),
+        Command::Check(args) => test::check(args, program),
         Command::Compare(args) => compare::execute(args, program),
         Command::Completions(args) => completions::execute(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => estimate::execute(args, program),
         Command::Fleet(args) => fleet::execute(args, program),
-        Command::Fork(args) => fork::execute(args, program),
+        Command::Fork(args) => new::fork(args, program),
         Command::List(args) => list::execute(args, program),
         Command::Man(args) => completions::write_pages(args),
         Command::Pack(args) => pack::execute(args, program),

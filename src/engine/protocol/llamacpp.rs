@@ -10,16 +10,14 @@ use crate::load::{Counts, Decode, Framing, StreamEvent};
 #[derive(Debug, Default)]
 pub(super) struct LlamaCpp;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     content: Text<'a>,
-    #[serde(default)]
     tokens: Items,
-    #[serde(default)]
     stop: bool,
     stop_type: Option<String>,
-    #[serde(default)]
     truncated: bool,
     tokens_predicted: Option<u64>,
     tokens_evaluated: Option<u64>,
