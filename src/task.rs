@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -13,6 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Result};
 use crate::world;
+
+/// What a mutex holds, also after a thread panicked that had it.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// A cheap handle to the runtime and its cancellation.
 #[derive(Clone, Debug)]
@@ -44,7 +49,7 @@ impl Tasks {
     /// The token that the next interruption cancels.
     #[must_use]
     pub fn token(&self) -> CancellationToken {
-        self.cancel.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.cancel).clone()
     }
 
     /// Cancels current and future waits until [`Tasks::renew`].
@@ -60,7 +65,7 @@ impl Tasks {
 
     /// Allows waiting again after an interruption (the REPL keeps its session).
     pub fn renew(&self) {
-        *self.cancel.lock().unwrap_or_else(PoisonError::into_inner) = CancellationToken::new();
+        *lock(&self.cancel) = CancellationToken::new();
     }
 
     /// Waits for `work`. An interruption drops it and returns [`Fault::interrupted`].

@@ -1,6 +1,9 @@
-//! What a reader of the results must know, as a value with a kind.
+//! What a reader of the results must know, as a value with a kind, and warnings grouped by kind: one sentence for each,
+//! that of the largest effect.
 
 use serde::{Deserialize, Serialize};
+
+use crate::fmt::Count;
 
 /// The kind of the warning that times and rates of a simulated engine are not those of the card that it models.
 pub const CLOCK_TOO_FAST: &str = "clock_too_fast";
@@ -76,7 +79,6 @@ enum Written {
         code: String,
         #[serde(alias = "text")]
         message: String,
-        #[serde(default)]
         value: Option<f64>,
     },
 }
@@ -87,5 +89,115 @@ impl From<Written> for Warning {
             Written::Sentence(message) => message.into(),
             Written::Full { code, message, value } => Self { code, message, value },
         }
+    }
+}
+
+/// The warnings of one kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WarningGroup {
+    /// The one with the largest effect.
+    pub worst: Warning,
+    /// The distinct messages, in order of appearance.
+    pub messages: Vec<String>,
+    /// Number of loads with one of these warnings; 0 if they do not come from loads.
+    pub loads: usize,
+}
+
+impl WarningGroup {
+    fn new(warning: &Warning) -> Self {
+        Self {
+            worst: warning.clone(),
+            messages: vec![warning.message.clone()],
+            loads: 0,
+        }
+    }
+
+    /// Adds a warning of this kind.
+    pub(crate) fn add(&mut self, warning: &Warning) {
+        if warning.exceeds(&self.worst) {
+            self.worst = warning.clone();
+        }
+        if !self.messages.contains(&warning.message) {
+            self.messages.push(warning.message.clone());
+        }
+    }
+
+    /// The sentence of the largest effect, and how many others of the kind there are.
+    pub fn sentence(&self) -> String {
+        let mut more = Vec::new();
+        if self.messages.len() > 1 {
+            more.push(format!("one of {}", Count(self.messages.len(), "such warning")));
+        }
+        if self.loads > 1 {
+            more.push(format!("in {} loads", self.loads));
+        }
+        match more.is_empty() {
+            true => self.worst.message.clone(),
+            false => format!("{} ({})", self.worst.message, more.join(", ")),
+        }
+    }
+}
+
+/// Adds a warning to its group. Returns whether it is the first of its kind.
+pub(crate) fn add_warning(groups: &mut Vec<WarningGroup>, warning: &Warning) -> bool {
+    let kind = warning.kind();
+    match groups.iter_mut().find(|group| group.worst.kind() == kind) {
+        Some(group) => {
+            group.add(warning);
+            false
+        }
+        None => {
+            groups.push(WarningGroup::new(warning));
+            true
+        }
+    }
+}
+
+/// Groups warnings in order of first appearance. `loads` holds the warnings of each load.
+pub fn group_warnings(warnings: &[Warning], loads: &[Vec<Warning>]) -> Vec<WarningGroup> {
+    let mut groups = Vec::new();
+    for warning in warnings {
+        add_warning(&mut groups, warning);
+    }
+    for group in &mut groups {
+        let of_group = |load: &&Vec<Warning>| load.iter().any(|warning| group.messages.contains(&warning.message));
+        group.loads = loads.iter().filter(of_group).count();
+    }
+    groups
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(percent: f64) -> Warning {
+        Warning::new("token_counts", format!("token counts disagree by {percent} %")).sized(percent)
+    }
+
+    #[test]
+    fn the_largest_effect_stands_for_its_kind() {
+        let slow = Warning::from("the disk is slow");
+        let all = [counts(15.5), slow.clone(), counts(22.6), counts(8.7), counts(22.6)];
+        let loads = [all[..2].to_vec(), all[2..3].to_vec(), vec![slow], Vec::new()];
+        let grouped = group_warnings(&all, &loads);
+        let sentences: Vec<String> = grouped.iter().map(WarningGroup::sentence).collect();
+        assert_eq!(
+            sentences,
+            [
+                "token counts disagree by 22.6 % (one of 3 such warnings, in 2 loads)",
+                "the disk is slow (in 2 loads)"
+            ]
+        );
+        assert_eq!(grouped[0].messages.len(), 3);
+    }
+
+    #[test]
+    fn sentences_of_older_runs_are_grouped_by_their_words() {
+        let old: Vec<Warning> = serde_json::from_str(r#"["waited 3.5 ms", "waited 28 ms", "waited long"]"#).unwrap();
+        let groups: Vec<usize> = group_warnings(&old, &[])
+            .iter()
+            .map(|group| group.messages.len())
+            .collect();
+        assert_eq!(groups, [2, 1]);
     }
 }

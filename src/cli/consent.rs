@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, IsTerminal as _, stderr, stdin};
 use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use crate::fault::{Fault, Result};
@@ -10,7 +10,7 @@ use crate::report::Terminal;
 use crate::run::{is_remembered, remember};
 use crate::runtime::{Consent, Want};
 use crate::script::{Host, Source};
-use crate::task::Tasks;
+use crate::task::{Tasks, lock};
 
 /// How often to look for an interruption while the user thinks.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -36,7 +36,7 @@ where
         let mut consent = Consent::Now;
         let new: Vec<&Want> = wants.iter().filter(|want| !is_remembered(&fact(&host, want))).collect();
         if !new.is_empty() {
-            let mut denied = denied.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut denied = lock(&denied);
             let may_ask = stdin().is_terminal() && stderr().is_terminal();
             let Some(undisturbed) = undisturbed.as_ref().filter(|_| may_ask) else {
                 return Ok(Consent::No);

@@ -5,7 +5,7 @@
 //! it would launch, and the points that it would test.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -20,6 +20,7 @@ use crate::report::{planned_starts, simulated_line};
 use crate::run::{Event, Plan, Run};
 use crate::runtime::Want;
 use crate::script::{self, Main};
+use crate::task::lock;
 
 /// Number of first points shown.
 const FIRST_POINTS: usize = 5;
@@ -91,10 +92,10 @@ pub(super) fn execute(
     let preview = Arc::new(Mutex::new(Preview::default()));
     let listener = Arc::clone(&preview);
     host.run.listen(Box::new(move |event| {
-        listener.lock().unwrap_or_else(PoisonError::into_inner).add(event);
+        lock(&listener).add(event);
     }));
     let ended = script::run(&host, main);
-    let mut preview = preview.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut preview = lock(&preview);
     let (mut missing, is_complete) = (None, ended.is_ok());
     if let Err(diagnostic) = ended {
         match diagnostic.fault.kind {

@@ -1,7 +1,7 @@
-//! The command line: one file per command, each of which parses arguments, calls the library and prints.
+//! The command line: one file per command, or for a few that belong together. Each parses arguments, calls the library and
+//! prints.
 
 mod add;
-mod check;
 mod compare;
 mod completions;
 mod consent;
@@ -10,14 +10,13 @@ mod doctor;
 mod dry_run;
 mod estimate;
 mod fleet;
-mod fork;
 mod list;
-mod man;
+
 mod new;
 mod options;
 mod pack;
 mod program;
-mod remove;
+
 mod repl;
 mod report;
 mod run;
@@ -26,7 +25,6 @@ mod show;
 mod signals;
 mod sim;
 mod test;
-mod update;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -126,25 +124,25 @@ enum Command {
     /// Try primitives by hand
     Repl(repl::Args),
     /// Check scripts without running them
-    Check(check::Args),
+    Check(test::CheckArgs),
     /// Hold a strategy against known limits, or an adapter against simulated servers
     Test(test::Args),
     /// Write a strategy, an adapter, an experiment or a cluster to begin with
     New(new::Args),
     /// Copy a shipped script out for editing
-    Fork(fork::Args),
+    Fork(new::ForkArgs),
     /// Add a script of somebody else, pinned by its hash
     Add(add::Args),
     /// Fetch again what was added
-    Update(update::Args),
+    Update(add::UpdateArgs),
     /// Remove what was added
-    Remove(remove::Args),
+    Remove(add::RemoveArgs),
     /// Serve the simulated engine
     Sim(Box<sim::Args>),
     /// Print the completions of a shell
     Completions(completions::Args),
     /// Write the manual pages, one for each command
-    Man(man::Args),
+    Man(completions::ManArgs),
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
@@ -210,19 +208,19 @@ fn failed(fault: &Fault) -> ExitCode {
 fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     match command {
         Command::Add(args) => add::execute(args, program),
-        Command::Check(args) => check::execute(args, program),
+        Command::Check(args) => test::check(args, program),
         Command::Compare(args) => compare::execute(args, program),
         Command::Completions(args) => completions::execute(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => estimate::execute(args, program),
         Command::Fleet(args) => fleet::execute(args, program),
-        Command::Fork(args) => fork::execute(args, program),
+        Command::Fork(args) => new::fork(args, program),
         Command::List(args) => list::execute(args, program),
-        Command::Man(args) => man::execute(args),
+        Command::Man(args) => completions::write_pages(args),
         Command::Pack(args) => pack::execute(args, program),
         Command::New(args) => new::execute(args, program),
-        Command::Remove(args) => remove::execute(args, program),
+        Command::Remove(args) => add::remove(args, program),
         Command::Repl(args) => repl::execute(args, program),
         Command::Report(args) => report::execute(args, program),
         Command::Run(args) if args.wants_help() => run_help(program),
@@ -231,7 +229,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Sim(args) => sim::execute(args, program),
         Command::Supervise | Command::RenderChatTemplate => Ok(0),
         Command::Test(args) => test::execute(args, program),
-        Command::Update(args) => update::execute(args, program),
+        Command::Update(args) => add::update(args, program),
     }
 }
 

@@ -1,11 +1,15 @@
-//! `profiler new`: writes a script to begin with, which works as it is.
+//! `profiler new`: writes a script to begin with, which works as it is; `profiler fork`: copies a shipped script for
+//! editing, and holds such copies against what ships now.
 
+use std::fs;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use super::program::{Program, Status};
 use crate::fault::{Fault, Result};
+use crate::script;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -58,4 +62,75 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     program.terminal.print(&path)?;
     program.note(format!("try it: {trial}; find mistakes: profiler check {path}"));
     Ok(0)
+}
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct ForkArgs {
+    /// Name of a shipped script, of a module such as std/engines/vllm, or of a probe such as std/probes/layers
+    name: String,
+    /// Where to; NAME.rhai (or .py) in the current folder when absent
+    file: Option<PathBuf>,
+    /// Copy its strategy as well, and import the copy
+    #[arg(long)]
+    strategy: bool,
+    /// Show what sets the copies apart from what ships now, by the system's `diff`; nothing is written
+    #[arg(long)]
+    diff: bool,
+    /// Replace copies that were not edited by what ships now
+    #[arg(long, conflicts_with = "diff")]
+    update: bool,
+}
+
+/// Writes the copy and prints its path. Never overwrites what somebody wrote.
+pub(super) fn fork(args: &ForkArgs, program: &Program) -> Result<Status> {
+    let target = args.file.clone().unwrap_or_else(|| default_target(&args.name));
+    if args.diff || args.update {
+        let mut status = 0;
+        for (path, shipped) in script::copies(&args.name, &target, args.strategy)? {
+            let text = fs::read_to_string(&path).map_err(|error| Fault::io(&path, &error))?;
+            if text == shipped {
+                program.terminal.print(&format!("{} is what ships", path.display()))?;
+            } else if args.diff {
+                program.terminal.print(difference(&path, &shipped)?.trim_end())?;
+            } else if script::is_unedited(&text) {
+                fs::write(&path, shipped).map_err(|error| Fault::io(&path, &error))?;
+                program.terminal.print(&format!("{} was updated", path.display()))?;
+            } else {
+                status = 1;
+                program.note(format!(
+                    "{} was edited and is left: --diff shows what sets it apart",
+                    path.display()
+                ));
+            }
+        }
+        return Ok(status);
+    }
+    for path in script::fork(&args.name, &target, args.strategy)? {
+        program.terminal.print(&path.display().to_string())?;
+    }
+    Ok(0)
+}
+
+/// What `diff` says of a shipped text and the file.
+fn difference(path: &Path, shipped: &str) -> Result<String> {
+    let failed = |error: std::io::Error| Fault::missing(format!("`diff` cannot be run: {error}"), "install diffutils");
+    let mut diff = Command::new("diff")
+        .args(["-u", "--label", "what ships", "--label"])
+        .args([path, Path::new("-"), path])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(failed)?;
+    if let Some(mut stdin) = diff.stdin.take() {
+        stdin.write_all(shipped.as_bytes()).map_err(failed)?;
+    }
+    let output = diff.wait_with_output().map_err(failed)?;
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// `adaptive.rhai`, or `layers.py` for a probe, in the current folder.
+fn default_target(name: &str) -> PathBuf {
+    let stem = Path::new(name).file_name().unwrap_or_default();
+    Path::new(stem).with_extension(if name.starts_with("std/probes/") { "py" } else { "rhai" })
 }

@@ -2,7 +2,7 @@
 //! ignored if it was from the start, as under `nohup`.
 
 use std::sync::atomic::{AtomicU8, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Services;
-use crate::task::Tasks;
+use crate::task::{Tasks, lock};
 
 /// Exit status after a signal: 128 and the signal's number.
 const INTERRUPTED: u8 = 130;
@@ -171,7 +171,7 @@ impl Signals {
     }
 
     fn guarded(&self) -> MutexGuard<'_, Option<Guarded>> {
-        self.guarded.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.guarded)
     }
 
     /// If the script ignores the interruption, ends its services and then the process.

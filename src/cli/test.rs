@@ -1,4 +1,5 @@
-//! `profiler test`: holds a strategy against known limits, or has an adapter drive simulated servers, and prints a score.
+//! `profiler check`: checks scripts without running them; `profiler test`: holds a strategy against known limits, or
+//! has an adapter drive simulated servers, and prints a score.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -106,4 +107,36 @@ fn serve(program: &Program) -> Result<Vec<(&'static str, SimHandle)>> {
         servers.push((name, handle));
     }
     Ok(servers)
+}
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct CheckArgs {
+    /// Scripts: paths, or names of shipped ones
+    #[arg(required = true, value_name = "SCRIPT")]
+    scripts: Vec<PathBuf>,
+    #[command(flatten)]
+    options: ScriptOptions,
+}
+
+/// Prints `ok` or each finding with its excerpt. Exit status 2 if there is any.
+pub(super) fn check(args: &CheckArgs, program: &Program) -> Result<Status> {
+    let set = args.options.parameters()?;
+    let mut status = 0;
+    for script in &args.scripts {
+        let nowhere = Arc::new(Run::ephemeral("check"));
+        let host = args
+            .options
+            .host(script, set.clone(), nowhere, false, Author::Stranger, program)?;
+        let found = script::check(&host, script);
+        for diagnostic in &found {
+            status = Kind::Compile.exit_code();
+            program.complain(diagnostic);
+            program.terminal.print_failure("");
+        }
+        if found.is_empty() {
+            program.terminal.print(&format!("{}: ok", script.display()))?;
+        }
+    }
+    Ok(status)
 }

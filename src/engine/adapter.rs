@@ -241,7 +241,6 @@ pub struct FailureRule {
     #[serde(default)]
     pub phase: RulePhase,
     /// A regular expression for lines that cancel earlier matches, because the engine recovered.
-    #[serde(default)]
     pub unless: Option<String>,
 }
 

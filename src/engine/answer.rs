@@ -19,7 +19,7 @@ pub struct ProbeAnswer {
     pub moves: Moves,
     /// The evidence for the verdict.
     pub evidence: Evidence,
-    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the asked length
+    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the requested length
     /// could be made: it is up to 1 % or 8 tokens off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Point>,
@@ -109,7 +109,7 @@ pub struct Evidence {
     pub finish: Option<String>,
     /// Output tokens beyond the requested number.
     pub excess: Option<u64>,
-    /// The input that the engine counted, where that is not what was asked.
+    /// The input that the engine counted, where that is not what was requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<u64>,
     /// Output tokens with which requests were sent once more, so that early ones would not end before late ones were admitted.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
-use super::prompting::VOCABULARY;
+use super::send::VOCABULARY;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
@@ -139,10 +139,7 @@ impl Engine {
             timeout: timeout.as_secs_f64(),
         })?;
         let origin = Origin::Words(running.info.vocabulary.unwrap_or(VOCABULARY));
-        let prompts = self
-            .context
-            .tasks
-            .wait(self.context.prompt_cache.prompts(&origin, self.context.seed))?;
+        let prompts = self.wait(self.context.prompt_cache.prompts(&origin, self.context.seed))?;
         let mut refused = Vec::new();
         let mut absent = None;
         for (index, mut form) in forms.into_iter().enumerate() {
@@ -300,7 +297,7 @@ impl Engine {
             }
         };
         let all = stream::iter(prompts).map(count).buffered(COUNTED_TOGETHER);
-        self.context.tasks.wait(all.try_collect())
+        self.wait(all.try_collect())
     }
 
     /// The count of the server's own `/tokenize`, in vLLM's form and in llama.cpp's; `None` if it has none.

@@ -12,9 +12,9 @@ use super::limits::RequestSpeed;
 use super::metrics::MetricsPage;
 use super::options::LaunchOptions;
 use super::plan::{NextStart, StartFailure, StartHistory};
-use super::prompting::Prompting;
 use super::rules::{Rules, degraded};
-use super::server::{Ready, Server};
+use super::send::Prompting;
+use super::start::{Ready, Server};
 use super::usage::MemoryStages;
 use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Kind, Result};
@@ -23,6 +23,7 @@ use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Hub, ModelId};
 use crate::run::{Event, can_be_hidden, for_engine};
 use crate::runtime::{RuntimeKind, api_key, server_url};
+use crate::task::lock;
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
 
@@ -113,25 +114,14 @@ pub(super) enum Ensured {
 }
 
 impl Engine {
-    /// Describes an engine without starting it.
+    /// Describes an engine without starting it; or several, which differ in their GPUs or their server alone, as one:
+    /// probes at the same time are shared out among them, and anything else is done by the first.
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the
-    /// script may not read.
-    pub fn describe(context: Context, adapter: Arc<dyn Adapter>, options: LaunchOptions) -> Result<Self> {
-        let engine = Self::described(context, adapter, options)?;
-        engine.recall_failed_starts();
-        Ok(engine)
-    }
-
-    /// Describes several engines, which differ in their GPUs or their server alone, as one. Probes at the same time are
-    /// shared out among them; anything else is done by the first.
-    ///
-    /// # Errors
-    ///
-    /// As [`Engine::describe`]; `usage` if there is none.
-    pub fn describe_all(context: &Context, adapter: &Arc<dyn Adapter>, all: Vec<LaunchOptions>) -> Result<Self> {
+    /// `usage` for a wrong option or unusable adapter rules, and if there is no engine; `not_allowed` for a local model
+    /// or tokenizer that the script may not read.
+    pub fn describe(context: &Context, adapter: &Arc<dyn Adapter>, all: Vec<LaunchOptions>) -> Result<Self> {
         let each = |options| Self::described(context.clone(), Arc::clone(adapter), options);
         let mut engines: Vec<Self> = all.into_iter().map(each).collect::<Result<_>>()?;
         let shown = shown_together(&engines);
@@ -146,6 +136,11 @@ impl Engine {
         first.others = engines.collect();
         first.recall_failed_starts();
         Ok(first)
+    }
+
+    /// Blocks the script's thread on this.
+    pub(super) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        self.context.tasks.wait(work)
     }
 
     fn described(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
@@ -316,7 +311,7 @@ impl Engine {
         let Some(page) = live.running.as_ref().and_then(|running| self.page(running)) else {
             return Ok(EngineMetrics::default());
         };
-        let facts = self.context.tasks.wait(async { Ok(page.fetch().await) })?;
+        let facts = self.wait(async { Ok(page.fetch().await) })?;
         Ok(facts.unwrap_or_default().pop().unwrap_or_default())
     }
 
@@ -443,10 +438,7 @@ impl Engine {
             ));
         }
         match self.hub_model() {
-            Some(model) => self
-                .context
-                .tasks
-                .wait(async { Hub::from_env()?.check_gate(&model).await }),
+            Some(model) => self.wait(async { Hub::from_env()?.check_gate(&model).await }),
             None => Ok(()),
         }
     }
@@ -468,7 +460,7 @@ impl Engine {
         let Some(running) = &live.running else { return Ok(()) };
         let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
         let usable = covers
-            && self.context.tasks.wait(running.server.exit())?.is_none()
+            && self.wait(running.server.exit())?.is_none()
             && match live.health {
                 Health::Good => true,
                 Health::Suspect => self.recovers(running)?,
@@ -493,12 +485,12 @@ impl Engine {
         let deadline = tokio::time::Instant::now() + RECOVERY;
         let options = self.adapter_options(running.limits);
         loop {
-            if self.context.tasks.wait(running.server.exit())?.is_some() {
+            if self.wait(running.server.exit())?.is_some() {
                 return Ok(false);
             }
             let idle = match self.page(running) {
                 Some(page) => {
-                    let metrics = self.context.tasks.wait(async { Ok(page.fetch().await) })?;
+                    let metrics = self.wait(async { Ok(page.fetch().await) })?;
                     // No new snapshot means that nothing has run since the last poll.
                     metrics.is_some_and(|facts| {
                         let idle = |now: &EngineMetrics| now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0;
@@ -577,7 +569,7 @@ impl Engine {
     /// Cleans up an engine that has exited.
     pub(super) fn stop_if_exited(&self, live: &mut Live) -> Result<()> {
         let dead = match &live.running {
-            Some(running) => self.context.tasks.wait(running.server.exit())?.is_some(),
+            Some(running) => self.wait(running.server.exit())?.is_some(),
             None => false,
         };
         if dead { self.stop_running(live) } else { Ok(()) }
@@ -626,10 +618,6 @@ fn shown_together(engines: &[Engine]) -> Value {
         }
     }
     shown
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Engine {

@@ -212,7 +212,7 @@ impl Engine {
             match &live.running {
                 Some(running) => {
                     program.env.insert(SERVING.to_owned(), "1".to_owned());
-                    self.context.tasks.wait(running.server.run_program(&program))
+                    self.wait(running.server.run_program(&program))
                 }
                 None => self.run_without_engine(&mut live, &program),
             }
@@ -242,11 +242,8 @@ impl Engine {
         let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
         self.wait_for_baseline(&mut live.baseline)?;
         let launch = placeholder_launch(launch, program.python.as_deref());
-        let service = self
-            .context
-            .tasks
-            .wait(start(self.runtime, &launch, &self.start_context(self.origin()?)))?;
-        let captured = self.context.tasks.wait(service.run_program(program));
+        let service = self.wait(start(self.runtime, &launch, &self.start_context(self.origin()?)))?;
+        let captured = self.wait(service.run_program(program));
         self.context.tasks.finish(service.stop(self.grace()))?;
         captured
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::facts::{Info, ReportedFact, facts_in_log, group_by_name, without_colour};
 use super::limits::EngineBounds;
-use super::server::{Ready, Server};
+use super::start::{Ready, Server};
 use super::{Engine, Limits};
 use crate::fault::{Fault, Result};
 use crate::http;
@@ -29,7 +29,7 @@ impl Engine {
             for rule in rules {
                 if !pages.contains_key(rule.path.as_str()) {
                     let url = ready.server.url(&rule.path)?;
-                    let text = self.context.tasks.wait(async { Ok(self.fetch(&url).await) })?;
+                    let text = self.wait(async { Ok(self.fetch(&url).await) })?;
                     let json = text.and_then(|text| serde_json::from_str(&text).ok());
                     pages.insert(&rule.path, json.unwrap_or_default());
                 }
@@ -141,11 +141,7 @@ impl Engine {
             return Ok(Vec::new());
         }
         let url = server.url(path)?;
-        let page = self
-            .context
-            .tasks
-            .wait(async { Ok(self.fetch(&url).await) })?
-            .unwrap_or_default();
+        let page = self.wait(async { Ok(self.fetch(&url).await) })?.unwrap_or_default();
         let lines: Vec<String> = page.lines().map(str::to_owned).collect();
         let found = self.rules.gauges.matches(&lines);
         Ok(found

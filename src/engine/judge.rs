@@ -30,7 +30,7 @@ pub(super) struct Observation<'a> {
     pub(super) queue: &'a QueueMetrics,
     /// The engine's own bounds.
     pub(super) reported: &'a EngineBounds,
-    /// Tokens of prompts that the engine reads at once, if known.
+    /// Tokens of prompts that the engine reads in one step, if known.
     pub(super) prefill_budget: Option<u64>,
     /// How many sequences the engine says that it runs at the same time.
     pub(super) max_num_seqs: Option<u64>,
@@ -192,7 +192,7 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
     let refused = seen.answers.iter().find_map(Record::failure);
     let words = refused.map_or_else(
         || "the engine rejected requests".to_owned(),
-        |refused| told(refused, seen.path),
+        |refused| refusal(refused, seen.path),
     );
     let message = format!("{words}; {served} of {} were served", seen.answers.len());
     Judgement::new(verdict, "overloaded", message)
@@ -232,7 +232,7 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
             "timed out, and the engine's metrics show no progress",
         ),
         FailureForm::Deadline => Judgement::new(Verdict::Timeout, "deadline", "timed out"),
-        FailureForm::Status(_) => error("status", told(failure, seen.path)),
+        FailureForm::Status(_) => error("status", refusal(failure, seen.path)),
         FailureForm::Broken => error("broken", format!("the stream broke: {why}")),
         FailureForm::Unreachable => error("unreachable", format!("no connection: {why}")),
         FailureForm::Malformed => error("malformed", why.clone()),
@@ -264,7 +264,7 @@ pub(super) fn error_message(answer: &Record) -> Option<&String> {
 }
 
 /// What a request came to: its path, the status and the words of a refusal.
-pub(super) fn told(failure: &Failure, path: &str) -> String {
+pub(super) fn refusal(failure: &Failure, path: &str) -> String {
     match failure.form {
         FailureForm::Status(status) => format!("`{path}` answered with status {status}: {}", words(&failure.message)),
         _ => words(&failure.message),

@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::handle::{Live, Running};
-use super::server::Server;
+use super::start::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
@@ -114,7 +114,7 @@ impl Engine {
         match baseline {
             Some(before) => {
                 let patience = Duration::from_secs_f64(self.options.settle_timeout);
-                self.context.tasks.wait(settle(source.as_mut(), before, patience))?;
+                self.wait(settle(source.as_mut(), before, patience))?;
             }
             None => *baseline = Some(source.read()?),
         }
@@ -154,13 +154,13 @@ impl Engine {
             return Ok(Some(source));
         }
         let roots = Roots::default();
-        if let Some(folder) = self.context.tasks.wait(server.cgroup())?
+        if let Some(folder) = self.wait(server.cgroup())?
             && let Some(path) = below_hierarchy(&folder, &roots)
             && let Ok(cgroup) = Cgroup::at_path(&path, &roots)
         {
             return Ok(Some(Box::new(cgroup)));
         }
-        let pids = self.context.tasks.wait(server.pids())?;
+        let pids = self.wait(server.pids())?;
         Ok(pids
             .first()
             .map(|pid| Box::new(Tree::new(*pid, roots)) as Box<dyn Source>))
@@ -286,7 +286,7 @@ impl Engine {
     }
 
     pub(super) fn record_processes(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
-        stages.add_processes(self.context.tasks.wait(server.pids())?);
+        stages.add_processes(self.wait(server.pids())?);
         Ok(())
     }
 

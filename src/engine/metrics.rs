@@ -353,7 +353,7 @@ pub(super) struct MetricsPage {
     pub(super) client: Client,
     pub(super) url: String,
     pub(super) rules: MetricRules,
-    /// Is told of a page that is too long.
+    /// Gets a warning if the page is too long.
     pub(super) run: Arc<Run>,
 }
 

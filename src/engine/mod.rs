@@ -26,12 +26,10 @@ mod options;
 mod plan;
 mod preview;
 mod probe;
-mod prompting;
 mod protocol;
 mod residency;
 mod rules;
 mod send;
-mod server;
 mod start;
 mod usage;
 

@@ -144,10 +144,8 @@ pub struct Speculation {
     /// Maximum draft tokens per step.
     pub draft: u64,
     /// Longest n-gram. Default: 2.
-    #[serde(default)]
     pub ngram: Option<u64>,
     /// Concurrency above which nothing is drafted. Default: no limit.
-    #[serde(default)]
     pub max_concurrency: Option<u64>,
 }
 
@@ -160,10 +158,8 @@ pub struct LimitsOption {
     /// Longest output.
     pub output: u64,
     /// Longest input and output together. Default: input + output.
-    #[serde(default)]
     pub total: Option<u64>,
     /// Maximum concurrent sequences. Default: 1.
-    #[serde(default)]
     pub concurrency: Option<u64>,
 }
 

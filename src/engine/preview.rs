@@ -203,7 +203,7 @@ impl Engine {
         match self.runtime {
             RuntimeKind::Docker => {
                 let image = launch.image.clone().unwrap_or_default();
-                let here = self.context.tasks.wait(image_is_present(&image));
+                let here = self.wait(image_is_present(&image));
                 needs.image_here = needs.require(here)?;
                 needs.image = Some(image);
             }

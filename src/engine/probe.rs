@@ -11,16 +11,16 @@ use super::facts::strip_colours;
 use super::failure::Exit;
 use super::failure::allocations;
 use super::forms::{KEY_REMEDY, needs_key};
-use super::handle::{Ensured, Health, Live, Running, lock};
-use super::judge::{Judgement, Observation, error_message, judge, succeeded, told};
+use super::handle::{Ensured, Health, Live, Running};
+use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
 use super::limits::{MIN_TIMEOUT, bounds_report};
 use super::memory::memory_window;
 use super::metrics::QueueMetrics;
 use super::plan::{StartFailure, StartHistory};
-use super::prompting::{Prompting, origin};
 use super::residency::longer_output;
 use super::rules::REQUEST;
 use super::send::{Batch, STALL};
+use super::send::{Prompting, origin};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm, forms};
 use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
@@ -29,6 +29,7 @@ use crate::load::{FailureForm, Outcome, Record, Summary};
 use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
 use crate::runtime::RuntimeKind;
+use crate::task::lock;
 use crate::warning::Warning;
 
 /// The coordinates of a point that an engine understands.
@@ -90,7 +91,7 @@ impl Attempt {
         self.judgement.counted.or(seen).filter(|_| self.at_counted)
     }
 
-    /// Whether it says nothing of memory, as not all requests were ever in flight at once.
+    /// Whether it says nothing of memory, as not all requests were ever in flight at the same time.
     fn is_untested(&self) -> bool {
         self.judgement.verdict == Verdict::Error && self.judgement.cause.as_deref() == Some(NOT_RESIDENT)
     }
@@ -225,7 +226,7 @@ impl Engine {
     }
 
     /// Sends the requests once more with a longer output, as far as the engine's limits allow, so that early ones do not end before late ones
-    /// are admitted. That is harder than what was asked: it shows that all fit, or that so many more than ran do not.
+    /// are admitted. That is harder than what was requested: it shows that all fit, or that so many more than ran do not.
     fn keep_in_flight(
         &self,
         live: &mut Live,
@@ -284,7 +285,7 @@ impl Engine {
         Ok(())
     }
 
-    /// The tokens of prompts that the engine reads at once: from its log, or its command line.
+    /// The tokens of prompts that the engine reads in one step: from its log, or its command line.
     fn prefill_budget(&self, running: &Running) -> Option<u64> {
         const FACT: &str = "max_num_batched_tokens";
         let said = newest(running, FACT);
@@ -322,7 +323,7 @@ impl Engine {
             let vocabulary = live.running.as_ref().and_then(|running| running.info.vocabulary);
             let origin = origin(&self.options, self.runtime, form, vocabulary);
             let prompts = self.context.prompt_cache.prompts(&origin, self.context.seed);
-            let prompting = live.prompting.insert(Prompting::new(self.context.tasks.wait(prompts)?));
+            let prompting = live.prompting.insert(Prompting::new(self.wait(prompts)?));
             let counted = live.running.as_ref().and_then(|running| running.accepted.counted);
             let made_alike = form.prompt == PromptForm::Tokens || matches!(origin, Origin::Words(_));
             if let Some(counted) = counted.filter(|_| made_alike) {
@@ -360,14 +361,14 @@ impl Engine {
             timeout: timeout.as_secs_f64(),
         })?;
         let sent = Instant::now();
-        let (mut answers, queue) = self.context.tasks.wait(batch.send(page.as_ref(), stall))?;
+        let (mut answers, queue) = self.wait(batch.send(page.as_ref(), stall))?;
         let unsent = |answer: &Record| {
             answer
                 .failure()
                 .is_some_and(|failure| failure.form == FailureForm::Unreachable)
         };
         if !running.server.ours() && answers.iter().all(unsent) {
-            // Nothing was asked of this point.
+            // Nothing was requested of this point.
             return Err(Fault::missing(
                 "the attached engine no longer accepts connections",
                 "start it again, and resume the run",
@@ -379,12 +380,12 @@ impl Engine {
             .filter(|failure| needs_key(failure));
         if let (false, Some(refused)) = (running.server.ours(), away) {
             return Err(Fault::missing(
-                format!("the server refused the request: {}", told(refused, &form.path)),
+                format!("the server refused the request: {}", refusal(refused, &form.path)),
                 KEY_REMEDY,
             ));
         }
         self.count_unreported(running, form, &prompts, &mut answers)?;
-        let paused = self.context.tasks.wait(running.server.was_paused(sent.elapsed()))?;
+        let paused = self.wait(running.server.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
         let log = strip_colours(running.server.since(cursor));
         let ending = strip_colours(running.server.last(TAIL));
@@ -468,7 +469,7 @@ impl Engine {
                 let ended = FailureForm::EndedEarly;
                 form == ended || matches!(form, FailureForm::Broken | FailureForm::Unreachable)
             });
-        let exit = self.context.tasks.wait(running.server.ended(broken))?;
+        let exit = self.wait(running.server.ended(broken))?;
         if exit.is_some() {
             return Ok((exit, Some(false)));
         }
@@ -479,7 +480,7 @@ impl Engine {
             return Ok((None, Some(true)));
         }
         // Engines report an error first and exit a moment later.
-        Ok((self.context.tasks.wait(running.server.exit())?, Some(false)))
+        Ok((self.wait(running.server.exit())?, Some(false)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether all requests of a probe were resident at once, and if not, why: the engine had no room for more (its KV cache, or a limit of its
+//! Whether all requests of a probe were resident at the same time, and if not, why: the engine had no room for more (its KV cache, or a limit of its
 //! own), or early requests merely ended before late ones were admitted. The latter says nothing of memory.
 
 use std::time::Duration;
@@ -18,11 +18,11 @@ const PATIENCE: usize = 32;
 const PROMPTS: u32 = 2;
 const LEAST_QUIET: Duration = Duration::from_millis(100);
 
-/// What arrives closer together has no order: a server, a proxy or this program may read or pass on several tokens at once.
+/// What arrives closer together has no order: a server, a proxy or this program may read or pass on several tokens together.
 const MARGIN: Duration = Duration::from_millis(10);
 
-/// All requests completed: judges whether all of them were running at once. `simulated`: the engine's time may pass faster than any clock can tell,
-/// but its gauges miss nothing.
+/// All requests completed: judges whether all of them were running at the same time. `simulated`: the engine's time may
+/// pass faster than any clock can tell, but its gauges miss nothing.
 pub(super) fn judge_residency(
     requested: &Limits,
     answers: &[Record],
@@ -87,7 +87,7 @@ pub(super) fn judge_residency(
     judged(Verdict::Error, NOT_RESIDENT, message)
 }
 
-/// The output with which all requests would be in flight at once, as far as `longest` allows; `None` if that is not longer.
+/// The output with which all requests would be in flight at the same time, as far as `longest` allows; `None` if that is not longer.
 pub(super) fn longer_output(requested: &Limits, answers: &[Record], longest: u64) -> Option<u64> {
     let firsts = || answers.iter().filter_map(|answer| answer.first_token);
     let spread = firsts().max()?.saturating_sub(firsts().min()?);
@@ -273,13 +273,13 @@ mod tests {
             Verdict::Error,
             "not_resident",
         );
-        // A full KV cache says it at once, even where no time passed.
+        // A full KV cache says it immediately, even where no time passed.
         let short = [decoded(100, 8), decoded(400, 8)];
         judged(&short, &gauge(1, Some(0.6)), Verdict::Queued, "kv_cache");
         judged(&short, &gauge(1, Some(0.4)), Verdict::Error, "not_resident");
     }
 
-    /// A server that answers in milliseconds, and a client that reads whole answers at once.
+    /// A server that answers in milliseconds, and a client that reads whole answers.
     #[test]
     fn what_no_clock_can_tell_proves_nothing() {
         let quick = |sent: u64, tokens: u64| Record {
@@ -407,7 +407,7 @@ mod tests {
         let (found, map) = judged_again("vllm-hybrid");
         assert!(map.conflicts().is_empty());
         assert_eq!(map.classify(&at(25, 9582, 128)).unwrap(), Class::Unknown);
-        // What an independent client of the same engine could not serve at once either (`check.json` of the run): the KV cache was full.
+        // What an independent client of the same engine could not serve at the same time either (`check.json` of the run): the KV cache was full.
         for (concurrency, input) in [(39, 4656), (22, 14100), (64, 16384)] {
             assert_eq!(map.classify(&at(concurrency, input, 128)).unwrap(), Class::Fails);
         }

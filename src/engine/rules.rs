@@ -98,7 +98,7 @@ impl Rules {
         Reading {
             limits: (stated.max_model_len, stated.max_input),
             facts: self.facts.find(&log),
-            told: group_by_name(facts_in_log(&self.facts, &self.ranks, &log)),
+            reported: group_by_name(facts_in_log(&self.facts, &self.ranks, &log)),
             verdict: found.as_ref().map(|found| found.verdict),
             cause: found.as_ref().and_then(|found| found.cause.clone()),
             line: found.and_then(|found| found.line),
@@ -170,7 +170,7 @@ pub struct Reading {
     /// Facts by name; sizes in bytes.
     pub facts: BTreeMap<String, Value>,
     /// Every line that reports a fact, by fact, oldest first.
-    pub told: BTreeMap<String, Vec<ReportedFact>>,
+    pub reported: BTreeMap<String, Vec<ReportedFact>>,
     /// The verdict, if a failure rule matches.
     pub verdict: Option<Verdict>,
     /// Its cause.

@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::server::Server;
+use super::start::Server;
 use crate::fault::Result;
 use crate::memory::Provenance;
 use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Sampler, SamplerHealth, Source, Spread, Tenant};

@@ -148,7 +148,7 @@ impl Record {
         }
     }
 
-    /// Whether the text ended because it was as long as was asked for, or as the context allows.
+    /// Whether the text ended because it was as long as requested, or as the context allows.
     pub fn ended_at_length(&self) -> bool {
         matches!(self.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
     }

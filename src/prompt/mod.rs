@@ -6,18 +6,18 @@
 //! difference. [`read_model`] reads the files that describe a model's size.
 
 mod hub;
-mod ids;
-mod lexicon;
 mod model_files;
 mod prompts;
-mod spec;
 mod template;
 mod text;
 mod tokenizer;
+mod vocabulary;
 
 pub use hub::{Hub, ModelId, Secret};
 pub use model_files::{locate, read_model};
-pub use prompts::{Origin, PromptCache, Prompts};
-pub use spec::{Calibration, Content, MAX_TOKENS, Prompt, PromptForm, PromptSpec, is_near};
+pub use prompts::{
+    Calibration, Content, MAX_TOKENS, Origin, Prompt, PromptCache, PromptForm, PromptSpec, Prompts, is_near,
+};
+
 pub use template::render_as_child;
 pub use tokenizer::{Files, Tokenizer};

@@ -261,7 +261,7 @@ async fn header(model: &ModelId, hub: &Hub, file: &str) -> Result<Option<Headers
     Ok(Some(headers))
 }
 
-/// The folder or file for [`super::Prompts::open`]. `name` is a folder with `tokenizer.json`, the file itself, or a
+/// The folder or file for [`super::Tokenizer::open`]. `name` is a folder with `tokenizer.json`, the file itself, or a
 /// Hugging Face model id, which is looked up in the cache or downloaded.
 ///
 /// # Errors

@@ -1,19 +1,155 @@
-//! Makes prompts from a tokenizer or a vocabulary size, a seed and a counter.
+//! What a prompt is to be, and prompts made from a tokenizer or a vocabulary size, a seed and a counter; the correction
+//! of their length by the engine's count.
 //!
-//! [`PromptCache`] holds the tokenizers and prompts of a run. Each tokenizer is loaded once, and all prompts of the same
-//! model and seed share a counter, so that no two prompts of a run start the same.
+//! [`PromptCache`] holds the tokenizers and prompts of a run. Each tokenizer is loaded once, and all prompts of the
+//! same model and seed share a counter, so that no two prompts of a run start the same.
 
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
-use super::ids::{PromptRng, first_two, shuffle};
-use super::lexicon::Lexicon;
+use serde::{Deserialize, Serialize};
+
 use super::template::Wrapper;
 use super::text::{TextWriter, common_words};
-use super::{Content, Hub, Prompt, PromptForm, PromptSpec, Tokenizer, ids, locate};
+use super::vocabulary::Lexicon;
+use super::vocabulary::{PromptRng, first_two, shuffle};
+use super::{Hub, Tokenizer, locate, vocabulary};
 use crate::fault::{Fault, Kind, Result};
+use crate::task::lock;
+
+/// Maximum prompt length in tokens: beyond every context length; 64 MiB as ids.
+pub const MAX_TOKENS: usize = 1 << 24;
+
+/// How a prompt is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum PromptForm {
+    /// Token ids.
+    Tokens,
+    /// Text.
+    Text,
+}
+
+/// The specification of a prompt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PromptSpec {
+    /// Token count including everything that the engine adds: special tokens, and the chat template if `chat` is set.
+    pub tokens: usize,
+    /// Token ids or text.
+    pub form: PromptForm,
+    /// Whether the text is the content of a single user message in the model's chat template.
+    pub chat: bool,
+    /// Number of leading tokens that all prompts of one seed share, including those that the engine adds in front.
+    pub shared_prefix: usize,
+}
+
+impl PromptSpec {
+    /// `tokens` token ids without a shared prefix.
+    pub fn ids(tokens: usize) -> Self {
+        Self {
+            tokens,
+            form: PromptForm::Tokens,
+            chat: false,
+            shared_prefix: 0,
+        }
+    }
+
+    /// Text of `tokens` tokens, including special tokens.
+    pub fn text(tokens: usize) -> Self {
+        Self {
+            form: PromptForm::Text,
+            ..Self::ids(tokens)
+        }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        if self.tokens > MAX_TOKENS {
+            return Err(Fault::usage(format!(
+                "a prompt of {} tokens is longer than the {MAX_TOKENS} that can be made",
+                self.tokens
+            )));
+        }
+        if self.shared_prefix > 0 && self.shared_prefix >= self.tokens {
+            return Err(Fault::usage(format!(
+                "`shared_prefix` of {} tokens leaves nothing unique in a prompt of {}",
+                self.shared_prefix, self.tokens
+            ))
+            .hint(format!("at most {}", self.tokens.saturating_sub(1))));
+        }
+        if self.chat && self.form == PromptForm::Tokens {
+            return Err(Fault::usage("a chat message is text, not token ids").hint("leave `chat` out, or ask for text"));
+        }
+        Ok(())
+    }
+}
+
+/// A prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// The ids or text to send.
+    pub content: Content,
+    /// Token count including everything that the engine adds.
+    pub count: usize,
+}
+
+/// Content of a prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Token ids, used by the engine as they are.
+    Tokens(Vec<u32>),
+    /// Text.
+    Text(String),
+}
+
+/// Whether a prompt may be taken for one of `asked` tokens where no correction makes it exact: 1 % or 8 tokens off.
+pub fn is_near(counted: u64, asked: u64) -> bool {
+    counted.abs_diff(asked) <= (asked / 100).max(8)
+}
+
+/// The difference between the engine's count and ours, learned from its responses. One for each protocol and prompt
+/// form.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calibration {
+    surplus: i64,
+    misses: u32,
+    /// The length of the newest count.
+    wanted: usize,
+}
+
+impl Calibration {
+    /// The specification to pass to [`super::Prompts`] so that the engine counts `spec.tokens`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the engine adds more tokens than that; the hint names the minimum length.
+    pub fn adjust(&self, spec: PromptSpec) -> Result<PromptSpec> {
+        let own = i64::try_from(spec.tokens)
+            .unwrap_or(i64::MAX)
+            .saturating_sub(self.surplus);
+        match usize::try_from(own) {
+            Ok(tokens) if tokens > 0 => Ok(PromptSpec { tokens, ..spec }),
+            _ => Err(Fault::usage(format!(
+                "a prompt of {} tokens is impossible: the engine adds {} of its own",
+                spec.tokens, self.surplus
+            ))
+            .hint(format!("ask for at least {}", self.surplus + 1))),
+        }
+    }
+
+    /// Learns from a response: the engine counted `seen` tokens in a prompt that should have `wanted`. Returns how many
+    /// counts in a row were wrong, 0 if this one was right; of those of another length before, one counts.
+    pub fn observe(&mut self, wanted: usize, seen: usize) -> u32 {
+        let difference = i64::try_from(seen).unwrap_or(i64::MAX) - i64::try_from(wanted).unwrap_or(i64::MAX);
+        if wanted != self.wanted {
+            self.misses = self.misses.min(1);
+        }
+        self.wanted = wanted;
+        self.surplus += difference;
+        self.misses = if difference == 0 { 0 } else { self.misses + 1 };
+        self.misses
+    }
+}
 
 /// Makes prompts. The same seed makes the same prompts in the same order; all start differently.
 pub struct Prompts {
@@ -37,17 +173,16 @@ impl Prompts {
     /// `usage` if its vocabulary has no usable tokens.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
         let tokenizer = tokenizer.into();
-        Ok(Self::build(ids::for_tokenizer(&tokenizer)?, Some(tokenizer), seed))
-    }
-
-    /// Prompts for the tokenizer in this file or folder. Blocks on file access; not for async code.
-    pub fn open(path: &Path, seed: u64) -> Result<Self> {
-        Self::new(Tokenizer::open(path)?, seed)
+        Ok(Self::build(
+            vocabulary::for_tokenizer(&tokenizer)?,
+            Some(tokenizer),
+            seed,
+        ))
     }
 
     /// Prompts of token ids for a model of which only the vocabulary size is known.
     pub fn from_vocabulary_size(size: u32, seed: u64) -> Result<Self> {
-        Ok(Self::build(ids::for_vocabulary_size(size)?, None, seed))
+        Ok(Self::build(vocabulary::for_vocabulary_size(size)?, None, seed))
     }
 
     /// Prompts for a model with an unknown tokenizer: text of common words. Their token count is only known from the
@@ -107,11 +242,6 @@ impl Prompts {
             content,
             count: spec.tokens,
         })
-    }
-
-    /// Skips prompts that an interrupted run may have sent to a server whose cache still holds them.
-    pub fn skip(&self, prompts: u64) {
-        self.next.fetch_add(prompts, Ordering::Relaxed);
     }
 
     /// Whether token counts of text are known.
@@ -198,7 +328,7 @@ impl PromptCache {
     /// As [`locate`] and [`Tokenizer::open`]; `limit` if a run uses too many different ones.
     pub async fn prompts(&self, origin: &Origin, seed: u64) -> Result<Arc<Prompts>> {
         let key = (origin.clone(), seed);
-        if let Some(cached) = locked(&self.prompts).get(&key) {
+        if let Some(cached) = lock(&self.prompts).get(&key) {
             return Ok(Arc::clone(cached));
         }
         let made = match origin {
@@ -206,7 +336,7 @@ impl PromptCache {
             Origin::Vocabulary(size) => Prompts::from_vocabulary_size(*size, seed)?,
             Origin::Words(size) => Prompts::from_common_words(*size, seed)?,
         };
-        let mut prompts = locked(&self.prompts);
+        let mut prompts = lock(&self.prompts);
         let room = prompts.len() < MAX_PROMPTS;
         match prompts.get(&key) {
             Some(cached) => Ok(Arc::clone(cached)),
@@ -216,14 +346,14 @@ impl PromptCache {
     }
 
     async fn tokenizer(&self, name: &str) -> Result<Arc<Tokenizer>> {
-        if let Some(cached) = locked(&self.tokenizers).get(name) {
+        if let Some(cached) = lock(&self.tokenizers).get(name) {
             return Ok(Arc::clone(cached));
         }
-        if locked(&self.tokenizers).len() >= MAX_TOKENIZERS {
+        if lock(&self.tokenizers).len() >= MAX_TOKENIZERS {
             return Err(too_many("tokenizers", MAX_TOKENIZERS));
         }
         let tokenizer = Tokenizer::open(&locate(name, &Hub::from_env()?).await?)?;
-        let mut tokenizers = locked(&self.tokenizers);
+        let mut tokenizers = lock(&self.tokenizers);
         Ok(Arc::clone(
             tokenizers.entry(name.to_owned()).or_insert(Arc::new(tokenizer)),
         ))
@@ -234,6 +364,42 @@ fn too_many(what: &str, most: usize) -> Fault {
     Fault::new(Kind::Limit, format!("a run can use at most {most} {what}")).hint("use fewer, or split the script")
 }
 
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn one_answer_settles_a_constant_difference(wanted in 10_usize..100_000, added in -9_i64..500) {
+            let mut calibration = Calibration::default();
+            let engine = |own: usize| usize::try_from(own as i64 + added).unwrap();
+            let first = calibration.adjust(PromptSpec::text(wanted)).unwrap();
+            prop_assert_eq!(first.tokens, wanted);
+            prop_assert_eq!(calibration.observe(wanted, engine(first.tokens)), u32::from(added != 0));
+            match calibration.adjust(PromptSpec::text(wanted)) {
+                Ok(second) => prop_assert_eq!(calibration.observe(wanted, engine(second.tokens)), 0),
+                Err(fault) => prop_assert!(added >= wanted as i64, "{}", fault),
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_engine_adds_alone_can_be_too_much() {
+        let mut calibration = Calibration::default();
+        calibration.observe(100, 125);
+        let fault = calibration.adjust(PromptSpec::text(25)).unwrap_err();
+        assert_eq!(fault.hint.as_deref(), Some("ask for at least 26"));
+        assert_eq!(calibration.adjust(PromptSpec::text(26)).unwrap().tokens, 1);
+    }
+
+    #[test]
+    fn counts_that_never_settle_are_counted_anew_for_another_length() {
+        let mut calibration = Calibration::default();
+        let misses: Vec<u32> = (0..3).map(|n| calibration.observe(100, 101 + n % 2)).collect();
+        assert_eq!(misses, [1, 2, 3]);
+        assert_eq!(calibration.observe(200, 203), 2);
+        assert_eq!(calibration.observe(200, 200), 0);
+    }
 }

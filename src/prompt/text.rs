@@ -7,9 +7,9 @@
 //! The common words are single tokens in the common vocabularies (GPT-2, Llama, Mistral, Qwen, Gemma, Phi). Only the
 //! engine's own count proves the length of such a text, see [`super::Calibration`].
 
-use super::ids::{PromptRng, first_two};
-use super::lexicon::{Lexicon, Word};
 use super::template::Wrapper;
+use super::vocabulary::{Lexicon, Word};
+use super::vocabulary::{PromptRng, first_two};
 use super::{PromptSpec, Tokenizer};
 use crate::fault::{Fault, Result};
 

@@ -214,12 +214,12 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
     let rows = comparison.rows.iter().map(|row| {
         let difference = row.difference.map(|difference| signed(Gib(difference).to_string()));
         let percent = row.percent.map(|percent| relative(Some(percent)).replace(" %", ""));
-        vec![
-            row.term.name().into(),
-            gib(row.measured),
-            gib(row.said),
-            difference.into(),
-            percent.into(),
+        [
+            ("component", row.term.name().into()),
+            ("measured", gib(row.measured)),
+            ("estimate", gib(row.said)),
+            ("difference", difference.into()),
+            ("%", percent.into()),
         ]
     });
     let finding = format!("{name} compared with {}: {}", claim.by, estimate_finding(comparison));
@@ -236,8 +236,7 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
         ("which assumption explains it", explanations.collect()),
         ("notes", claim.notes.clone()),
     ];
-    let columns = ["component", "measured", "estimate", "difference", "%"];
-    let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::new(columns, rows))];
+    let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::of(rows))];
     blocks.extend(
         lists
             .into_iter()
@@ -261,23 +260,16 @@ pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / count as f64;
         let median = f64::midpoint(errors[(count - 1) / 2].0.abs(), errors[count / 2].0.abs());
         let (largest, of) = errors.swap_remove(count - 1);
-        vec![
-            term.name().into(),
-            (count as f64).into(),
-            relative(Some(mean)).into(),
-            relative(Some(median)).trim_start_matches('+').into(),
-            relative(Some(largest)).into(),
-            of.into(),
+        let median = relative(Some(median));
+        [
+            ("component", term.name().into()),
+            ("compared", (count as f64).into()),
+            ("mean error", relative(Some(mean)).into()),
+            ("median, without sign", median.trim_start_matches('+').into()),
+            ("largest error", relative(Some(largest)).into()),
+            ("of", of.into()),
         ]
     });
     let title = format!("how far the estimate is from {} measurements", cases.len());
-    let columns = [
-        "component",
-        "compared",
-        "mean error",
-        "median, without sign",
-        "largest error",
-        "of",
-    ];
-    (cases.len() > 1).then(|| Block::Table(Sheet::new(columns, rows).titled(title)))
+    (cases.len() > 1).then(|| Block::Table(Sheet::of(rows).titled(title)))
 }

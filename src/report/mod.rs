@@ -4,14 +4,12 @@
 //! A result is laid out once, as the blocks of `document`, which also renders them for the terminal and in Markdown;
 //! `html` renders pages, `plot` draws their charts. `sections` lays out what a run's folder has, `comparison` the
 //! comparison of runs and their thresholds, `estimate` memory estimates, `comparison_input` a file of another tool.
-//! `answer` is what a search found, in the order in which people ask; `findings` is all of it as a value; `changes` says what
-//! changed in a sentence; `warning_groups` groups similar warnings.
+//! `answer` is what a search found, in the order in which people ask; `findings` is all of it as a value.
 //!
 //! Terminal: `terminal` owns stdout and stderr and knows what they can show, `live` shows a run in progress.
 //! `picture` draws a boundary in characters, `drawing` the charts of scripts.
 
 mod answer;
-mod changes;
 mod comparison;
 mod comparison_input;
 mod document;
@@ -26,17 +24,17 @@ pub mod plot;
 pub mod sections;
 mod spark;
 mod terminal;
-mod warning_groups;
 
 pub use crate::fmt::{Bytes, Clock, Count};
+pub use crate::warning::{WarningGroup, group_warnings};
 pub use answer::{Answer, Context, Extras, simulated_notice};
 pub use comparison::{
     ChangedPoint, Comparison, Finding, Rule, SetupDifference, Thresholds, Verdict, comparison_findings,
     comparison_markdown, comparison_sections, completeness_warnings, matching_case, threshold_blocks,
 };
 pub use comparison_input::{comparison_input, implausible};
-pub use document::{Block, Fact, List, Section, Weight, markdown, text};
-pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
+pub use document::{Block, Fact, List, Section, Weight, grouped_text_table, markdown, text};
+pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot};
 pub use estimate::{estimate_errors, estimates, memory_comparison};
 pub use findings::{Advice, Findings, advise};
 pub use live::Live;
@@ -46,7 +44,6 @@ pub use sections::{
     overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet,
 };
 pub use terminal::{OutputChoice, Page, Terminal};
-pub use warning_groups::{WarningGroup, group_warnings};
 
 /// Shown first in every output of a simulated run, where what was simulated is not known or of several kinds.
 pub const SIMULATED: &str = "SIMULATED: the engine was a model of one; nothing here was measured on a GPU";

@@ -55,9 +55,9 @@ pub struct Terminal {
     pub width: usize,
     /// Height in rows, if standard output is a terminal.
     height: Option<usize>,
-    /// Whether the user asked for results and errors only.
+    /// Whether the user wants results and errors only.
     pub quiet: bool,
-    /// Whether the user asked for details.
+    /// Whether the user wants details.
     pub verbose: bool,
     /// Whether the width is that of a terminal, which breaks long lines within words, or was set by the user.
     wraps: bool,

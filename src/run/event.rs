@@ -75,7 +75,6 @@ pub enum Event {
         #[serde(alias = "coverage")]
         resolved: f64,
         /// Estimated seconds left, if the strategy has an estimate.
-        #[serde(default)]
         seconds_left: Option<f64>,
     },
     /// A value that the script recorded by name.

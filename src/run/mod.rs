@@ -6,9 +6,7 @@
 //! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
 mod attempt;
-mod disk;
 mod event;
-mod file;
 mod files;
 mod folder;
 mod jobs;
@@ -24,9 +22,9 @@ mod sessions;
 mod unpack;
 mod writer;
 
-pub use disk::BoundedFile;
 pub use event::{Event, engine_number, for_engine};
-pub use file::WrittenFile;
+pub use files::{BoundedFile, WrittenFile};
+
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;
@@ -41,12 +39,13 @@ pub use sessions::{EngineSession, Measurement};
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 
 use serde_json::{Value, json};
 
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
+use crate::task::lock;
 use crate::warning::Warning;
 use event::Totals;
 use replay::Replay;
@@ -399,8 +398,4 @@ fn document(
         document["fault"] = fault.clone();
     }
     document
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,7 +13,7 @@ use regex::bytes::Regex;
 use tar::{Builder, Header};
 use tempfile::TempDir;
 
-use super::disk::Disk;
+use super::files::Disk;
 use super::unpack::unpack;
 use super::{Folder, hide};
 use crate::fault::{Fault, Kind, Result};

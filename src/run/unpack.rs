@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tar::{Archive, EntryType};
 
-use super::disk::{Disk, NAME};
+use super::files::{Disk, NAME};
 use super::jobs::JOBS;
 use super::{Folder, Run};
 use crate::fault::{Fault, Kind, Result};

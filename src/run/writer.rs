@@ -9,15 +9,16 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use serde_json::Value;
 
 use super::attempt;
-use super::disk::{Disk, RESERVE};
 use super::event::Totals;
+use super::files::{Disk, RESERVE};
 use super::folder::Folder;
 use super::journal::Journal;
 use super::manifest::{Machine, Manifest, Plan, SCHEMA};
 use super::remembered::{own_run, remember};
 use super::replay::Replay;
-use super::{Event, Run, folder, lock, manifest};
+use super::{Event, Run, folder, manifest};
 use crate::fault::Result;
+use crate::task::lock;
 use crate::warning::Warning;
 use crate::world;
 

@@ -10,7 +10,6 @@ mod attach;
 mod cgroup;
 mod command;
 mod docker;
-mod in_process;
 mod launch;
 pub mod orphans;
 mod output;

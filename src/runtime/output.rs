@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{BufWriter, Write};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use serde::Serialize;
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::fault::Result;
 use crate::run::{BoundedFile, Run, hide};
+use crate::task::lock;
 use crate::warning::Warning;
 
 /// Older lines are only in the file.
@@ -122,12 +123,6 @@ impl ServerLog {
         self.progress.borrow().0
     }
 
-    /// Whether the server closed its output.
-    #[must_use]
-    pub fn ended(&self) -> bool {
-        self.progress.borrow().1
-    }
-
     /// The lines from number `cursor` on that are still in memory, and the next cursor.
     #[must_use]
     pub fn since(&self, cursor: u64) -> (Vec<String>, u64) {
@@ -174,7 +169,7 @@ impl ServerLog {
     }
 
     fn buffer(&self) -> MutexGuard<'_, LogBuffer> {
-        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.buffer)
     }
 }
 

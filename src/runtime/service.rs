@@ -11,9 +11,9 @@ use serde_json::Value;
 
 use super::attach::Attached;
 use super::docker::{Container, ContainerClient};
-use super::in_process::InProcess;
 use super::launch::Started;
 use super::process::Process;
+use super::services::InProcess;
 use super::{Captured, ExecOutput, Launch, ServerLog, launch};
 use crate::fault::{Fault, Kind, Result};
 use crate::sim::SimHandle;

@@ -1,21 +1,25 @@
 //! Starting and attaching to servers, and the registry of everything this run started: it is all stopped after success,
 //! failure, Ctrl-C and panic.
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::attach::{Target, attach_container, attach_url};
 use super::docker::{self, ContainerRegistry};
-use super::process;
+use super::launch::Started;
 use super::service::{Backend, Service};
-use super::{Grant, Launch, Origin, Permits, RuntimeKind, ServerLog, in_process, launch, orphans, phase};
+use super::{Exit, Grant, Launch, Origin, Permits, RuntimeKind, ServerLog, State, launch, orphans, phase, process};
 use crate::fault::{Fault, Result};
 use crate::run::{Run, can_be_hidden, is_secret_name};
+use crate::sim::{self, Sim, SimHandle, Spec};
+use crate::task::lock;
 use crate::telemetry;
 use crate::warning::Warning;
 
@@ -79,7 +83,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
         }
         RuntimeKind::Sim => {
             context.run.set_simulated();
-            let started = in_process::start(launch, logs)?;
+            let started = start_simulated(launch, logs)?;
             services.register(Service::new(&name, started, Backend::InProcess, grace))
         }
         RuntimeKind::Attach => {
@@ -184,7 +188,7 @@ impl Services {
             let _ = sender.send(work.await);
         });
         {
-            let mut starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut starting = lock(&self.starting);
             starting.retain(|task| !task.is_finished());
             starting.push(task);
         }
@@ -196,7 +200,7 @@ impl Services {
     /// Stops everything, each with at most this grace period (its own, if shorter). Tries all; returns the first
     /// failure.
     pub async fn stop_all(&self, grace: Duration) -> Result<()> {
-        let starting = std::mem::take(&mut *self.starting.lock().unwrap_or_else(PoisonError::into_inner));
+        let starting = std::mem::take(&mut *lock(&self.starting));
         for task in starting {
             let _ = tokio::time::timeout(START_TIMEOUT, task).await;
         }
@@ -246,7 +250,7 @@ impl Services {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Arc<Service>>> {
-        self.started.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.started)
     }
 }
 
@@ -257,5 +261,61 @@ impl Drop for Services {
         } else {
             self.kill_all();
         }
+    }
+}
+
+/// Starts the simulated engine described by `launch.sim` on a loopback port chosen by the kernel.
+fn start_simulated(launch: &Launch, logs: ServerLog) -> Result<Started<InProcess>> {
+    let spec = launch
+        .sim
+        .clone()
+        .ok_or_else(|| Fault::usage("`sim` is missing: the simulated engine needs a profile"))?;
+    let spec: Spec = serde_path_to_error::deserialize(spec)
+        .map_err(|error| Fault::usage(format!("option `sim.{}`: {}", error.path(), error.inner())))?;
+    let (profile, options) = spec.resolve()?;
+    let sink = logs.clone();
+    let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    let info = json!({"runtime": "sim", "profile": spec.profile, "gpu": profile.gpu, "options": spec.options});
+    let handle = Sim::start(profile, options, address, Arc::new(move |line| sink.push(line)))?;
+    Ok(Started {
+        base_url: Some(handle.url.clone()),
+        backend: InProcess(handle),
+        logs,
+        info,
+    })
+}
+
+pub(super) struct InProcess(pub(super) SimHandle);
+
+impl std::fmt::Debug for InProcess {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("InProcess").field(&self.0.url).finish()
+    }
+}
+
+impl InProcess {
+    pub(super) fn state(&self) -> State {
+        match self.0.state() {
+            sim::State::Exited(exit) => State::Exited(as_exit(exit)),
+            sim::State::Starting | sim::State::Ready => State::Running,
+        }
+    }
+
+    pub(super) async fn wait(&self) -> Exit {
+        as_exit(self.0.wait_exited().await)
+    }
+
+    pub(super) async fn stop(&self, grace: Duration) {
+        self.0.stop(grace).await;
+    }
+}
+
+fn as_exit(exit: sim::Exit) -> Exit {
+    Exit {
+        code: Some(exit.code.into()),
+        signal: None,
+        oom_killed: exit.oom_killed,
+        outside: None,
+        finished_at: None,
     }
 }

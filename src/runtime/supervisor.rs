@@ -26,8 +26,9 @@ use tokio::io::AsyncBufReadExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::cgroup::OomWatch;
 use super::launch::TOKEN_VARIABLES;
-use super::process::{oom_watch::OomWatch, tree};
+use super::process;
 use super::{Exit, Outside, docker};
 use crate::fault::{Fault, Result};
 use crate::own_program;
@@ -191,7 +192,7 @@ impl Supervised {
         if self.gone().is_cancelled() {
             return Vec::new();
         }
-        let mut pids = tree::below(self.supervisor.pid);
+        let mut pids = process::below(self.supervisor.pid);
         pids.sort_unstable_by_key(|&pid| (pid != self.pid, pid));
         pids
     }
@@ -305,7 +306,7 @@ fn supervise_command(
     std::thread::spawn(move || {
         lines.take_while(io::Result::is_ok).for_each(drop);
         loop {
-            tree::signal(&tree::below(std::process::id()), Signal::SIGKILL);
+            process::signal(&process::below(std::process::id()), Signal::SIGKILL);
             std::thread::sleep(KILL_INTERVAL);
         }
     });

@@ -4,7 +4,7 @@
 //! is reported with the adapter, the function and the path.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rhai::{AST, Dynamic, Engine, FuncArgs, Scope};
@@ -12,11 +12,11 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::convert::deserialize_as;
 use super::diagnose::diagnose;
 use super::host::Interpreter;
-use super::nearest::{quoted, suggest};
-use super::options::deserialize_as;
 use super::resolver::{resolve_below, with_extension};
+use super::signature::{quoted, suggest};
 use super::source::Source;
 use super::{Host, convert, resolver, shipped, source};
 use crate::boundary::Point;
@@ -24,7 +24,7 @@ use crate::engine::{Adapter, Facts, FailureRule, Harmless, KEY_REMEDY, Limits, R
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::runtime::Launch;
-use crate::task::Tasks;
+use crate::task::{Tasks, lock};
 
 /// Functions and their parameters.
 pub(super) type Exports = [(&'static str, &'static [&'static str]); 6];
@@ -211,7 +211,7 @@ impl Adapter for RhaiAdapter {
             key.cloned(),
         );
         let result = self.call("ready", (server.clone(),))?;
-        let refused = server.refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let refused = lock(&server.refused).take();
         match (result.as_bool(), result.is_string()) {
             (Ok(true), _) => Ok(Readiness::Ready),
             // It would answer so for ever.
@@ -318,7 +318,7 @@ impl Server {
         let answer = tasks.wait(self.send(self.client.get(self.url(path)?)))?;
         if let Some(remedy) = answer.remedy {
             let said = format!("status {} at {path}: {}; {remedy}", answer.status, answer.body);
-            *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(said);
+            *lock(&self.refused) = Some(said);
         }
         Ok(answer)
     }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Header;
 use super::fetch::Fetched;
-use super::nearest::{quoted, suggest};
+use super::signature::{quoted, suggest};
 use super::{shipped, source};
 use crate::fault::{Fault, Result};
 

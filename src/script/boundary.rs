@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rhai::{Dynamic, Map};
-use serde::Deserialize as _;
+use serde::{Deserialize as _, Serialize};
 use serde_json::{Value, json};
 
 use super::meter::MAP;
-use super::nearest::misspelt_axis;
+use super::signature::misspelt_axis;
 use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Context, Extras, Findings, overview, simulated_line, text};
 use crate::run::Event;
+use crate::task::lock;
 
 /// A boundary shared by every copy of its handle.
 #[derive(Clone)]
@@ -46,7 +47,7 @@ impl BoundaryHandle {
         let axes = from_script(&Dynamic::from(axes))?;
         let mut map = Boundary::new(&axes, options::<Options>(given)?)?;
         let index = {
-            let mut state = host.state.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&host.state);
             state.axes = Some(axes.clone());
             state.boundaries += 1;
             state.boundaries - 1
@@ -75,7 +76,7 @@ impl BoundaryHandle {
 
     /// Locks the boundary.
     pub fn lock(&self) -> MutexGuard<'_, Boundary> {
-        self.0.map.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.map)
     }
 
     /// Fails if a list of all points would exceed the limits of a script's value.
@@ -104,13 +105,13 @@ impl BoundaryHandle {
 
     /// Every recorded point with its cost.
     pub(super) fn spent(&self) -> MutexGuard<'_, Vec<PointCost>> {
-        self.0.spent.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.spent)
     }
 
     /// Forgets what earlier executions recorded for `point`: it is probed and recorded anew.
     pub(super) fn forget(&self, host: &Host, point: &Point) {
         host.run.forget_recorded(point);
-        let mut replayed = self.0.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replayed = lock(&self.0.replayed);
         let forgotten = point.to_string();
         replayed.retain(|(point, _), _| *point != forgotten);
     }
@@ -118,7 +119,7 @@ impl BoundaryHandle {
     /// Records an answer, and notes it in the run unless an earlier execution did.
     pub(super) fn record(&self, host: &Host, point: Point, given: Value) -> Result<Moves> {
         let answer = Answer::parse(&given)?;
-        let mut replayed = self.0.replayed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replayed = lock(&self.0.replayed);
         if !replayed.is_empty()
             && let Some(times) = replayed.get_mut(&key(&point, &given)).filter(|times| **times > 0)
         {
@@ -193,7 +194,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         value,
         text,
     })?;
-    // What was found is told; the run is not done, so that it can go on.
+    // What was found is shown; the run is not done, so that it can go on.
     match ended {
         Some(what) => Err(Fault::missing(
             what,
@@ -216,7 +217,7 @@ fn with_question(search: Option<Value>, question: &Value) -> Option<Value> {
 }
 
 /// The cost of one point, including retries.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PointCost {
     /// The point.
     pub point: JsonText,

@@ -14,10 +14,10 @@ use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnAccess, FnCallExpr, Pars
 use super::adapter::{self, CLUSTER, EXPORTS, Exports, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::CANNOT_LIST;
-use super::nearest::{misspelt_axis, suggest};
 use super::params::{check_values, merge_values};
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, natives};
+use super::signature::{misspelt_axis, suggest};
 use super::source::{Main, Source};
 use super::{Host, describe_params, interpreter, on_thread, resolver, shipped};
 use crate::engine::check_adapter;

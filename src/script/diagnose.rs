@@ -12,7 +12,7 @@ use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position};
 
 use super::convert::type_name;
 use super::lexer::{is_word, word_at};
-use super::nearest::{did_you_mean, nearest};
+use super::signature::{did_you_mean, nearest};
 use super::source::{Source, Sources};
 use super::{reference, shipped, signature, syntax};
 use crate::fault::{Fault, Kind};

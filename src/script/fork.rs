@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use regex::{Captures, Regex};
 
-use super::nearest::{did_you_mean, nearest};
 use super::shipped;
+use super::signature::{did_you_mean, nearest};
 use super::source::Source;
 use crate::fault::{Fault, Result};
 

@@ -1,22 +1,32 @@
-//! The program as seen by the script API: what API functions reach through the interpreter's tag.
+//! The program as seen by the script API: what API functions reach through the interpreter's tag, and the handles by
+//! which scripts hold engines, services, fitted memory models and known boundaries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::time::Duration;
 
-use rhai::{Dynamic, NativeCallContext};
+use rhai::{Dynamic, Map as ScriptMap, NativeCallContext};
+use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use super::jobs::{Job, OwnTexts};
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
+use super::signature::misspelt_axis;
 use super::source::{self, Sources};
-use crate::engine::Engine;
+use super::{adapter, from_script, options};
+use crate::boundary::memory_model::{MemoryModel, Prior, Sample};
+use crate::boundary::{KnownBoundary, Point};
+use crate::engine::{Context, Engine, LaunchOptions};
+use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::report::Page;
 use crate::run::Run;
-use crate::runtime::{Permits, Services};
-use crate::task::Tasks;
+use crate::runtime::{Exit, Launch, Origin, Permits, RuntimeKind, Services, StartContext};
+use crate::task::{Tasks, lock};
+use crate::warning::Warning;
+use crate::{runtime, telemetry};
 
 /// Creates the interpreter of a host. API functions get it from the host, as `interpreter` itself depends on them.
 pub(super) type Interpreter = fn(&Arc<Host>, &Path) -> rhai::Engine;
@@ -98,6 +108,17 @@ impl Host {
         }
     }
 
+    /// What a server that the script starts gets to know; its name begins with `prefix`.
+    pub(super) fn start_context(&self, prefix: &str) -> StartContext {
+        StartContext {
+            run: Arc::clone(&self.run),
+            permits: self.permits.clone(),
+            services: Arc::clone(&self.services),
+            origin: Origin::Script,
+            prefix: prefix.to_owned(),
+        }
+    }
+
     /// The same for code that is not the user's, such as an adapter of somebody else under a shipped script.
     pub(super) fn for_foreign_code(&self) -> Self {
         Self {
@@ -113,7 +134,7 @@ impl Host {
 
     /// Locks the state.
     pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -171,3 +192,192 @@ pub fn host(context: &NativeCallContext) -> Arc<Host> {
 pub(super) fn tag(host: &Arc<Host>) -> Dynamic {
     Dynamic::from(Arc::clone(host))
 }
+
+/// An engine shared by all copies of its handle.
+#[derive(Clone)]
+pub struct EngineHandle(pub Arc<Engine>);
+
+impl EngineHandle {
+    /// Describes the engine `name`, or several of that name as one. Options that are `()` or `""` count as not given.
+    pub(super) fn describe(host: &Arc<Host>, name: &str, given: impl IntoIterator<Item = ScriptMap>) -> Result<Self> {
+        let given = given
+            .into_iter()
+            .map(|one| one.into_iter().filter(|(_, value)| is_given(value)));
+        let all: Vec<LaunchOptions> = given.map(|one| options(one.collect())).collect::<Result<_>>()?;
+        let adapter = adapter::load(host, host.interpreter(), name)?;
+        let engine = Arc::new(Engine::describe(&context(host), &adapter, all)?);
+        if let (Some(Value::String(model)), Ok(Some(profile))) =
+            (host.settings.set.get("model"), engine.simulated_profile())
+            && !model.is_empty()
+            && *model != profile.model
+        {
+            host.run.warn(Warning::new(
+                "model_not_simulated",
+                format!(
+                    "`{model}` is not simulated: the engine serves `{}`, the model of its profile `{}`; \
+                     `--set profile=NAME` chooses another one",
+                    profile.model, profile.name
+                ),
+            ))?;
+        }
+        host.state().engine = Arc::downgrade(&engine);
+        Ok(Self(engine))
+    }
+}
+
+/// Converts a script's point.
+pub(super) fn point(map: ScriptMap) -> Result<Point> {
+    if let Some(fault) = map.keys().find_map(|name| misspelt_axis(name)) {
+        return Err(fault);
+    }
+    serde_json::from_value(from_script(&Dynamic::from(map))?).map_err(|_| {
+        Fault::usage("a point is a map of numbers").hint("such as `#{ input: 512, output: 128, concurrency: 1 }`")
+    })
+}
+
+fn is_given(value: &Dynamic) -> bool {
+    !value.is_unit() && !value.as_immutable_string_ref().is_ok_and(|text| text.is_empty())
+}
+
+fn context(host: &Arc<Host>) -> Context {
+    let axes = Arc::downgrade(host);
+    let home = host.settings.script.parent().unwrap_or(Path::new(""));
+    Context {
+        tasks: host.tasks.clone(),
+        run: Arc::clone(&host.run),
+        permits: host.permits.clone(),
+        services: Arc::clone(&host.services),
+        prompt_cache: Arc::clone(&host.prompts),
+        axes: Arc::new(move || {
+            let host = axes.upgrade()?;
+            let state = lock(&host.state);
+            state.axes.clone()
+        }),
+        gpus: Arc::new(telemetry::gpus_if_any),
+        home: home.to_owned(),
+        seed: host.settings.seed,
+        shared_gpu: host.settings.shared_gpu,
+        dry_run: host.settings.dry_run,
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Service(pub(super) Arc<runtime::Service>);
+
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct LogOptions {
+    /// Number of latest lines.
+    pub(super) last: Option<usize>,
+}
+
+impl Service {
+    /// Starts a service. An option of another runtime is an error.
+    pub(super) fn start(host: &Host, kind: RuntimeKind, launch: &Launch) -> Result<Self> {
+        check_runtime_options(kind, launch)?;
+        if host.settings.dry_run {
+            // A dry run refuses what a run would refuse.
+            host.permits.check_launch(kind, launch, &Origin::Script)?;
+            return Err(Fault::dry_run(match &launch.image {
+                Some(image) => format!("the image `{image}` would be started"),
+                None => format!(
+                    "`{}` would be started",
+                    launch.command.first().map_or("", String::as_str)
+                ),
+            }));
+        }
+        host.tasks
+            .wait(runtime::start(kind, launch, &host.start_context("service")))
+            .map(Self)
+    }
+
+    /// `None` if it is still running after `timeout`.
+    pub(super) fn wait(&self, host: &Host, timeout: Option<Duration>) -> Result<Option<Exit>> {
+        host.tasks.wait(async {
+            let end = self.0.wait_exit();
+            match timeout {
+                None => end.await.map(Some),
+                Some(timeout) => tokio::time::timeout(timeout, end).await.ok().transpose(),
+            }
+        })
+    }
+
+    pub(super) fn stop(&self, host: &Host, grace: Option<Duration>) -> Result<()> {
+        host.tasks.wait(self.0.stop(grace.unwrap_or_else(|| self.0.grace())))
+    }
+}
+
+fn check_runtime_options(kind: RuntimeKind, launch: &Launch) -> Result<()> {
+    let docker = [
+        ("image", launch.image.is_some()),
+        ("entrypoint", !launch.entrypoint.is_empty()),
+        ("args", !launch.args.is_empty()),
+        ("mounts", !launch.mounts.is_empty()),
+        ("cache", launch.cache.is_some()),
+        ("gpus", !launch.gpus.is_empty()),
+        ("shm_size", launch.shm_size.is_some()),
+        ("ulimits", !launch.ulimits.is_empty()),
+        ("memory_limit", launch.memory_limit.is_some()),
+    ];
+    let process = [("command", !launch.command.is_empty())];
+    let (others, advice) = match kind {
+        RuntimeKind::Docker => (&process[..], "use `entrypoint` and `args`"),
+        _ => (&docker[..], "use `command`, or `docker::start`"),
+    };
+    let sim = [("sim", launch.sim.is_some())];
+    match others.iter().chain(&sim).find(|(_, given)| *given) {
+        Some((name, _)) => {
+            Err(Fault::usage(format!("option `{name}` does not apply to the runtime `{kind}`")).hint(advice))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A fitted model, shared by all copies of its handle.
+#[derive(Clone)]
+pub(super) struct ModelHandle(pub(super) Arc<MemoryModel>);
+
+/// A sample given by a script.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SampleOptions {
+    point: Point,
+    /// Bytes.
+    peak: f64,
+    #[serde(default)]
+    at_most: bool,
+}
+
+impl From<SampleOptions> for Sample {
+    fn from(given: SampleOptions) -> Self {
+        Self {
+            point: given.point,
+            peak: given.peak,
+            at_most: given.at_most,
+        }
+    }
+}
+
+/// Options of `memory_model`: the architecture. `()` means unknown.
+#[derive(Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct Architecture {
+    weight_bytes: Option<f64>,
+    kv_bytes_per_token: Option<f64>,
+    block: Option<f64>,
+}
+
+impl From<Architecture> for Prior {
+    fn from(given: Architecture) -> Self {
+        let none = Self::default();
+        Self {
+            weights: given.weight_bytes.unwrap_or(none.weights),
+            kv_bytes_per_token: given.kv_bytes_per_token.unwrap_or(none.kv_bytes_per_token),
+            block: given.block.unwrap_or(none.block),
+        }
+    }
+}
+
+/// A known boundary, shared by all copies of its handle.
+#[derive(Clone)]
+pub(super) struct TruthHandle(pub(super) Arc<KnownBoundary>);

@@ -9,12 +9,12 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use sha2::Digest as _;
 
-use super::handles::Service;
+use super::host::Service;
 use super::{Host, Main, Settings, Source, check_main, is_shipped, module_hash, source};
 use crate::fault::{Fault, Result};
 use crate::report::job_result;
 use crate::run::{Event, JobFolder, Run};
-use crate::runtime::{self, Input, StartContext, Take};
+use crate::runtime::{self, Input, Take};
 use crate::{file, own_program};
 
 /// The kind of these events in the journal: a job that ended, by its name, script and parameters.
@@ -30,7 +30,6 @@ pub(super) struct JobOptions {
     script: String,
     #[serde(default)]
     set: Map<String, Value>,
-    #[serde(default)]
     max_time: Option<String>,
 }
 
@@ -113,13 +112,7 @@ pub(super) fn start(host: &Arc<Host>, name: &str, attempt: i64, gpus: &[String])
         return Err(Fault::dry_run(format!("the job `{name}` would be started")));
     }
     command.extend(["--attempt".to_owned(), attempt.to_string()]);
-    let context = StartContext {
-        run: Arc::clone(&host.run),
-        permits: host.permits.clone(),
-        services: Arc::clone(&host.services),
-        origin: runtime::Origin::Script,
-        prefix: name.to_owned(),
-    };
+    let context = host.start_context(name);
     host.tasks
         .wait(runtime::start_own(command, gpus, &context))
         .map(Service)

@@ -1,25 +1,23 @@
 //! Runs Rhai scripts. Only this module uses the `rhai` crate.
 //!
-//! `interpreter` configures the interpreter and runs scripts; `meter` and `bounds` limit what a script uses; `resolver`
+//! `interpreter` configures the interpreter and runs scripts; `meter` limits what a script uses; `resolver`
 //! finds modules, `source` keeps their texts, `shipped` holds those in the binary, `added` those that the user added, as
 //! `fetch` got them; `diagnose` explains errors; `convert`
-//! and `options` translate values; `params` reads parameters; `check` examines a script without running it; `score` tests one
+//! translates values; `params` reads parameters; `check` examines a script without running it; `score` tests one
 //! without an engine; `adapter`
 //! turns an engine's Rhai file into a Rust trait; `reference` writes the documentation. `api/` has the functions that
 //! scripts call, grouped by subject; they reach the program through the [`Host`], which the interpreter carries as its
-//! tag, and through `handles`.
+//! tag, and through the handles of `host`.
 
 mod adapter;
 mod added;
 pub mod api;
 mod boundary;
-mod bounds;
 mod check;
 mod convert;
 mod diagnose;
 mod fetch;
 mod fork;
-mod handles;
 mod header;
 mod host;
 mod inputs;
@@ -27,8 +25,6 @@ mod interpreter;
 mod jobs;
 mod lexer;
 mod meter;
-mod nearest;
-mod options;
 mod parallel;
 pub mod params;
 mod probe;
@@ -40,22 +36,19 @@ pub mod shipped;
 mod signature;
 mod source;
 mod syntax;
-mod workload;
 
 pub use added::{Added, Lock};
 pub use boundary::{BoundaryHandle, PointCost};
 pub use check::{check, check_main};
-pub use convert::{Caught, from_script, to_script, type_of};
+pub use convert::{Caught, from_script, options, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use fetch::{Fetched, fetch};
 pub use fork::{copies, fork, is_unedited};
-pub use handles::EngineHandle;
 pub use header::Header;
 pub(crate) use header::description;
-pub use host::{Host, Settings, State, host};
+pub use host::{EngineHandle, Host, Settings, State, host};
 pub(crate) use interpreter::STACK;
 pub use interpreter::{CANNOT_LIST, adapter, describe_params, guarded, interpreter, on_thread, run};
 pub use meter::Meter;
-pub use options::options;
 pub use score::{Subject, score, subject};
 pub use source::{Main, Source, Sources, is_shipped, module_hash, named_modules};

@@ -17,7 +17,7 @@ use crate::world;
 /// Calls `work` for items that `next` gives, `count` of them at the same time, and passes each answer to `done` as it
 /// comes. `next` and `done` run on this thread, one after the other.
 ///
-/// `next(state)` returns `[state, item]`, where the item is `()` if there is none for now; it is asked again after each
+/// `next(state)` returns `[state, item]`, where the item is `()` if there is none for now; it is called again after each
 /// answer. `done(state, item, answer)` returns the state. Returns the state when there is no item and nothing under way.
 ///
 /// An error ends it once what is under way has been answered.

@@ -8,8 +8,8 @@ use serde::Serialize;
 use serde_json::{Map, Number, Value, json};
 
 use super::convert::{from_script, type_of};
-use super::nearest::{quoted, suggest};
 use super::shipped;
+use super::signature::{quoted, suggest};
 use crate::fault::{Fault, Result};
 use crate::sim::Spec;
 

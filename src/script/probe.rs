@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::nearest::{quoted, suggest};
 use super::resolver::resolve_below;
+use super::signature::{quoted, suggest};
 use super::source::{self, Source};
 use super::{Host, shipped};
 use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
-use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, StartContext, placeholder_launch, redact};
+use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch, redact};
 
 /// Options of `probe::run`.
 #[derive(Debug, Deserialize)]
@@ -144,15 +143,10 @@ pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<
         "env": env.collect::<BTreeMap<_, _>>(),
     });
     let question = probe.journal_key(place, &options);
-    let context = StartContext {
-        run: Arc::clone(&host.run),
-        permits: host.permits.clone(),
-        services: Arc::clone(&host.services),
-        origin: Origin::Script,
-        prefix: "probe".to_owned(),
-    };
     probe.run_or_replay(&host.run, question, || {
-        let service = host.tasks.wait(runtime::start(kind, &launch, &context))?;
+        let service = host
+            .tasks
+            .wait(runtime::start(kind, &launch, &host.start_context("probe")))?;
         let captured = host.tasks.wait(service.run_program(&ready));
         host.tasks.finish(service.stop(service.grace()))?;
         captured

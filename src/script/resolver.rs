@@ -6,16 +6,17 @@
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rhai::{Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared};
 
-use super::nearest::{did_you_mean, nearest};
+use super::signature::{did_you_mean, nearest};
 use super::source::{self, Source, Sources};
 use super::{Caught, added, header, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Permits;
+use crate::task::lock;
 
 /// Deepest nesting of imports: each level is an evaluation on the stack.
 const MAX_DEPTH: usize = 32;
@@ -48,7 +49,7 @@ impl Resolver {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     /// Starts importing a file. Fails if it is already being imported.

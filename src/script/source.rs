@@ -5,16 +5,17 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rhai::Position;
 use serde_json::{Map, Value};
 use sha2::{Digest as _, Sha256};
 
-use super::nearest::suggest;
+use super::signature::suggest;
 use super::{added, shipped};
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
+use crate::task::lock;
 
 /// Size limit of a script in bytes. Parsing cannot be interrupted and compares every key of a map literal with every
 /// other key; the limit bounds it to seconds.
@@ -238,12 +239,12 @@ impl Sources {
 
     /// Notes the position of an API call.
     pub(super) fn note_call(&self, key: &str, at: Position) {
-        *self.called.lock().unwrap_or_else(PoisonError::into_inner) = Some((key.to_owned(), at));
+        *lock(&self.called) = Some((key.to_owned(), at));
     }
 
     /// The position of the latest API call, if it was in this file.
     pub(super) fn newest_call(&self, key: &str) -> Option<Position> {
-        let called = self.called.lock().unwrap_or_else(PoisonError::into_inner);
+        let called = lock(&self.called);
         called
             .as_ref()
             .filter(|(file, at)| file == key && !at.is_none())
@@ -251,6 +252,6 @@ impl Sources {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Source>> {
-        self.texts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.texts)
     }
 }

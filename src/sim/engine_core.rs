@@ -3,13 +3,13 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use super::devices::SimDevices;
+use super::handle::SimDevices;
 use super::handle::{Exit, LogSink};
 use super::misbehave::{AfterFailure, FailedRequest};
 use super::options::{Setup, Victim};
@@ -17,6 +17,7 @@ use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};
 use super::start::{Limits, Serving};
 use super::time::TimeScaler;
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};
+use crate::task::lock;
 
 /// Steps between two yields to the async runtime when model time is free (time scale 0).
 const STEPS_PER_YIELD: u32 = 32;
@@ -295,7 +296,7 @@ impl EngineCore {
     }
 
     fn queue(&self) -> MutexGuard<'_, QueueState> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.queue)
     }
 }
 

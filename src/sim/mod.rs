@@ -4,7 +4,6 @@
 //! lines and out-of-memory failures. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. All
 //! its output contains `SIMULATED`. What an engine logs and its pages are text: `engines/NAME.jinja`.
 
-mod devices;
 mod engine_core;
 mod handle;
 mod http;

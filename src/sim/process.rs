@@ -18,8 +18,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-use super::devices::SimDevices;
 use super::engine_core::EngineCore;
+use super::handle::SimDevices;
 use super::handle::{Exit, LogSink, SimHandle, State};
 use super::options::{Options, Setup};
 use super::profile::Profile;

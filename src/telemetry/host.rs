@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::source::{Device, Reading, Source, Tenant};
 use crate::fault::{Fault, Kind, Result};
+use crate::task::lock;
 
 /// Roots of the kernel's file systems; different folders in tests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,7 +161,7 @@ impl Tree {
             let fresh = members.at.is_some_and(|at| at.elapsed() < max_age);
             fresh.then(|| members.pids.clone())
         };
-        let lock = || self.members.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || lock(&self.members);
         let found = known(&lock());
         found.unwrap_or_else(|| {
             let pids = members(&processes(&self.roots.proc), self.pid);

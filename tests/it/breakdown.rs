@@ -27,7 +27,7 @@ fn vllm(start: &str) -> Value {
 /// What an adapter reads from log lines.
 fn facts(engine: &str, log: &str) -> Value {
     let log: Vec<String> = log.lines().map(str::to_owned).collect();
-    json!(rules(engine).read_start(&log, 0).told)
+    json!(rules(engine).read_start(&log, 0).reported)
 }
 
 /// Memory in use at a time of a recorded series: bytes.

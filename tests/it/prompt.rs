@@ -181,15 +181,6 @@ fn ids_share_what_was_asked_and_repeat_by_seed() {
 }
 
 #[test]
-fn prompts_of_an_earlier_life_can_be_passed_over() {
-    let first = Prompts::from_vocabulary_size(32_000, 1).unwrap();
-    let sent: Vec<_> = (0..3).map(|_| ids(&first, PromptSpec::ids(8))).collect();
-    let second = Prompts::from_vocabulary_size(32_000, 1).unwrap();
-    second.skip(3);
-    assert!(!sent.contains(&ids(&second, PromptSpec::ids(8))));
-}
-
-#[test]
 fn too_few_tokens_are_refused_with_the_smallest_number() {
     let tokenizer = families::all()
         .into_iter()

@@ -69,7 +69,7 @@ impl Tested {
         let options = json!({ "runtime": "process", "gpus": [0], "settle_timeout": 0.3 });
         let adapter = script::adapter(&host, "./mine.rhai").unwrap();
         Self {
-            engine: Engine::describe(context, adapter, serde_json::from_value(options).unwrap()).unwrap(),
+            engine: Engine::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap(),
             services: Arc::clone(&host.services),
             looks,
             seen,

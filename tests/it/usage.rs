@@ -62,7 +62,7 @@ impl Tested {
         };
         let options = json!({ "runtime": "process", "gpus": [0] });
         let adapter = script::adapter(&host, "./mine.rhai").unwrap();
-        let engine = Engine::describe(context, adapter, serde_json::from_value(options).unwrap()).unwrap();
+        let engine = Engine::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap();
         Self {
             engine,
             host,

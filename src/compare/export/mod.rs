@@ -51,22 +51,19 @@ pub fn sheets(found: &RecordedRun, folder: &Folder, missing: &mut Vec<String>) -
     own.chain(stored_tables(folder, missing)).collect()
 }
 
-/// A table whose rows have a cell for each column.
+/// A table whose rows have the same columns.
+#[derive(Default)]
 struct Table {
     columns: Vec<String>,
     rows: Vec<Map<String, Value>>,
 }
 
 impl Table {
-    fn new(columns: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        Self {
-            columns: columns.into_iter().map(Into::into).collect(),
-            rows: Vec::new(),
-        }
-    }
-
-    fn row(&mut self, cells: impl IntoIterator<Item = Value>) {
-        self.rows.push(self.columns.iter().cloned().zip(cells).collect());
+    fn row(&mut self, cells: impl IntoIterator<Item = (impl Into<String>, Value)>) {
+        let cells = cells.into_iter().map(|(name, value)| (name.into(), value));
+        let cells: Vec<(String, Value)> = cells.collect();
+        self.columns = cells.iter().map(|(name, _)| name.clone()).collect();
+        self.rows.push(cells.into_iter().collect());
     }
 }
 
@@ -81,10 +78,7 @@ fn points(found: &RecordedRun) -> Table {
             axes.push(axis);
         }
     }
-    let columns = several.then_some("boundary").into_iter();
-    let columns = columns.chain(axes.iter().map(|axis| axis.as_str()));
-    let columns = columns.chain(["verdict", "cause", "moves", "evidence"]);
-    let mut table = Table::new(columns.chain(PROBE_RESULTS).chain(["time"]));
+    let mut table = Table::default();
     for (index, boundary) in found.boundaries.iter().enumerate() {
         let moves = moves(boundary);
         for (number, (point, answer)) in boundary.points.iter().enumerate() {
@@ -95,19 +89,21 @@ fn points(found: &RecordedRun) -> Table {
             } else {
                 &answer["verdict"]
             };
-            let coordinates = axes.iter().map(|axis| json!(point.0.get(*axis)));
-            let cells = several
-                .then(|| (index + 1).into())
+            let boundary_number = several.then(|| ("boundary", json!(index + 1)));
+            let coordinates = axes.iter().map(|axis| (axis.as_str(), json!(point.0.get(*axis))));
+            let judged = [
+                ("verdict", verdict.clone()),
+                ("cause", answer["cause"].clone()),
+                ("moves", moves.get(number).cloned().unwrap_or_default()),
+                ("evidence", evidence(&answer)),
+            ];
+            let measured = PROBE_RESULTS.map(|key| (key, answer[key].clone()));
+            let cells = boundary_number
                 .into_iter()
                 .chain(coordinates)
-                .chain([
-                    verdict.clone(),
-                    answer["cause"].clone(),
-                    moves.get(number).cloned().unwrap_or_default(),
-                    evidence(&answer),
-                ]);
-            let measured = PROBE_RESULTS.map(|key| answer[key].clone());
-            table.row(cells.chain(measured).chain([json!(boundary.times.get(number))]));
+                .chain(judged)
+                .chain(measured);
+            table.row(cells.chain([("time", json!(boundary.times.get(number)))]));
         }
     }
     table
@@ -144,36 +140,27 @@ fn loads(found: &RecordedRun) -> Table {
         true => format!("measured_{name}"),
         false => name.clone(),
     };
-    let settings = ["load", "engine"].into_iter().chain(LOAD_SETTINGS).map(str::to_owned);
-    let mut table = Table::new(settings.chain(measured.iter().map(column)));
+    let mut table = Table::default();
     for (number, (args, answer)) in found.loads.iter().enumerate() {
-        let settings = LOAD_SETTINGS.map(|key| args["load"][key].clone());
-        let settings = [json!(number + 1), args["engine"].clone()].into_iter().chain(settings);
+        let settings = LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone()));
+        let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())];
         // Without counts the answer is damaged: zeros in their place must not look measured.
         let cells = match answer["issued"].is_u64() && answer["duration"].is_number() {
             true => load_metrics::row(&LoadAnswer::read(answer)),
             false => Map::new(),
         };
-        table.row(settings.chain(measured.iter().map(|name| cells.get(name).cloned().unwrap_or_default())));
+        let measured = measured
+            .iter()
+            .map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
+        let load = load.map(|(name, value)| (name.to_owned(), value));
+        table.row(load.into_iter().chain(settings).chain(measured));
     }
     table
 }
 
 /// One row per setting and metric; the later settings are compared with the first.
 fn experiments(found: &RecordedRun) -> Table {
-    let mut table = Table::new([
-        "experiment",
-        "figure",
-        "unit",
-        "setting",
-        "starts",
-        "mean",
-        "difference",
-        "percent",
-        "low",
-        "high",
-        "verdict",
-    ]);
+    let mut table = Table::default();
     for (name, value) in &found.experiments {
         let Ok(experiment) = read_experiment(value) else {
             continue;
@@ -183,17 +170,17 @@ fn experiments(found: &RecordedRun) -> Table {
                 let contrast = comparison.contrasts.iter().find(|contrast| contrast.setting == index);
                 let interval = contrast.and_then(|contrast| contrast.interval);
                 table.row([
-                    json!(name),
-                    json!(comparison.name),
-                    json!(comparison.unit),
-                    json!(setting.name),
-                    json!(comparison.values.get(index).map_or(0, Vec::len)),
-                    json!(comparison.means.get(index)),
-                    json!(contrast.and_then(|contrast| contrast.difference)),
-                    json!(contrast.and_then(|contrast| contrast.percent)),
-                    json!(interval.map(|[low, _]| low)),
-                    json!(interval.map(|[_, high]| high)),
-                    json!(contrast.map(|contrast| contrast.verdict.words())),
+                    ("experiment", json!(name)),
+                    ("figure", json!(comparison.name)),
+                    ("unit", json!(comparison.unit)),
+                    ("setting", json!(setting.name)),
+                    ("starts", json!(comparison.values.get(index).map_or(0, Vec::len))),
+                    ("mean", json!(comparison.means.get(index))),
+                    ("difference", json!(contrast.and_then(|contrast| contrast.difference))),
+                    ("percent", json!(contrast.and_then(|contrast| contrast.percent))),
+                    ("low", json!(interval.map(|[low, _]| low))),
+                    ("high", json!(interval.map(|[_, high]| high))),
+                    ("verdict", json!(contrast.map(|contrast| contrast.verdict.words()))),
                 ]);
             }
         }
@@ -203,15 +190,18 @@ fn experiments(found: &RecordedRun) -> Table {
 
 /// One row per component of each device, and of all devices together.
 fn breakdowns(found: &RecordedRun) -> Table {
-    let mut table = Table::new([
-        "breakdown",
-        "device",
-        "component",
-        "within",
-        "bytes",
-        "provenance",
-        "source",
-    ]);
+    let mut table = Table::default();
+    let mut add = |[breakdown, device]: [&str; 2], component, within, bytes, provenance, source| {
+        table.row([
+            ("breakdown", json!(breakdown)),
+            ("device", json!(device)),
+            ("component", component),
+            ("within", within),
+            ("bytes", bytes),
+            ("provenance", provenance),
+            ("source", source),
+        ]);
+    };
     for (name, value) in &found.breakdowns {
         let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
             continue;
@@ -219,15 +209,13 @@ fn breakdowns(found: &RecordedRun) -> Table {
         let devices = footprint.per_gpu.iter();
         let devices = devices.map(|one| (one.device.as_deref().unwrap_or("not named"), one));
         for (device, breakdown) in std::iter::once(("all", &footprint.all)).chain(devices) {
-            let on = [json!(name), json!(device)];
+            let on = [name.as_str(), device];
             for part in &breakdown.parts {
                 let (component, within, bytes) = (json!(part.component), json!(part.within), json!(part.bytes));
-                let cells = [component, within, bytes, json!(part.provenance), json!(part.source)];
-                table.row(on.clone().into_iter().chain(cells));
+                add(on, component, within, bytes, json!(part.provenance), json!(part.source));
             }
             let (total, measured) = (json!(breakdown.total), json!("measured"));
-            let cells = [json!("physical"), Value::Null, total, measured, Value::Null];
-            table.row(on.into_iter().chain(cells));
+            add(on, json!("physical"), Value::Null, total, measured, Value::Null);
         }
     }
     table

@@ -5,18 +5,19 @@ use std::io::{LineWriter, Write};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::model_clock::ModelClock;
+use super::client::ModelClock;
 use crate::engine::{Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::plan::{LoadProgress, Request, Schedule};
 use crate::load::{BuildJob, Control, FailureForm, Job, Outcome, Record, RequestSource};
 use crate::run::{BoundedFile, hide_json};
+use crate::task::lock;
 
 /// Ends a load after this many consecutive requests without an answer: immediately if the engine is unreachable; after
 /// timeouts only if nothing completed for two timeouts.
@@ -212,10 +213,6 @@ impl FailureStreak {
         };
         Some(format!("{what}, the last with `{}`: {}", failure.form, failure.message))
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Messages from the load's threads to the script's thread.

@@ -1,14 +1,13 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
 //! `options` validates the script's options; `session` reads the files that they name, turns both into a plan and runs
-//! each repeat. `feed` hands requests to the client and writes its records, `client` runs the client. `model_clock`
-//! converts the times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, and
-//! `answer` builds the result.
+//! each repeat. `feed` hands requests to the client and writes its records, `client` runs the client and converts the
+//! times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, and `answer`
+//! builds the result.
 
 mod answer;
 mod client;
 mod feed;
-mod model_clock;
 mod monitor;
 mod options;
 mod session;
@@ -72,7 +71,7 @@ impl Engine {
             let began = std::time::Instant::now();
             let mut load = self.run_repeat(running, &session, repeat, offset)?;
             after = self.check_after_load(running, &load.records, load.died, cursor)?;
-            if self.context.tasks.wait(running.server.was_paused(began.elapsed()))? {
+            if self.wait(running.server.was_paused(began.elapsed()))? {
                 load.given_up.get_or_insert_with(|| PAUSED.to_owned());
             }
             let given_up = load.given_up.is_some();
@@ -109,7 +108,7 @@ impl Engine {
         let rough = material.limits(options, None, super::Protocol::OpenaiCompletions)?;
         let form = self.form_for(None, rough.input, rough.output)?;
         self.load_tokenizer_early(live, &form, rough)?;
-        let prompts = live.prompting.as_ref().map(super::prompting::Prompting::prompts);
+        let prompts = live.prompting.as_ref().map(super::send::Prompting::prompts);
         let requested = material.limits(options, prompts, form.protocol)?;
         if let Ensured::Failed(failure) = self.ensure(live, requested)? {
             let message = failure.evidence.message.unwrap_or_default();

@@ -2,7 +2,7 @@
 //! time on the load's clock. The module `load::engine_side` evaluates them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use tokio::task::JoinHandle;
@@ -14,6 +14,7 @@ use super::super::metrics::MetricsPage;
 use super::super::{Engine, ReportedFact};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
+use crate::task::lock;
 use crate::telemetry::Sampler;
 
 /// Default rate of polls per second.
@@ -67,7 +68,7 @@ impl Engine {
         let latest = Latest::default();
         let task = match self.page(running) {
             Some(page) => {
-                let first = self.context.tasks.wait(async { Ok(stamped(&page).await) })?;
+                let first = self.wait(async { Ok(stamped(&page).await) })?;
                 let task = poll_until(
                     page,
                     Duration::from_secs_f64(1.0 / hz),
@@ -103,8 +104,6 @@ impl Engine {
         drop(monitor.stop);
         let polls = match monitor.task {
             Some(task) => self
-                .context
-                .tasks
                 .wait(async {
                     let polls = task.await;
                     polls.map_err(|error| Fault::internal(format!("polling the metrics page failed: {error}")))
@@ -137,7 +136,7 @@ impl Engine {
 impl LoadMonitor {
     /// The newest snapshot; `None` if the last poll was not answered or had no snapshot.
     pub(super) fn latest(&self) -> Option<EngineMetrics> {
-        self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.latest).clone()
     }
 }
 
@@ -160,8 +159,7 @@ async fn poll_until(
             _ = ticks.tick() => {}
         }
         let poll = stamped(&page).await;
-        *latest.lock().unwrap_or_else(PoisonError::into_inner) =
-            poll.snapshots.as_ref().and_then(|snapshots| snapshots.last()).cloned();
+        *lock(&latest) = poll.snapshots.as_ref().and_then(|snapshots| snapshots.last()).cloned();
         polls.push(poll);
     }
     let deadline = Instant::now() + SETTLE_TIMEOUT;

@@ -89,10 +89,8 @@ pub enum ArrivalOption {
 #[serde(deny_unknown_fields)]
 pub struct StepOption {
     /// Requests per second.
-    #[serde(default)]
     pub rate: Option<f64>,
     /// Concurrent requests.
-    #[serde(default)]
     pub concurrency: Option<u64>,
     /// Duration of the step.
     pub seconds: f64,

@@ -2,14 +2,14 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
+use super::client::ModelClock;
 use super::feed::{BodyBuilder, Feed, RecordWriter, Signal};
-use super::model_clock::ModelClock;
 use super::monitor::METRICS_HZ;
 use super::options::LoadOptions;
 use crate::engine::handle::{Live, Running};
@@ -22,6 +22,7 @@ use crate::load::plan::{Arrivals, Corpus, EndReason, LoadProgress, Plan, Schedul
 use crate::load::{ClientHealth, LoadConfig, Record, Slots, Step};
 use crate::prompt::{Content, Prompts};
 use crate::runtime::Permits;
+use crate::task::lock;
 
 /// Upper estimate of the tokens that a chat template adds to a prompt.
 const TEMPLATE: u64 = 256;
@@ -398,7 +399,7 @@ impl Session {
         let path = self.form.path.clone();
         Arc::new(move |request| {
             let lengths = (request.input, request.output);
-            let locked = || forms.lock().unwrap_or_else(PoisonError::into_inner);
+            let locked = || lock(&forms);
             let cached: Option<Arc<RequestForm>> = locked().get(&lengths).cloned();
             let form = match cached {
                 Some(form) => form,

@@ -4,29 +4,23 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Items, Text, error_text};
+use super::{Items, Text, error_text};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
 
 #[derive(Debug, Default)]
 pub(super) struct LlamaCpp;
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Event<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     content: Text<'a>,
-    #[serde(default)]
     tokens: Items,
-    #[serde(default)]
     stop: bool,
-    #[serde(default)]
     stop_type: Option<String>,
-    #[serde(default)]
     truncated: bool,
-    #[serde(default)]
     tokens_predicted: Option<u64>,
-    #[serde(default)]
     tokens_evaluated: Option<u64>,
-    #[serde(default)]
     error: Option<Value>,
 }
 

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Text, error_text};
+use super::{Text, error_text};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
 
 #[derive(Debug, Default)]
@@ -17,13 +17,9 @@ struct Line<'a> {
     thinking: Text<'a>,
     #[serde(default)]
     done: bool,
-    #[serde(default)]
     done_reason: Option<String>,
-    #[serde(default)]
     prompt_eval_count: Option<u64>,
-    #[serde(default)]
     eval_count: Option<u64>,
-    #[serde(default)]
     error: Option<Value>,
 }
 

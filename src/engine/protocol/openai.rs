@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, SeqAccess, Visitor};
 use serde_json::Value;
 
-use super::fields::{Items, Text, error_text};
+use super::{Items, Text, error_text};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
 
 #[derive(Debug, Default)]
@@ -20,13 +20,10 @@ pub(super) struct OpenAi {
 struct Event<'a> {
     #[serde(borrow, default)]
     choices: Choices<'a>,
-    #[serde(default)]
     usage: Option<Usage>,
-    #[serde(default)]
     error: Option<Value>,
     #[serde(borrow, default)]
     object: Text<'a>,
-    #[serde(default)]
     message: Option<Value>,
 }
 
@@ -71,7 +68,6 @@ struct Choice<'a> {
     delta: Option<Delta<'a>>,
     #[serde(default)]
     token_ids: Items,
-    #[serde(default)]
     finish_reason: Option<String>,
 }
 
@@ -89,9 +85,7 @@ struct Delta<'a> {
 
 #[derive(Deserialize)]
 struct Usage {
-    #[serde(default)]
     prompt_tokens: Option<u64>,
-    #[serde(default)]
     completion_tokens: Option<u64>,
 }
 

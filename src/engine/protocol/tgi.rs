@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::fields::{Text, error_text};
+use super::{Text, error_text};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
 
 #[derive(Debug, Default)]
@@ -13,9 +13,7 @@ pub(super) struct Tgi;
 struct Event<'a> {
     #[serde(borrow, default)]
     token: Option<Token<'a>>,
-    #[serde(default)]
     details: Option<Details>,
-    #[serde(default)]
     error: Option<Value>,
 }
 
@@ -27,11 +25,8 @@ struct Token<'a> {
 
 #[derive(Deserialize)]
 struct Details {
-    #[serde(default)]
     finish_reason: Option<String>,
-    #[serde(default)]
     generated_tokens: Option<u64>,
-    #[serde(default)]
     input_length: Option<u64>,
 }
 

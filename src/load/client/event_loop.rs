@@ -14,11 +14,11 @@ use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::close;
 
+use super::RunQueueDelay;
+use super::connection::Target;
 use super::connection::{Connection, Pool, Received, STALE, TIMER_KEY, WAKER_KEY};
 use super::exchange::Exchange;
-use super::health::RunQueueDelay;
 use super::shared::{NextRequest, RequestQueue, SharedControl};
-use super::target::Target;
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, Slots};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::framing::Held;
@@ -42,7 +42,7 @@ const CONNECT_BATCH: u64 = 32;
 /// File descriptors reserved for the rest of the program.
 const OTHER_FILES: u64 = 256;
 
-/// An idle connection that closes sooner is not replaced. Otherwise a server that closes at once would be reconnected
+/// An idle connection that closes sooner is not replaced. Otherwise a server that closes immediately would be reconnected
 /// forever.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
 

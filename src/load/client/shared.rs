@@ -9,9 +9,10 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::target::Target;
+use super::connection::Target;
 use super::{BuildJob, Control, Job, RequestSource};
 use crate::fault::{Fault, Result};
+use crate::task::lock;
 
 /// Maximum total size of built requests; at least one request is always kept.
 const MAX_BYTES: usize = 32 << 20;
@@ -110,7 +111,7 @@ impl RequestQueue {
 
     /// The next request to build and its number, once there is space; `None` when there are no more.
     fn next_to_build(&self, source: &dyn RequestSource) -> Option<(usize, BuildJob)> {
-        let _in_order = self.source.lock().unwrap_or_else(PoisonError::into_inner);
+        let _in_order = lock(&self.source);
         let mut state = self.lock();
         while !state.finished && state.is_full() {
             state.builder_waiting = true;
@@ -203,7 +204,7 @@ impl RequestQueue {
     }
 
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 

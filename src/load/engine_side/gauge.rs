@@ -146,7 +146,112 @@ fn clipped(piece: &[(f64, f64)], from: f64, to: f64) -> Vec<(f64, f64)> {
 }
 
 #[cfg(test)]
-mod gauge_tests;
+mod gauge_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Ten samples a second for ten seconds.
+    fn looks(value: impl Fn(f64) -> f64) -> Curve {
+        Curve::from_samples(
+            (0..=100)
+                .map(|look| f64::from(look) / 10.0)
+                .map(|at| (at, Some(value(at)))),
+        )
+    }
+
+    #[test]
+    fn growing_queue_differs_from_fluctuating_queue() {
+        let grows = |value: &dyn Fn(f64) -> f64| GaugeStats::new(&looks(value), 0.0, 10.0, 1.0).unwrap();
+        let growing = grows(&|at| 5.0 * at + (3.0 * at).sin());
+        assert_eq!(growing.grows, Some(true));
+        assert!((growing.growth.unwrap() - 5.0).abs() < 0.2, "{growing:?}");
+        assert_eq!(grows(&|at| 20.0 + 8.0 * (3.0 * at).sin()).grows, Some(false));
+        assert_eq!(grows(&|_| 7.0).grows, Some(false));
+        assert_eq!(grows(&|at| 0.05 * at).grows, Some(false), "half a request is none");
+        assert_eq!(grows(&|at| 50.0 - 5.0 * at).grows, Some(false));
+    }
+
+    #[test]
+    fn too_few_samples_give_no_growth() {
+        let short = GaugeStats::new(&looks(|at| at), 0.0, 100.0, 1.0).unwrap();
+        assert_eq!((short.growth, short.grows), (None, None), "one block of ten");
+        assert_eq!(GaugeStats::new(&Curve::default(), 0.0, 1.0, 1.0), None);
+        assert_eq!(GaugeStats::new(&looks(|_| 3.0), 5.0, 5.0, 1.0).unwrap().growth, None);
+    }
+
+    proptest! {
+        /// The growth of a straight line is its slope in any window.
+        #[test]
+        fn straight_line_has_its_slope(slope in -50.0_f64..50.0, from in 0.0_f64..4.0, length in 1.0_f64..5.0) {
+            let level = GaugeStats::new(&looks(|at| 1000.0 + slope * at), from, from + length, 1.0).unwrap();
+            prop_assert!((level.growth.unwrap() - slope).abs() < 1e-6);
+            let middle = 1000.0 + slope * (from + length / 2.0);
+            prop_assert!((level.mean - middle).abs() < 1e-6);
+        }
+    }
+}
 
 #[cfg(test)]
-mod curve_tests;
+mod curve_tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn curve(looks: &[(f64, Option<f64>)]) -> Curve {
+        Curve::from_samples(looks.iter().copied())
+    }
+
+    #[test]
+    fn mean_is_time_weighted_and_gaps_are_not_zero() {
+        let curve = curve(&[
+            (0.0, Some(2.0)),
+            (1.0, Some(2.0)),
+            (2.0, None),
+            (9.0, Some(8.0)),
+            (12.0, Some(8.0)),
+        ]);
+        assert_eq!(curve.mean(), Some(6.5), "1 s at 2 and 3 s at 8");
+        assert_eq!(curve.within(0.5, 1.5).mean(), Some(2.0));
+        assert_eq!(curve.within(2.0, 8.0).mean(), None);
+        assert_eq!(curve.max(), Some(8.0));
+    }
+
+    #[test]
+    fn window_ends_are_interpolated() {
+        let rising = curve(&[(0.0, Some(0.0)), (10.0, Some(10.0))]);
+        let part = rising.within(2.0, 4.0);
+        assert_eq!(
+            (part.mean(), part.max(), part.area()),
+            (Some(3.0), Some(4.0), (6.0, 2.0))
+        );
+        assert_eq!(rising.within(4.0, 2.0), Curve::default());
+        assert_eq!(
+            curve(&[(1.0, Some(5.0))]).within(0.0, 2.0).mean(),
+            Some(5.0),
+            "one sample"
+        );
+    }
+
+    proptest! {
+        /// For any split of a window, the areas and known times of the parts add up to the whole.
+        #[test]
+        fn areas_of_parts_add_up(
+            steps in prop::collection::vec((0.01_f64..2.0, prop::option::weighted(0.8, 0.0_f64..100.0)), 1..40),
+            cuts in (0.0_f64..40.0, 0.0_f64..40.0, 0.0_f64..40.0),
+        ) {
+            let mut at = 0.0;
+            let looks = steps.into_iter().map(|(step, value)| { at += step; (at, value) });
+            let curve = Curve::from_samples(looks);
+            let mut cuts = [cuts.0, cuts.1, cuts.2];
+            cuts.sort_by(f64::total_cmp);
+            let [from, cut, to] = cuts;
+            let (area, time) = curve.within(from, to).area();
+            let (first, second) = (curve.within(from, cut).area(), curve.within(cut, to).area());
+            prop_assert!((first.0 + second.0 - area).abs() < 1e-6 && (first.1 + second.1 - time).abs() < 1e-9);
+            if let (Some(mean), Some(max)) = (curve.within(from, to).mean(), curve.max()) {
+                prop_assert!(mean <= max + 1e-9 && mean >= -1e-9);
+            }
+        }
+    }
+}

@@ -2,7 +2,6 @@
 //! energy, cost, and findings over a sweep of several loads (knee, onset of preemption and queueing). Pure;
 //! `engine::load` collects the samples, whose times are seconds since the start of the load; earlier ones are negative.
 
-mod cost;
 mod energy;
 mod findings;
 mod gauge;
@@ -10,7 +9,7 @@ mod summary;
 mod sweep;
 mod timeline;
 
-pub use cost::{Cost, WindowThroughput};
+pub use energy::{Cost, WindowThroughput};
 pub use energy::{DevicePowerStats, PowerStats};
 pub use findings::{LevelFigures, SweepAxis, SweepFindings};
 pub use gauge::GaugeStats;

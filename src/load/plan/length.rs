@@ -6,7 +6,7 @@ use rand::Rng;
 use rand_distr::{Distribution as _, LogNormal, Normal, Uniform};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fault::{Fault, Result};
 use crate::prompt::MAX_TOKENS;
@@ -18,7 +18,8 @@ const MAX_DRAWS: usize = 100;
 const Z_99_9: f64 = 3.090_232;
 
 /// A length in tokens.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Length {
     /// Constant.
     Fixed(u64),
@@ -47,10 +48,8 @@ pub struct NormalLength {
     /// Standard deviation without bounds.
     pub std: f64,
     /// Minimum; default 1.
-    #[serde(default)]
     pub min: Option<u64>,
     /// Maximum; default: the 99.9th percentile.
-    #[serde(default)]
     pub max: Option<u64>,
 }
 
@@ -63,10 +62,8 @@ pub struct LognormalLength {
     /// Standard deviation of the natural logarithm.
     pub sigma: f64,
     /// Minimum; default 1.
-    #[serde(default)]
     pub min: Option<u64>,
     /// Maximum; default: the 99.9th percentile.
-    #[serde(default)]
     pub max: Option<u64>,
 }
 
@@ -176,15 +173,6 @@ fn within(low: u64, high: u64, mut draw: impl FnMut() -> f64) -> u64 {
 /// Rounds to tokens; negative and NaN become 0.
 fn whole(tokens: f64) -> u64 {
     tokens.round() as u64
-}
-
-impl Serialize for Length {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-        match self {
-            Self::Fixed(tokens) => tokens.serialize(serializer),
-            Self::Random(distribution) => distribution.serialize(serializer),
-        }
-    }
 }
 
 impl<'de> Deserialize<'de> for Length {

@@ -8,25 +8,21 @@
 mod client;
 mod latencies;
 mod request;
-mod steady;
 mod summary;
 #[cfg(test)]
 mod tests;
 mod throughput;
-mod tokens;
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 pub use client::{ClientStats, SendDelays};
 pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, Percentiles, RepeatStats, ResponseTimes, Spread};
+pub use request::{Disagreement, EventTokens, Failures, RequestStats, Tokens, request_stats};
 use request::{EvaluatedRequest, RequestResult};
-pub use request::{Failures, RequestStats, request_stats};
 use serde::{Deserialize, Serialize};
-pub use steady::Steady;
 pub use summary::{Intervals, Summary, Thin};
-pub use throughput::{Goodput, Rates, SloCounts};
-pub use tokens::{Disagreement, EventTokens, Tokens};
+pub use throughput::{Goodput, Rates, SloCounts, Steady};
 
 pub(in crate::load) use summary::{interpolated, min_sample_size};
 

@@ -1,7 +1,7 @@
 //! The components of an estimate: weights, KV cache and activations.
 
 use super::quantization::Scheme;
-use super::request::{EstimateRequest, ModelFiles};
+use super::{EstimateRequest, ModelFiles};
 use crate::fault::{Fault, Result};
 use crate::memory::shape::{Config, Dtype, Headers, Layer, Phase, Shape};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::dtype::Dtype;
+use super::model::Dtype;
 use crate::fault::{Fault, Result};
 
 /// Larger than any dimension of any model; small enough that products of two do not overflow.

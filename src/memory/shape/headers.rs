@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::config::Config;
-use super::dtype::Dtype;
+use super::model::Dtype;
 use super::model::{Layer, PerToken, Shape, Split, group_equal, vector};
 use crate::fault::{Fault, Result};
 

@@ -6,9 +6,9 @@
 //! included. [`Config`] bounds each size, so that products of two do not overflow.
 
 use super::config::Config;
-use super::dtype::Dtype;
-use super::family::{Bias, Family, Layers, QkNorm};
+use super::model::Dtype;
 use super::model::{Layer, PerSequence, PerToken, Phase, Role, Shape, Split, group_equal, matrix, vector};
+use super::{Bias, Family, Layers, QkNorm};
 use crate::fault::{Fault, Result};
 
 /// Names of `layer_types`.

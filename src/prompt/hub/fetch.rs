@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use super::super::tokenizer::CONFIG;
-use super::cache::{Entry, is_commit};
+use super::{Entry, is_commit};
 use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;

@@ -4,8 +4,8 @@
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
@@ -14,10 +14,11 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::super::tokenizer::CONFIG;
-use super::cache::{Entry, is_commit};
 use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
+use super::{Entry, is_commit};
 use super::{Hub, ModelId};
 use crate::fault::{Fault, Kind, Result};
+use crate::task::lock;
 use crate::{file, http};
 
 /// Files downloaded at a time.
@@ -171,7 +172,7 @@ fn chosen(listed: Vec<Listed>, weights: bool) -> Option<Vec<Listed>> {
 struct Progress<'a, R> {
     done: AtomicU64,
     total: u64,
-    told: Mutex<Instant>,
+    shown: Mutex<Instant>,
     report: &'a R,
 }
 
@@ -180,11 +181,11 @@ impl<R: Fn(u64, u64) -> Result<()>> Progress<'_, R> {
     fn reach(&self, counted: &AtomicU64, there: u64) -> Result<()> {
         let more = there.saturating_sub(counted.fetch_max(there, Ordering::Relaxed));
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        if told.elapsed() < INTERVAL {
+        let mut shown = lock(&self.shown);
+        if shown.elapsed() < INTERVAL {
             return Ok(());
         }
-        *told = Instant::now();
+        *shown = Instant::now();
         (self.report)(done.min(self.total), self.total)
     }
 }
@@ -251,7 +252,7 @@ impl Fetch<'_> {
             let progress = Progress {
                 done: AtomicU64::new(there),
                 total: missing.iter().map(|file| file.size).sum(),
-                told: Mutex::new(Instant::now()),
+                shown: Mutex::new(Instant::now()),
                 report,
             };
             report(there.min(progress.total), progress.total)?;

@@ -1,7 +1,6 @@
 //! The answer of a search, in the order in which people ask: the limit, how sure it is, what to run, why not more, how
 //! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
 
-mod certainty;
 mod limit;
 mod workload;
 
@@ -16,8 +15,9 @@ use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity};
 use crate::fault::Result;
 use crate::fmt::thousands;
 use crate::run::RecordedRun;
-use certainty::{report_failed, sure};
-use limit::{KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, unanswered, untested};
+use limit::{
+    KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, report_failed, sure, unanswered, untested,
+};
 use workload::{commands, table_text};
 
 /// What kind of answer it is.
@@ -49,7 +49,6 @@ pub struct Answer {
     /// How sure it is: what was confirmed, at what cost, and why the search ended.
     pub sure: String,
     /// The workload that the user named, with the lengths that it gave.
-    #[serde(default)]
     pub workload: Option<String>,
     /// What to run, by workload.
     pub run: Vec<Command>,
@@ -169,7 +168,7 @@ impl Answer {
             answer.why = unanswered(boundary);
         }
         answer.room.extend(counted_otherwise(boundary));
-        // A length limit beside one of memory is worth a line of its own.
+        // A length limit besides one of memory is worth a line of its own.
         let length_limit = boundary.length_limit();
         if let Some(length) = length_limit.filter(|length| limit.as_ref() != Some(length)) {
             answer.room.push(format!("besides: {}", limit_text(boundary, &length)));
@@ -307,7 +306,7 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
     lines
 }
 
-/// The command that asks how many requests of these lengths run at once.
+/// The command that asks how many requests of these lengths run concurrently.
 fn how_many(lengths: &Point, context: &Context) -> Option<String> {
     let mut set = context.run.set.clone();
     set.retain(|name, _| name != "workload" && name != "concurrency");

@@ -1,4 +1,4 @@
-//! What to run: the workload that was asked for, or one for each round length in the search range.
+//! What to run: the workload that was requested, or one for each round length in the search range.
 
 use std::collections::BTreeSet;
 

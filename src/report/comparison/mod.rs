@@ -1,23 +1,21 @@
 //! Compares runs and files of other tools with a baseline, the first of them.
 //!
 //! A [`Finding`] is one metric in the baseline and in one other input. `boundaries` compares boundaries as metrics.
-//! `rule` parses a threshold, `thresholds` evaluates them. `layout` makes sentences, tables and their order of the result.
+//! `thresholds` parses and evaluates thresholds. `layout` makes sentences, tables and their order of the result.
 
 mod boundaries;
 mod layout;
-mod rule;
 mod thresholds;
 
 use std::collections::BTreeSet;
 
 pub use boundaries::ChangedPoint;
+pub(super) use layout::{Change, change_finding, decimals, differences, findings};
 pub use layout::{
     comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, threshold_blocks,
 };
-pub(super) use layout::{differences, findings};
-pub use rule::Rule;
 use serde::Serialize;
-pub use thresholds::Thresholds;
+pub use thresholds::{Rule, Thresholds};
 
 use crate::compare::{Case, ComparisonInput, Direction, Unit};
 use crate::experiment::is_negligible;
@@ -44,7 +42,7 @@ pub struct Comparison {
     pub changed_points: Vec<ChangedPoint>,
     /// Whether the baseline's recommended point still fits, in sentences.
     pub advice: Vec<String>,
-    /// Inputs whose search asked another question than the baseline's, so that nothing is judged.
+    /// Inputs whose search had another question than the baseline's, so that nothing is judged.
     pub not_judged: Vec<NotJudged>,
     /// Number of inputs.
     #[serde(skip)]

@@ -6,7 +6,8 @@ mod table;
 mod text;
 
 pub use markdown::markdown;
-pub(super) use table::{is_text, table, wrapped};
+pub use table::grouped_text_table;
+pub(super) use table::{ColumnFormat, is_text, table, text_table, wrapped};
 pub use text::text;
 
 use std::borrow::Cow;

@@ -1,13 +1,17 @@
-//! Text tables with right-aligned columns. What is too wide for the page continues below; nothing is cut.
+//! Text tables. What is too wide for the page continues below, next to the columns that identify its rows; nothing is
+//! cut. In tables of scripts, numbers of one column get as many decimals as the smallest one needs.
+
+use std::collections::HashSet;
 
 use console::measure_text_width as width;
+use serde_json::Value;
 
+use crate::fmt::wrap;
 use crate::report::Page;
-use crate::report::drawing::{Column, continued, total_width};
 
-/// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, beside
-/// the first column again, and the last one if it is a verdict, which stays beside what it is about. If not even one
-/// column fits beside the first, each row becomes a list of its entries.
+/// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, next to
+/// the first column again, and the last one if it is a verdict, which stays next to what it is about. If not even one
+/// column fits next to the first, each row becomes a list of its entries.
 pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let columns = headings.iter().enumerate().map(|(at, heading)| {
         let entries = rows.iter().map(|row| row.get(at).cloned().unwrap_or_default());
@@ -22,7 +26,7 @@ pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Pa
     if first + widest(&columns[1..]) > page.width {
         return row_lists(headings, rows, page);
     }
-    // A verdict in the last column stands beside every part of the table.
+    // A verdict in the last column stands next to every part of the table.
     let heading = headings[last].trim();
     let verdict = (heading.is_empty() || heading.starts_with("against")) && is_text(column(rows, last));
     let end = match last > 1 && verdict {
@@ -98,6 +102,200 @@ pub(in crate::report) fn wrapped(text: &str, most: usize) -> String {
     }
     lines.push(line);
     lines.join("\n")
+}
+
+/// Blanks before a column.
+const GAP: usize = 2;
+
+/// A table of rows below their headings. Long headings are wrapped. Rows may be shorter than the headings.
+pub(in crate::report) fn text_table(headings: &[String], rows: &[Vec<Value>], page: Page) -> String {
+    let groups: Vec<&[String]> = headings.iter().map(std::slice::from_ref).collect();
+    grouped_text_table(&groups, rows, page)
+}
+
+/// The same; the columns of one group continue below together, where they fit the page at all.
+pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page) -> String {
+    let column = |(at, heading): (usize, &String)| {
+        let values = rows.iter().map(move |row| row.get(at).unwrap_or(&Value::Null));
+        Column::new(heading, values)
+    };
+    let columns: Vec<Column> = groups.iter().copied().flatten().enumerate().map(column).collect();
+    let keys = key_columns(&columns, rows.len(), page);
+    let mut end = 0;
+    let groups = groups.iter().map(|group| {
+        let from = end.max(keys);
+        end += group.len();
+        &columns[from..end.max(keys)]
+    });
+    continued(&columns[..keys], groups, &[], rows.len(), page)
+}
+
+/// Columns by group next to the `keys` and the `last`, in as many tables below each other as the page's width needs.
+pub(in crate::report) fn continued<'a>(
+    keys: &[Column],
+    groups: impl Iterator<Item = &'a [Column]>,
+    last: &[Column],
+    rows: usize,
+    page: Page,
+) -> String {
+    let room = page.width.saturating_sub(total_width(keys) + total_width(last));
+    let mut blocks: Vec<Vec<Column>> = vec![Vec::new()];
+    for own in groups {
+        let size = if total_width(own) <= room { own.len() } else { 1 };
+        for part in own.chunks(size.max(1)) {
+            match blocks.last_mut() {
+                Some(block) if block.is_empty() || total_width(block) + total_width(part) <= room => {
+                    block.extend_from_slice(part);
+                }
+                _ => blocks.push(part.to_vec()),
+            }
+        }
+    }
+    let blocks = blocks.iter().map(|block| render(&[keys, block, last].concat(), rows));
+    blocks.collect::<Vec<_>>().join("\n\n")
+}
+
+/// How many of the first columns identify all rows; one if that would take more than half of the page, or if none do.
+fn key_columns(columns: &[Column], rows: usize, page: Page) -> usize {
+    let unique = |keys: &usize| {
+        let key = |row: usize| columns[..*keys].iter().map(move |column| &column.entries[row]);
+        let all: HashSet<Vec<&String>> = (0..rows).map(|row| key(row).collect()).collect();
+        all.len() == rows
+    };
+    let mut fitting = (1..=columns.len()).take_while(|keys| total_width(&columns[..*keys]) <= page.width / 2);
+    fitting.find(unique).unwrap_or(columns.len().min(1))
+}
+
+pub(in crate::report) fn total_width(columns: &[Column]) -> usize {
+    columns.iter().map(|column| GAP + column.width).sum()
+}
+
+#[derive(Clone)]
+pub(in crate::report) struct Column {
+    heading: Vec<String>,
+    entries: Vec<String>,
+    width: usize,
+    left_aligned: bool,
+}
+
+impl Column {
+    fn new<'a>(heading: &str, values: impl Iterator<Item = &'a Value> + Clone) -> Self {
+        let format = ColumnFormat::new(values.clone());
+        let entries: Vec<String> = values.map(|value| format.apply(value)).collect();
+        let widest = |texts: &[String]| texts.iter().map(|text| width(text)).max().unwrap_or(0);
+        let word = heading.split_whitespace().map(width).max().unwrap_or(0);
+        let most = widest(&entries).max(word);
+        let heading: Vec<String> = wrap(heading, most, 0).lines().map(str::to_owned).collect();
+        Self {
+            width: widest(&entries).max(widest(&heading)),
+            heading,
+            entries,
+            left_aligned: format.left_aligned,
+        }
+    }
+
+    /// A column of texts as they are, below a heading on one line.
+    pub(in crate::report) fn of_texts(heading: &str, entries: Vec<String>, left_aligned: bool) -> Self {
+        let widths = entries.iter().map(|text| width(text));
+        Self {
+            width: widths.chain([width(heading)]).max().unwrap_or(0),
+            heading: vec![heading.to_owned()],
+            entries,
+            left_aligned,
+        }
+    }
+
+    /// An entry, aligned within its column.
+    fn cell(&self, text: &str) -> String {
+        let (gap, blanks) = (" ".repeat(GAP), " ".repeat(self.width.saturating_sub(width(text))));
+        match self.left_aligned {
+            true => format!("{gap}{text}{blanks}"),
+            false => format!("{gap}{blanks}{text}"),
+        }
+    }
+}
+
+fn render(columns: &[Column], rows: usize) -> String {
+    let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
+    let line = |entry: &dyn Fn(&Column) -> Option<String>| {
+        let cells = columns
+            .iter()
+            .map(|column| column.cell(&entry(column).unwrap_or_default()));
+        cells.collect::<String>().trim_end().to_owned()
+    };
+    // Headings end right above their columns.
+    let heading = |column: &Column, row: usize| {
+        column
+            .heading
+            .get((row + column.heading.len()).checked_sub(head)?)
+            .cloned()
+    };
+    let headings = (0..head).map(|row| line(&|column| heading(column, row)));
+    let body = (0..rows).map(|row| line(&|column| column.entries.get(row).cloned()));
+    headings.chain(body).collect::<Vec<_>>().join("\n")
+}
+
+/// Significant digits of the smallest number of a column.
+const DIGITS: i32 = 3;
+/// Maximum number of decimals, and of digits of the largest number if it has decimals beyond the first.
+const MOST: i32 = 4;
+const MOST_DIGITS: i32 = 5;
+
+/// How the values of a column are formatted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::report) struct ColumnFormat {
+    decimals: usize,
+    /// Whether the column has texts and no numbers: it is left-aligned.
+    left_aligned: bool,
+}
+
+impl ColumnFormat {
+    pub(in crate::report) fn new<'a>(values: impl Iterator<Item = &'a Value>) -> Self {
+        let (mut smallest, mut largest, mut numbers, mut others) = (f64::INFINITY, 0.0_f64, false, false);
+        for value in values {
+            let value = thin(value).unwrap_or(value);
+            numbers |= value.is_number();
+            others |= !(value.is_number() || value.is_null());
+            if let Some(number) = value.as_f64().filter(|_| value.is_f64())
+                && number != 0.0
+            {
+                (smallest, largest) = (smallest.min(number.abs()), largest.max(number.abs()));
+            }
+        }
+        let decimals = match smallest.is_finite() {
+            true => {
+                let most = (MOST_DIGITS - 1 - largest.log10().floor() as i32).clamp(1, MOST);
+                (DIGITS - 1 - smallest.log10().floor() as i32).clamp(0, most) as usize
+            }
+            false => 0,
+        };
+        Self {
+            decimals,
+            left_aligned: others && !numbers,
+        }
+    }
+
+    /// Formats a value; `-` for null, `~410` for the number of `{ thin: 410 }`.
+    pub(in crate::report) fn apply(self, value: &Value) -> String {
+        if let Some(number) = thin(value) {
+            return format!("~{}", self.apply(number));
+        }
+        match value {
+            Value::Null => "-".to_owned(),
+            Value::Bool(value) => if *value { "yes" } else { "no" }.to_owned(),
+            Value::String(text) => text.clone(),
+            Value::Number(number) => match number.as_f64() {
+                Some(real) if number.is_f64() => format!("{real:.*}", self.decimals),
+                _ => number.to_string(),
+            },
+            other => other.to_string(),
+        }
+    }
+}
+
+/// The number of `{ thin: 410 }`, which is marked.
+fn thin(value: &Value) -> Option<&Value> {
+    value.as_object()?.get("thin").filter(|value| value.is_number())
 }
 
 #[cfg(test)]
@@ -181,5 +379,125 @@ mod tests {
                 prop_assert!(cell.parse::<f64>().is_err() || text.contains(cell.as_str()), "{}\n{}", cell, text);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod script_table_tests {
+    use serde_json::{Value, json};
+
+    use super::{ColumnFormat, text_table};
+    use crate::report::Page;
+
+    fn drawn(headings: &[&str], rows: Value, width: usize) -> String {
+        let rows: Vec<Vec<Value>> = serde_json::from_value(rows).unwrap();
+        let headings: Vec<String> = headings.iter().map(|text| (*text).to_owned()).collect();
+        let page = Page {
+            width,
+            ..Page::default()
+        };
+        text_table(&headings, &rows, page)
+    }
+
+    #[test]
+    fn numbers_are_right_aligned_and_texts_left_aligned() {
+        let text = drawn(
+            &["engine", "tokens/s", "p99 TTFT, ms"],
+            json!([["vllm", 1833.25, 52.0], ["transformers", null]]),
+            80,
+        );
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines,
+            [
+                "                            p99",
+                "                          TTFT,",
+                "  engine        tokens/s     ms",
+                "  vllm              1833   52.0",
+                "  transformers         -      -",
+            ]
+        );
+    }
+
+    #[test]
+    fn continued_columns_repeat_the_key_columns() {
+        let rows = json!([["a", 1, 2, 3], ["a", 2, 2, 3], ["b", 1, 2, 3]]);
+        let text = drawn(&["name", "n", "first figure", "second figure"], rows.clone(), 22);
+        let below = text.split("\n\n").nth(1).unwrap();
+        assert_eq!(
+            below.lines().collect::<Vec<_>>(),
+            [
+                "           second",
+                "  name  n  figure",
+                "  a     1       3",
+                "  a     2       3",
+                "  b     1       3",
+            ]
+        );
+        // On a page too narrow for both key columns, only the first is repeated.
+        let narrow = drawn(&["name", "n", "first figure", "second figure"], rows, 14);
+        assert!(narrow.split("\n\n").nth(1).unwrap().contains("\n  a      "), "{narrow}");
+    }
+
+    #[test]
+    fn wide_tables_continue_below() {
+        let text = drawn(
+            &["n", "aaaa", "bbbb", "cccc"],
+            json!([[1, 2, 3, 4], [10, 20, 30, 40]]),
+            16,
+        );
+        assert_eq!(
+            text,
+            "   n  aaaa  bbbb\n   1     2     3\n  10    20    30\n\n   n  cccc\n   1     4\n  10    40"
+        );
+        for line in text.lines() {
+            assert!(line.len() <= 16, "{line:?}");
+        }
+    }
+
+    #[test]
+    fn a_group_of_columns_continues_below_together() {
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+        let groups = [names(&["n"]), names(&["aaaa", "bbbb"]), names(&["cccc", "dddd"])];
+        let groups: Vec<&[String]> = groups.iter().map(Vec::as_slice).collect();
+        let rows = vec![vec![json!(1), json!(2), json!({ "thin": 3.5 }), json!(4), json!(5)]];
+        let page = |width| Page {
+            width,
+            ..Page::default()
+        };
+        assert_eq!(
+            super::grouped_text_table(&groups, &rows, page(22)),
+            "  n  aaaa   bbbb\n  1     2  ~3.50\n\n  n  cccc  dddd\n  1     4     5"
+        );
+        let one = super::grouped_text_table(&groups, &rows, page(40));
+        assert!(!one.contains("\n\n") && one.contains("dddd"), "{one}");
+    }
+
+    #[test]
+    fn an_empty_table_is_empty() {
+        assert_eq!(drawn(&[], json!([]), 80), "");
+        assert_eq!(drawn(&["n"], json!([]), 80), "  n");
+    }
+
+    fn texts(values: Value) -> Vec<String> {
+        let values = values.as_array().unwrap().clone();
+        let format = ColumnFormat::new(values.iter());
+        values.iter().map(|value| format.apply(value)).collect()
+    }
+
+    #[test]
+    fn a_column_has_the_decimals_that_its_smallest_number_needs() {
+        assert_eq!(texts(json!([52.31, 4100.27, null])), ["52.3", "4100.3", "-"]);
+        assert_eq!(texts(json!([0.0512, 2.1])), ["0.0512", "2.1000"]);
+        assert_eq!(texts(json!([1833.1, 60.0, 0.0])), ["1833.1", "60.0", "0.0"]);
+        assert_eq!(texts(json!([1e-9, 1234.0])), ["0.0", "1234.0"]);
+        assert_eq!(texts(json!([1, 256, true, "oom"])), ["1", "256", "yes", "oom"]);
+        assert_eq!(texts(json!([123_456.7])), ["123457"]);
+    }
+
+    #[test]
+    fn a_column_without_numbers_is_left_aligned() {
+        assert!(ColumnFormat::new([json!("vllm"), json!(null)].iter()).left_aligned);
+        assert!(!ColumnFormat::new([json!("failed"), json!(2)].iter()).left_aligned);
     }
 }

@@ -59,7 +59,7 @@ fn paragraph(text: &str, page: Page) -> String {
     )
 }
 
-/// Facts: the terms in a column of their own, the texts wrapped beside it. Code is never wrapped.
+/// Facts: the terms in a column of their own, the texts wrapped next to it. Code is never wrapped.
 fn facts_text(facts: &[Fact], page: Page) -> String {
     let indent = facts.iter().map(|fact| width(&fact.term)).max().unwrap_or(0) + 2;
     let room = page.width.saturating_sub(indent).max(20);

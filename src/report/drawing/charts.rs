@@ -5,11 +5,11 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::arguments::{FromShorthand, Mark, Named, axis, keep_by_default};
-use super::text_table::ColumnFormat;
+use super::{FromShorthand, Mark, Named, axis, keep_by_default};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::{number, slug, thousands};
 use crate::report::Page;
+use crate::report::document::ColumnFormat;
 use crate::report::plot::{
     Axis, Bar, Cell, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, reduced, text,
 };
@@ -20,7 +20,7 @@ const MARKED: usize = 24;
 const DRAWN: usize = 40_000;
 /// Columns to which a long line is reduced. Each keeps its first, lowest, highest and last point.
 const COLUMNS: usize = 2_000;
-/// Maximum number of points with a tooltip, and of rows of the table beside a plot, to keep the page small.
+/// Maximum number of points with a tooltip, and of rows of the table next to a plot, to keep the page small.
 const TOOLTIPS: usize = 5000;
 const ROWS: usize = 500;
 
@@ -43,7 +43,6 @@ macro_rules! chart {
         #[serde(deny_unknown_fields)]
         pub struct $name {
             title: String,
-            #[serde(default)]
             name: Option<String>,
             #[serde(default)]
             words: String,

@@ -1,11 +1,10 @@
 //! Renders a report as one self-contained HTML file without network access or frameworks. Everything is readable
 //! without the script, which adds tooltips, keyboard navigation, sliders and copying.
 //!
-//! `page.html` is the template; it includes `style.css` and `script.js`. `figure` renders a figure and its data for
-//! the script, `table` a table.
+//! `page.html` is the template; it includes `style.css` and `script.js`. `figure` renders a figure with its data for
+//! the script, and tables.
 
 mod figure;
-mod table;
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -21,8 +20,7 @@ use crate::report::document::{Block, List, Section};
 use crate::report::sections::{Document, Together};
 use crate::report::terminal::shown;
 use crate::report::{Fact, SIMULATED, plot};
-use figure::Figure;
-use table::Table;
+use figure::{Figure, Table};
 
 static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::Error>> = LazyLock::new(|| {
     let mut environment = Environment::new();

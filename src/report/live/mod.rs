@@ -3,13 +3,12 @@
 //! `state` tracks the progress, with `levels` for loads and `map` for a search; `output` shows it. Script output goes to
 //! stdout, unless stdout is reserved for one JSON document.
 
-mod levels;
-mod map;
 mod output;
+mod progress;
 mod state;
 
 use std::borrow::Cow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
 use output::{Plain, Screen};
@@ -19,6 +18,7 @@ use state::{State, TICK};
 use super::terminal::shown;
 use super::{Block, Page, Terminal, WarningGroup, breakdown, experiment, simulated_line, text as blocks_text};
 use crate::run::{Event, Run};
+use crate::task::lock;
 
 /// The live view of a run.
 #[derive(Clone)]
@@ -73,7 +73,7 @@ impl Live {
             loop {
                 std::thread::sleep(TICK);
                 let Some(view) = view.upgrade() else { return };
-                let mut view = view.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut view = lock(&view);
                 if matches!(view.output, Output::Closed) {
                     return;
                 }
@@ -111,7 +111,7 @@ impl Live {
     }
 
     fn lock(&self) -> MutexGuard<'_, View> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

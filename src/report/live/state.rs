@@ -6,14 +6,14 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-use super::levels::Levels;
-use super::map::Map;
+use super::progress::Levels;
+use super::progress::Map;
 use crate::boundary::{Moves, Point};
 use crate::report::spark::{bar, max_per_column, sparkline};
-use crate::report::warning_groups::add_warning;
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
 use crate::run::{Event, engine_number};
 use crate::warning::CLOCK_TOO_FAST;
+use crate::warning::add_warning;
 
 /// Redraw interval without events.
 pub(super) const TICK: Duration = Duration::from_millis(500);

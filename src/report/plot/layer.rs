@@ -265,7 +265,6 @@ pub struct Bar {
     #[serde(default)]
     pub base: f64,
     /// Interval of the value, drawn as an error bar.
-    #[serde(default)]
     pub interval: Option<(f64, f64)>,
 }
 

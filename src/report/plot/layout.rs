@@ -7,7 +7,7 @@ use resvg::usvg::fontdb::Database;
 use resvg::{tiny_skia, usvg};
 use serde::Serialize;
 
-use super::legend::{draw_legend, heat_range};
+use super::marks::{draw_legend, heat_range};
 use super::panel::{Footnotes, PanelLayout};
 use super::scale::{AxisLayout, AxisScale, unshowable_note};
 use super::style::{TEXT, file_css, png_css};

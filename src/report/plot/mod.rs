@@ -3,10 +3,8 @@
 //!
 //! Pure: reads and writes no files. Colours are roles ([`Colour`]), so that one plot works on light, dark and paper.
 
-mod downsample;
 mod layer;
 mod layout;
-mod legend;
 mod marks;
 mod panel;
 mod scale;
@@ -19,7 +17,7 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use downsample::reduced;
+pub use crate::report::spark::reduced;
 pub use layer::{Bar, Cell, Layer, Marks, Shape, Span};
 pub use layout::{Drawing, Frame, Width, file, panel, png, svg};
 pub use scale::AxisScale;
@@ -279,7 +277,7 @@ impl TooltipPoint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Sheet {
-    /// Its title; empty if the plot beside it has one.
+    /// Its title; empty if the plot next to it has one.
     pub title: String,
     /// The headings, with units.
     pub columns: Vec<String>,
@@ -297,6 +295,31 @@ impl Sheet {
             title: String::new(),
             columns: columns.into_iter().map(Into::into).collect(),
             rows: rows.into_iter().collect(),
+        }
+    }
+
+    /// The same of rows that name their columns, all alike.
+    pub(in crate::report) fn of<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
+        let (mut columns, mut all) = (Vec::new(), Vec::new());
+        for row in rows {
+            let (names, entries): (_, Vec<Entry>) = row.into_iter().unzip();
+            columns = names;
+            all.push(entries);
+        }
+        Self::new(columns, all)
+    }
+
+    /// The table without its empty columns.
+    pub(in crate::report) fn filled(self) -> Self {
+        let columns = 0..self.columns.len();
+        let filled: Vec<usize> = columns
+            .filter(|&at| self.rows.iter().any(|row| row[at] != Entry::None))
+            .collect();
+        let row = |row: &Vec<Entry>| filled.iter().map(|&at| row[at].clone()).collect();
+        Self {
+            columns: filled.iter().map(|&at| self.columns[at].clone()).collect(),
+            rows: self.rows.iter().map(row).collect(),
+            ..self
         }
     }
 

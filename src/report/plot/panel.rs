@@ -321,7 +321,7 @@ impl Labels {
         }
     }
 
-    /// The labels of single points and of components of a stack: beside the point, within the bar or beside it.
+    /// The labels of single points and of components of a stack: next to the point, within the bar or next to it.
     fn notes(&mut self, svg: &mut SvgWriter, area: &PlotArea, panel: &Panel, slots: &[Option<Slot>]) {
         const MARKER: f64 = 4.0;
         const DISTANCE: f64 = 7.0;

@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use console::truncate_str;
+use console::{measure_text_width as width, truncate_str};
 use serde_json::{Number, Value};
 
 use super::scale::{AxisLayout, TickUnit, heading, unshowable_note};
 use super::{Entry, Layer, Marks, Panel, Plot};
 use crate::fmt::{json_number, number};
 use crate::report::Page;
-use crate::report::document::wrapped;
-use crate::report::drawing::{ColumnFormat, text_table, width};
+use crate::report::document::{ColumnFormat, text_table, wrapped};
 use crate::unit::Unit;
 
 /// Maximum number of columns of a canvas: wider ones are harder to read.
@@ -20,7 +19,7 @@ const WIDEST: usize = 72;
 const LEVELS: usize = 24;
 /// Rows of a canvas.
 const ROWS: usize = 14;
-/// Maximum and minimum length of a bar in columns, and the minimum beside labels.
+/// Maximum and minimum length of a bar in columns, and the minimum next to labels.
 const LONGEST: usize = 28;
 const SHORTEST: usize = 6;
 const BESIDE: usize = 12;
@@ -188,7 +187,7 @@ impl BarColumn {
     }
 }
 
-/// A row for each position, with a bar and a number for each series. Labels of positions stand beside the rows if the
+/// A row for each position, with a bar and a number for each series. Labels of positions stand next to the rows if the
 /// bars keep their room, else below.
 fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
     let Some(first) = panels.first() else {
@@ -227,7 +226,7 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
         };
         text_table(&headings, &levels.iter().enumerate().map(row).collect::<Vec<_>>(), page)
     };
-    // The length of bars beside the positions, their numbers, and `rest` columns.
+    // The length of bars next to the positions, their numbers, and `rest` columns.
     let words = x_heading.split_whitespace().map(width);
     let left = levels
         .iter()
@@ -364,7 +363,7 @@ pub(in crate::report) struct Canvas {
 }
 
 impl Canvas {
-    /// How many columns fit beside `left` columns.
+    /// How many columns fit next to `left` columns.
     pub(in crate::report) fn columns(left: usize, page: Page) -> usize {
         page.width.min(WIDEST).saturating_sub(left + 1).max(8)
     }

@@ -1,12 +1,17 @@
-//! The list of answers at the top of a run's page, and its headline.
+//! What a run's page says first: its headline, the list of answers, and the shell commands that resume or reproduce the
+//! run.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
 
 use super::boundaries::MAX_DRAWN;
-use super::{RebuiltBoundary, Source, facts, loads, reproduce};
-use super::{breakdown_finding, experiment_findings};
+use super::{Fact, RebuiltBoundary, Source, breakdown_finding, experiment_findings, facts, loads};
 use crate::compare::read_experiment;
+use crate::fmt::shell_quoted;
 use crate::report::document::capitalized;
-use crate::report::{Answer, Extras, Fact};
-use crate::run::RecordedRun;
+use crate::report::{Answer, Extras};
+use crate::run::{Manifest, RecordedRun, has_hidden};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -44,7 +49,7 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
             .skip(heading)
             .map(|text| Fact::new("finding", text)),
     );
-    facts.extend(reproduce::facts(source));
+    facts.extend(reproduction(source));
     facts
 }
 
@@ -110,4 +115,175 @@ pub fn findings(found: &RecordedRun) -> Vec<String> {
     }
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
+}
+
+/// Members of the manifest that the command needs. `simulated` comes after the optional members in the file, so if it
+/// was read, they were complete.
+const NEEDED: [&str; 5] = ["script", "set", "seed", "permissions", "simulated"];
+
+/// The commands and what they need, or why they are unknown.
+fn reproduction(source: &Source) -> Vec<Fact> {
+    let found = source.found;
+    let lost: Vec<&str> = NEEDED.into_iter().filter(|name| found.lost.contains(*name)).collect();
+    if !lost.is_empty() {
+        return vec![Fact::new(
+            "to repeat it",
+            format!(
+                "not known: manifest.json is lost or damaged, and with it {} of this run",
+                member_names(&lost)
+            ),
+        )];
+    }
+    let mut facts = Vec::new();
+    if let Some(command) = unfinished(source) {
+        facts.push(Fact::code("to go on with it", command));
+    }
+    facts.push(Fact::code("to repeat it", command(&found.manifest)));
+    if let Some(own) = script_note(source) {
+        facts.push(Fact::new("its script", own));
+    }
+    facts
+}
+
+/// Members of the manifest in a user's words.
+fn member_names(lost: &[&str]) -> String {
+    let names = lost.iter().map(|name| match *name {
+        "script" => "the script",
+        "set" => "what was set",
+        "seed" => "the seed",
+        "permissions" => "what was allowed",
+        _ => "further options",
+    });
+    names.collect::<Vec<_>>().join(", ")
+}
+
+/// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
+fn unfinished(source: &Source) -> Option<String> {
+    let (found, manifest) = (source.found, &source.found.manifest);
+    let resumable = found.has_measured() || manifest.status != "failed";
+    if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
+        return None;
+    }
+    let (script, folder) = (&manifest.script.path, source.folder.path());
+    Some(resume_command(
+        script,
+        folder,
+        &manifest.set,
+        &permission_flags(manifest),
+    ))
+}
+
+/// `profiler run SCRIPT --resume FOLDER FLAGS`. What a folder names may come from somebody else: a resume may only use
+/// the addresses, containers and files that its own command line names, so the parameters are repeated if they have any.
+pub fn resume_command(script: &str, folder: &Path, set: &Map<String, Value>, flags: &[String]) -> String {
+    let set = match names_something(set) {
+        true => set.clone(),
+        false => Map::new(),
+    };
+    let folder = shell_quoted(&folder.display().to_string());
+    let mut words = vec![run_command(script, &set, &[]), "--resume".to_owned(), folder];
+    words.extend_from_slice(flags);
+    words.join(" ")
+}
+
+/// Whether parameters name an address, a container, or a file or folder of this machine.
+fn names_something(set: &Map<String, Value>) -> bool {
+    fn is_file(value: &Value) -> bool {
+        match value {
+            Value::String(text) => text.starts_with(['/', '.', '~']) || Path::new(text).exists(),
+            Value::Array(values) => values.iter().any(is_file),
+            Value::Object(values) => values.values().any(is_file),
+            _ => false,
+        }
+    }
+    set.iter()
+        .any(|(name, value)| name == "url" || name == "container" || is_file(value))
+}
+
+/// A note for readers who have the page but not the script file.
+fn script_note(source: &Source) -> Option<String> {
+    let path = &source.found.manifest.script.path;
+    // Shipped scripts have a bare name.
+    let file = path.contains('/') || path.ends_with(".rhai");
+    let kept = source.folder.has_file("script.rhai");
+    (file && kept).then(|| {
+        format!("the commands need the file `{path}`; the run's folder keeps its text as `script.rhai`, and what it imports below `modules/`")
+    })
+}
+
+/// `profiler run SCRIPT --seed N` with all parameters and permissions.
+fn command(manifest: &Manifest) -> String {
+    let mut set = manifest.set.clone();
+    if let Some(engine) = auto_engine(manifest) {
+        set.insert("engine".to_owned(), engine.into());
+    }
+    let seed = manifest.seed.map(|seed| format!("--seed {seed}"));
+    let flags: Vec<String> = seed.into_iter().chain(permission_flags(manifest)).collect();
+    run_command(&manifest.script.path, &set, &flags)
+}
+
+/// `profiler run SCRIPT --set KEY=VALUE …`
+pub(in crate::report) fn run_command(script: &str, set: &Map<String, Value>, flags: &[String]) -> String {
+    let mut words = vec!["profiler".to_owned(), "run".to_owned(), shell_quoted(script)];
+    for (key, value) in set {
+        words.push("--set".to_owned());
+        words.push(shell_quoted(&format!("{key}={}", set_value(value))));
+    }
+    words.extend_from_slice(flags);
+    words.join(" ")
+}
+
+/// The engine that `auto` resolved to; on another machine it may resolve to another.
+fn auto_engine(manifest: &Manifest) -> Option<String> {
+    let requested = manifest.parameters.as_ref()?.get("engine")?;
+    let mut used = manifest
+        .engines
+        .iter()
+        .filter_map(|engine| engine["info"]["engine"].as_str());
+    let first = used.next()?;
+    (*requested == "auto" && used.all(|other| other == first)).then(|| first.to_owned())
+}
+
+/// `--allow WHAT` for each permission.
+pub fn allow_flags(permissions: &[String]) -> Vec<String> {
+    let allowed = permissions.iter();
+    allowed.map(|what| format!("--allow {}", shell_quoted(what))).collect()
+}
+
+fn permission_flags(manifest: &Manifest) -> Vec<String> {
+    let mut words = allow_flags(&manifest.permissions);
+    if manifest.shared_gpu {
+        words.push("--shared-gpu".to_owned());
+    }
+    if let Some(most) = manifest.max_operations {
+        words.extend(["--max-operations".to_owned(), most.to_string()]);
+    }
+    words
+}
+
+/// A value in the form that `--set` parses back: strings unquoted unless they would parse as something else.
+fn set_value(value: &Value) -> String {
+    match value {
+        Value::String(text) if serde_json::from_str::<Value>(text).is_err() => text.clone(),
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::script::params;
+
+    proptest! {
+        #[test]
+        fn values_round_trip(text in ".*", number in any::<i64>()) {
+            for value in [json!(text), json!(number), json!([text, number]), json!({ "a.b": text }), json!(null)] {
+                let assignment = format!("key={}", set_value(&value));
+                prop_assert_eq!(params::assignment(&assignment).unwrap(), ("key", value));
+            }
+        }
+    }
 }

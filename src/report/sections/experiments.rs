@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::compare::read_experiment;
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
 use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
-use crate::report::changes::{Change, decimals, finding};
+use crate::report::comparison::{Change, change_finding, decimals};
 use crate::report::plot::{Entry, Sheet, unit_name};
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Count, Page, Weight};
@@ -283,10 +283,10 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
         }
         (true, false, _) => format!(
             "{}; {} cannot be judged from {repeat}",
-            finding(&subject, &changes, &[]),
+            change_finding(&subject, &changes, &[]),
             list(&too_few)
         ),
-        (_, true, _) => finding(&subject, &changes, &no_difference),
+        (_, true, _) => change_finding(&subject, &changes, &no_difference),
     }
 }
 

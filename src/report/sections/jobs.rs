@@ -131,37 +131,24 @@ fn blocks(found: &[Found]) -> Vec<Block> {
     let mut blocks: Vec<Block> = groups.into_iter().flatten().collect();
     let mut rows: Vec<&Found> = found.iter().filter(|job| job.status == "done").collect();
     rows.sort_by_key(|job| (&job.model, &job.engine, &job.gpu, &job.name));
-    let entry = |text: &Option<String>| text.as_deref().map_or(Entry::None, Entry::from);
-    let number = |number: Option<f64>| number.map_or(Entry::None, Entry::from);
-    let row = |job: &&Found| {
-        vec![
-            job.name.as_str().into(),
-            entry(&job.model),
-            entry(&job.engine),
-            entry(&job.gpu),
-            entry(&job.answer),
-            number(job.output_throughput),
-            number(job.mean_ttft_ms),
-            number(job.cost_output),
+    let shown = rows.iter().take(MAX_ROWS).map(|job| {
+        [
+            ("job", job.name.as_str().into()),
+            ("model", job.model.as_deref().into()),
+            ("engine", job.engine.as_deref().into()),
+            ("GPU", job.gpu.as_deref().into()),
+            ("found", job.answer.as_deref().into()),
+            ("tokens/s", job.output_throughput.into()),
+            ("mean TTFT, ms", job.mean_ttft_ms.into()),
+            ("$/1M output tokens", job.cost_output.into()),
         ]
-    };
-    let columns = [
-        "job",
-        "model",
-        "engine",
-        "GPU",
-        "found",
-        "tokens/s",
-        "mean TTFT, ms",
-        "$/1M output tokens",
-    ];
+    });
     if !rows.is_empty() {
         let title = match rows.len() {
             ..=MAX_ROWS => "each job".to_owned(),
             all => format!("the first {MAX_ROWS} of {all} jobs; all are in tables/jobs.csv"),
         };
-        let sheet = filled(&columns, rows.iter().take(MAX_ROWS).map(row).collect());
-        blocks.push(sheet.titled(title).into());
+        blocks.push(Sheet::of(shown).filled().titled(title).into());
     }
     let failed: Vec<&Found> = found.iter().filter(|job| job.status != "done").collect();
     let mut why: Vec<String> = failed.iter().take(MAX_FAILURES).map(|job| sentence(job)).collect();
@@ -191,39 +178,19 @@ fn group(found: &[Found], name: &str, of: impl Fn(&Found) -> Option<&String>) ->
     }
     let best = |jobs: &[&Found], value: fn(&Found) -> Option<f64>, better: fn(f64, f64) -> f64| {
         let values = jobs.iter().filter_map(|job| value(job));
-        values.reduce(better).map_or(Entry::None, Entry::from)
+        Entry::from(values.reduce(better))
     };
     let rows = groups.iter().map(|(value, jobs)| {
         let done = jobs.iter().filter(|job| job.status == "done").count();
-        vec![
-            (*value).into(),
-            format!("{done} of {}", Count(jobs.len(), "job")).as_str().into(),
-            best(jobs, |job| job.tokens, f64::max),
-            best(jobs, |job| job.concurrency, f64::max),
-            best(jobs, |job| job.output_throughput, f64::max),
-            best(jobs, |job| job.mean_ttft_ms, f64::min),
-            best(jobs, |job| job.cost_output, f64::min),
+        [
+            (name, (*value).into()),
+            ("done", format!("{done} of {}", Count(jobs.len(), "job")).into()),
+            ("longest request, tokens", best(jobs, |job| job.tokens, f64::max)),
+            ("most concurrent requests", best(jobs, |job| job.concurrency, f64::max)),
+            ("highest tokens/s", best(jobs, |job| job.output_throughput, f64::max)),
+            ("lowest mean TTFT, ms", best(jobs, |job| job.mean_ttft_ms, f64::min)),
+            ("lowest $/1M output tokens", best(jobs, |job| job.cost_output, f64::min)),
         ]
     });
-    let columns = [
-        name,
-        "done",
-        "longest request, tokens",
-        "most concurrent requests",
-        "highest tokens/s",
-        "lowest mean TTFT, ms",
-        "lowest $/1M output tokens",
-    ];
-    Some(filled(&columns, rows.collect()).titled(format!("by {name}")).into())
-}
-
-/// A table without the columns that are empty.
-fn filled(columns: &[&str], rows: Vec<Vec<Entry>>) -> Sheet {
-    let some: Vec<usize> = (0..columns.len())
-        .filter(|at| rows.iter().any(|row| row[*at] != Entry::None))
-        .collect();
-    let rows = rows
-        .into_iter()
-        .map(|row| some.iter().map(|at| row[*at].clone()).collect());
-    Sheet::new(some.iter().map(|&at| columns[at]), rows)
+    Some(Sheet::of(rows).filled().titled(format!("by {name}")).into())
 }

@@ -11,11 +11,8 @@ mod facts;
 mod jobs;
 mod loads;
 mod memory;
-mod reproduce;
-mod script_output;
 mod together;
 
-pub use answers::findings as run_findings;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
@@ -23,20 +20,22 @@ pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
-pub(super) use reproduce::run_command;
-pub use reproduce::{allow_flags, resume_command};
+pub(super) use answers::run_command;
+pub use answers::{allow_flags, findings as run_findings, resume_command};
 
 use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::document::{Block, Section, Weight, markdown};
-use super::plot::Sheet;
+use super::plot::{Entry, Plot, Sheet};
 use super::{Extras, Fact, Page, SIMULATED, WarningGroup, comparison_input, group_warnings, simulated_notice};
 use crate::boundary::Boundary;
 use crate::compare::ComparisonInput;
+use crate::compare::export::stored_tables;
+use crate::csv;
 use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
 
@@ -240,7 +239,7 @@ fn build(source: &Source) -> Document {
         loads::sections,
         breakdowns::sections,
         memory::sections,
-        script_output::sections,
+        script_output,
     ];
     let warnings = group_warnings(found.warnings(), &found.load_warnings());
     let sections = builders.iter().flat_map(|make| make(source, &mut missing)).collect();
@@ -263,4 +262,68 @@ fn build(source: &Source) -> Document {
 /// The notice above memory that no GPU used.
 fn simulated_memory(found: &RecordedRun) -> Option<String> {
     (found.manifest.simulated).then(|| memory::SIMULATED.to_owned())
+}
+
+/// Rows shown of a table; the file has all.
+const MAX_ROWS: usize = 200;
+
+/// The sections. Unreadable data are reported in `missing`.
+fn script_output(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
+    let found = source.found;
+    let mut plots = Vec::new();
+    for (name, value) in &found.plots {
+        match Plot::deserialize(value) {
+            Ok(plot) => plots.push(plot),
+            Err(error) => missing.push(format!(
+                "the chart `{name}` that the script drew cannot be read: {error}"
+            )),
+        }
+    }
+    // What is shown of jobs is in their own section.
+    let shown = found.shown.iter().filter(|_| found.jobs.is_empty());
+    let texts = shown.map(|(_, text)| Block::Text(text.clone()));
+    let recorded = found
+        .records
+        .iter()
+        .map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]);
+    let recorded = (!found.records.is_empty()).then(|| Sheet::new(["name", "value"], recorded));
+    let tables = stored_tables(&source.folder, missing).into_iter();
+    let tables: Vec<Block> = tables
+        .filter_map(|table| {
+            let file = format!("{}.csv", table.name);
+            let sheet = stored_sheet(&file, &table.text);
+            sheet
+                .map_err(|why| missing.push(format!("`{file}` cannot be read: {why}")))
+                .ok()
+        })
+        .map(Block::Folded)
+        .collect();
+    let sections = [
+        Section::new("drawn", "What the script shows").with(plots).with(texts),
+        Section::new("records", "What the script recorded").with(recorded),
+        Section::new("tables", "Tables that the script kept").with(tables),
+    ];
+    sections
+        .into_iter()
+        .filter(|section| !section.blocks.is_empty())
+        .collect()
+}
+
+/// A table without empty columns.
+fn stored_sheet(file: &str, text: &str) -> Result<Sheet, String> {
+    let (columns, rows) = csv::sheet(text)?;
+    let entry = |text: &String| match text.parse::<f64>() {
+        _ if text.is_empty() => Entry::None,
+        Ok(number) if number.is_finite() => number.into(),
+        _ => text.as_str().into(),
+    };
+    let filled = |at: &usize| rows.iter().any(|row| !matches!(row[*at].as_str(), "" | "[]"));
+    let filled: Vec<usize> = (0..columns.len()).filter(filled).collect();
+    let title = match rows.len() {
+        ..=MAX_ROWS => file.to_owned(),
+        all => format!("{file}, the first {MAX_ROWS} of {all} rows"),
+    };
+    let shown = rows.iter().take(MAX_ROWS);
+    let shown = shown.map(|row| filled.iter().map(|&at| entry(&row[at])).collect());
+    Ok(Sheet::new(filled.iter().map(|&at| columns[at].clone()), shown).titled(title))
 }

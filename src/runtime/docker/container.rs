@@ -1,27 +1,30 @@
-//! State, stop and removal of a container.
+//! State, stop and removal of a container; commands that run in it, and files that are put into it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use bollard::Docker;
+use bollard::container::LogOutput;
+use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::models::{ContainerState, EventMessage};
 use bollard::query_parameters::{
     EventsOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
-    StopContainerOptionsBuilder, WaitContainerOptionsBuilder,
+    StopContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{connect, daemon, labelled, network};
+use super::{connect, create, daemon, labelled};
 use crate::fault::Result;
 use crate::run::Run;
-use crate::runtime::cgroup;
 use crate::runtime::orphans::ProcessIdentity;
+use crate::runtime::output::OutputBuffer;
 use crate::runtime::supervisor::Supervisor;
-use crate::runtime::{Exit, Outside, State};
+use crate::runtime::{Captured, ExecOutput, Exit, Outside, State, cgroup, launch};
+use crate::task::lock;
 use crate::warning::Warning;
 
 /// What a container needs from the run's registry.
@@ -126,7 +129,7 @@ impl Container {
 
     fn cache_exit(&self, state: &State) {
         if let Some(exit) = state.exit() {
-            *self.exit.lock().unwrap_or_else(PoisonError::into_inner) = Some(exit.clone());
+            *lock(&self.exit) = Some(exit.clone());
         }
     }
 
@@ -177,7 +180,7 @@ impl Container {
     }
 
     fn cached_exit(&self) -> Option<Exit> {
-        self.exit.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        lock(&self.exit).clone()
     }
 }
 
@@ -365,7 +368,7 @@ impl ContainerNames {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 
@@ -373,8 +376,8 @@ impl ContainerNames {
 pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match docker.remove_container(name, Some(options)).await {
-        Ok(()) => network::remove(docker, name).await,
-        Err(error) if daemon::status(&error) == Some(404) => network::remove(docker, name).await,
+        Ok(()) => create::remove_network(docker, name).await,
+        Err(error) if daemon::status(&error) == Some(404) => create::remove_network(docker, name).await,
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
         Err(error) => Err(daemon::explain(&error)),
@@ -464,6 +467,97 @@ fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration
     let finished: jiff::Timestamp = finished_at?.parse().ok()?;
     let since = Duration::try_from(now.duration_since(finished)).unwrap_or_default();
     MAX_DELAY.checked_sub(since).filter(|remaining| !remaining.is_zero())
+}
+
+impl ContainerClient {
+    /// Runs a command until it exits.
+    pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
+        let options = CreateExecOptions {
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            cmd: Some(command.to_vec()),
+            ..CreateExecOptions::default()
+        };
+        let (id, started) = self.start_exec(options).await?;
+        let mut buffer = OutputBuffer::default();
+        if let StartExecResults::Attached { mut output, .. } = started {
+            while let Some(chunk) = output.next().await {
+                buffer.push(chunk.map_err(|error| daemon::explain(&error))?.as_ref());
+            }
+        }
+        Ok(buffer.finish(self.exit_code(&id).await?))
+    }
+
+    /// Runs a command until it exits, with separate output streams. Its standard input closes when the caller is
+    /// gone.
+    pub(in crate::runtime) async fn capture(
+        &self,
+        command: &[String],
+        env: &BTreeMap<String, String>,
+    ) -> Result<Captured> {
+        let options = CreateExecOptions {
+            attach_stdin: Some(true),
+            attach_stdout: Some(true),
+            attach_stderr: Some(true),
+            env: Some(env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
+            cmd: Some(command.to_vec()),
+            ..CreateExecOptions::default()
+        };
+        let (id, started) = self.start_exec(options).await?;
+        let mut captured = Captured::default();
+        if let StartExecResults::Attached { mut output, input } = started {
+            while let Some(chunk) = output.next().await {
+                match chunk.map_err(|error| daemon::explain(&error))? {
+                    LogOutput::StdErr { message } => captured.push_stderr(&message),
+                    other => captured.push_stdout(other.as_ref()),
+                }
+            }
+            drop(input);
+        }
+        captured.code = self.exit_code(&id).await?;
+        Ok(captured)
+    }
+
+    /// Starts a command; returns its id and streams.
+    async fn start_exec(&self, options: CreateExecOptions<String>) -> Result<(String, StartExecResults)> {
+        let created = self
+            .docker
+            .create_exec(&self.id, options)
+            .await
+            .map_err(|error| daemon::explain(&error))?;
+        let started = self
+            .docker
+            .start_exec(&created.id, None::<StartExecOptions>)
+            .await
+            .map_err(|error| daemon::explain(&error))?;
+        Ok((created.id, started))
+    }
+
+    /// Exit code of a finished command, if the daemon reports one.
+    async fn exit_code(&self, id: &str) -> Result<Option<i64>> {
+        let ended = self.docker.inspect_exec(id).await;
+        Ok(ended.map_err(|error| daemon::explain(&error))?.exit_code)
+    }
+
+    /// Puts files into a new folder and returns its path.
+    pub(in crate::runtime) async fn upload_files(
+        &self,
+        folder: &str,
+        texts: &BTreeMap<String, String>,
+    ) -> Result<String> {
+        let parent = match self.read_only {
+            true => launch::container_path(),
+            false => String::new(),
+        };
+        let path = format!("{parent}/");
+        let options = UploadToContainerOptionsBuilder::default().path(&path).build();
+        let archive = bollard::body_full(launch::archive(folder, texts)?);
+        self.docker
+            .upload_to_container(&self.id, Some(options), archive)
+            .await
+            .map_err(|error| daemon::explain(&error).while_doing("cannot copy the probe into the container"))?;
+        Ok(format!("{parent}/{folder}"))
+    }
 }
 
 #[cfg(test)]

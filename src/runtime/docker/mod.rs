@@ -3,9 +3,7 @@
 mod container;
 mod create;
 mod daemon;
-mod exec;
 mod image;
-mod network;
 mod start;
 
 use std::collections::HashMap;

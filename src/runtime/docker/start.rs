@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::create::{CreateParams, Gpus, ModelCache, Reach};
 use super::image::Image;
-use super::{Container, ContainerRegistry, connect, container, create, daemon, image, network};
+use super::{Container, ContainerRegistry, connect, container, create, daemon, image};
 use crate::fault::{Fault, Result};
 use crate::prompt::Hub;
 use crate::run::Run;
@@ -153,7 +153,7 @@ impl ContainerStart {
         let labels = super::labels(self.run.id(), &ProcessIdentity::current());
         let own = match self.grant.network {
             true => None,
-            false => network::create(&self.docker, &self.container, labels.clone(), &self.run).await?,
+            false => create::create_network(&self.docker, &self.container, labels.clone(), &self.run).await?,
         };
         let mut attempt = 1;
         let (id, base_url) = loop {

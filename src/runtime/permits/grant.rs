@@ -1,9 +1,15 @@
-//! What one launch gets after the permission check.
+//! What a launch wants and needs permission for, what is never allowed (mounts of container daemon sockets and kernel
+//! folders), and what the launch gets after the check.
 
-use std::path::PathBuf;
+use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
-use super::{Access, Allowed, Permits, Want, danger};
+use serde::Serialize;
+
+use super::{Access, Allowed, Permits};
 use crate::fault::{Fault, Result};
+use crate::fmt::shell_quoted;
 use crate::runtime::{Launch, Mount, RuntimeKind};
 
 /// What one launch gets.
@@ -57,7 +63,7 @@ impl Permits {
                 for mount in &launch.mounts {
                     let real = std::fs::canonicalize(&mount.host)
                         .map_err(|error| Fault::usage(format!("the mount `{}`: {error}", mount.host)))?;
-                    danger::check_mount(&real)?;
+                    check_mount(&real)?;
                     wants.extend(self.path_want(&real, if mount.writable { Access::Write } else { Access::Read }));
                     grant.mounts.push(Mount {
                         host: text(real)?,
@@ -219,4 +225,136 @@ fn text(path: PathBuf) -> Result<String> {
     path.into_os_string()
         .into_string()
         .map_err(|path| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
+}
+
+/// Something that needs permission.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Want {
+    /// The word of `--allow` that allows it: `port=8000`.
+    pub allow: String,
+    /// What the script then can do: `connect to …`.
+    pub to: String,
+    /// Whether it is allowed.
+    pub allowed: bool,
+    /// Another way than to allow it.
+    #[serde(skip)]
+    remedy: Option<String>,
+}
+
+/// Characters shown of what a script wants.
+const MAX_SHOWN: usize = 400;
+
+impl Want {
+    /// A script may have chosen parts of both texts: they stay on one line, and `allow` is one word of `--allow`.
+    pub(super) fn new(allow: impl AsRef<str>, to: impl AsRef<str>) -> Self {
+        let one_line = |text: &str| text.replace(char::is_control, "\u{fffd}");
+        Self {
+            allow: one_line(allow.as_ref()).replace(',', r"\,"),
+            to: one_line(to.as_ref()).chars().take(MAX_SHOWN).collect(),
+            allowed: false,
+            remedy: None,
+        }
+    }
+
+    pub(super) fn or(mut self, remedy: Option<String>) -> Self {
+        self.remedy = remedy;
+        self
+    }
+
+    pub(super) fn allowed(mut self, allowed: bool) -> Self {
+        self.allowed = allowed;
+        self
+    }
+
+    /// The option that allows all of these: `--allow image=busybox,entrypoint`.
+    #[must_use]
+    pub fn option<'a>(wants: impl IntoIterator<Item = &'a Self>) -> String {
+        let words: Vec<&str> = wants.into_iter().map(|want| want.allow.as_str()).collect();
+        format!("--allow {}", shell_quoted(&words.join(",")))
+    }
+}
+
+/// The error if these are not allowed.
+pub(super) fn refusal(wants: &[Want]) -> Fault {
+    let what: Vec<&str> = wants.iter().map(|want| want.to.as_str()).collect();
+    let remedies = wants.iter().filter_map(|want| want.remedy.as_deref());
+    let allow = format!("allow it with `{}`", Want::option(wants));
+    let remedies: Vec<&str> = remedies.chain([allow.as_str()]).collect();
+    Fault::not_allowed(
+        format!("the script is not allowed to {}", what.join(", or to ")),
+        remedies.join(", or "),
+    )
+}
+
+/// Sockets that give full control of the machine.
+const SOCKETS: [&str; 8] = [
+    "/var/run/docker.sock",
+    "/run/docker.sock",
+    "/run/docker/containerd/containerd.sock",
+    "/run/containerd/containerd.sock",
+    "/run/podman/podman.sock",
+    "/run/crio/crio.sock",
+    "/run/snap.docker/docker.sock",
+    "/var/snap/docker/common/run/docker.sock",
+];
+
+/// Kernel folders that give control of the machine.
+const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// Refuses a mount of the canonical path `real` that would give control of the machine.
+fn check_mount(real: &Path) -> Result<()> {
+    if let Some(socket) = sockets().into_iter().find(|socket| reaches(real, socket)) {
+        return Err(forbidden(
+            real,
+            &format!("it holds the Docker socket `{}`", socket.display()),
+        ));
+    }
+    if fs::metadata(real).is_ok_and(|data| data.file_type().is_socket()) {
+        return Err(forbidden(real, "it is a socket"));
+    }
+    if let Some(folder) = KERNEL.iter().find(|folder| real.starts_with(folder)) {
+        return Err(forbidden(real, &format!("it is below `{folder}`")));
+    }
+    Ok(())
+}
+
+fn forbidden(real: &Path, why: &str) -> Fault {
+    Fault::not_allowed(
+        format!("mounting `{}` is never allowed: {why}", real.display()),
+        "mount a folder that holds only what the engine needs",
+    )
+}
+
+/// All candidate sockets, including those of `DOCKER_HOST` and the user's own folders.
+fn sockets() -> Vec<PathBuf> {
+    let mut all: Vec<PathBuf> = SOCKETS.iter().map(PathBuf::from).collect();
+    if let Some(host) = std::env::var("DOCKER_HOST")
+        .ok()
+        .as_deref()
+        .and_then(|host| host.strip_prefix("unix://"))
+    {
+        all.push(host.into());
+    }
+    if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
+        all.extend([folder.join("docker.sock"), folder.join("podman/podman.sock")]);
+    }
+    if let Some(home) = dirs::home_dir() {
+        all.extend([
+            home.join(".docker/run/docker.sock"),
+            home.join(".docker/desktop/docker.sock"),
+        ]);
+    }
+    // Resolved as well: `/var/run` may be a link to `/run`.
+    let real: Vec<_> = all.iter().filter_map(|path| fs::canonicalize(path).ok()).collect();
+    all.extend(real);
+    all
+}
+
+/// Whether `folder` is the socket or contains it, also through another name of the same folder (bind mount).
+fn reaches(folder: &Path, socket: &Path) -> bool {
+    let same = |other: &Path| match (fs::metadata(folder), fs::metadata(other)) {
+        (Ok(one), Ok(two)) => one.dev() == two.dev() && one.ino() == two.ino(),
+        _ => false,
+    };
+    socket.starts_with(folder) || (socket.exists() && socket.ancestors().any(same))
 }

@@ -3,23 +3,21 @@
 //! Scripts are untrusted: what reaches beyond the script is denied unless it is on a list of what is allowed. What a script
 //! lacks is a [`Want`].
 
-mod danger;
 mod grant;
-mod want;
 
-pub use grant::{Grant, Origin};
-pub use want::Want;
+pub use grant::{Grant, Origin, Want};
 
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use url::{Host, Url};
 
 use super::Service;
 use super::attach::server_url;
 use crate::fault::{Fault, Kind, Result};
+use crate::task::lock;
 use crate::{file, http};
 
 /// Keywords of `--allow`.
@@ -290,7 +288,7 @@ impl Permits {
         }
         match missing.is_empty() || consent != Consent::No {
             true => Ok(()),
-            false => Err(want::refusal(&missing)),
+            false => Err(grant::refusal(&missing)),
         }
     }
 
@@ -552,10 +550,6 @@ fn unknown(word: &str) -> Fault {
             r"known: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N, command=NAME; write a comma within a path as `\,`",
         ),
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

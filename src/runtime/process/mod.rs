@@ -1,26 +1,28 @@
-//! Native processes: started below a supervisor, with an environment variable, and stopped with all descendants.
+//! Native processes: started below a supervisor, with an environment variable, and stopped with all descendants; and
+//! what is known of any process and those below it.
 
-pub(super) mod oom_watch;
-mod spawn;
-pub(super) mod tree;
-
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::process::Stdio;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
+use std::{fs, io};
 
-use nix::sys::signal::Signal;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 
-use super::output::OutputBuffer;
-use super::supervisor::{Supervised, Work};
-use super::{Captured, ExecOutput};
-use super::{Exit, State};
-use crate::fault::{Fault, Result};
-
-pub(super) use spawn::start;
+use crate::fault::{Fault, Kind, Result};
+use crate::run::Run;
+use crate::runtime::launch::Started;
+use crate::runtime::output::{LineSplitter, OutputBuffer};
+use crate::runtime::supervisor::{Supervised, Work};
+use crate::runtime::{Captured, ExecOutput, Exit, Grant, Launch, ServerLog, State, free_port, launch, redact};
+use crate::task::lock;
+use crate::telemetry;
+use crate::telemetry::GpuInfo;
 
 /// Id of the run, in the environment of everything it starts.
 pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
@@ -55,7 +57,7 @@ impl Process {
 
     /// Stops the whole process tree: SIGTERM, then SIGKILL after `grace` or when stopping is forced.
     pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
-        tree::signal(&self.pids(), Signal::SIGTERM);
+        signal(&self.pids(), Signal::SIGTERM);
         tokio::select! {
             () = self.all_exited() => {}
             () = tokio::time::sleep(grace) => {}
@@ -80,13 +82,13 @@ impl Process {
     }
 
     fn left(&self) -> MutexGuard<'_, Vec<Supervised>> {
-        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.left)
     }
 }
 
 impl Process {
     pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
-        let (mut reader, stdout, stderr) = spawn::pipe()?;
+        let (mut reader, stdout, stderr) = pipe()?;
         let command = self.start(command, &BTreeMap::new(), false, stdout, stderr).await?;
         let mut output = OutputBuffer::default();
         read_stream(&mut reader, |bytes| output.push(bytes)).await;
@@ -100,7 +102,7 @@ impl Process {
         command: &[String],
         env: &BTreeMap<String, String>,
     ) -> Result<Captured> {
-        let ((mut out, stdout, _), (mut err, stderr, _)) = (spawn::pipe()?, spawn::pipe()?);
+        let ((mut out, stdout, _), (mut err, stderr, _)) = (pipe()?, pipe()?);
         let command = self.start(command, env, true, stdout, stderr).await?;
         let (mut first, mut second) = (Captured::default(), Captured::default());
         tokio::join!(
@@ -130,7 +132,7 @@ impl Process {
             holds_stdin,
             folder: None,
         };
-        spawn::supervised(work, stdout, stderr).await
+        supervised(work, stdout, stderr).await
     }
 
     /// Waits for the end of a command; what it left running ends with the server.
@@ -144,7 +146,7 @@ impl Process {
 
     /// The Python interpreter of the server as it was called (a virtual environment is found by that name), if any.
     pub(in crate::runtime) fn python(&self) -> Option<String> {
-        let program = tree::command_line(self.root.pid())?.into_iter().next()?;
+        let program = command_line(self.root.pid())?.into_iter().next()?;
         let name = program.rsplit('/').next().unwrap_or(&program);
         name.starts_with("python").then_some(program)
     }
@@ -161,5 +163,213 @@ async fn read_stream(stream: &mut pipe::Receiver, mut take: impl FnMut(&[u8])) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {
         take(&buffer[..count]);
+    }
+}
+
+/// The running processes that descend from `root`, without itself.
+pub(in crate::runtime) fn below(root: u32) -> Vec<u32> {
+    let all = list();
+    let mut found = HashSet::from([root]);
+    // Add children until nothing changes.
+    loop {
+        let before = found.len();
+        let children = all.iter().filter(|(_, parent)| found.contains(parent));
+        let children: Vec<u32> = children.map(|(pid, _)| *pid).collect();
+        found.extend(children);
+        if found.len() == before {
+            break;
+        }
+    }
+    found.remove(&root);
+    found.into_iter().collect()
+}
+
+/// Sends a signal to each; processes that have exited are ignored.
+pub(in crate::runtime) fn signal(pids: &[u32], signal: Signal) {
+    for &pid in pids {
+        if let Ok(pid) = i32::try_from(pid) {
+            let _ = kill(Pid::from_raw(pid), signal);
+        }
+    }
+}
+
+pub(in crate::runtime) fn command_line(pid: u32) -> Option<Vec<String>> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    let words = words.split(|&byte| byte == 0).filter(|word| !word.is_empty());
+    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
+}
+
+/// Pid and parent of all running processes.
+fn list() -> Vec<(u32, u32)> {
+    let Ok(entries) = fs::read_dir("/proc") else {
+        return Vec::new();
+    };
+    entries
+        .flatten()
+        .filter_map(|entry| stat(entry.file_name().to_str()?.parse().ok()?))
+        .collect()
+}
+
+fn stat(pid: u32) -> Option<(u32, u32)> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
+    // Zombies count as dead; only their parent can remove them.
+    (!matches!(fields.next()?, "Z" | "X")).then_some(())?;
+    Some((pid, fields.next()?.parse().ok()?))
+}
+
+/// Starts the process that `launch` describes.
+pub(in crate::runtime) async fn start(
+    launch: &Launch,
+    grant: &Grant,
+    run: &Run,
+    name: &str,
+    logs: ServerLog,
+    force_kill: CancellationToken,
+) -> Result<Started<Process>> {
+    let launch = &launch::add_hook(launch, std::env::var("PYTHONPATH").ok(), name);
+    let port = free_port(launch.port)?;
+    let folder = launch::temp_folder(&launch.files)?;
+    let folder_path = folder.as_ref().map(|folder| folder.path().display().to_string());
+    let launch = &launch::with_folder(launch, folder_path.as_deref().unwrap_or_default());
+    let fill = |text: &String| text.replace("{port}", &port.to_string());
+    let command: Vec<String> = launch.command.iter().map(fill).collect();
+    if command.is_empty() {
+        return Err(Fault::usage("`command` is empty: a native process needs a program"));
+    }
+    let mut env: BTreeMap<_, _> = launch
+        .env
+        .iter()
+        .map(|(key, value)| (key.clone(), fill(value)))
+        .collect();
+    // If no GPUs are visible, there is nothing to restrict.
+    let gpus = telemetry::select(&launch.gpus).unwrap_or_default();
+    let inherited = |name: &str| std::env::var_os(name).is_some();
+    for (name, value) in visible_devices(&gpus, &env, inherited) {
+        env.insert(name.to_owned(), value);
+    }
+    env.insert(RUN_VARIABLE.to_owned(), run.id().to_owned());
+    let info = json!({
+        "runtime": "process",
+        "command": redact::command_line(&command),
+        "env": launch.env.iter().map(|(key, value)| (key.clone(), redact::env(key, value).to_owned()))
+            .collect::<BTreeMap<_, _>>(),
+        "files": launch.files,
+        "port": port,
+    });
+
+    // One pipe for both streams keeps their order.
+    let (reader, stdout, stderr) = pipe()?;
+    let token = if grant.token { launch::token_env() } else { Vec::new() };
+    let token = token.into_iter().map(|(name, value)| (name.to_owned(), value));
+    let work = Work {
+        command,
+        env: env.clone().into_iter().chain(token).collect(),
+        holds_stdin: false,
+        folder: folder.as_ref().map(|folder| folder.path().to_owned()),
+    };
+    let root = supervised(work, stdout, stderr).await?;
+    // From here on it is the supervisor's to remove.
+    folder.map(tempfile::TempDir::keep);
+    tokio::spawn(follow(reader, logs.clone()));
+    let process = Process {
+        root,
+        left: Mutex::default(),
+        env,
+        force_kill,
+    };
+    Ok(Started {
+        backend: process,
+        base_url: Some(format!("http://127.0.0.1:{port}")),
+        logs,
+        info,
+    })
+}
+
+async fn follow(mut reader: pipe::Receiver, logs: ServerLog) {
+    let mut lines = LineSplitter::default();
+    let push = |line| logs.push(line);
+    read_stream(&mut reader, |bytes| lines.push(bytes).into_iter().for_each(push)).await;
+    lines.finish().into_iter().for_each(push);
+    logs.end();
+}
+
+/// A pipe whose write end is to be both output streams of a process.
+fn pipe() -> Result<(pipe::Receiver, Stdio, Stdio)> {
+    let pipe = || {
+        let (reader, writer) = io::pipe()?;
+        let reader = pipe::Receiver::from_owned_fd(reader.into())?;
+        io::Result::Ok((reader, Stdio::from(writer.try_clone()?), Stdio::from(writer)))
+    };
+    pipe().map_err(|error| Fault::new(Kind::Io, format!("cannot create a pipe for the output: {error}")))
+}
+
+/// Starts a command below a supervisor of its own.
+async fn supervised(work: Work, stdout: Stdio, stderr: Stdio) -> Result<Supervised> {
+    let Some(program) = work.command.first().cloned() else {
+        return Err(Fault::usage("a command needs a program"));
+    };
+    let started = Supervised::start(work, stdout, stderr).await?;
+    started.map_err(|error| spawn_error(&program, &error))
+}
+
+fn spawn_error(program: &str, error: &io::Error) -> Fault {
+    let hint = match error.kind() {
+        io::ErrorKind::NotFound => "install it, or give its full path",
+        io::ErrorKind::PermissionDenied => "make the file executable",
+        _ => "try the command by hand",
+    };
+    Fault::missing(format!("cannot start `{program}`: {error}"), hint)
+}
+
+/// Variables that restrict a process to these GPUs. None if the launch or the inherited environment already sets one.
+fn visible_devices(
+    gpus: &[GpuInfo],
+    launch_env: &BTreeMap<String, String>,
+    inherited: impl Fn(&str) -> bool,
+) -> Vec<(&'static str, String)> {
+    let Some(first) = gpus.first() else { return Vec::new() };
+    match telemetry::choices().any(|name| launch_env.contains_key(name) || inherited(name)) {
+        true => Vec::new(),
+        false => first.vendor.visible(gpus),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::{Amd, Nvidia, Vendor};
+
+    fn gpu(index: u32, vendor: Vendor) -> GpuInfo {
+        GpuInfo {
+            index,
+            id: format!("GPU-{index}"),
+            name: "test".into(),
+            vendor,
+            used: 0,
+            total: 1,
+            driver: None,
+            nodes: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_process_sees_the_gpus_of_its_launch() {
+        let none = BTreeMap::new();
+        let nvidia = [gpu(3, Vendor(&Nvidia)), gpu(1, Vendor(&Nvidia))];
+        let set = visible_devices(&nvidia, &none, |_| false);
+        assert_eq!(set[1], ("CUDA_VISIBLE_DEVICES", "3,1".to_owned()));
+        let amd = visible_devices(&[gpu(2, Vendor(&Amd))], &none, |_| false);
+        assert_eq!(amd, [("HIP_VISIBLE_DEVICES", "2".to_owned())]);
+        assert_eq!(visible_devices(&[], &none, |_| false), []);
+    }
+
+    #[test]
+    fn an_existing_choice_is_not_overridden() {
+        let gpus = [gpu(0, Vendor(&Nvidia))];
+        let launch_env = [("CUDA_VISIBLE_DEVICES".to_owned(), "7".to_owned())].into();
+        assert_eq!(visible_devices(&gpus, &launch_env, |_| false), []);
+        let inherited = |name: &str| name == "ROCR_VISIBLE_DEVICES";
+        assert_eq!(visible_devices(&gpus, &BTreeMap::new(), inherited), []);
     }
 }

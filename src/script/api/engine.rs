@@ -6,7 +6,7 @@ use rhai::{Array, Map};
 use crate::engine::{Limits, LimitsOption};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
-use crate::script::handles::{EngineHandle, LogOptions, point};
+use crate::script::host::{EngineHandle, LogOptions, point};
 use crate::script::{Caught, host, options, to_script};
 
 /// Engines and their adapters.

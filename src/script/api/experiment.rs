@@ -9,7 +9,7 @@ use crate::experiment::{Experiment, Measurements};
 use crate::fault::Fault;
 use crate::report;
 use crate::run::Event;
-use crate::script::handles::EngineHandle;
+use crate::script::host::EngineHandle;
 use crate::script::{Caught, from_script, host, options, to_script};
 
 /// Experiments: comparisons of settings.

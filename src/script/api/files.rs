@@ -3,8 +3,8 @@
 use rhai::Map;
 use rhai::plugin::*;
 
+use crate::script::inputs::read_workload;
 use crate::script::inputs::{WriteMode, read_document, read_results_file, read_text, write_results_file, write_text};
-use crate::script::workload::read as read_workload;
 use crate::script::{BoundaryHandle, Caught, host, to_script};
 
 /// Reads files that the command line names to a shipped script (in any parameter) or that `--allow mount=PATH` allows, and writes

@@ -11,7 +11,7 @@ use crate::fault::{Fault, Kind};
 use crate::report::jobs_text;
 use crate::run::Event;
 use crate::runtime::{Input, run_command};
-use crate::script::handles::Service;
+use crate::script::host::Service;
 use crate::script::{Caught, from_script, host, jobs as logic, options, to_script};
 
 #[derive(Deserialize)]

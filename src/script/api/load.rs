@@ -9,8 +9,8 @@ use crate::fault::{Fault, Result};
 use crate::load::LoadAnswer;
 use crate::load::engine_side::{LevelFigures, SweepAxis, SweepFindings};
 use crate::run::Event;
-use crate::script::handles::EngineHandle;
-use crate::script::options::deserialize_as;
+use crate::script::convert::deserialize_as;
+use crate::script::host::EngineHandle;
 use crate::script::params::type_with_article;
 use crate::script::{Caught, from_script, host, options, to_script};
 

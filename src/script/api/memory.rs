@@ -13,7 +13,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, Footprint, Part};
 use crate::report;
 use crate::run::Event;
-use crate::script::handles::{Architecture, EngineHandle, ModelHandle, SampleOptions};
+use crate::script::host::{Architecture, EngineHandle, ModelHandle, SampleOptions};
 use crate::script::inputs::{EstimateOptions, estimate_engine, estimate_model};
 use crate::script::{Caught, host, options, to_script};
 
@@ -69,9 +69,7 @@ pub mod memory {
 #[serde(deny_unknown_fields)]
 struct Given {
     devices: Vec<GivenDevice>,
-    #[serde(default)]
     weights: Option<Part>,
-    #[serde(default)]
     one_gpu: Option<GivenDevice>,
     #[serde(default)]
     details: Value,
@@ -80,7 +78,6 @@ struct Given {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct GivenDevice {
-    #[serde(default)]
     device: Option<String>,
     total: u64,
     parts: Vec<Part>,

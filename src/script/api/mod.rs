@@ -15,7 +15,6 @@ mod jobs;
 mod load;
 mod memory;
 mod output;
-mod probe;
 mod prompt;
 mod search;
 mod service;
@@ -23,7 +22,7 @@ mod service;
 use rhai::{Engine, Module, Variant, exported_module};
 
 use super::adapter::Server;
-use super::handles::Service;
+use super::host::Service;
 use super::params::Param;
 use crate::fault::Fault;
 
@@ -38,7 +37,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("draw", exported_module!(output::draw).into());
     engine.register_global_module(exported_module!(search::proof).into());
     engine.register_global_module(exported_module!(search::effort).into());
-    name_type::<super::handles::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
+    name_type::<super::host::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
     engine.register_static_module("engine", exported_module!(engine::engine).into());
     engine.register_global_module(exported_module!(engine::methods).into());
     engine.register_global_module(exported_module!(load::loading).into());
@@ -58,7 +57,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("gpu", exported_module!(basics::gpu).into());
     engine.register_static_module("load", exported_module!(load::load).into());
     engine.register_global_module(exported_module!(memory::memory).into());
-    name_type::<super::handles::ModelHandle>(
+    name_type::<super::host::ModelHandle>(
         engine,
         "MemoryModel",
         "A memory model fitted to measured peaks: a prediction, never a proof.",
@@ -66,8 +65,8 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(memory::memory_model).into());
     engine.register_global_module(exported_module!(basics::params).into());
     engine.register_global_module(exported_module!(basics::parallel).into());
-    engine.register_static_module("probe", exported_module!(probe::probe).into());
-    engine.register_global_module(exported_module!(probe::methods).into());
+    engine.register_static_module("probe", exported_module!(service::probe).into());
+    engine.register_global_module(exported_module!(service::probe_methods).into());
     engine.register_static_module("plot", exported_module!(output::plot).into());
     engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
     engine.register_global_module(exported_module!(output::record).into());
@@ -80,7 +79,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("docker", exported_module!(service::docker).into());
     engine.register_static_module("process", exported_module!(service::process).into());
     engine.register_global_module(exported_module!(basics::time).into());
-    name_type::<super::handles::TruthHandle>(
+    name_type::<super::host::TruthHandle>(
         engine,
         "Truth",
         "A known boundary, against which searches are measured.",

@@ -6,40 +6,15 @@ use std::sync::Arc;
 use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 
-use super::boundary::{count, from_point, from_points, from_scalar, maybe, size, to_point};
-use crate::boundary::{AnswerCounts, Band, KnownBoundary, Lattice, Point, PredictedCrossing};
+use super::boundary::{count, from_point, from_points, maybe, size, to_point};
+use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
-use crate::script::handles::TruthHandle;
-use crate::script::nearest::nearest;
-use crate::script::{Caught, PointCost, boundary, from_script, host, to_script, type_of};
-
-fn from_band(band: &Band) -> Dynamic {
-    let answered = |answered: &AnswerCounts| -> Dynamic {
-        Map::from([
-            ("point".into(), from_point(&answered.point)),
-            ("fits".into(), count(answered.fits as u128).into()),
-            ("fails".into(), count(answered.fails as u128).into()),
-            ("unclear".into(), count(answered.unclear as u128).into()),
-        ])
-        .into()
-    };
-    let width = band.width.iter();
-    let width: Map = width
-        .map(|(axis, width)| (axis.as_str().into(), from_scalar(*width)))
-        .collect();
-    Map::from([
-        ("from".into(), from_points(&band.from).into()),
-        ("to".into(), from_points(&band.to).into()),
-        ("width".into(), width.into()),
-        (
-            "answers".into(),
-            band.answers.iter().map(answered).collect::<Array>().into(),
-        ),
-    ])
-    .into()
-}
+use crate::script::host::TruthHandle;
+use crate::script::signature::nearest;
+use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
+use crate::task::lock;
 
 /// What is proven, what is contradictory, and what is only predicted.
 #[export_module]
@@ -83,9 +58,9 @@ pub mod proof {
     /// assert(band.answers[1] == #{ point: #{ input: 50 }, fits: 1, fails: 0, unclear: 0 });
     /// assert(map.classify(#{ input: 45 }) == "fails");
     /// ```
-    #[rhai_fn(volatile, pure)]
-    pub fn band(map: &mut BoundaryHandle) -> Dynamic {
-        maybe(map.lock().band(), |band| from_band(&band))
+    #[rhai_fn(return_raw, volatile, pure)]
+    pub fn band(map: &mut BoundaryHandle) -> Caught<Dynamic> {
+        Ok(to_script(&map.lock().band())?)
     }
 
     /// Points for verification: up to `n` points, a step or a few inside those fitting points that are closest to a
@@ -173,15 +148,8 @@ pub mod proof {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn predicted(map: &mut BoundaryHandle) -> Caught<Array> {
-        let place = |place: &PredictedCrossing| -> Dynamic {
-            Map::from([
-                ("expected".into(), from_point(&place.expected)),
-                ("low".into(), from_point(&place.low)),
-                ("high".into(), maybe(place.high.as_ref(), from_point)),
-            ])
-            .into()
-        };
-        Ok(map.lock().predicted()?.iter().map(place).collect())
+        let places = map.lock().predicted()?;
+        Ok(places.iter().map(to_script).collect::<Result<_>>()?)
     }
 }
 
@@ -228,21 +196,7 @@ pub mod effort {
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn spent(map: &mut BoundaryHandle) -> Caught<Array> {
         map.check_listable()?;
-        let row = |spent: &PointCost| -> Caught<Dynamic> {
-            let report = spent.report.as_ref().map(to_script).transpose()?;
-            Ok(Map::from([
-                ("point".into(), to_script(&spent.point)?),
-                ("verdict".into(), spent.verdict.to_string().into()),
-                ("probes".into(), spent.probes.into()),
-                ("starts".into(), spent.starts.into()),
-                ("seconds".into(), spent.seconds.into()),
-                ("gpu_seconds".into(), spent.gpu_seconds.into()),
-                ("report".into(), report.unwrap_or(Dynamic::UNIT)),
-                ("peak".into(), spent.peak.map_or(Dynamic::UNIT, Dynamic::from)),
-            ])
-            .into())
-        };
-        map.spent().iter().map(row).collect()
+        Ok(map.spent().iter().map(to_script).collect::<Result<_>>()?)
     }
 
     /// The expected value of probing a point, in lattice points: `#{ fits, fails, chance }`. `fits` is the volume
@@ -436,7 +390,7 @@ pub mod strategy {
     #[rhai_fn(volatile)]
     pub fn elapsed(context: NativeCallContext) -> f64 {
         let host = host(&context);
-        let state = host.state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let state = lock(&host.state);
         state.started.0.elapsed().as_secs_f64()
     }
 }

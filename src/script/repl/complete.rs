@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rhai::Token;
 
-use super::command::COMMANDS;
+use super::COMMANDS;
 use super::vocabulary::Vocabulary;
 use crate::script::lexer::{Inside, Lexed, is_word};
 use crate::script::reference::FunctionDoc;

@@ -56,9 +56,9 @@ impl Probed {
             dry_run: false,
         };
         let engine = Engine::describe(
-            context,
-            script::adapter(&host, name).unwrap(),
-            serde_json::from_value(options).unwrap(),
+            &context,
+            &script::adapter(&host, name).unwrap(),
+            vec![serde_json::from_value(options).unwrap()],
         )
         .unwrap();
         Self {

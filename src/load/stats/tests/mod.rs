@@ -115,7 +115,7 @@ fn tokenizer_counts_if_the_engine_does_not() {
 fn different_token_counts_cause_a_warning() {
     let mut settings = settings(CLOSED);
     settings.tokenized.insert(0, 8);
-    // Of the length that was asked for: the text is only tokenized another way.
+    // Of the length that was requested: the text is only tokenized another way.
     let as_asked = LoadStats::from_records(&[record(0, 0)], &settings);
     assert!(as_asked.warnings.is_empty(), "{:?}", as_asked.warnings);
     settings.full_output = false;

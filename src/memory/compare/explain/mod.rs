@@ -6,7 +6,7 @@ mod tests;
 use serde::Serialize;
 
 use super::external_estimate::{ExternalEstimate, Facts};
-use super::terms::{Term, TermComparison};
+use super::{Term, TermComparison};
 use crate::fmt::{GIB, Gib};
 use crate::memory::{Breakdown, Component, Provenance};
 

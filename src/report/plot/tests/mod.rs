@@ -1,6 +1,5 @@
 //! What each plot's SVG contains. `PROFILER_GALLERY=FOLDER cargo test --lib gallery` writes all samples as files.
 
-mod contrast;
 mod samples;
 
 use resvg::usvg::{Node, Tree};

@@ -95,7 +95,7 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
     Section::new(name, title).with_figures(paragraphs, plots).with([sheet])
 }
 
-/// The most important levels, and what the levels say beside the finding, which stands at the top of the page.
+/// The most important levels, and what the levels say besides the finding, which stands at the top of the page.
 fn paragraphs(sweep: &Sweep) -> Vec<String> {
     let notes = sweep.findings.notes.iter().map(|text| sentence(text));
     std::iter::once(key_levels(sweep)).chain(notes).collect()
@@ -161,9 +161,7 @@ struct SloSearch {
     axis: String,
     /// Required share of good requests.
     attainment: f64,
-    #[serde(default)]
     meets: Option<f64>,
-    #[serde(default)]
     fails: Option<f64>,
 }
 

@@ -516,31 +516,19 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
         let what = start.session.map(|session| session.what.clone()).unwrap_or_default();
         let ready = start.session.and_then(|session| Some(session.ready? - session.began));
         let failed = start.measurements().iter().filter(|measurement| measurement.fails);
-        vec![
-            start.name.as_str().into(),
-            or_none(what),
-            or_none(ended),
-            ready.map(|seconds| rounded(seconds, 1)).into(),
-            bytes.map(|bytes| gib_number(bytes as f64)).into(),
-            bytes
-                .zip(total)
-                .map(|(bytes, total)| rounded(100.0 * bytes as f64 / total as f64, 1))
-                .into(),
-            (start.measurements().len() as f64).into(),
-            (failed.count() as f64).into(),
+        let share = |(bytes, total)| rounded(100.0 * bytes as f64 / total as f64, 1);
+        [
+            ("start", start.name.as_str().into()),
+            ("engine and limits", or_none(what)),
+            ("how it ended", or_none(ended)),
+            ("ready after, s", ready.map(|seconds| rounded(seconds, 1)).into()),
+            ("peak, GiB", bytes.map(|bytes| gib_number(bytes as f64)).into()),
+            ("of all, %", bytes.zip(total).map(share).into()),
+            ("operations", (start.measurements().len() as f64).into()),
+            ("failed", (failed.count() as f64).into()),
         ]
     });
-    let columns = [
-        "start",
-        "engine and limits",
-        "how it ended",
-        "ready after, s",
-        "peak, GiB",
-        "of all, %",
-        "operations",
-        "failed",
-    ];
-    Sheet::new(columns, rows).titled("All starts")
+    Sheet::of(rows).titled("All starts")
 }
 
 /// Memory by stage of all engines; `None` if no memory was recorded. Several GPUs get a row for the fullest one. Where
