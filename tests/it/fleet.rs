@@ -377,7 +377,9 @@ fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
         at(1, "0001-gated").0.len() == 3 && at(1, "0002-gated").0.len() == 3 && at(2, "0003-gated").0.len() == 3
     });
     hosts.silence(2);
-    until("the silent host ends what nobody asks for", || hosts.running(2) == 0);
+    until("the silent host ends what nobody asks for", || {
+        hosts.running(2).is_empty()
+    });
     fs::write(folder.path().join("go"), "").unwrap();
     until("its job is begun elsewhere", || at(1, "0003-gated").0.len() == 3);
     fs::write(folder.path().join("go3"), "").unwrap();
@@ -392,7 +394,7 @@ fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
         nothing_was_repeated(&job);
         assert_eq!(finished(&job).0.len(), 4, "{}", job.display());
     }
-    until("nothing is left running", || hosts.running(1) == 0);
+    until("nothing is left running", || hosts.running(1).is_empty());
 }
 
 #[test]
@@ -426,7 +428,59 @@ fn by_ssh_a_killed_fleet_goes_on_with_what_its_hosts_measured() {
     let programs = fs::read_dir(hosts.cache(1)).unwrap().filter_map(Result::ok);
     let programs = programs.filter(|entry| entry.path().is_file()).count();
     assert_eq!(programs, 1, "the program is there once");
-    until("nothing is left running", || hosts.running(1) == 0);
+    until("nothing is left running", || hosts.running(1).is_empty());
+}
+
+#[test]
+fn by_ssh_a_fleet_that_is_left_goes_on_and_one_job_waits_for_the_slot_of_another() {
+    if !needs_ssh() {
+        return;
+    }
+    let hosts = Hosts::start(1);
+    let sets = ["number: 1, gate: GO", "number: 2", "number: 3, gate: GO3", "number: 4"];
+    let fleet = gated(&sets).args(hosts.args("")).args(["--detach", "--allow", SSH]);
+    let (child, folder) = fleet.spawn();
+    let left = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&left.stderr).into_owned();
+    assert!(left.status.success(), "{errors}");
+    assert!(errors.contains("4 jobs are in the queue"), "{errors}");
+    let at = |name| finished(&hosts.job(1, name)).0.len();
+    // A host that is asked nothing for long: those who would end its jobs look twice.
+    hosts.forget(1);
+    let before = hosts.running(1);
+    let mut looked = BTreeSet::new();
+    until("its jobs are looked after", || {
+        looked.extend(hosts.running(1).difference(&before).cloned());
+        at("0001-gated") == 3 && looked.len() > 20
+    });
+    assert_eq!(at("0002-gated"), 0, "it has no slot yet");
+    fs::write(folder.path().join("go"), "").unwrap();
+    until("the third has the slot", || at("0003-gated") == 3);
+    let follow = || {
+        Profiler::new()
+            .current_dir(folder.path())
+            .args(["fleet", "--follow", "f", "--json", "--allow", SSH])
+    };
+    // What waits is put there anew, behind what runs.
+    let _ = follow()
+        .arg("--detach")
+        .run()
+        .success()
+        .stderr("2 jobs are in the queue");
+    assert_eq!(at("0004-gated"), 0, "it has no slot yet");
+    fs::write(folder.path().join("go3"), "").unwrap();
+    assert_eq!(follow().run().success().json()["result"]["summary"]["done"], 4);
+    for number in 1..=4 {
+        let job = folder.path().join(format!("f/jobs/{number:04}-gated"));
+        nothing_was_repeated(&job);
+        assert_eq!(
+            (finished(&job).0.len(), finished(&job).1.len()),
+            (4, 1),
+            "{}",
+            job.display()
+        );
+    }
+    until("nothing is left running", || hosts.running(1).is_empty());
 }
 
 #[test]

@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::fault::{Fault, Kind};
+use crate::fmt::shell_quoted;
 use crate::report::jobs_text;
 use crate::run::Event;
 use crate::runtime::{Input, run_command};
@@ -93,6 +94,27 @@ pub mod command {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = json!({ "code": done.code, "output": text(&done.stdout), "errors": text(&done.stderr) });
         Ok(to_script(&said)?)
+    }
+
+    /// Words as a line of a POSIX shell, such as a scheduler's script or a command of `ssh` needs: each is quoted where it has to be.
+    ///
+    /// # Errors
+    ///
+    /// `usage` unless each is a string.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(command::line(["echo", "it's 5 $"]) == `echo 'it'\\''s 5 $'`);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn line(words: Array) -> Caught<String> {
+        let words = logic::words(words, "command::line")?;
+        Ok(words
+            .iter()
+            .map(|word| shell_quoted(word))
+            .collect::<Vec<_>>()
+            .join(" "))
     }
 }
 
