@@ -105,7 +105,7 @@ pub mod command {
     /// # Example
     ///
     /// ```rhai
-    /// assert(command::line(["echo", "it's 5 $"]) == `echo 'it'\\''s 5 $'`);
+    /// assert(command::line(["echo", "a b"]) == "echo 'a b'");
     /// ```
     #[rhai_fn(return_raw)]
     pub fn line(words: Array) -> Caught<String> {
@@ -122,9 +122,8 @@ pub mod command {
 /// `std/fleet` reads which, `std/clusters/…` has them done. Scripts that do not ship with the program need `--allow process`.
 #[export_module]
 pub mod jobs {
-    /// Checks a job and gives `#{ name, folder, home, command, attempt, found }`: its folder, the folder that its script and paths are relative to, the words of the command that does it,
-    /// to which `--attempt` and a number are added, the number of the latest attempt (0: none), and what it found (`()`: not
-    /// ended). Nothing is started. `job` is `#{ script, set, max_time }`: a script as `profiler run` takes it, its parameters
+    /// Checks a job and gives `#{ name, folder, home, attempt, found }`: its folder, the folder that its script and paths are relative to, the number of the latest attempt (0: none), and what
+    /// it found (`()`: not ended). Nothing is started. `job` is `#{ script, set, max_time }`: a script as `profiler run` takes it, its parameters
     /// (`#{}`), and the time after which it ends, such as `"30m"`. It may do what this run may.
     ///
     /// # Errors
@@ -142,6 +141,23 @@ pub mod jobs {
     #[rhai_fn(return_raw, volatile)]
     pub fn prepare(context: NativeCallContext, name: &str, job: Map) -> Caught<Dynamic> {
         Ok(to_script(&logic::prepare(&host(&context), name, options(job)?)?)?)
+    }
+
+    /// The words of the command that does a prepared job, to which `--attempt` and a number are added.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a job that was not prepared.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// try { jobs::command("one"); } catch (e) { assert(e.kind == "usage"); }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn command(context: NativeCallContext, name: &str) -> Caught<Array> {
+        let words = logic::command(&host(&context), name)?;
+        Ok(words.into_iter().map(Dynamic::from).collect())
     }
 
     /// Starts an attempt at a prepared job on this machine and returns it as a service. `gpus` are the GPUs that it sees, by
@@ -163,7 +179,7 @@ pub mod jobs {
     }
 
     /// What a job found, which the journal keeps: `#{ name, status, script, model, engine, gpu, answer, tokens, concurrency,
-    /// output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, `()` where unknown. `status` is `done` or `failed`; `()` if its run was not begun, is under way, or was
+    /// output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without what is not known. `status` is `done` or `failed`; `()` if its run was not begun, is under way, or was
     /// interrupted or killed, so that another attempt may go on with it.
     ///
     /// # Errors
