@@ -20,7 +20,12 @@ jobs:
   - set: {engine: nowhere}
   - gpus: 9
   - {script: engine_info, set: {engine: openai, url: 'http://127.0.0.1:9'}}
+  - {script: batch, set: {file: models.yaml, concurrency: [1, 2]}, matrix: {entries: [[2]]}}
 ";
+
+/// A batch of two models.
+const MODELS: &str =
+    "models: [{model_id: a/one}, {model_id: b/two}]\ndefaults: {input_lengths: [64], output_lengths: [16]}";
 
 /// Probes three points, waits for the file `go` if one is named, and probes a fourth: a run that is under way until a test lets it end.
 const GATED: &str = r#"
@@ -109,7 +114,8 @@ fn nothing_was_repeated(job: &Path) {
 #[test]
 fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     let outcome = fleet(MIXED)
-        .args(["--set", "options.slots=2", "--json"])
+        .file("models.yaml", MODELS)
+        .args(["--set", "options.slots=2", "--allow", "mount=models.yaml", "--json"])
         .run()
         .success();
     let document = outcome.json();
@@ -117,7 +123,7 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     let result = &document["result"];
     assert_eq!(
         (&result["summary"]["done"], &result["summary"]["failed"]),
-        (&json!(3), &json!(3))
+        (&json!(4), &json!(3))
     );
     let job = |name: &str| {
         let jobs = result["jobs"].as_array().unwrap();
@@ -145,6 +151,12 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     // What the file names is not the user's word.
     let why = job("0006-engine_info")["why"].clone();
     assert!(why.as_str().unwrap().contains("not allowed to connect"), "{why}");
+    // One entry of a batch, by one start.
+    let answer = job("0007-batch")["answer"].clone();
+    assert!(
+        answer.as_str().unwrap().starts_with("2 of 2 configurations"),
+        "{answer}"
+    );
     let out = outcome.folder().join("f");
     let page = text(out.join("report.html"));
     for part in [
@@ -156,7 +168,7 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    assert_eq!(text(out.join("tables/jobs.csv")).lines().count(), 7);
+    assert_eq!(text(out.join("tables/jobs.csv")).lines().count(), 8);
     let shown = Profiler::new()
         .arg("show")
         .arg(out.join("jobs/0002-adaptive"))
@@ -371,7 +383,7 @@ fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
     ])
     .args(hosts.args(r#","slots":2,"gone":1,"lease":20"#))
     .args(["--allow", SSH, "--json"]);
-    let (child, folder) = fleet.spawn();
+    let (mut child, folder) = fleet.spawn();
     let at = |host, name| finished(&hosts.job(host, name));
     until("both hosts measure", || {
         at(1, "0001-gated").0.len() == 3 && at(1, "0002-gated").0.len() == 3 && at(2, "0003-gated").0.len() == 3
@@ -382,13 +394,17 @@ fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
     });
     fs::write(folder.path().join("go"), "").unwrap();
     until("its job is begun elsewhere", || at(1, "0003-gated").0.len() == 3);
-    fs::write(folder.path().join("go3"), "").unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success(), "{errors}");
-    let document: Value = serde_json::from_slice(&ended.stdout).unwrap();
-    assert_eq!(document["result"]["summary"]["done"], 4, "{errors}");
+    child.kill().unwrap();
+    let errors = String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned();
     assert!(errors.contains("h2 does not answer and is left out"), "{errors}");
+    // The host is back when the fleet is followed: what it has of the job is older.
+    hosts.wake(2);
+    fs::write(folder.path().join("go3"), "").unwrap();
+    let followed = Profiler::new()
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f", "--json", "--allow", SSH]);
+    assert_eq!(followed.run().success().json()["result"]["summary"]["done"], 4);
+    assert_eq!(finished(&folder.path().join("f/jobs/0003-gated")).1, [200]);
     for number in 1..=4 {
         let job = folder.path().join(format!("f/jobs/{number:04}-gated"));
         nothing_was_repeated(&job);

@@ -132,6 +132,11 @@ impl Hosts {
         signal("-STOP", &self.daemons[number - 1]);
     }
 
+    /// A silent host answers again.
+    pub fn wake(&self, number: usize) {
+        signal("-CONT", &self.daemons[number - 1]);
+    }
+
     fn answers(&self, number: usize) -> bool {
         let said = Command::new("ssh")
             .arg("-F")
