@@ -277,6 +277,19 @@ fn a_cluster_is_one_file_which_is_checked_and_may_do_what_is_allowed() {
 }
 
 #[test]
+fn a_command_has_the_token_only_if_it_is_allowed() {
+    for (allowed, code) in [("command=printenv", "status 1"), ("command=printenv,token", "status 0")] {
+        let _ = Profiler::new()
+            .env("HF_TOKEN", "hf_TEST")
+            .file("s.rhai", r#"`status ${command::run(["printenv", "HF_TOKEN"]).code}`"#)
+            .args(["run", "s.rhai", "--allow", allowed])
+            .run()
+            .success()
+            .stdout(code);
+    }
+}
+
+#[test]
 fn what_is_wrong_with_the_file_is_said_before_anything_starts() {
     for (file, said) in [
         ("models: []", "it has no list `jobs`"),

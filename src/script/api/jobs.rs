@@ -39,7 +39,7 @@ impl Default for CommandOptions {
 #[export_module]
 pub mod command {
     /// Runs a command to its end: `#{ code, output, errors }`, its exit status (`()` after a signal), its standard output, and
-    /// the end of its standard error. Its standard input is empty, and it has a minute.
+    /// the end of its standard error. Its standard input is empty, it has a minute, and the Hugging Face token only with `--allow token`.
     ///
     /// # Errors
     ///
@@ -90,7 +90,9 @@ pub mod command {
             None => Input::Text(&given.input),
         };
         let take = given.fetch.map(|name| logic::take_job(&host, &name)).transpose()?;
-        let done = host.tasks.wait(run_command(&words, input, take, time))?;
+        let done = host
+            .tasks
+            .wait(run_command(&words, input, take, time, host.permits.gives_tokens()))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = json!({ "code": done.code, "output": text(&done.stdout), "errors": text(&done.stderr) });
         Ok(to_script(&said)?)

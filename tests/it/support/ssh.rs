@@ -129,12 +129,12 @@ impl Hosts {
 
     /// A host neither answers nor refuses any more: its sshd is stopped, and what runs there goes on.
     pub fn silence(&self, number: usize) {
-        signal("-STOP", &self.daemons[number - 1]);
+        signal("-STOP", &self.daemons[number - 1].id().to_string());
     }
 
     /// A silent host answers again.
     pub fn wake(&self, number: usize) {
-        signal("-CONT", &self.daemons[number - 1]);
+        signal("-CONT", &self.daemons[number - 1].id().to_string());
     }
 
     fn answers(&self, number: usize) -> bool {
@@ -154,9 +154,14 @@ impl Drop for Hosts {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
+        // Nothing, unless the test fails: jobs of a fleet that was left end only by themselves.
+        let left = (1..=self.daemons.len()).flat_map(|number| self.running(number));
+        for process in left.filter_map(|process| Some(process.file_name()?.to_str()?.to_owned())) {
+            signal("-KILL", &process);
+        }
     }
 }
 
-fn signal(name: &str, process: &Child) {
-    let _ = Command::new("kill").args([name, &process.id().to_string()]).status();
+fn signal(name: &str, process: &str) {
+    let _ = Command::new("kill").args([name, process]).status();
 }
