@@ -183,10 +183,10 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         max_disk: args.max_disk,
         attempt: args.attempt,
     };
-    if args.resume.is_none() {
-        if let Some(status) = check_first(args, &script, &main, &mut plan, program)? {
-            return Ok(Prepared::Finished(status));
-        }
+    if args.resume.is_none()
+        && let Some(status) = check_first(args, &script, &main, &mut plan, program)?
+    {
+        return Ok(Prepared::Finished(status));
     }
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
