@@ -30,7 +30,7 @@ pub(super) struct Args {
     /// Go on with the fleet in this folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "dry_run", "out"])]
     follow: Option<PathBuf>,
-    /// Leave when all jobs are in the cluster's queue
+    /// Leave when all jobs are in the cluster's queue, or on its hosts
     #[arg(long)]
     detach: bool,
     /// With --follow: take back the jobs that have not ended

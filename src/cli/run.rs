@@ -183,11 +183,10 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         max_disk: args.max_disk,
         attempt: args.attempt,
     };
-    if args.resume.is_none() {
-        match check_first(args, &script, &main, &plan, program)? {
-            Ok(modules) => plan.modules = modules,
-            Err(status) => return Ok(Prepared::Finished(status)),
-        }
+    if args.resume.is_none()
+        && let Some(status) = check_first(args, &script, &main, &mut plan, program)?
+    {
+        return Ok(Prepared::Finished(status));
     }
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
@@ -285,15 +284,9 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
     Err(Fault::not_allowed(message, hint))
 }
 
-/// Checks the script as `profiler check` does, and prints what that finds. Nothing has begun yet. Hashes of the modules that
-/// it imports; the exit status of the first thing that was found, if anything was.
-fn check_first(
-    args: &Args,
-    script: &Path,
-    main: &Main,
-    plan: &Plan,
-    program: &Program,
-) -> Result<std::result::Result<Vec<String>, Status>> {
+/// Checks the script as `profiler check` does, and prints what that finds: then the exit status of the first of it. Nothing has
+/// begun yet. The plan gets the hashes of the modules that it imports.
+fn check_first(args: &Args, script: &Path, main: &Main, plan: &mut Plan, program: &Program) -> Result<Option<Status>> {
     let nowhere = Arc::new(Run::ephemeral("check"));
     let host = args
         .options
@@ -304,11 +297,12 @@ fn check_first(
     }
     if let Some(first) = found.first() {
         print_not_started(args, script, first, program);
-        return Ok(Err(first.fault.kind.exit_code()));
+        return Ok(Some(first.fault.kind.exit_code()));
     }
     let modules = host.sources.all().into_iter();
     let own = modules.filter(|source| !source.key.starts_with("std/"));
-    Ok(Ok(own.map(|source| source.sha256).collect()))
+    plan.modules = own.map(|source| source.sha256).collect();
+    Ok(None)
 }
 
 /// Runs the script, ends everything that it started, and prints the result.

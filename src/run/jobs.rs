@@ -92,8 +92,8 @@ impl Run {
                 return Err(Fault::usage(message).hint("start the fleet in a folder above its scripts"));
             }
             // What the path leads to is sent, also through a link.
-            let opened = &mut File::open(file).map_err(failed(file))?;
-            archive.append_file(file, opened).map_err(failed(file))?;
+            let mut opened = crate::file::open(file)?;
+            archive.append_file(file, &mut opened).map_err(failed(file))?;
         }
         let parameters = root.join(&inside);
         archive

@@ -23,12 +23,18 @@ pub enum Input<'text> {
 pub type Take = Box<dyn FnOnce(File) -> Result<()> + Send>;
 
 /// Runs a command with this input, at most for `time`; it ends with this program. Its output is captured, unless `take` takes
-/// it. The permission is not checked here; see `Permits::check_command`.
+/// it. It has the Hugging Face token if `token`. The permission is not checked here; see `Permits::check_command`.
 ///
 /// # Errors
 ///
 /// `missing` if there is no such program; `timeout` if it takes longer; those of `take`.
-pub async fn run_command(words: &[String], input: Input<'_>, take: Option<Take>, time: Duration) -> Result<Captured> {
+pub async fn run_command(
+    words: &[String],
+    input: Input<'_>,
+    take: Option<Take>,
+    time: Duration,
+    token: bool,
+) -> Result<Captured> {
     let (program, args) = words
         .split_first()
         .ok_or_else(|| Fault::usage("the command is empty"))?;
@@ -45,7 +51,7 @@ pub async fn run_command(words: &[String], input: Input<'_>, take: Option<Take>,
             ""
         }
     };
-    for name in TOKEN_VARIABLES {
+    for name in TOKEN_VARIABLES.iter().filter(|_| !token) {
         command.env_remove(name);
     }
     let mut child = command.spawn().map_err(|error| {

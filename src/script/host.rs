@@ -150,7 +150,7 @@ pub struct State {
     /// Jobs that the script prepared, by name.
     pub jobs: BTreeMap<String, Job>,
     /// What jobs of a script and these parameters run that does not ship with the program.
-    pub checked_jobs: BTreeMap<String, OwnTexts>,
+    pub checked_jobs: BTreeMap<String, Arc<OwnTexts>>,
     /// Whether the script ran a command, which may have begun something.
     pub commands: bool,
     /// Whether the script ended while its jobs go on elsewhere.

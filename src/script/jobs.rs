@@ -33,13 +33,16 @@ pub(super) struct JobOptions {
     max_time: Option<String>,
 }
 
-/// A job that was prepared.
+/// A job that was prepared. There may be many thousands.
 #[derive(Clone, Debug)]
 pub struct Job {
-    command: Vec<String>,
-    args: Value,
-    /// The files of its script that do not ship with the program.
-    files: Vec<PathBuf>,
+    /// Its name, script and parameters, as text: as a value they take ten times the memory.
+    args: String,
+    script: String,
+    max_time: Option<String>,
+    folder: String,
+    parameters: String,
+    own: Arc<OwnTexts>,
 }
 
 /// What a script has of its own: the hashes of its texts, and their files.
@@ -49,7 +52,7 @@ pub struct OwnTexts {
     files: Vec<PathBuf>,
 }
 
-/// Checks a job and writes its parameters: `#{ name, folder, home, command, attempt, found }`.
+/// Checks a job and writes its parameters: `#{ name, folder, home, attempt, found }`.
 pub(super) fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Result<Value> {
     host.permits.check_jobs()?;
     let own = checked(host, &options).map_err(|fault| fault.while_doing(format!("job `{name}`")))?;
@@ -64,50 +67,61 @@ pub(super) fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Resu
             return Err(Fault::usage("jobs need a run with a folder").hint("start the script with `profiler run`"));
         }
     };
-    let text = |path: &Path| {
-        path.to_str()
-            .map(str::to_owned)
-            .ok_or_else(|| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
+    let args = json!({ "job": name, "script": options.script, "set": options.set });
+    let job = Job {
+        args: args.to_string(),
+        script: options.script,
+        max_time: options.max_time,
+        folder: text(&place.folder)?,
+        parameters: text(&place.parameters)?,
+        own,
     };
+    let prepared = json!({
+        "name": name,
+        "folder": job.folder,
+        "home": text(&std::env::current_dir().unwrap_or_default())?,
+        "attempt": place.attempt,
+        "found": host.run.replay(KIND, &args),
+    });
+    host.state().jobs.insert(name.to_owned(), job);
+    Ok(prepared)
+}
+
+/// The words of the command that does a job, to which the attempt's number is added.
+pub(super) fn command(host: &Host, name: &str) -> Result<Vec<String>> {
+    let job = prepared(host, name)?;
     let program = own_program::get()
         .ok_or_else(|| Fault::internal("no program that does jobs: `own_program::set` was not called"))?;
     let program = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
-    let mut command = vec![text(&program)?, "run".to_owned(), options.script.clone()];
+    let mut command = vec![text(&program)?, "run".to_owned(), job.script];
     let mut add = |option: &str, value: String| command.extend([option.to_owned(), value]);
-    add("--params", text(&place.parameters)?);
-    add("--out", text(&place.folder)?);
-    if !own.hashes.is_empty() {
-        add("--trust-script", own.hashes.join(","));
+    add("--params", job.parameters);
+    add("--out", job.folder);
+    if !job.own.hashes.is_empty() {
+        add("--trust-script", job.own.hashes.join(","));
     }
     let answered = host.permits.answered();
     for allowed in host.settings.allow.iter().chain(&answered) {
         add("--allow", allowed.clone());
     }
-    if let Some(time) = options.max_time {
+    if let Some(time) = job.max_time {
         add("--max-time", time);
     }
     if host.settings.shared_gpu {
         command.push("--shared-gpu".to_owned());
     }
-    let args = json!({ "job": name, "script": options.script, "set": options.set });
-    let found = host.run.replay(KIND, &args);
-    let prepared = json!({
-        "name": name,
-        "folder": text(&place.folder)?,
-        "home": text(&std::env::current_dir().unwrap_or_default())?,
-        "command": command,
-        "attempt": place.attempt,
-        "found": found,
-    });
-    let files = own.files;
-    host.state().jobs.insert(name.to_owned(), Job { command, args, files });
-    Ok(prepared)
+    Ok(command)
+}
+
+fn text(path: &Path) -> Result<String> {
+    let text = path.to_str().map(str::to_owned);
+    text.ok_or_else(|| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
 }
 
 /// Starts an attempt at a job on this machine, with these GPUs.
 pub(super) fn start(host: &Arc<Host>, name: &str, attempt: i64, gpus: &[String]) -> Result<Service> {
     host.permits.check_jobs()?;
-    let mut command = prepared(host, name)?.command;
+    let mut command = command(host, name)?;
     if host.settings.dry_run {
         return Err(Fault::dry_run(format!("the job `{name}` would be started")));
     }
@@ -130,12 +144,8 @@ pub(super) fn conclude(host: &Host, name: &str) -> Result<Value> {
 /// Notes that a job is given up, and why.
 pub(super) fn give_up(host: &Host, name: &str, why: &str) -> Result<Value> {
     let job = prepared(host, name)?;
-    let script = job.args["script"].clone();
-    note(
-        host,
-        job,
-        json!({ "name": name, "status": "given up", "script": script, "why": why }),
-    )
+    let found = json!({ "name": name, "status": "given up", "script": job.script, "why": why });
+    note(host, job, found)
 }
 
 fn note(host: &Host, job: Job, found: Value) -> Result<Value> {
@@ -144,7 +154,7 @@ fn note(host: &Host, job: Job, found: Value) -> Result<Value> {
     }
     host.run.note(Event::Done {
         kind: KIND.to_owned(),
-        args: job.args,
+        args: serde_json::from_str(&job.args).unwrap_or_default(),
         answer: found.clone(),
     })?;
     Ok(found)
@@ -181,7 +191,7 @@ fn open_program() -> Result<File> {
 pub(super) fn sent(host: &Host, name: &str) -> Result<Input<'static>> {
     Ok(Input::File(match name.starts_with(PROGRAM) {
         true => open_program()?,
-        false => host.run.pack_job(name, &prepared(host, name)?.files)?,
+        false => host.run.pack_job(name, &prepared(host, name)?.own.files)?,
     }))
 }
 
@@ -194,11 +204,11 @@ pub(super) fn take_job(host: &Host, name: &str) -> Result<Take> {
 
 /// Checks a script with its parameters, once for all jobs that set the same ones, and gives what of it does not ship with the
 /// program.
-fn checked(host: &Host, options: &JobOptions) -> Result<OwnTexts> {
+fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     let names: Vec<&str> = options.set.keys().map(String::as_str).collect();
     let key = format!("{} {}", options.script, names.join(" "));
     if let Some(known) = host.state().checked_jobs.get(&key) {
-        return Ok(known.clone());
+        return Ok(Arc::clone(known));
     }
     let script = PathBuf::from(&options.script);
     let main = Main::open(&script)?;
@@ -233,8 +243,8 @@ fn checked(host: &Host, options: &JobOptions) -> Result<OwnTexts> {
     texts.sort();
     texts.dedup();
     let (hashes, files) = texts.into_iter().unzip();
-    let own = OwnTexts { hashes, files };
-    host.state().checked_jobs.insert(key, own.clone());
+    let own = Arc::new(OwnTexts { hashes, files });
+    host.state().checked_jobs.insert(key, Arc::clone(&own));
     Ok(own)
 }
 

@@ -20,7 +20,12 @@ jobs:
   - set: {engine: nowhere}
   - gpus: 9
   - {script: engine_info, set: {engine: openai, url: 'http://127.0.0.1:9'}}
+  - {script: batch, set: {file: models.yaml, concurrency: [1, 2]}, matrix: {entries: [[2]]}}
 ";
+
+/// A batch of two models.
+const MODELS: &str =
+    "models: [{model_id: a/one}, {model_id: b/two}]\ndefaults: {input_lengths: [64], output_lengths: [16]}";
 
 /// Probes three points, waits for the file `go` if one is named, and probes a fourth: a run that is under way until a test lets it end.
 const GATED: &str = r#"
@@ -109,7 +114,8 @@ fn nothing_was_repeated(job: &Path) {
 #[test]
 fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     let outcome = fleet(MIXED)
-        .args(["--set", "options.slots=2", "--json"])
+        .file("models.yaml", MODELS)
+        .args(["--set", "options.slots=2", "--allow", "mount=models.yaml", "--json"])
         .run()
         .success();
     let document = outcome.json();
@@ -117,7 +123,7 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     let result = &document["result"];
     assert_eq!(
         (&result["summary"]["done"], &result["summary"]["failed"]),
-        (&json!(3), &json!(3))
+        (&json!(4), &json!(3))
     );
     let job = |name: &str| {
         let jobs = result["jobs"].as_array().unwrap();
@@ -145,6 +151,12 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     // What the file names is not the user's word.
     let why = job("0006-engine_info")["why"].clone();
     assert!(why.as_str().unwrap().contains("not allowed to connect"), "{why}");
+    // One entry of a batch, by one start.
+    let answer = job("0007-batch")["answer"].clone();
+    assert!(
+        answer.as_str().unwrap().starts_with("2 of 2 configurations"),
+        "{answer}"
+    );
     let out = outcome.folder().join("f");
     let page = text(out.join("report.html"));
     for part in [
@@ -156,7 +168,7 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    assert_eq!(text(out.join("tables/jobs.csv")).lines().count(), 7);
+    assert_eq!(text(out.join("tables/jobs.csv")).lines().count(), 8);
     let shown = Profiler::new()
         .arg("show")
         .arg(out.join("jobs/0002-adaptive"))
@@ -265,6 +277,19 @@ fn a_cluster_is_one_file_which_is_checked_and_may_do_what_is_allowed() {
 }
 
 #[test]
+fn a_command_has_the_token_only_if_it_is_allowed() {
+    for (allowed, code) in [("command=printenv", "status 1"), ("command=printenv,token", "status 0")] {
+        let _ = Profiler::new()
+            .env("HF_TOKEN", "hf_TEST")
+            .file("s.rhai", r#"`status ${command::run(["printenv", "HF_TOKEN"]).code}`"#)
+            .args(["run", "s.rhai", "--allow", allowed])
+            .run()
+            .success()
+            .stdout(code);
+    }
+}
+
+#[test]
 fn what_is_wrong_with_the_file_is_said_before_anything_starts() {
     for (file, said) in [
         ("models: []", "it has no list `jobs`"),
@@ -364,35 +389,41 @@ fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
     }
     let hosts = Hosts::start(2);
     let fleet = gated(&[
-        "number: 1, gate: GO",
-        "number: 2, gate: GO",
-        "number: 3, gate: GO3",
-        "number: 4",
+        "number: 1, gate: GO1",
+        "number: 2",
+        "number: 3, gate: GO",
+        "number: 4, gate: GO",
     ])
     .args(hosts.args(r#","slots":2,"gone":1,"lease":20"#))
     .args(["--allow", SSH, "--json"]);
-    let (child, folder) = fleet.spawn();
+    let (mut child, folder) = fleet.spawn();
     let at = |host, name| finished(&hosts.job(host, name));
     until("both hosts measure", || {
-        at(1, "0001-gated").0.len() == 3 && at(1, "0002-gated").0.len() == 3 && at(2, "0003-gated").0.len() == 3
+        at(1, "0001-gated").0.len() == 3 && at(2, "0003-gated").0.len() == 3 && at(2, "0004-gated").0.len() == 3
     });
-    hosts.silence(2);
-    until("the silent host ends what nobody asks for", || hosts.running(2) == 0);
+    hosts.silence(1);
+    until("the silent host ends what nobody asks for", || {
+        hosts.running(1).is_empty()
+    });
     fs::write(folder.path().join("go"), "").unwrap();
-    until("its job is begun elsewhere", || at(1, "0003-gated").0.len() == 3);
-    fs::write(folder.path().join("go3"), "").unwrap();
-    let ended = child.wait_with_output().unwrap();
-    let errors = String::from_utf8_lossy(&ended.stderr).into_owned();
-    assert!(ended.status.success(), "{errors}");
-    let document: Value = serde_json::from_slice(&ended.stdout).unwrap();
-    assert_eq!(document["result"]["summary"]["done"], 4, "{errors}");
-    assert!(errors.contains("h2 does not answer and is left out"), "{errors}");
+    until("its job is begun elsewhere", || at(2, "0001-gated").0.len() == 3);
+    child.kill().unwrap();
+    let errors = String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned();
+    assert!(errors.contains("h1 does not answer and is left out"), "{errors}");
+    // The host is back when the fleet is followed: what it has of the job is older.
+    hosts.wake(1);
+    fs::write(folder.path().join("go1"), "").unwrap();
+    let followed = Profiler::new()
+        .current_dir(folder.path())
+        .args(["fleet", "--follow", "f", "--json", "--allow", SSH]);
+    assert_eq!(followed.run().success().json()["result"]["summary"]["done"], 4);
+    assert_eq!(finished(&folder.path().join("f/jobs/0001-gated")).1, [200]);
     for number in 1..=4 {
         let job = folder.path().join(format!("f/jobs/{number:04}-gated"));
         nothing_was_repeated(&job);
         assert_eq!(finished(&job).0.len(), 4, "{}", job.display());
     }
-    until("nothing is left running", || hosts.running(1) == 0);
+    until("nothing is left running", || hosts.running(2).is_empty());
 }
 
 #[test]
@@ -426,7 +457,59 @@ fn by_ssh_a_killed_fleet_goes_on_with_what_its_hosts_measured() {
     let programs = fs::read_dir(hosts.cache(1)).unwrap().filter_map(Result::ok);
     let programs = programs.filter(|entry| entry.path().is_file()).count();
     assert_eq!(programs, 1, "the program is there once");
-    until("nothing is left running", || hosts.running(1) == 0);
+    until("nothing is left running", || hosts.running(1).is_empty());
+}
+
+#[test]
+fn by_ssh_a_fleet_that_is_left_goes_on_and_one_job_waits_for_the_slot_of_another() {
+    if !needs_ssh() {
+        return;
+    }
+    let hosts = Hosts::start(1);
+    let sets = ["number: 1, gate: GO", "number: 2", "number: 3, gate: GO3", "number: 4"];
+    let fleet = gated(&sets).args(hosts.args("")).args(["--detach", "--allow", SSH]);
+    let (child, folder) = fleet.spawn();
+    let left = child.wait_with_output().unwrap();
+    let errors = String::from_utf8_lossy(&left.stderr).into_owned();
+    assert!(left.status.success(), "{errors}");
+    assert!(errors.contains("4 jobs are in the queue"), "{errors}");
+    let at = |name| finished(&hosts.job(1, name)).0.len();
+    // A host that is asked nothing for long: those who would end its jobs look twice.
+    hosts.forget(1);
+    let before = hosts.running(1);
+    let mut looked = BTreeSet::new();
+    until("its jobs are looked after", || {
+        looked.extend(hosts.running(1).difference(&before).cloned());
+        at("0001-gated") == 3 && looked.len() > 20
+    });
+    assert_eq!(at("0002-gated"), 0, "it has no slot yet");
+    fs::write(folder.path().join("go"), "").unwrap();
+    until("the third has the slot", || at("0003-gated") == 3);
+    let follow = || {
+        Profiler::new()
+            .current_dir(folder.path())
+            .args(["fleet", "--follow", "f", "--json", "--allow", SSH])
+    };
+    // What waits is put there anew, behind what runs.
+    let _ = follow()
+        .arg("--detach")
+        .run()
+        .success()
+        .stderr("2 jobs are in the queue");
+    assert_eq!(at("0004-gated"), 0, "it has no slot yet");
+    fs::write(folder.path().join("go3"), "").unwrap();
+    assert_eq!(follow().run().success().json()["result"]["summary"]["done"], 4);
+    for number in 1..=4 {
+        let job = folder.path().join(format!("f/jobs/{number:04}-gated"));
+        nothing_was_repeated(&job);
+        assert_eq!(
+            (finished(&job).0.len(), finished(&job).1.len()),
+            (4, 1),
+            "{}",
+            job.display()
+        );
+    }
+    until("nothing is left running", || hosts.running(1).is_empty());
 }
 
 #[test]

@@ -34,7 +34,7 @@ struct View {
     json: bool,
     /// Whether it was said that the engine is simulated.
     simulation_noted: bool,
-    reported: Vec<Value>,
+    reported: Vec<String>,
 }
 
 enum Output {
@@ -107,7 +107,7 @@ impl Live {
 
     /// Whether this value was shown as a report, breakdown, experiment or text of the script.
     pub fn has_shown(&self, value: &Value) -> bool {
-        self.lock().reported.contains(value)
+        self.lock().reported.contains(&value.to_string())
     }
 
     fn lock(&self) -> MutexGuard<'_, View> {
@@ -131,7 +131,7 @@ impl View {
             | Event::Shown { value, .. }
             | Event::Experiment { value, .. }
             | Event::Breakdown { value, .. } => {
-                self.reported.push(value.clone());
+                self.reported.push(value.to_string());
                 let text = self.result_text(event, simulated && !self.simulation_noted);
                 if let Some(text) = text.filter(|_| !self.json) {
                     self.simulation_noted |= simulated;

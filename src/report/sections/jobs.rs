@@ -95,7 +95,11 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
         hint: fault("hint"),
         simulated: run.manifest.simulated,
     };
-    Ok(json!(found))
+    let mut found = json!(found);
+    if let Value::Object(row) = &mut found {
+        row.retain(|_, value| !value.is_null());
+    }
+    Ok(found)
 }
 
 /// Jobs as text for the terminal.

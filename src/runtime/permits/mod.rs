@@ -298,7 +298,13 @@ impl Permits {
     pub fn gives_key(&self, url: &Url, variable: &str) -> bool {
         let key = |named: &Named| variable == super::attach::API_KEY || named.keys.iter().any(|key| key == variable);
         let server = |named: &Named| server(url).is_some_and(|server| named.servers.contains(&server));
-        self.allows(|allowed| allowed.token) || self.names(|named| key(named) && server(named))
+        self.gives_tokens() || self.names(|named| key(named) && server(named))
+    }
+
+    /// Whether the user allowed tokens.
+    #[must_use]
+    pub fn gives_tokens(&self) -> bool {
+        self.allows(|allowed| allowed.token)
     }
 
     /// Checks an address: that of a service of this run, or allowed or named by the user.

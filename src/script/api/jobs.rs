@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::fault::{Fault, Kind};
+use crate::fmt::shell_quoted;
 use crate::report::jobs_text;
 use crate::run::Event;
 use crate::runtime::{Input, run_command};
@@ -38,7 +39,7 @@ impl Default for CommandOptions {
 #[export_module]
 pub mod command {
     /// Runs a command to its end: `#{ code, output, errors }`, its exit status (`()` after a signal), its standard output, and
-    /// the end of its standard error. Its standard input is empty, and it has a minute.
+    /// the end of its standard error. Its standard input is empty, it has a minute, and the Hugging Face token only with `--allow token`.
     ///
     /// # Errors
     ///
@@ -89,10 +90,33 @@ pub mod command {
             None => Input::Text(&given.input),
         };
         let take = given.fetch.map(|name| logic::take_job(&host, &name)).transpose()?;
-        let done = host.tasks.wait(run_command(&words, input, take, time))?;
+        let done = host
+            .tasks
+            .wait(run_command(&words, input, take, time, host.permits.gives_tokens()))?;
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = json!({ "code": done.code, "output": text(&done.stdout), "errors": text(&done.stderr) });
         Ok(to_script(&said)?)
+    }
+
+    /// Words as a line of a POSIX shell, such as a scheduler's script or a command of `ssh` needs: each is quoted where it has to be.
+    ///
+    /// # Errors
+    ///
+    /// `usage` unless each is a string.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(command::line(["echo", "a b"]) == "echo 'a b'");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn line(words: Array) -> Caught<String> {
+        let words = logic::words(words, "command::line")?;
+        Ok(words
+            .iter()
+            .map(|word| shell_quoted(word))
+            .collect::<Vec<_>>()
+            .join(" "))
     }
 }
 
@@ -100,9 +124,8 @@ pub mod command {
 /// `std/fleet` reads which, `std/clusters/…` has them done. Scripts that do not ship with the program need `--allow process`.
 #[export_module]
 pub mod jobs {
-    /// Checks a job and gives `#{ name, folder, home, command, attempt, found }`: its folder, the folder that its script and paths are relative to, the words of the command that does it,
-    /// to which `--attempt` and a number are added, the number of the latest attempt (0: none), and what it found (`()`: not
-    /// ended). Nothing is started. `job` is `#{ script, set, max_time }`: a script as `profiler run` takes it, its parameters
+    /// Checks a job and gives `#{ name, folder, home, attempt, found }`: its folder, the folder that its script and paths are relative to, the number of the latest attempt (0: none), and what
+    /// it found (`()`: not ended). Nothing is started. `job` is `#{ script, set, max_time }`: a script as `profiler run` takes it, its parameters
     /// (`#{}`), and the time after which it ends, such as `"30m"`. It may do what this run may.
     ///
     /// # Errors
@@ -120,6 +143,23 @@ pub mod jobs {
     #[rhai_fn(return_raw, volatile)]
     pub fn prepare(context: NativeCallContext, name: &str, job: Map) -> Caught<Dynamic> {
         Ok(to_script(&logic::prepare(&host(&context), name, options(job)?)?)?)
+    }
+
+    /// The words of the command that does a prepared job, to which `--attempt` and a number are added.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a job that was not prepared.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// try { jobs::command("one"); } catch (e) { assert(e.kind == "usage"); }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn command(context: NativeCallContext, name: &str) -> Caught<Array> {
+        let words = logic::command(&host(&context), name)?;
+        Ok(words.into_iter().map(Dynamic::from).collect())
     }
 
     /// Starts an attempt at a prepared job on this machine and returns it as a service. `gpus` are the GPUs that it sees, by
@@ -141,7 +181,7 @@ pub mod jobs {
     }
 
     /// What a job found, which the journal keeps: `#{ name, status, script, model, engine, gpu, answer, tokens, concurrency,
-    /// output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, `()` where unknown. `status` is `done` or `failed`; `()` if its run was not begun, is under way, or was
+    /// output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without what is not known. `status` is `done` or `failed`; `()` if its run was not begun, is under way, or was
     /// interrupted or killed, so that another attempt may go on with it.
     ///
     /// # Errors

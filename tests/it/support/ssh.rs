@@ -1,10 +1,12 @@
 //! Hosts by ssh: a real sshd on each of some loopback addresses, with keys, configurations and caches of its own, all of it in one folder.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
+use std::time::UNIX_EPOCH;
 
 use tempfile::TempDir;
 
@@ -106,17 +108,33 @@ impl Hosts {
         found.next().unwrap_or_default()
     }
 
-    /// How many processes run in the folders of a host.
-    pub fn running(&self, number: usize) -> usize {
+    /// The numbers of the processes that run in the folders of a host.
+    pub fn running(&self, number: usize) -> BTreeSet<PathBuf> {
         let cache = self.cache(number);
         let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        let folders = processes.filter_map(|process| fs::read_link(process.path().join("cwd")).ok());
-        folders.filter(|folder| folder.starts_with(&cache)).count()
+        let folders = processes.map(|process| process.path());
+        folders
+            .filter(|process| fs::read_link(process.join("cwd")).is_ok_and(|folder| folder.starts_with(&cache)))
+            .collect()
+    }
+
+    /// The last question that a host was put is as long ago as its jobs never see it.
+    pub fn forget(&self, number: usize) {
+        for fleet in fs::read_dir(self.cache(number)).unwrap().filter_map(Result::ok) {
+            if let Ok(seen) = fs::File::options().write(true).open(fleet.path().join("seen")) {
+                seen.set_modified(UNIX_EPOCH).unwrap();
+            }
+        }
     }
 
     /// A host neither answers nor refuses any more: its sshd is stopped, and what runs there goes on.
     pub fn silence(&self, number: usize) {
-        signal("-STOP", &self.daemons[number - 1]);
+        signal("-STOP", &self.daemons[number - 1].id().to_string());
+    }
+
+    /// A silent host answers again.
+    pub fn wake(&self, number: usize) {
+        signal("-CONT", &self.daemons[number - 1].id().to_string());
     }
 
     fn answers(&self, number: usize) -> bool {
@@ -136,9 +154,14 @@ impl Drop for Hosts {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
+        // Nothing, unless the test fails: jobs of a fleet that was left end only by themselves.
+        let left = (1..=self.daemons.len()).flat_map(|number| self.running(number));
+        for process in left.filter_map(|process| Some(process.file_name()?.to_str()?.to_owned())) {
+            signal("-KILL", &process);
+        }
     }
 }
 
-fn signal(name: &str, process: &Child) {
-    let _ = Command::new("kill").args([name, &process.id().to_string()]).status();
+fn signal(name: &str, process: &str) {
+    let _ = Command::new("kill").args([name, process]).status();
 }
