@@ -10,6 +10,7 @@ mod fitting;
 mod limits;
 mod linear_program;
 mod sampling;
+mod steps;
 
 use std::borrow::Cow;
 
@@ -45,7 +46,7 @@ pub(super) struct VersionSpace {
     weight_matrix: WeightMatrix,
     /// Whether some family agrees with every cell. Others that violate cells by less than 0.05 % of the limit stay beside
     /// it: a smooth limit is nearly right where the true one counts blocks of a size not yet known.
-    exact: bool,
+    pub(super) exact: bool,
 }
 
 impl VersionSpace {
