@@ -24,12 +24,13 @@ const MOST_PROMISING: usize = 128;
 const EXACT_COUNTS: usize = 32;
 /// Probabilities of fitting at which candidates are taken from a box.
 const LIKELY_CHANCES: [f64; 6] = [1.0, 0.97, 0.93, 0.85, 0.7, 0.5];
+/// At the corners of a plan, one more.
 const UNLIKELY: f64 = 0.3;
 const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
-/// What it is worth to halve the hypotheses, as a share of the disputed volume: that counts the large ones for more, though
-/// small ones need as many answers.
+/// The worth of an answer that halves the hypotheses, as a share of the disputed volume. By volume alone, those that
+/// admit much would count for more, though the others need as many answers.
 const HALVING: f64 = 0.2;
-/// From this coverage on, corners are so many that those that add most are as good as a plan.
+/// From this coverage on, there are so many corners that those that add most are as good as a plan.
 pub(super) const FINE: f64 = 0.99;
 /// The smallest expected gain, as a share of the fitting volume, for which the hypotheses choose the point.
 const MIN_GAIN: f64 = 1e-4;

@@ -164,3 +164,39 @@ fn corners(columns: &[Column], missing: f64) -> (Vec<i64>, f64) {
     let least = areas.last().copied().unwrap_or(0.0) - areas.iter().rev().nth(1).copied().unwrap_or(0.0);
     (chosen, least)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_fewer_corners_add_as_much(
+            steps in prop::collection::vec((1i64..5, 0i64..8), 1..9),
+            proven in 0i64..12,
+            share in 0.1..1.0f64,
+        ) {
+            let (mut at, mut height) = (0, 2 + steps.iter().map(|(_, fall)| fall).sum::<i64>());
+            let columns: Vec<Column> = steps.iter().map(|(width, fall)| {
+                (at, height) = (at + width, height - fall);
+                Column { at, width: *width as f64, proven: height.min(proven) as f64, expected: height as f64 }
+            }).collect();
+            let added = |chosen: &[i64]| -> f64 {
+                let gain = |column: &Column| {
+                    let right = columns.iter().filter(|one| one.at >= column.at && chosen.contains(&one.at));
+                    right.map(|one| one.expected - column.proven).fold(0.0, f64::max) * column.width
+                };
+                columns.iter().map(gain).sum()
+            };
+            let places: Vec<i64> = columns.iter().map(|column| column.at).collect();
+            let missing = share * added(&places);
+            let (chosen, _) = corners(&columns, missing);
+            prop_assert!(added(&chosen) >= missing - 1e-9);
+            for subset in 0..1usize << places.len() {
+                let some: Vec<i64> = (0..places.len()).filter(|index| subset >> index & 1 == 1).map(|index| places[index]).collect();
+                prop_assert!(some.len() >= chosen.len() || added(&some) < missing, "{:?} for {:?}", some, chosen);
+            }
+        }
+    }
+}

@@ -188,7 +188,8 @@ impl Constraints {
     }
 }
 
-/// Adds the row: the sum at a fitting point is at most 1 plus the violation, at a failing point at least 1 minus it. The variable is the violation plus 1.
+/// Adds the row: the sum at a fitting point is at most 1 plus the violation, at a failing point at least 1 minus it.
+/// Variables are not negative, so the first one is the violation plus 1.
 fn constrain(program: &mut LinearProgram, row: ProvenPoint, fits: bool) {
     let (sign, most) = if fits { (1.0, 0.0) } else { (-1.0, -2.0) };
     program.add_upper_bound(

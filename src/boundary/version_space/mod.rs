@@ -4,7 +4,8 @@
 //! The hypotheses only choose what to probe next; nothing is ever proven by them. The next probe is the one that
 //! splits them best (Mitchell 1982, "Generalization as search"; Seung, Opper and Sompolinsky 1992, "Query by
 //! committee"). The families describe memory: tokens in flight, prefill activations, concurrency × length, a longest
-//! prompt. Simple families get more votes (Occam's razor), the more so the more is proven.
+//! prompt, a step beyond which less fits. A family gets votes by how well it predicted the answers, which favours
+//! simple ones.
 
 mod fitting;
 mod limits;
@@ -272,6 +273,25 @@ mod tests {
         let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..]).unwrap();
         assert!(space.share(space.votes(&vec![350, 440])) > 0.7);
         assert!(space.share(space.votes(&vec![350, 460])) < 0.3);
+    }
+
+    #[test]
+    fn a_step_that_the_answers_show_is_expected_elsewhere() {
+        // The sum fits up to 700, and up to 500 above 300 on the first axis.
+        let fits = [[100, 499], [250, 440], [290, 405], [350, 148], [450, 45]];
+        let fails = [[240, 480], [280, 425], [310, 200], [400, 105], [480, 30]];
+        let cells = |points: [[i64; 2]; 5]| points.map(|point| point.to_vec());
+        let space = VersionSpace::new(&lattice(), &cells(fits), &cells(fails)).unwrap();
+        let open = (220..480).step_by(10).filter(|at| !(290..310).contains(at));
+        let wrong = open.flat_map(|at| {
+            let most = if at > 300 { 500 } else { 700 } - at;
+            [(most - 15, true), (most + 15, false)].map(|(other, fits)| {
+                let share = space.share(space.votes(&vec![at, other]));
+                if fits { 1.0 - share } else { share }
+            })
+        });
+        let wrong: Vec<f64> = wrong.collect();
+        assert!(wrong.iter().sum::<f64>() < 0.02 * wrong.len() as f64, "{wrong:?}");
     }
 
     #[test]

@@ -2,8 +2,8 @@
 //! probability.
 //!
 //! Besides the families, hypotheses are limits over blocks, in which an engine may count lengths so that its limit
-//! moves in steps, and limits that consist of one or two corners: a longest prompt, or one limit for long inputs and
-//! another for long outputs.
+//! moves in steps, limits that fall once or twice along an axis (`steps`), and limits that consist of one or two corners:
+//! a longest prompt, or one limit for long inputs and another for long outputs.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
