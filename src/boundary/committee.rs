@@ -5,6 +5,7 @@
 
 use super::lattice::{Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, reach_at_chance};
 use super::open_region::OpenBox;
+use super::plan::Plan;
 use super::version_space::VersionSpace;
 use super::view::View;
 use super::{Boundary, Candidate};
@@ -23,7 +24,14 @@ const MOST_PROMISING: usize = 128;
 const EXACT_COUNTS: usize = 32;
 /// Probabilities of fitting at which candidates are taken from a box.
 const LIKELY_CHANCES: [f64; 6] = [1.0, 0.97, 0.93, 0.85, 0.7, 0.5];
+/// At the corners of a plan, one more.
+const UNLIKELY: f64 = 0.3;
 const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
+/// The worth of an answer that halves the hypotheses, as a share of the disputed volume. By volume alone, those that
+/// admit much would count for more, though the others need as many answers.
+const HALVING: f64 = 0.2;
+/// From this coverage on, there are so many corners that those that add most are as good as a plan.
+pub(super) const FINE: f64 = 0.99;
 /// The smallest expected gain, as a share of the fitting volume, for which the hypotheses choose the point.
 const MIN_GAIN: f64 = 1e-4;
 /// The same for a point that few hypotheses admit.
@@ -49,7 +57,7 @@ struct CandidateBox<'a> {
 
 impl Boundary {
     /// The candidates that the hypotheses propose, best first. Empty if there are no hypotheses or they expect little gain.
-    pub(super) fn committee_candidates(&self) -> Result<Vec<Candidate>> {
+    pub(super) fn committee_candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
         let view = self.view()?;
         let (Some(hypotheses), Some(open_region)) = (self.hypotheses()?, self.open_region()?) else {
             return Ok(Vec::new());
@@ -57,7 +65,17 @@ impl Boundary {
         let boxes = open_boxes(view);
         let (disputed, all) = (open_region.disputed(), view.volume.fits as f64 + open_region.fitting());
         let mut candidates = self.box_candidates(hypotheses, &boxes);
-        candidates.extend(promising(hypotheses, view, &open_region.boxes, &self.lattice.free()));
+        let mut most = f64::INFINITY;
+        if let ([first, second], true) = (&self.lattice.free()[..], hypotheses.exact && coverage < FINE) {
+            let (first, second) = (*first, *second);
+            // What is disputed may have to be proven, too.
+            let missing = |all: f64| coverage * all + disputed - view.volume.fits as f64;
+            let plan = Plan::new(hypotheses, view, [first, second], &self.lattice.last(), missing);
+            candidates.extend(self.planned(hypotheses, view, &plan));
+            most = plan.least;
+        } else {
+            candidates.extend(promising(hypotheses, &open_region.boxes, &self.lattice.free()));
+        }
         let block_ends =
             |(least, cell): (f64, Cell)| hypotheses.block_ends(cell).into_iter().map(move |cell| (least, cell));
         let mut candidates: Vec<(f64, Cell)> = candidates.into_iter().flat_map(block_ends).collect();
@@ -68,9 +86,11 @@ impl Boundary {
             if self.is_probeable(&cell) {
                 let votes = hypotheses.votes(&cell);
                 let doubt = self.doubt_nearby(&cell);
-                let disputed_drop = doubt * (disputed - open_region.disputed_after(votes));
-                let chance = doubt * open_region.chance(votes);
-                rated.push((chance * least + disputed_drop, disputed_drop, cell));
+                let likely = open_region.chance(votes);
+                let halving = HALVING * 4.0 * likely * (1.0 - likely) * disputed;
+                let disputed_drop = doubt * (disputed - open_region.disputed_after(votes) + halving);
+                let chance = doubt * likely;
+                rated.push((chance * least.min(most) + disputed_drop, disputed_drop, cell));
             }
         }
         if self.last_failures() >= FAILURES {
@@ -98,6 +118,20 @@ impl Boundary {
         Ok(candidates.into_iter().map(|(_, candidate)| candidate).collect())
     }
 
+    /// Candidates at the corners of a plan, up to several probabilities of fitting. Each comes with the volume that it
+    /// would prove.
+    fn planned(&self, hypotheses: &VersionSpace, view: &View, plan: &Plan) -> Vec<(f64, Cell)> {
+        let mut cells = Vec::new();
+        for (from, to) in &plan.lines {
+            let reaches = hypotheses.reaches(from, to);
+            for chance in LIKELY_CHANCES.into_iter().chain([UNLIKELY]) {
+                let cell = cell_along(from, to, reach_at_chance(&reaches, chance));
+                cells.push((view.open_below(&self.lattice, &cell, &[]) as f64, cell));
+            }
+        }
+        cells
+    }
+
     /// The factor by which failures near a cell lower its worth.
     fn doubt_nearby(&self, cell: &Cell) -> f64 {
         if self.last_failures() < FAILURES_NEARBY {
@@ -123,7 +157,7 @@ impl Boundary {
                 .collect();
             cells.push((box_volume(open.low, &middle), middle));
             for (from, to) in diagonal_and_faces(open.low, open.high) {
-                let reaches = hypotheses.reaches(&from, &to, &[]);
+                let reaches = hypotheses.reaches(&from, &to);
                 for chance in CHANCES {
                     let last = cell_along(&from, &to, reach_at_chance(&reaches, chance));
                     let beyond: Cell = last.iter().zip(&to).map(|(at, to)| (at + 1).min(*to)).collect();
@@ -140,7 +174,7 @@ impl Boundary {
 
 /// Candidates in the boxes with the most expected volume: from the lowest open cell in several directions, up to
 /// several probabilities of fitting. Each comes with a lower bound of the volume that it would prove.
-fn promising(hypotheses: &VersionSpace, view: &View, boxes: &[OpenBox], free: &[usize]) -> Vec<(f64, Cell)> {
+fn promising(hypotheses: &VersionSpace, boxes: &[OpenBox], free: &[usize]) -> Vec<(f64, Cell)> {
     let mut sorted: Vec<(f64, &OpenBox)> = boxes
         .iter()
         .map(|open_box| (box_volume(&open_box.low, &open_box.likely), open_box))
@@ -148,13 +182,12 @@ fn promising(hypotheses: &VersionSpace, view: &View, boxes: &[OpenBox], free: &[
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut cells = Vec::new();
     for (_, OpenBox { low, likely, .. }) in sorted.into_iter().take(DETAILED_BOXES / free.len().max(1)) {
-        let excess = hypotheses.excess(view.excluded.iter().filter(|limit| below(low, limit)));
         for direction in box_directions(low.len(), free) {
             let sides = low.iter().zip(likely).zip(&direction);
             let to: Cell = sides
                 .map(|((low, high), share)| low + ((high - low) as f64 * share).round() as i64)
                 .collect();
-            let reaches = hypotheses.reaches(low, &to, &excess);
+            let reaches = hypotheses.reaches(low, &to);
             for chance in LIKELY_CHANCES {
                 let cell = cell_along(low, &to, reach_at_chance(&reaches, chance));
                 cells.push((chance, box_volume(low, &cell), cell));

@@ -10,9 +10,9 @@
 //!
 //! The search: `version_space` holds memory limits that agree with every answer (the hypotheses), and `open_region`
 //! estimates by them how much of the open region fits. `search` proposes the next points: those that the hypotheses
-//! choose by vote (`committee`), the largest open boxes (`largest_boxes`), or those on `rays` with a tolerance.
-//! `predict` reports expectations, which never count as proof. [`Limit`] is the boundary as one inequality. [`memory_model`] predicts the memory that a point
-//! takes.
+//! choose by vote (`committee`), with two axes along a `plan` of corners, the largest open boxes (`largest_boxes`), or
+//! those on `rays` with a tolerance. `predict` reports expectations, which never count as proof. [`Limit`] is the
+//! boundary as one inequality. [`memory_model`] predicts the memory that a point takes.
 //!
 //! For benchmarks of strategies: `neighbours` is tgi-profiler's search, and [`KnownBoundary`] a boundary to score
 //! against.
@@ -31,6 +31,7 @@ mod limit;
 pub mod memory_model;
 mod neighbours;
 mod open_region;
+mod plan;
 mod predict;
 #[cfg(test)]
 mod properties;

@@ -2,8 +2,9 @@
 //! answer settles most of the open volume. Also evenly spaced grids, and when a search is done.
 
 use super::boundary::check_coverage;
+use super::committee::FINE;
 use super::largest_boxes::LargestBoxes;
-use super::lattice::{Cell, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
+use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
 use super::rays::WideRay;
 use super::version_space::VersionSpace;
 use super::view::View;
@@ -31,10 +32,27 @@ const FALLBACK_POSITIONS: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3,
 /// Probes without which the expected number of probes is unknown: the two corners.
 const MIN_PROBES: u64 = 2;
 
+/// An open box of so many times the volume that may be missing is probed before the end.
+const DOUBTFUL: f64 = 2.0;
+
 impl Boundary {
     /// Whether enough is known: `coverage` of the fitting volume is proven, and the tolerances hold on their rays.
     pub fn done(&self, coverage: f64) -> Result<bool> {
-        Ok(self.has_coverage(coverage)? && self.wide_rays()?.is_empty())
+        Ok(self.has_coverage(coverage)? && self.doubtful(coverage)?.is_none() && self.wide_rays()?.is_empty())
+    }
+
+    /// A cell of the largest open box, if that box alone could hold much more than may be missing: all hypotheses may be
+    /// wrong there, such as where a limit has a jump.
+    fn doubtful(&self, coverage: f64) -> Result<Option<Cell>> {
+        let view = self.view()?;
+        let Some((low, high)) = LargestBoxes::new(&view.lowest, &view.highest).next() else {
+            return Ok(None);
+        };
+        if coverage >= FINE || box_volume(low, high) < DOUBTFUL * (1.0 - coverage) * view.volume.fits as f64 {
+            return Ok(None);
+        }
+        let cells = self.cells_in(view, low, high, false).into_iter().map(|(cell, _)| cell);
+        Ok(cells.into_iter().find(|cell| self.is_probeable(cell)))
     }
 
     /// Up to `count` points to probe, best first, none of them settled or recorded. Empty when [`Boundary::done`], or
@@ -63,6 +81,9 @@ impl Boundary {
 
     fn own_candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
         if self.has_coverage(coverage)? {
+            if let Some(cell) = self.doubtful(coverage)? {
+                return Ok(vec![self.candidate(cell, [0.0; 3])]);
+            }
             let open = |ray: WideRay| {
                 self.is_independent(&ray.middle)
                     .then(|| self.candidate(ray.middle, [0.0; 3]))
@@ -73,7 +94,7 @@ impl Boundary {
         let expected = if bisects {
             Vec::new()
         } else {
-            self.committee_candidates()?
+            self.committee_candidates(coverage)?
         };
         if !expected.is_empty() {
             return Ok(expected);
@@ -210,7 +231,7 @@ impl Boundary {
                 VersionSpace::from_nearest(&self.lattice, &near(&view.fits), &near(&view.excluded))
         {
             for (from, to) in diagonal_and_faces(low, high) {
-                let reaches = hypotheses.reaches(&from, &to, &[]);
+                let reaches = hypotheses.reaches(&from, &to);
                 for chance in CHANCES {
                     let cell = cell_along(&from, &to, reach_at_chance(&reaches, chance));
                     if !self.tested.contains(&cell) {

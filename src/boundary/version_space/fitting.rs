@@ -15,8 +15,8 @@ use super::linear_program::LinearProgram;
 
 /// A cutoff beyond every coordinate, which means none.
 pub(super) const NO_CUTOFF: f64 = 2.0;
-/// The margin that a limit keeps from proven points if it can, as a share of it.
-const MARGIN: f64 = 0.05;
+/// Cutoffs are drawn up to here: most of them mean none, too.
+const LARGEST_CUTOFF: f64 = 4.0;
 /// Rows of each side added to the linear program per round.
 const ROWS_PER_ROUND: usize = 4;
 const ROUNDS: usize = 24;
@@ -90,7 +90,7 @@ impl LimitSample {
         let sum = dot(&self.coefficients, row.features);
         match fits {
             true => sum - 1.0,
-            false if self.cuts(row) => -MARGIN,
+            false if self.cuts(row) => -1.0,
             false => 1.0 - sum,
         }
     }
@@ -109,6 +109,22 @@ impl Constraints {
             fails: ProvenPoints::new(family, axes, fails),
             reach: (0..axes).map(reach).collect(),
         }
+    }
+
+    /// The share of what its cutoffs may be with which a limit agrees: how well they predicted the answers.
+    pub(super) fn cutoff_evidence(&self, sample: &LimitSample) -> f64 {
+        let axes = 0..self.reach.len();
+        let of = |axis: usize| {
+            let explained = |row: &ProvenPoint| {
+                let beyond = |other: usize| other != axis && row.at[other] > sample.cutoffs[other];
+                dot(&sample.coefficients, row.features) > 1.0 + 1e-9 || axes.clone().any(beyond)
+            };
+            let failing = self.fails.iter().filter(|row| !explained(row));
+            let most = failing.map(|row| row.at[axis]).fold(NO_CUTOFF, f64::min);
+            (most - self.reach[axis]) / NO_CUTOFF
+        };
+        let cut = axes.clone().filter(|axis| sample.cutoffs[*axis] < NO_CUTOFF);
+        cut.map(of).product()
     }
 
     /// The limit with the least violation, and that violation, which is negative if the limit agrees with everything.
@@ -148,7 +164,7 @@ impl Constraints {
             if !program.solve() {
                 return None;
             }
-            let violation = program.value(0) - MARGIN;
+            let violation = program.value(0) - 1.0;
             if violation > give_up_above {
                 return None;
             }
@@ -173,12 +189,9 @@ impl Constraints {
 }
 
 /// Adds the row: the sum at a fitting point is at most 1 plus the violation, at a failing point at least 1 minus it.
+/// Variables are not negative, so the first one is the violation plus 1.
 fn constrain(program: &mut LinearProgram, row: ProvenPoint, fits: bool) {
-    let (sign, most) = if fits {
-        (1.0, 1.0 - MARGIN)
-    } else {
-        (-1.0, -1.0 - MARGIN)
-    };
+    let (sign, most) = if fits { (1.0, 0.0) } else { (-1.0, -2.0) };
     program.add_upper_bound(
         [-1.0]
             .into_iter()
@@ -191,7 +204,7 @@ fn constrain(program: &mut LinearProgram, row: ProvenPoint, fits: bool) {
 /// smallest failing feature.
 fn single(most: f64, least: f64) -> (f64, f64) {
     if least.is_infinite() {
-        return (-MARGIN, (1.0 - MARGIN) / most.max(1e-9));
+        return (-1.0, 0.0);
     }
     let coefficient = 2.0 / (most + least).max(1e-9);
     ((most - least) / (most + least).max(1e-9), coefficient)
@@ -349,7 +362,7 @@ impl<'a> Walker<'a> {
     /// Redraws the cutoffs: from the largest fitting value to the first failing one that nothing else explains.
     fn draw_cutoffs(&mut self, reach: &[f64], random: &mut ChaCha8Rng) {
         for axis in 0..reach.len() {
-            let mut most = NO_CUTOFF;
+            let mut most = LARGEST_CUTOFF;
             for ((row, fits), sum) in self.rows.iter().zip(&self.sums) {
                 let beyond = |other: usize| other != axis && row.at[other] > self.sample.cutoffs[other];
                 if !fits && *sum < 1.0 - self.slack && !(0..reach.len()).any(beyond) {

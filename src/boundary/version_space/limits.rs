@@ -216,16 +216,9 @@ pub(super) fn product_and_one_axis(frame: &Frame) -> Vec<Family> {
     vec![with_axis(0), with_axis(1)]
 }
 
-/// A set of coordinates that contains, with each point, every easier one.
+/// A set of coordinates that contains, with each point, every easier one: what any of these limits admits.
 #[derive(Clone, Debug)]
-pub(super) enum Shape {
-    /// What a resource limit admits.
-    Limit(Limit),
-    /// Everything at or below one of these corners.
-    Corners(Vec<Vec<f64>>),
-    /// What a limit admits, and everything at or below a corner.
-    Union(Limit, Vec<f64>),
-}
+pub(super) struct Shape(pub(super) Vec<Limit>);
 
 /// Σ wᵢuᵢ + Σ wᵢⱼuᵢuⱼ ≤ 1 with non-negative weights, and a cutoff on each axis.
 #[derive(Clone, Debug)]
@@ -236,53 +229,43 @@ pub(super) struct Limit {
     pub(super) cutoffs: Vec<f64>,
 }
 
-impl Shape {
-    /// Whether it admits a point with these terms if the weighted sum may be at most `most`.
-    pub(super) fn admits_up_to(&self, terms: &[f64], most: f64) -> bool {
-        let sum = self.limit().map_or(0.0, |limit| dot(&limit.weights, terms));
-        self.admits_with(terms, sum, most)
-    }
-
-    /// The same with the weighted sum known.
-    pub(super) fn admits_with(&self, terms: &[f64], sum: f64, most: f64) -> bool {
-        let limit = |limit: &Limit| sum <= most && within(terms, &limit.cutoffs);
-        match self {
-            Shape::Limit(one) => limit(one),
-            Shape::Corners(corners) => corners.iter().any(|corner| within(terms, corner)),
-            Shape::Union(one, corner) => limit(one) || within(terms, corner),
-        }
-    }
-
-    /// How far it reaches along a segment, as a share of it; negative if not even its start is admitted. `sums` are
-    /// the weighted sums of the segment's terms, and `most` is the largest allowed sum.
-    pub(super) fn reach(&self, segment: &Segment, sums: [f64; 3], most: f64) -> f64 {
-        let limit = |limit: &Limit| reach(sums, most).min(segment.until(&limit.cutoffs));
-        match self {
-            Shape::Limit(one) => limit(one),
-            Shape::Corners(corners) => corners.iter().map(|corner| segment.until(corner)).fold(-1.0, f64::max),
-            Shape::Union(one, corner) => limit(one).max(segment.until(corner)),
-        }
-    }
-
-    fn limit(&self) -> Option<&Limit> {
-        match self {
-            Shape::Limit(limit) | Shape::Union(limit, _) => Some(limit),
-            Shape::Corners(_) => None,
-        }
-    }
-
-    /// The share by which it admits too much if this point fails; 0 if it does not admit it.
-    pub(super) fn excess(&self, terms: &[f64]) -> f64 {
-        match self {
-            Shape::Limit(limit) if self.admits_up_to(terms, 1.0) => 1.0 - dot(&limit.weights, terms),
-            _ => 0.0,
+impl Limit {
+    /// Everything at or below a corner.
+    pub(super) fn corner(cutoffs: Vec<f64>) -> Self {
+        let axes = cutoffs.len();
+        Self {
+            weights: vec![0.0; product(axes, axes - 1, axes - 1) + 1],
+            cutoffs,
         }
     }
 }
 
-/// How far a sum of `constant + linear × share + square × share²` stays at most `most`.
-fn reach([constant, linear, square]: [f64; 3], most: f64) -> f64 {
-    let margin = most - constant;
+impl Shape {
+    /// Whether it admits a point with these terms if the weighted sum may be at most `most`.
+    pub(super) fn admits_up_to(&self, terms: &[f64], most: f64) -> bool {
+        self.admits_with(terms, dot(&self.0[0].weights, terms), most)
+    }
+
+    /// The same with the weighted sum of the first limit known.
+    pub(super) fn admits_with(&self, terms: &[f64], sum: f64, most: f64) -> bool {
+        let (first, others) = (&self.0[0], &self.0[1..]);
+        let admits = |limit: &Limit, sum: f64| sum <= most && within(terms, &limit.cutoffs);
+        admits(first, sum) || others.iter().any(|limit| admits(limit, dot(&limit.weights, terms)))
+    }
+
+    /// How far it reaches along a segment, as a share of it; negative if not even its start is admitted. `sums` are
+    /// the weighted sums of the segment's terms under the first limit.
+    pub(super) fn reach(&self, segment: &Segment, sums: [f64; 3]) -> f64 {
+        let reach = |limit: &Limit, sums: [f64; 3]| reach(sums).min(segment.until(&limit.cutoffs));
+        let sums_under = |limit: &Limit| segment.terms().map(|terms| dot(&limit.weights, terms));
+        let others = self.0[1..].iter().map(|limit| reach(limit, sums_under(limit)));
+        others.fold(reach(&self.0[0], sums), f64::max)
+    }
+}
+
+/// How far a sum of `constant + linear × share + square × share²` stays at most 1.
+fn reach([constant, linear, square]: [f64; 3]) -> f64 {
+    let margin = 1.0 - constant;
     if margin < 0.0 {
         return -1.0;
     }
@@ -302,10 +285,10 @@ pub(super) struct WeightMatrix {
 }
 
 impl WeightMatrix {
-    /// Shapes without a resource limit have zero weights.
+    /// Of shapes of several limits, the first.
     pub(super) fn new<'a>(shapes: impl ExactSizeIterator<Item = &'a Shape> + Clone, frame: &Frame) -> Self {
         let axes = frame.axes();
-        let weight = |shape: &Shape, term: usize| shape.limit().map_or(0.0, |limit| limit.weights[term]);
+        let weight = |shape: &Shape, term: usize| shape.0[0].weights[term];
         let terms = 0..=product(axes, axes - 1, axes - 1);
         Self {
             count: shapes.len(),
@@ -407,9 +390,10 @@ mod tests {
             let at: Vec<f64> = from.iter().zip(&side).map(|(from, side)| from + side * share).collect();
             let segment = Segment::new(from, &to);
             let limit = Limit { weights, cutoffs };
-            for shape in [Shape::Limit(limit.clone()), Shape::Corners(vec![corner.clone()]), Shape::Union(limit, corner)] {
-                let sums = segment.terms().map(|terms| shape.limit().map_or(0.0, |limit| dot(&limit.weights, terms)));
-                let reach = shape.reach(&segment, sums, 1.0);
+            let corner = Limit::corner(corner);
+            for shape in [vec![limit.clone()], vec![corner.clone()], vec![limit, corner]].map(Shape) {
+                let sums = segment.terms().map(|terms| dot(&shape.0[0].weights, terms));
+                let reach = shape.reach(&segment, sums);
                 prop_assume!((reach - share).abs() > 1e-9);
                 prop_assert_eq!(shape.admits_up_to(&terms(&at), 1.0), share < reach, "{:?} reaches {}", shape, reach);
             }

@@ -2,20 +2,21 @@
 //! probability.
 //!
 //! Besides the families, hypotheses are limits over blocks, in which an engine may count lengths so that its limit
-//! moves in steps, and limits that consist of one or two corners: a longest prompt, or one limit for long inputs and
-//! another for long outputs.
+//! moves in steps, limits that fall once or twice along an axis (`steps`), and limits that consist of one or two corners:
+//! a longest prompt, or one limit for long inputs and another for long outputs.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::fitting::{Constraints, LimitSample, NO_CUTOFF, samples};
 use super::limits::{Family, Frame, Limit, Shape, families, product_and_one_axis, terms};
+use super::steps::Steps;
 use crate::boundary::lattice::Cell;
 
 /// Hypotheses to draw, before rounding and without unions.
 const TOTAL: f64 = 100.0;
-/// The fewest of each family that agrees.
-const FEWEST: f64 = 2.0;
+/// The fewest of each family without blocks that agrees.
+const FEWEST: usize = 1;
 /// Limits that are also tried in union with a corner, in case the boundary has one elsewhere.
 const UNIONS: usize = 4;
 /// A limit agrees if it violates proven points by no more than this share of it, ...
@@ -24,8 +25,14 @@ const EXACT: f64 = 0.0005;
 const MAX_VIOLATION: f64 = 0.02;
 /// Prior weight of limits that are two corners, relative to the families.
 const CORNERS_PRIOR: f64 = 12.0;
-/// Proven points per factor of `doubt` by which each further coefficient lowers a family's weight.
-const POINTS_PER_COEFFICIENT: f64 = 4.0;
+/// The range of a coefficient before anything is known, in natural logarithms.
+pub(super) const COEFFICIENT_RANGE: f64 = 3.0;
+/// What each further coefficient counts: how well one is known is in part how well others are.
+pub(super) const FURTHER_COEFFICIENT: f64 = 0.7;
+/// The weight of a limit that agrees only nearly, as a share of one that agrees.
+const VIOLATING: f64 = 0.1;
+/// The prior weight of a family in blocks of one size, as a share of that of the family.
+const BLOCKS_PRIOR: f64 = 1.0 / 3000.0;
 
 /// The most block sizes to draw from, largest first.
 const MAX_BLOCK_SIZES: usize = 8;
@@ -51,9 +58,9 @@ struct FamilyFit {
 }
 
 /// The terms of the proven cells in one frame.
-struct ProvenTerms {
-    fits: Vec<Vec<f64>>,
-    fails: Vec<Vec<f64>>,
+pub(super) struct ProvenTerms {
+    pub(super) fits: Vec<Vec<f64>>,
+    pub(super) fails: Vec<Vec<f64>>,
 }
 
 impl FamilyFit {
@@ -74,6 +81,18 @@ impl FamilyFit {
             .iter()
             .map(|(violation, _)| *violation)
             .fold(f64::INFINITY, f64::min)
+    }
+
+    /// The prior probability times the evidence: the share of the family's limits that agree with all answers, which is
+    /// the probability with which it predicted them. 0 if none violates them by at most `slack`.
+    fn weight(&self, slack: f64) -> f64 {
+        let agreeing = self.initial.iter().filter(|(violation, _)| *violation <= slack);
+        let evidence = agreeing.map(|(violation, sample)| {
+            let agrees = if *violation > 0.0 { VIOLATING } else { 1.0 };
+            agrees * evidence(self.family.basis.len(), -violation) * self.constraints.cutoff_evidence(sample)
+        });
+        let prior = self.family.prior * if self.frame > 0 { BLOCKS_PRIOR } else { 1.0 };
+        prior * evidence.fold(0.0, f64::max)
     }
 
     /// Adds starting points with a cutoff on each axis, and on all of them.
@@ -103,32 +122,19 @@ pub(super) fn sample_hypotheses(
         fits: fits.iter().map(|cell| terms(&frame.coordinates(cell))).collect(),
         fails: fails.iter().map(|cell| terms(&frame.coordinates(cell))).collect(),
     };
-    let smooth = terms_in(frame);
-    let mut candidates = fit_families(frame, &smooth);
+    let proven = terms_in(frame);
+    let mut candidates = fit_families(frame, &proven);
     let mut frames = vec![frame.clone()];
-    let coefficients = |candidate: &FamilyFit| {
-        if candidate.violation() > EXACT {
-            usize::MAX
-        } else {
-            candidate.family.basis.len()
-        }
-    };
-    // If a simple limit without blocks agrees, block sizes are not tried.
-    let plain = candidates
-        .iter()
-        .map(coefficients)
-        .min()
-        .is_some_and(|fewest| fewest <= axes);
-    if in_blocks && !plain {
+    if in_blocks {
         let simple: Vec<Family> = families(frame)
             .into_iter()
             .filter(|family| family.basis.len() <= axes)
             .collect();
         for rounded in roundings(frame, fits, fails) {
-            let proven = terms_in(&rounded);
+            let rounded_terms = terms_in(&rounded);
             let more: Vec<FamilyFit> = simple
                 .iter()
-                .map(|family| FamilyFit::new(family.clone(), frames.len(), axes, &proven, EXACT))
+                .map(|family| FamilyFit::new(family.clone(), frames.len(), axes, &rounded_terms, EXACT))
                 .filter(|candidate| candidate.violation() <= EXACT)
                 .collect();
             if !more.is_empty() {
@@ -144,52 +150,65 @@ pub(super) fn sample_hypotheses(
         .iter()
         .map(FamilyFit::violation)
         .fold(f64::INFINITY, f64::min);
-    let fails: Vec<&[f64]> = smooth.fails.iter().map(|terms| &terms[..axes]).collect();
-    let fitting: Vec<&[f64]> = smooth.fits.iter().map(|terms| &terms[..axes]).collect();
+    let fails: Vec<&[f64]> = proven.fails.iter().map(|terms| &terms[..axes]).collect();
+    let fitting: Vec<&[f64]> = proven.fits.iter().map(|terms| &terms[..axes]).collect();
     let pairs = corner_pairs(&fitting, &fails);
-    if least > if pairs.is_empty() { MAX_VIOLATION } else { 0.0 } {
+    let single = |one: &&FamilyFit| in_blocks && axes == 2 && one.frame == 0 && one.family.basis.len() == 1;
+    let along = |one: &FamilyFit| {
+        let steps = (0..axes).filter_map(|axis| Steps::new(&one.family, axis, axes, &proven));
+        steps.collect::<Vec<_>>()
+    };
+    let steps: Vec<Steps> = candidates.iter().filter(single).flat_map(along).collect();
+    let tolerated = match (pairs.is_empty(), steps.is_empty()) {
+        (false, _) => 0.0,
+        (true, false) => EXACT,
+        (true, true) => MAX_VIOLATION,
+    };
+    if least > tolerated {
         candidates.clear();
     }
     candidates.retain(|candidate| candidate.violation() <= least.max(0.0) + EXACT);
     let slack = slack(least);
 
-    // Each coefficient had to come out right by chance, which is less likely the more points are proven.
-    let doubt = ((fits.len() + fails.len()) as f64 / POINTS_PER_COEFFICIENT).max(1.0);
-    let blocks = frames.len().max(2) - 1;
-    let mut weights: Vec<(usize, f64)> = candidates
-        .iter()
-        .map(|FamilyFit { family, frame, .. }| match frame {
-            0 => (family.basis.len(), family.prior),
-            // The block size is a coefficient of its own.
-            _ => (family.basis.len() + 1, family.prior / blocks as f64),
-        })
-        .collect();
+    let agrees = slack.max(EXACT);
+    let mut weights: Vec<f64> = candidates.iter().map(|candidate| candidate.weight(agrees)).collect();
+    let mut smooth: Vec<bool> = candidates.iter().map(|candidate| candidate.frame == 0).collect();
     if !pairs.is_empty() {
-        weights.push((2 * axes - 1, CORNERS_PRIOR));
+        let narrowest = candidates.iter().map(|candidate| -candidate.violation());
+        weights.push(CORNERS_PRIOR * evidence(2 * axes - 1, narrowest.fold(1.0, f64::min)));
+        smooth.push(true);
     }
-    let draws = shares(&weights, doubt);
+    weights.extend(steps.iter().map(Steps::weight));
+    smooth.extend(steps.iter().map(|_| false));
+    let draws = shares(&weights, &smooth);
+    let exact = slack <= 0.0 || candidates.is_empty() && !steps.is_empty();
 
     let mut drawn: Vec<Hypothesis> = Vec::new();
     if !pairs.is_empty() {
         let (share, count) = draws[candidates.len()];
         let corners = random_pairs(&pairs, &fails, count, random);
         drawn.extend(corners.into_iter().map(|corners| Hypothesis {
-            shape: Shape::Corners(corners),
+            shape: Shape(corners.into_iter().map(Limit::corner).collect()),
             frame: 0,
             weight: share / count as f64,
         }));
     }
+    for (steps, (share, count)) in steps.iter().zip(&draws[draws.len() - steps.len()..]) {
+        drawn.extend(steps.draw(*count, random).into_iter().map(|limits| Hypothesis {
+            shape: Shape(limits),
+            frame: 0,
+            weight: share / *count as f64,
+        }));
+    }
     let mut limits: Vec<(Limit, usize, f64)> = Vec::new();
-    for (candidate, (share, count)) in candidates.into_iter().zip(draws) {
+    for (candidate, (share, count)) in candidates.into_iter().zip(draws).filter(|(_, (_, count))| *count > 0) {
         let FamilyFit {
             family,
             frame,
             constraints,
             initial,
         } = candidate;
-        let agreeing = initial
-            .into_iter()
-            .filter(|(violation, _)| *violation <= slack.max(EXACT));
+        let agreeing = initial.into_iter().filter(|(violation, _)| *violation <= agrees);
         let initial: Vec<LimitSample> = agreeing.map(|(_, draw)| draw).collect();
         let draws = samples(&constraints, &initial, slack, count, random);
         let each = share / draws.len() as f64;
@@ -201,17 +220,17 @@ pub(super) fn sample_hypotheses(
         let mut corner = easiest.clone();
         draw_corner(&mut corner, &easiest, &fails, random);
         drawn.push(Hypothesis {
-            shape: Shape::Union(limit.clone(), corner),
+            shape: Shape(vec![limit.clone(), Limit::corner(corner)]),
             frame: *frame,
             weight: *weight,
         });
     }
     drawn.extend(limits.into_iter().map(|(limit, frame, weight)| Hypothesis {
-        shape: Shape::Limit(limit),
+        shape: Shape(vec![limit]),
         frame,
         weight,
     }));
-    (frames, drawn, slack <= 0.0)
+    (frames, drawn, exact)
 }
 
 /// The violation to allow, given the least violation of all families.
@@ -257,16 +276,25 @@ fn fit_families(frame: &Frame, proven: &ProvenTerms) -> Vec<FamilyFit> {
     candidates
 }
 
-/// For each family, given its number of coefficients and its prior: its probability, and how many limits to draw.
-fn shares(weights: &[(usize, f64)], doubt: f64) -> Vec<(f64, usize)> {
-    let fewest = weights.iter().map(|(coefficients, _)| *coefficients).min().unwrap_or(0);
-    let likely: Vec<f64> = weights
-        .iter()
-        .map(|(coefficients, prior)| prior * doubt.powf(fewest as f64 - *coefficients as f64))
-        .collect();
-    let all: f64 = likely.iter().sum();
-    let count = |weight: &f64| (weight * TOTAL / all).max(FEWEST) as usize;
-    likely.iter().map(|weight| (weight / all, count(weight))).collect()
+/// The share of limits of so many coefficients that keep a margin like this from all answers, relative to the limit.
+fn evidence(coefficients: usize, margin: f64) -> f64 {
+    let margin = margin.clamp(EXACT, 0.9999);
+    let share = (2.0 * margin.atanh() / COEFFICIENT_RANGE).min(1.0);
+    share.powf(1.0 + FURTHER_COEFFICIENT * (coefficients as f64 - 1.0))
+}
+
+/// For each family, given its weight and whether it is without blocks: its probability, and how many limits to draw.
+fn shares(weights: &[f64], smooth: &[bool]) -> Vec<(f64, usize)> {
+    let all: f64 = weights.iter().sum();
+    let (mut sum, mut before) = (0.0, 0);
+    let share = |(weight, smooth): (&f64, &bool)| {
+        sum += TOTAL * weight / all;
+        let count = sum.round() as usize - before;
+        before += count;
+        let fewest = if *smooth && *weight > 0.0 { FEWEST } else { 0 };
+        (weight / all, count.max(fewest))
+    };
+    weights.iter().zip(smooth).map(share).collect()
 }
 
 /// Common block sizes: powers of two, and round numbers.
