@@ -74,7 +74,7 @@ impl Boundary {
             candidates.extend(self.planned(hypotheses, view, &plan));
             most = plan.least;
         } else {
-            candidates.extend(promising(hypotheses, &open_region.boxes, &self.lattice.free()));
+            candidates.extend(promising(hypotheses, view, &open_region.boxes, &self.lattice.free()));
         }
         let block_ends =
             |(least, cell): (f64, Cell)| hypotheses.block_ends(cell).into_iter().map(move |cell| (least, cell));
@@ -121,9 +121,10 @@ impl Boundary {
     /// Candidates at the corners of a plan, up to several probabilities of fitting. Each comes with the volume that it
     /// would prove.
     fn planned(&self, hypotheses: &VersionSpace, view: &View, plan: &Plan) -> Vec<(f64, Cell)> {
+        let excess = hypotheses.excess(view.excluded.iter());
         let mut cells = Vec::new();
         for (from, to) in &plan.lines {
-            let reaches = hypotheses.reaches(from, to);
+            let reaches = hypotheses.reaches(from, to, &excess);
             for chance in LIKELY_CHANCES.into_iter().chain([UNLIKELY]) {
                 let cell = cell_along(from, to, reach_at_chance(&reaches, chance));
                 cells.push((view.open_below(&self.lattice, &cell, &[]) as f64, cell));
@@ -157,7 +158,7 @@ impl Boundary {
                 .collect();
             cells.push((box_volume(open.low, &middle), middle));
             for (from, to) in diagonal_and_faces(open.low, open.high) {
-                let reaches = hypotheses.reaches(&from, &to);
+                let reaches = hypotheses.reaches(&from, &to, &[]);
                 for chance in CHANCES {
                     let last = cell_along(&from, &to, reach_at_chance(&reaches, chance));
                     let beyond: Cell = last.iter().zip(&to).map(|(at, to)| (at + 1).min(*to)).collect();
@@ -174,7 +175,7 @@ impl Boundary {
 
 /// Candidates in the boxes with the most expected volume: from the lowest open cell in several directions, up to
 /// several probabilities of fitting. Each comes with a lower bound of the volume that it would prove.
-fn promising(hypotheses: &VersionSpace, boxes: &[OpenBox], free: &[usize]) -> Vec<(f64, Cell)> {
+fn promising(hypotheses: &VersionSpace, view: &View, boxes: &[OpenBox], free: &[usize]) -> Vec<(f64, Cell)> {
     let mut sorted: Vec<(f64, &OpenBox)> = boxes
         .iter()
         .map(|open_box| (box_volume(&open_box.low, &open_box.likely), open_box))
@@ -182,12 +183,13 @@ fn promising(hypotheses: &VersionSpace, boxes: &[OpenBox], free: &[usize]) -> Ve
     sorted.sort_by(|a, b| b.0.total_cmp(&a.0));
     let mut cells = Vec::new();
     for (_, OpenBox { low, likely, .. }) in sorted.into_iter().take(DETAILED_BOXES / free.len().max(1)) {
+        let excess = hypotheses.excess(view.excluded.iter().filter(|limit| below(low, limit)));
         for direction in box_directions(low.len(), free) {
             let sides = low.iter().zip(likely).zip(&direction);
             let to: Cell = sides
                 .map(|((low, high), share)| low + ((high - low) as f64 * share).round() as i64)
                 .collect();
-            let reaches = hypotheses.reaches(low, &to);
+            let reaches = hypotheses.reaches(low, &to, &excess);
             for chance in LIKELY_CHANCES {
                 let cell = cell_along(low, &to, reach_at_chance(&reaches, chance));
                 cells.push((chance, box_volume(low, &cell), cell));

@@ -139,7 +139,7 @@ impl Boundary {
             return Ok(None);
         };
         let (fits, fails) = proven;
-        let reaches = hypotheses.reaches(&cell(0), &cell(steps));
+        let reaches = hypotheses.reaches(&cell(0), &cell(steps), &[]);
         let step = |chance: f64| {
             let share = reach_at_chance(&reaches, chance).min(1.0);
             let step = (share * steps as f64 + 1e-7).floor() as i64;

@@ -231,7 +231,7 @@ impl Boundary {
                 VersionSpace::from_nearest(&self.lattice, &near(&view.fits), &near(&view.excluded))
         {
             for (from, to) in diagonal_and_faces(low, high) {
-                let reaches = hypotheses.reaches(&from, &to);
+                let reaches = hypotheses.reaches(&from, &to, &[]);
                 for chance in CHANCES {
                     let cell = cell_along(&from, &to, reach_at_chance(&reaches, chance));
                     if !self.tested.contains(&cell) {

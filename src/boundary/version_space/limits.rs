@@ -254,18 +254,26 @@ impl Shape {
     }
 
     /// How far it reaches along a segment, as a share of it; negative if not even its start is admitted. `sums` are
-    /// the weighted sums of the segment's terms under the first limit.
-    pub(super) fn reach(&self, segment: &Segment, sums: [f64; 3]) -> f64 {
-        let reach = |limit: &Limit, sums: [f64; 3]| reach(sums).min(segment.until(&limit.cutoffs));
+    /// the weighted sums of the segment's terms under the first limit, and `most` is the largest allowed sum.
+    pub(super) fn reach(&self, segment: &Segment, sums: [f64; 3], most: f64) -> f64 {
+        let reach = |limit: &Limit, sums: [f64; 3]| reach(sums, most).min(segment.until(&limit.cutoffs));
         let sums_under = |limit: &Limit| segment.terms().map(|terms| dot(&limit.weights, terms));
         let others = self.0[1..].iter().map(|limit| reach(limit, sums_under(limit)));
         others.fold(reach(&self.0[0], sums), f64::max)
     }
+
+    /// The share by which a single limit admits too much if this point fails; 0 if it does not admit it.
+    pub(super) fn excess(&self, terms: &[f64]) -> f64 {
+        match &self.0[..] {
+            [limit] if self.admits_up_to(terms, 1.0) => 1.0 - dot(&limit.weights, terms),
+            _ => 0.0,
+        }
+    }
 }
 
-/// How far a sum of `constant + linear × share + square × share²` stays at most 1.
-fn reach([constant, linear, square]: [f64; 3]) -> f64 {
-    let margin = 1.0 - constant;
+/// How far a sum of `constant + linear × share + square × share²` stays at most `most`.
+fn reach([constant, linear, square]: [f64; 3], most: f64) -> f64 {
+    let margin = most - constant;
     if margin < 0.0 {
         return -1.0;
     }
@@ -393,7 +401,7 @@ mod tests {
             let corner = Limit::corner(corner);
             for shape in [vec![limit.clone()], vec![corner.clone()], vec![limit, corner]].map(Shape) {
                 let sums = segment.terms().map(|terms| dot(&shape.0[0].weights, terms));
-                let reach = shape.reach(&segment, sums);
+                let reach = shape.reach(&segment, sums, 1.0);
                 prop_assume!((reach - share).abs() > 1e-9);
                 prop_assert_eq!(shape.admits_up_to(&terms(&at), 1.0), share < reach, "{:?} reaches {}", shape, reach);
             }

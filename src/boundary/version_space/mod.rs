@@ -139,8 +139,9 @@ impl VersionSpace {
     }
 
     /// How far each limit reaches from one cell towards a harder one, as shares of that segment, in falling order.
-    pub(super) fn reaches(&self, from: &Cell, to: &Cell) -> Vec<f64> {
-        let mut reaches = self.reach(from, to);
+    /// `excess` is the share by which each limit is tightened (see [`VersionSpace::excess`]); empty for none.
+    pub(super) fn reaches(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
+        let mut reaches = self.reach(from, to, excess);
         reaches.sort_by(|a, b| b.total_cmp(a));
         reaches
     }
@@ -148,10 +149,23 @@ impl VersionSpace {
     /// How far any limit, and how far half of them, reach from one cell towards a harder one, as shares of that
     /// segment.
     pub(super) fn extent(&self, from: &Cell, to: &Cell) -> (f64, f64) {
-        let mut reaches = self.reach(from, to);
+        let mut reaches = self.reach(from, to, &[]);
         let most = reaches.iter().copied().fold(-1.0, f64::max);
         let middle = reaches.len() / 2;
         (most, *reaches.select_nth_unstable_by(middle, f64::total_cmp).1)
+    }
+
+    /// The share by which to tighten each limit near these failing cells: twice what it admits too much there, so
+    /// that a limit that is slightly wrong retreats further with every failure.
+    pub(super) fn excess<'a>(&self, fails: impl Iterator<Item = &'a Cell>) -> Vec<f64> {
+        let mut excess = vec![0.0; self.hypotheses.len()];
+        for fail in fails {
+            let terms = self.terms(fail);
+            for (most, hypothesis) in excess.iter_mut().zip(&self.hypotheses) {
+                *most = f64::max(*most, 2.0 * hypothesis.shape.excess(&terms[hypothesis.frame]));
+            }
+        }
+        excess
     }
 
     /// The terms of a cell in each frame.
@@ -179,15 +193,16 @@ impl VersionSpace {
         whole
     }
 
-    fn reach(&self, from: &Cell, to: &Cell) -> Vec<f64> {
+    fn reach(&self, from: &Cell, to: &Cell, excess: &[f64]) -> Vec<f64> {
         let (from, to) = (&*self.free_part(from), &*self.free_part(to));
         let segment = Segment::new(self.frames[0].coordinates(from), &self.frames[0].coordinates(to));
+        let most = |index: usize| 1.0 - excess.get(index).unwrap_or(&0.0);
         let [constant, linear, square] = segment.terms().map(|terms| self.weight_matrix.sums(terms));
         let reach = |(index, hypothesis): (usize, &Hypothesis)| match hypothesis.frame {
             0 => hypothesis
                 .shape
-                .reach(&segment, [constant[index], linear[index], square[index]]),
-            frame => self.frames[frame].reach(from, to, |terms| hypothesis.shape.admits_up_to(terms, 1.0)),
+                .reach(&segment, [constant[index], linear[index], square[index]], most(index)),
+            frame => self.frames[frame].reach(from, to, |terms| hypothesis.shape.admits_up_to(terms, most(index))),
         };
         self.hypotheses.iter().enumerate().map(reach).collect()
     }
