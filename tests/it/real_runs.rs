@@ -226,8 +226,11 @@ fn an_independent_client_agrees_near_the_limit_of_a_hybrid_model() {
 /// `search.parallel=2`: two engines, each on a GPU of its own.
 #[test]
 fn two_engines_find_the_frontier_of_one() {
-    let [one, two] = ["vllm-one-engine", "vllm-two-engines"]
-        .map(|name| RecordedRun::read(&folder(name)).unwrap().boundaries[0].rebuild().unwrap());
+    let [one, two] = ["vllm-one-engine", "vllm-two-engines"].map(|name| {
+        RecordedRun::read(&folder(name)).unwrap().boundaries[0]
+            .rebuild()
+            .unwrap()
+    });
     assert_eq!(one.frontier().unwrap(), two.frontier().unwrap());
     assert_eq!(one.failing().unwrap(), two.failing().unwrap());
 }

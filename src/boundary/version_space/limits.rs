@@ -262,12 +262,10 @@ impl Shape {
         others.fold(reach(&self.0[0], sums), f64::max)
     }
 
-    /// The share by which a single limit admits too much if this point fails; 0 if it does not admit it.
+    /// The share by which it admits too much if this point fails; 0 if it does not admit it.
     pub(super) fn excess(&self, terms: &[f64]) -> f64 {
-        match &self.0[..] {
-            [limit] if self.admits_up_to(terms, 1.0) => 1.0 - dot(&limit.weights, terms),
-            _ => 0.0,
-        }
+        let limits = self.0.iter().filter(|limit| within(terms, &limit.cutoffs));
+        limits.map(|limit| 1.0 - dot(&limit.weights, terms)).fold(0.0, f64::max)
     }
 }
 
