@@ -1,7 +1,7 @@
 //! Chooses the next points by the votes of the hypotheses (query by committee).
 //!
 //! A probe is worth the volume that it is expected to prove fitting, plus the disputed volume that its answer is
-//! expected to settle. Volume proven failing has no worth of its own.
+//! expected to settle, more so if it halves the hypotheses. Volume proven failing has no worth of its own.
 
 use super::lattice::{Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, reach_at_chance};
 use super::open_region::OpenBox;

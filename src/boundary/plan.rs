@@ -4,13 +4,15 @@
 //! Probing what adds most, again and again, halves every gap, which takes more corners than a staircase that is laid
 //! out as a whole. The best one with k corners follows from the best ones with k - 1 (dynamic programming).
 
-use super::lattice::{Cell, cell_along};
+use super::lattice::{Cell, cell_along, evenly_spaced};
 use super::version_space::VersionSpace;
 use super::view::View;
 
 /// Columns across the range, and as many rows up to the top.
 const COLUMNS: i64 = 48;
 const MAX_CORNERS: usize = 48;
+/// Of what is proven to fit, and to fail, points that have a column of their own.
+const MAX_PROVEN: usize = 128;
 /// Corners whose columns are given.
 const MAX_GIVEN: usize = 10;
 
@@ -27,7 +29,8 @@ struct Column {
 pub(super) struct Plan {
     /// Lines along the second axis on which corners lie, from the easiest cell to the hardest: some of all, evenly.
     pub(super) lines: Vec<(Cell, Cell)>,
-    /// The volume that the last corner adds: what any other one saves is a probe, however much it adds.
+    /// The volume that the last corner adds. Of many candidates those are kept that add as much, however much more others
+    /// add: what each saves is a probe.
     pub(super) least: f64,
 }
 
@@ -59,8 +62,8 @@ impl Plan {
         );
         let mut places: Vec<i64> = (0..=COLUMNS).map(|step| right * step / COLUMNS).collect();
         places.extend((0..COLUMNS).map(|step| middle(second, top * step / COLUMNS)));
-        places.extend(view.fits.iter().map(|fit| fit[first]));
-        places.extend(view.excluded.iter().map(|fail| fail[first] - 1));
+        places.extend(evenly_spaced(&view.fits, MAX_PROVEN).map(|fit| fit[first]));
+        places.extend(evenly_spaced(&view.excluded, MAX_PROVEN).map(|fail| fail[first] - 1));
         places.retain(|place| (0..=right).contains(place));
         places.sort_unstable();
         places.dedup();

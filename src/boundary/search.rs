@@ -36,7 +36,8 @@ const MIN_PROBES: u64 = 2;
 const DOUBTFUL: f64 = 2.0;
 
 impl Boundary {
-    /// Whether enough is known: `coverage` of the fitting volume is proven, and the tolerances hold on their rays.
+    /// Whether enough is known: `coverage` of the fitting volume is proven, the tolerances hold on their rays, and no open
+    /// box could hold much more than may be missing.
     pub fn done(&self, coverage: f64) -> Result<bool> {
         Ok(self.has_coverage(coverage)? && self.doubtful(coverage)?.is_none() && self.wide_rays()?.is_empty())
     }

@@ -1,5 +1,5 @@
-//! Non-blocking connections (TCP, with TLS for https) and the pool that waits for their events with epoll.  The target
-//! of a load: its resolved address and the request head that all requests share.
+//! Non-blocking connections (TCP, with TLS for https) and the pool that waits for their events with epoll; and the
+//! target of a load: its resolved address and the request head that all requests share.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, Read, Write};

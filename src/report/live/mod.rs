@@ -1,6 +1,6 @@
 //! The live view of a run, driven by its events: redrawn in place on a terminal, one line per event elsewhere.
 //!
-//! `state` tracks the progress, with `levels` for loads and `map` for a search; `output` shows it. Script output goes to
+//! `state` tracks the run, with `progress` for loads and searches; `output` shows it. Script output goes to
 //! stdout, unless stdout is reserved for one JSON document.
 
 mod output;

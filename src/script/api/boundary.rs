@@ -464,7 +464,7 @@ pub mod boundary {
 
     /// Up to `n` points to probe next, best by what `worth` says of each candidate: `#{ point, chance, fits, settles }`, volumes in lattice points. `chance` is the
     /// probability that it fits, 0 to 1, `fits` the volume that is proven if it does, and `settles` the volume that its answer is expected to settle
-    /// beyond that. Without `worth` it is `chance * fits + settles`. Where only tolerances are left, all three are 0.
+    /// beyond that, with a bonus for an answer that halves the hypotheses. Without `worth` it is `chance * fits + settles`. Where only tolerances, or one large open box, are left, all three are 0.
     ///
     /// # Errors
     ///
@@ -509,7 +509,7 @@ pub mod boundary {
         Ok(from_points(&map.lock().pick(rated, count)))
     }
 
-    /// Whether `coverage` of the fitting volume is proven and the tolerances are met.
+    /// Whether `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold much more than may be missing.
     ///
     /// # Example
     ///
