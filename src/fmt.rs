@@ -323,6 +323,12 @@ pub fn metric_label(name: &str) -> String {
         "ttft" | "tpot" | "itl" | "e2el" | "kv" | "gpu" | "cuda" => word.to_uppercase(),
         _ => word.to_owned(),
     };
+    let name = name.replace("p99_9_", "p99.9_");
+    for (prefix, unit) in [("cost_", "$"), ("wh_", "Wh")] {
+        if let Some(tokens) = name.strip_prefix(prefix) {
+            return format!("{unit} per 1M {tokens} tokens");
+        }
+    }
     let parts = name.split(' ').map(|part| {
         let part = part.strip_suffix("_ms").unwrap_or(part);
         part.split('_').map(word).collect::<Vec<_>>().join(" ")

@@ -202,7 +202,10 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
             setup.insert(name.to_owned(), text);
         }
     };
-    add("GPU", gpus(&manifest.gpus));
+    // Of an attached server, nobody said which GPUs it uses.
+    let used: Vec<&Value> = manifest.gpus.iter().filter(|gpu| manifest.uses_gpu(gpu)).collect();
+    let all = || manifest.gpus.iter().collect();
+    add("GPU", gpus(if used.is_empty() { all() } else { used }));
     let memory = manifest
         .engines
         .iter()
@@ -234,9 +237,9 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
 }
 
 /// GPU names with counts: `2 x NVIDIA H200`.
-fn gpus(gpus: &[Value]) -> String {
+fn gpus(gpus: Vec<&Value>) -> String {
     let mut counted: BTreeMap<&str, usize> = BTreeMap::new();
-    for name in gpus.iter().filter_map(|gpu| gpu["name"].as_str()) {
+    for name in gpus.into_iter().filter_map(|gpu| gpu["name"].as_str()) {
         *counted.entry(name).or_default() += 1;
     }
     let each = counted.iter().map(|(name, count)| match count {
@@ -264,4 +267,22 @@ fn text(value: &Value) -> String {
     }
     let cut: String = text.chars().take(MAX_LENGTH).collect();
     format!("{cut}…")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn the_gpus_of_a_setup_are_those_that_the_engine_was_given() {
+        let gpus = |run: &str| {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs").join(run);
+            setup(&RecordedRun::read(&folder).unwrap().manifest)["GPU"].clone()
+        };
+        let card = "NVIDIA H100 80GB HBM3";
+        assert_eq!(gpus("vllm-one-engine"), card, "one of the machine's two");
+        assert_eq!(gpus("vllm-two-engines"), format!("2 x {card}"));
+    }
 }

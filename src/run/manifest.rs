@@ -102,6 +102,20 @@ impl Machine {
 }
 
 impl Manifest {
+    /// Whether an engine of this run was given this GPU (one of `gpus`), by its index or its UUID.
+    pub fn uses_gpu(&self, gpu: &Value) -> bool {
+        let engines = self.engines.iter().filter(|engine| engine["runtime"] != "sim");
+        let mut given = engines
+            .filter_map(|engine| engine.pointer("/options/gpus")?.as_array())
+            .flatten();
+        let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        given.any(|given| {
+            ["id", "index"]
+                .iter()
+                .any(|key| !gpu[*key].is_null() && text(&gpu[*key]) == text(given))
+        })
+    }
+
     /// Reads the manifest of a run's folder.
     pub fn read(folder: &Folder) -> Result<Self> {
         let path = folder.path().join(MANIFEST);

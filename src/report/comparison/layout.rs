@@ -205,12 +205,12 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
     });
     let mut parts: Vec<String> = apart.into_iter().collect();
     let (better, worse) = (named(Verdict::Better), named(Verdict::Worse));
-    let also_worse = match better {
-        Some(_) => "worse".to_owned(),
-        None => format!("{name} is worse than {first}"),
-    };
-    parts.extend(better.map(|better| format!("{name} is better than {first}: {better}")));
-    parts.extend(worse.map(|worse| format!("{also_worse}: {worse}")));
+    parts.extend(match (better, worse) {
+        (Some(better), Some(worse)) => Some(format!("{name} against {first}: better: {better}; worse: {worse}")),
+        (Some(better), None) => Some(format!("{name} is better than {first}: {better}")),
+        (None, Some(worse)) => Some(format!("{name} is worse than {first}: {worse}")),
+        (None, None) => None,
+    });
     parts.extend(named(Verdict::Other).map(|other| format!("different: {other}")));
     // A title has no room for what does not differ.
     let brief = most == 1

@@ -267,18 +267,9 @@ pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
 
 /// Splits the machine's GPUs into those that engines were given and the others.
 fn used(manifest: &Manifest) -> (Vec<Gpu>, Vec<Gpu>) {
-    let given = from_engines(manifest, |engine| {
-        let gpus = engine.0.pointer("/options/gpus")?.as_array()?;
-        let gpus = (!engine.is_simulated()).then_some(gpus)?;
-        let plain = |gpu: &Value| gpu.as_str().map_or_else(|| gpu.to_string(), str::to_owned);
-        Some(gpus.iter().map(plain).collect::<Vec<_>>().join(","))
-    });
-    let given: Vec<&str> = given.iter().flat_map(|list| list.split(',')).collect();
-    let gpus = manifest.gpus.iter().map(Gpu::read);
-    gpus.partition(|gpu| {
-        let index = gpu.index.map(|index| index.to_string());
-        given.contains(&gpu.id.as_str()) || index.is_some_and(|index| given.contains(&index.as_str()))
-    })
+    let (ours, others): (Vec<_>, Vec<_>) = manifest.gpus.iter().partition(|gpu| manifest.uses_gpu(gpu));
+    let read = |gpus: Vec<&Value>| gpus.into_iter().map(Gpu::read).collect();
+    (read(ours), read(others))
 }
 
 fn image(engine: &StartedEngine) -> Option<String> {
