@@ -183,10 +183,10 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
         value("running", "running, max", Count, Neutral, |load| {
             Some(load.engine.running?.max)
         }),
-        value("waiting", "waiting, max", Count, Less, |load| {
+        value("waiting", "waiting, max", Count, Neutral, |load| {
             Some(load.engine.waiting?.max)
         }),
-        value("mean_waiting", "waiting, mean", Count, Less, |load| {
+        value("mean_waiting", "waiting, mean", Count, Neutral, |load| {
             Some(load.engine.waiting?.mean)
         }),
         count("preemptions", "preemptions", Less, |load| load.engine.preemptions),

@@ -235,6 +235,26 @@ fn two_engines_find_the_frontier_of_one() {
     assert_eq!(one.failing().unwrap(), two.failing().unwrap());
 }
 
+/// The same load three times on one H100, alone and while a fleet ran it on the machine's other GPU too.
+#[test]
+fn a_load_beside_another_one_on_its_own_gpu_is_as_alone() {
+    let compared = Profiler::new()
+        .args(["compare", "--json"])
+        .args(["vllm-load-alone", "vllm-load-of-two"].map(folder))
+        .run()
+        .success();
+    let compared = compared.json();
+    let findings = compared["findings"].as_array().unwrap();
+    for name in ["output_throughput", "median_ttft_ms", "median_tpot_ms", "median_itl_ms"] {
+        let of_name = findings.iter().filter(|one| one["name"] == name);
+        let verdicts: Vec<&Value> = of_name.map(|one| &one["verdict"]).collect();
+        assert_eq!(
+            verdicts, ["not significant"; 2],
+            "{name}, at 8 and 32 concurrent requests"
+        );
+    }
+}
+
 /// Real out-of-memory in two dimensions: no point that fits is harder than one that fails.
 #[test]
 fn out_of_memory_of_transformers_is_monotone_in_both_lengths() {
