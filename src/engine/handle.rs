@@ -300,18 +300,9 @@ impl Engine {
 
     /// Stops the engine unless it was attached to. The next probe starts it again.
     pub fn stop(&self) -> Result<()> {
-        self.hang_up();
-        self.all().try_for_each(|engine| {
-            engine.disconnect();
-            engine.stop_running(&mut engine.lock())
-        })
-    }
-
-    /// Has all workers on other hosts end.
-    fn hang_up(&self) {
+        self.disconnect();
         self.all()
-            .filter_map(|engine| engine.remote.as_ref())
-            .for_each(Remote::hang_up);
+            .try_for_each(|engine| engine.stop_running(&mut engine.lock()))
     }
 
     /// Production command-line flags for these limits, or for those of the running engine.
@@ -652,7 +643,6 @@ fn shown_together(engines: &[Engine]) -> Value {
 impl Drop for Engine {
     /// A script that ends need not stop its engine; the run does. The memory recorded until then is still written.
     fn drop(&mut self) {
-        self.hang_up();
         self.disconnect();
         let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = live.running.take() else { return };

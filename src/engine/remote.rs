@@ -5,6 +5,8 @@
 use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
 
+use futures_util::future::join_all;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -57,33 +59,24 @@ pub struct Hello {
 
 /// A further line to a worker.
 #[derive(Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Question {
-    /// What a start needs.
-    Needs,
-    /// A probe.
-    Probe {
-        /// Its point.
-        point: Point,
-        /// Its options.
-        options: ProbeOptions,
-        /// Axes of the newest boundary.
-        axes: Option<Value>,
-        /// Starts that failed on any host.
-        #[expect(private_interfaces)]
-        failed: Vec<StartFailure>,
-    },
+pub struct Question {
+    /// The point of a probe; without it, what a start needs.
+    point: Option<Point>,
+    /// Its options.
+    options: ProbeOptions,
+    /// Axes of the newest boundary.
+    pub axes: Option<Value>,
+    /// Starts that failed on any host.
+    failed: Vec<StartFailure>,
 }
 
-/// A line from a worker. A probe's answer is the event that it is done.
+/// A line from a worker.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// Something happened.
+    /// Something happened. That a question is done is its answer.
     Event(Event),
-    /// What a start needs.
-    Needs(Needs),
-    /// What was asked for ended in this.
+    /// What a question ended in instead.
     Fault(Fault),
 }
 
@@ -103,30 +96,19 @@ impl Remote {
             lost: OnceLock::new(),
         }
     }
-
-    /// Has the worker stop its engine and end.
-    pub(super) fn hang_up(&self) {
-        if let Some(connection) = &mut *lock(&self.open) {
-            connection.hang_up();
-        }
-    }
-
-    fn fault(&self, fault: Fault) -> Fault {
-        fault.while_doing(format!("on `{}`", self.connect.host))
-    }
 }
 
 impl Engine {
-    /// As a worker: answers a question; what its run notes meanwhile is part of the answer.
-    pub fn work(&self, question: Question) -> Result<Option<Needs>> {
-        match question {
-            Question::Needs => self.needs().map(Some),
-            Question::Probe {
-                point, options, failed, ..
-            } => {
-                lock(&self.starts).learn(failed);
-                self.probe(&point, options).map(|_| None)
-            }
+    /// As a worker: answers a question. Its run notes the answer.
+    ///
+    /// # Errors
+    ///
+    /// As [`Engine::probe`] and [`Engine::needs`].
+    pub fn work(&self, question: Question) -> Result<Value> {
+        lock(&self.starts).learn(question.failed);
+        match question.point {
+            Some(point) => self.probe(&point, question.options),
+            None => self.context.run.measure("needs", Value::Null, || value(&self.needs()?)),
         }
     }
 
@@ -163,10 +145,8 @@ impl Engine {
 
     pub(super) fn needs_there(&self) -> Result<Needs> {
         loop {
-            match self.with_idle(|engine| engine.ask(&Question::Needs))? {
-                Some(Reply::Needs(needs)) => return Ok(needs),
-                Some(_) => return Err(Fault::internal("a worker answered another question")),
-                None => {}
+            if let Some(needs) = self.with_idle(|engine| engine.ask(None, ProbeOptions::default()))? {
+                return parsed(needs);
             }
         }
     }
@@ -174,17 +154,8 @@ impl Engine {
     /// The answer of the host to a probe. Where the host is lost, and others of `all` are left, it decides nothing.
     pub(super) fn probe_there(&self, all: &Self, point: &Point, options: ProbeOptions) -> Result<ProbeAnswer> {
         let began = Instant::now();
-        let question = Question::Probe {
-            point: point.clone(),
-            options,
-            axes: (self.context.axes)(),
-            failed: lock(&self.starts).failed().to_vec(),
-        };
-        match self.ask(&question)? {
-            Some(Reply::Event(Event::Done { answer, .. })) => {
-                serde_json::from_value(answer).map_err(|error| Fault::internal(format!("a worker's answer: {error}")))
-            }
-            Some(_) => Err(Fault::internal("a worker answered another question")),
+        match self.ask(Some(point), options)? {
+            Some(answer) => parsed(answer),
             None if all.all().all(Self::is_lost) => Err(all.no_host_is_left()),
             None => Ok(ProbeAnswer {
                 cause: Some(LOST.to_owned()),
@@ -200,61 +171,56 @@ impl Engine {
 
     /// Puts a question to the worker, which is started if need be, and notes what happens there as if it were here. `None` if the
     /// host is lost.
-    fn ask(&self, question: &Question) -> Result<Option<Reply>> {
-        let Some(remote) = &self.remote else {
-            return Err(Fault::internal("an engine of this machine has no worker"));
-        };
+    fn ask(&self, point: Option<&Point>, options: ProbeOptions) -> Result<Option<Value>> {
+        let remote = self.remote.as_ref();
+        let remote = remote.ok_or_else(|| Fault::internal("an engine of this machine has no worker"))?;
+        let host = &remote.connect.host;
         let mut open = lock(&remote.open);
         let mut connection = match open.take() {
             Some(connection) => connection,
             None => {
                 let token = self.context.permits.gives_tokens();
                 let connection = self.wait(Connection::open(&remote.connect.words, token))?;
-                connection.send(text(&self.hello())?);
+                connection.send(value(&self.hello())?.to_string());
                 connection
             }
         };
-        connection.send(text(question)?);
+        let question = Question {
+            point: point.cloned(),
+            options,
+            axes: (self.context.axes)(),
+            failed: lock(&self.starts).failed().to_vec(),
+        };
+        connection.send(value(&question)?.to_string());
         let unusable = loop {
             let line = match self.wait(async { Ok(connection.line().await) }) {
                 Ok(Some(line)) => line,
                 Ok(None) => break None,
                 Err(interrupted) => {
-                    let _ = self.context.tasks.finish(connection.end(self.grace() + ENDS));
+                    self.context.tasks.finish(connection.end(self.grace() + ENDS));
                     return Err(interrupted);
                 }
             };
-            let reply = match serde_json::from_str(&line) {
-                Ok(Reply::Event(event @ Event::Done { .. })) => Reply::Event(event),
+            let answer = match serde_json::from_str(&line) {
+                Ok(Reply::Event(Event::Done { answer, .. })) => Ok(Some(answer)),
                 Ok(Reply::Event(event)) => {
-                    self.note_of_host(&remote.connect.host, event)?;
+                    self.note_of_host(host, event)?;
                     continue;
                 }
                 // Somebody ended it there.
                 Ok(Reply::Fault(fault)) if fault.kind == Kind::Interrupted => break None,
-                Ok(Reply::Fault(fault)) => {
-                    *open = Some(connection);
-                    return Err(remote.fault(fault));
-                }
-                Ok(needs) => needs,
-                Err(_) => {
-                    break Some(format!(
-                        "it answers `{}`",
-                        line.trim().chars().take(200).collect::<String>()
-                    ));
-                }
+                Ok(Reply::Fault(fault)) => Err(fault.while_doing(format!("on `{host}`"))),
+                Err(_) => break Some(line.trim().chars().take(200).collect()),
             };
             *open = Some(connection);
-            return Ok(Some(reply));
+            return answer;
         };
         let said = self.context.tasks.finish(connection.end(ENDS));
-        let why = unusable.unwrap_or(match said.is_empty() {
-            true => "the connection ended".to_owned(),
-            false => said,
-        });
-        let message = format!("`{}` is left out: {why}", remote.connect.host);
+        let why = unusable.unwrap_or(said);
+        self.context
+            .run
+            .warn(Warning::new(LOST, format!("`{host}` is left out: {why}")))?;
         let _ = remote.lost.set(why);
-        self.context.run.warn(Warning::new(LOST, message))?;
         Ok(None)
     }
 
@@ -302,14 +268,24 @@ impl Engine {
         }
     }
 
-    /// Ends its worker, and with it the engine there.
+    /// Ends the workers of all, and with them the engines there.
     pub(super) fn disconnect(&self) {
-        if let Some(connection) = self.remote.as_ref().and_then(|remote| lock(&remote.open).take()) {
-            let _ = self.context.tasks.finish(connection.end(self.grace() + ENDS));
-        }
+        let open = |engine: &Self| lock(&engine.remote.as_ref()?.open).take();
+        let ends = self
+            .all()
+            .filter_map(open)
+            .map(|connection| connection.end(self.grace() + ENDS));
+        self.context.tasks.finish(join_all(ends.collect::<Vec<_>>()));
     }
 }
 
-fn text(line: &impl Serialize) -> Result<String> {
-    serde_json::to_string(line).map_err(|error| Fault::internal(error.to_string()))
+fn value(of: &impl Serialize) -> Result<Value> {
+    serde_json::to_value(of).map_err(|error| Fault::internal(error.to_string()))
+}
+
+fn parsed<T: DeserializeOwned>(answer: Value) -> Result<T> {
+    serde_json::from_value(answer).map_err(|error| {
+        let message = format!("another host's answer has no meaning here: {error}");
+        Fault::new(Kind::Engine, message).hint("put the same version of the program on all hosts")
+    })
 }

@@ -1,6 +1,7 @@
 //! A command that stays: lines go to it and come from it, such as this program on another host by `ssh`.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -11,6 +12,7 @@ use tokio::task::JoinHandle;
 use super::Captured;
 use super::command::{prepared, read};
 use crate::fault::{Fault, Result};
+use crate::task::lock;
 
 /// How often an empty line says that this end is still there.
 const BEAT: Duration = Duration::from_secs(10);
@@ -21,13 +23,17 @@ const LONGEST: u64 = 16 << 20;
 /// Lines of its standard error that are kept.
 const LAST_WORDS: usize = 3;
 
+/// How long its standard error is read after its end.
+const LEFT: Duration = Duration::from_secs(1);
+
 /// A command that was started. It ends with the value.
 #[derive(Debug)]
 pub struct Connection {
     child: Child,
-    to: Option<mpsc::UnboundedSender<String>>,
+    to: mpsc::UnboundedSender<String>,
     from: BufReader<ChildStdout>,
-    errors: JoinHandle<Captured>,
+    errors: Arc<Mutex<Captured>>,
+    reading: JoinHandle<()>,
 }
 
 impl Connection {
@@ -48,26 +54,23 @@ impl Connection {
         let stdin = child.stdin.take().ok_or_else(|| piped("standard input"))?;
         let from = BufReader::new(child.stdout.take().ok_or_else(|| piped("standard output"))?);
         let stderr = child.stderr.take();
-        let errors = tokio::spawn(async move {
-            let mut errors = Captured::default();
-            read(stderr, |bytes| errors.push_stderr(bytes)).await;
-            errors
-        });
+        let errors: Arc<Mutex<Captured>> = Arc::default();
+        let kept = Arc::clone(&errors);
+        let reading = tokio::spawn(async move { read(stderr, |bytes| lock(&kept).push_stderr(bytes)).await });
         let (to, lines) = mpsc::unbounded_channel();
         tokio::spawn(write(stdin, lines));
         Ok(Self {
             child,
-            to: Some(to),
+            to,
             from,
             errors,
+            reading,
         })
     }
 
     /// Sends a line. Whether it arrives, the answer says.
     pub fn send(&self, line: String) {
-        if let Some(to) = &self.to {
-            let _ = to.send(line);
-        }
+        let _ = self.to.send(line);
     }
 
     /// The next line; `None` if there is none any more.
@@ -77,23 +80,25 @@ impl Connection {
         (read.is_ok() && line.ends_with('\n')).then_some(line)
     }
 
-    /// Ends its input, upon which it ends by itself.
-    pub fn hang_up(&mut self) {
-        self.to = None;
-    }
-
-    /// Hangs up, waits so long for its end, and kills it then. Returns what it said last on its standard error.
+    /// Ends its input, waits so long for its end, and kills it then. Returns what it said last on its standard error.
     pub async fn end(mut self, time: Duration) -> String {
-        self.hang_up();
-        if tokio::time::timeout(time, self.child.wait()).await.is_err() {
+        drop(self.to);
+        let ended = async {
+            // Until then it may have more to say than a pipe holds.
+            let _ = tokio::io::copy(&mut self.from, &mut tokio::io::sink()).await;
+            let _ = self.child.wait().await;
+        };
+        if tokio::time::timeout(time, ended).await.is_err() {
             let _ = self.child.kill().await;
         }
-        // What it started may have the same standard error.
-        let errors = tokio::time::timeout(time, self.errors).await;
-        errors.map_or_else(
-            |_| String::new(),
-            |errors| errors.unwrap_or_default().stderr_tail(LAST_WORDS),
-        )
+        // What it left running may hold it open.
+        let _ = tokio::time::timeout(LEFT, self.reading).await;
+        let said = lock(&self.errors).stderr_tail(LAST_WORDS);
+        if said.is_empty() {
+            "the connection ended".to_owned()
+        } else {
+            said
+        }
     }
 }
 

@@ -9,13 +9,17 @@ use serde_json::json;
 use super::host::context;
 use super::interpreter::{interpreter, on_thread};
 use super::{Diagnostic, Host, Settings, Source, adapter};
-use crate::engine::{Engine, Hello, Needs, Question, Reply};
+use crate::engine::{Engine, Hello, Question, Reply};
 use crate::fault::{Fault, Result};
 use crate::run::{Run, add_secrets};
 use crate::runtime::{Permits, Services, redact};
 use crate::task::Tasks;
 
 /// Takes the first line, and then answers questions until there are no more lines; each reply is passed to `say`.
+///
+/// # Errors
+///
+/// `missing` if there is no memory for a thread.
 pub fn serve(
     lines: Receiver<String>,
     tasks: &Tasks,
@@ -28,22 +32,17 @@ pub fn serve(
         let begun = begin(&first, tasks, services, say.clone());
         for line in lines {
             let begun = begun.as_ref().map_err(Fault::clone);
-            match begun.and_then(|(host, engine)| answer(&line, host, engine)) {
-                Ok(None) => {}
-                Ok(Some(needs)) => say(&Reply::Needs(needs)),
-                Err(fault) => say(&Reply::Fault(fault)),
+            let answered = begun.and_then(|(host, engine)| {
+                let question: Question = parsed(&line)?;
+                host.state().axes.clone_from(&question.axes);
+                engine.work(question)
+            });
+            if let Err(fault) = answered {
+                say(&Reply::Fault(fault));
             }
         }
         Ok(())
     })
-}
-
-fn answer(line: &str, host: &Host, engine: &Engine) -> Result<Option<Needs>> {
-    let question: Question = parsed(line)?;
-    if let Question::Probe { axes, .. } = &question {
-        host.state().axes.clone_from(axes);
-    }
-    engine.work(question)
 }
 
 /// Describes the engine. What its run notes is passed on.
