@@ -3,13 +3,13 @@
 //! Every room returns it, scripts can catch it (`kind`, `message`, `hint`), and the command line turns it into an exit
 //! status. A message is lower case, has no final period and names things in backticks; a hint is the remedy.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// A result whose error is a [`Fault`].
 pub type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// What went wrong, in a form that a script can branch on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The script does not parse, or names something that does not exist.
@@ -89,7 +89,7 @@ impl Kind {
 }
 
 /// What went wrong and what to do.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
     /// What kind of thing went wrong.

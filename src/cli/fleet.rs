@@ -63,6 +63,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     options.wish = match (args.detach, args.cancel) {
         (true, _) => "detach".to_owned(),
         (_, true) => "cancel".to_owned(),
+        _ if args.follow.is_some() => "follow".to_owned(),
         _ => String::new(),
     };
     let run = run::Args {

@@ -25,6 +25,7 @@ mod show;
 mod signals;
 mod sim;
 mod test;
+mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -146,6 +147,9 @@ enum Command {
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
+    /// Probe an engine of this machine for a run on another one
+    #[command(hide = true)]
+    EngineWorker,
     /// Render the chat template of a model that may take neither much memory nor much time
     #[command(hide = true)]
     RenderChatTemplate,
@@ -214,6 +218,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => estimate::execute(args, program),
+        Command::EngineWorker => worker::execute(program),
         Command::Fleet(args) => fleet::execute(args, program),
         Command::Fork(args) => new::fork(args, program),
         Command::List(args) => list::execute(args, program),

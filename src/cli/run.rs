@@ -549,9 +549,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     }
     // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;
-    let mut allowed = options.allow.clone();
-    allowed.extend(host.permits.answered());
-    let mut flags = allow_flags(&allowed);
+    let mut flags = allow_flags(&host.permits.words());
     flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
     flags.extend(args.max_time.map(|most| match most.subsec_millis() {

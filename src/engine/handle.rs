@@ -12,6 +12,7 @@ use super::limits::RequestSpeed;
 use super::metrics::MetricsPage;
 use super::options::LaunchOptions;
 use super::plan::{NextStart, StartFailure, StartHistory};
+use super::remote::Remote;
 use super::rules::{Rules, degraded};
 use super::send::Prompting;
 use super::start::{Ready, Server};
@@ -51,6 +52,8 @@ pub struct Engine {
     pub(super) shown: Value,
     /// Further engines of the same kind on GPUs or servers of their own, among which probes at the same time are shared out.
     others: Vec<Engine>,
+    /// Its worker, if it is on another host.
+    pub(super) remote: Option<Remote>,
     /// Held while it is probed, if there are others.
     busy: Mutex<()>,
     /// Held from a server's name to the event that it starts, by one engine of several: servers are numbered in that order.
@@ -145,6 +148,10 @@ impl Engine {
 
     fn described(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
+        if let Some(connect) = &options.connect {
+            let program = connect.words.first().map_or("", String::as_str);
+            context.permits.check_command(program)?;
+        }
         if !adapter.shipped() {
             context.permits = context.permits.for_foreign_code();
         }
@@ -193,6 +200,7 @@ impl Engine {
             context,
             adapter,
             shown: options.shown(),
+            remote: options.connect.clone().map(Remote::new),
             options,
             runtime,
             others: Vec::new(),
@@ -221,7 +229,7 @@ impl Engine {
     }
 
     /// The key under which a resumed run finds earlier starts of the same engine.
-    fn start_args(&self) -> Value {
+    pub(super) fn start_args(&self) -> Value {
         json!({ "engine": self.name(), "launch": self.shown })
     }
 
@@ -238,10 +246,10 @@ impl Engine {
         std::iter::once(self).chain(&self.others)
     }
 
-    /// Lets an engine that is not probed now do `work`: the first of those, or itself once it is free. Events that are
-    /// noted meanwhile are about that one.
-    pub(super) fn with_idle<'a, T>(&'a self, work: impl FnOnce(&Self) -> T) -> T {
-        if self.others.is_empty() {
+    /// Lets an engine that is not probed now do `work`: the first of those, or the first of all once it is free. Events that are
+    /// noted meanwhile are about that one. Engines whose host was lost are left out.
+    pub(super) fn with_idle<'a, T>(&'a self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
+        if self.others.is_empty() && !self.is_lost() {
             return work(self);
         }
         let free = |(number, engine): (u64, &'a Self)| match engine.busy.try_lock() {
@@ -249,9 +257,20 @@ impl Engine {
             Err(TryLockError::Poisoned(busy)) => Some((number, engine, busy.into_inner())),
             Err(TryLockError::WouldBlock) => None,
         };
-        let found = (1..).zip(self.all()).find_map(free);
-        let (number, engine, _busy) = found.unwrap_or_else(|| (1, self, lock(&self.busy)));
-        for_engine(number, || work(engine))
+        loop {
+            let left = || (1..).zip(self.all()).filter(|(_, engine)| !engine.is_lost());
+            let found = left().find_map(free);
+            let wait = || {
+                left()
+                    .next()
+                    .map(|(number, engine)| (number, engine, lock(&engine.busy)))
+            };
+            let (number, engine, _busy) = found.or_else(wait).ok_or_else(|| self.no_host_is_left())?;
+            // Its host may have been lost meanwhile.
+            if !engine.is_lost() {
+                return for_engine(number, || work(engine));
+            }
+        }
     }
 
     /// The adapter's name.
@@ -281,6 +300,7 @@ impl Engine {
 
     /// Stops the engine unless it was attached to. The next probe starts it again.
     pub fn stop(&self) -> Result<()> {
+        self.disconnect();
         self.all()
             .try_for_each(|engine| engine.stop_running(&mut engine.lock()))
     }
@@ -623,6 +643,7 @@ fn shown_together(engines: &[Engine]) -> Value {
 impl Drop for Engine {
     /// A script that ends need not stop its engine; the run does. The memory recorded until then is still written.
     fn drop(&mut self) {
+        self.disconnect();
         let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = live.running.take() else { return };
         if let Some(sampler) = &running.sampler {

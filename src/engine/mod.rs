@@ -7,7 +7,7 @@
 //! `failure`. `load` runs a load.
 //!
 //! Files without `impl Engine` do not import those with it: `handle` holds the state, and `start`, `memory`, `info`,
-//! `preview`, `forms`, `probe`, `send`, `in_process` and `load` add methods to it.
+//! `preview`, `forms`, `probe`, `remote`, `send`, `in_process` and `load` add methods to it.
 
 mod adapter;
 mod answer;
@@ -27,6 +27,7 @@ mod plan;
 mod preview;
 mod probe;
 mod protocol;
+mod remote;
 mod residency;
 mod rules;
 mod send;
@@ -51,6 +52,7 @@ pub use options::{Axes, Context, Gpus, LaunchOptions, LimitsOption, Speculation}
 pub use preview::{Device, MissingItem, Needs};
 pub use probe::COORDINATES;
 pub use protocol::decoder;
+pub use remote::{Connect, Hello, Question, Reply};
 pub use rules::{Reading, Rules, check_adapter};
 pub use send::{SendAnswer, SendOptions};
 pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Limits;
+use super::{Connect, Limits};
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::run::Run;
@@ -65,6 +65,8 @@ pub struct LaunchOptions {
     pub random_weights: bool,
     /// Further command-line arguments of the engine.
     pub engine_args: Vec<String>,
+    /// Where its worker runs, if that is another host of a cluster.
+    pub connect: Option<Connect>,
     /// Environment variables of the engine.
     pub env: BTreeMap<String, String>,
     /// What one start must be able to serve. Default: the search range of the newest boundary.
@@ -119,6 +121,7 @@ impl Default for LaunchOptions {
             in_process: false,
             random_weights: false,
             engine_args: Vec::new(),
+            connect: None,
             env: BTreeMap::new(),
             limits: None,
             // Loading a large model from a cold disk and compiling it takes tens of minutes.
@@ -285,7 +288,11 @@ impl LaunchOptions {
     /// The options for the journal: without environment values and URL passwords.
     #[must_use]
     pub fn shown(&self) -> Value {
-        let mut shown = self.clone();
+        // The same engine on another host is the same.
+        let mut shown = Self {
+            connect: None,
+            ..self.clone()
+        };
         for value in shown.env.values_mut() {
             "…".clone_into(value);
         }

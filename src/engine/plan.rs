@@ -82,6 +82,16 @@ impl StartHistory {
         }
     }
 
+    /// Takes over the failures of all engines of the kind.
+    pub(super) fn learn(&mut self, failed: Vec<StartFailure>) {
+        self.failed = failed;
+    }
+
+    /// Those that would repeat.
+    pub(super) fn failed(&self) -> &[StartFailure] {
+        &self.failed
+    }
+
     pub(super) fn remember(&mut self, failure: StartFailure) {
         self.failed.push(failure);
     }

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::ProbeAnswer;
@@ -108,7 +108,7 @@ fn refusal_text(fault: Fault) -> String {
 }
 
 /// What a start needs.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Needs {
     /// The runtime.
     pub runtime: RuntimeKind,
@@ -129,7 +129,7 @@ pub struct Needs {
 }
 
 /// A device with memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// UUID; for a simulated device its index.
     pub id: String,
@@ -140,10 +140,10 @@ pub struct Device {
 }
 
 /// Something that is missing or not allowed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MissingItem {
     /// The kind of error that the start would end with.
-    pub kind: &'static str,
+    pub kind: Kind,
     /// The error message.
     pub message: String,
     /// The remedy.
@@ -158,7 +158,7 @@ impl Needs {
             Err(fault) if matches!(fault.kind, Kind::Interrupted | Kind::Internal) => Err(fault),
             Err(fault) => {
                 self.missing.push(MissingItem {
-                    kind: fault.kind.name(),
+                    kind: fault.kind,
                     message: fault.message,
                     hint: fault.hint,
                 });
@@ -175,6 +175,9 @@ impl Engine {
     ///
     /// `interrupted`. Missing things are part of the answer.
     pub fn needs(&self) -> Result<Needs> {
+        if self.remote.is_some() && !self.context.dry_run {
+            return self.needs_there();
+        }
         let mut needs = Needs {
             runtime: self.runtime,
             simulated: self.runtime == RuntimeKind::Sim,

@@ -118,7 +118,10 @@ impl Engine {
         let args = json!({ "engine": self.name(), "launch": self.shown, "point": point, "options": options });
         self.with_idle(|engine| {
             self.context.run.measure("probe", args, || {
-                let answer = engine.probe_once(point, requested, options)?;
+                let answer = match engine.remote {
+                    Some(_) => engine.probe_there(self, point, options)?,
+                    None => engine.probe_once(point, requested, options)?,
+                };
                 serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
             })
         })

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::Command;
 
 use super::Captured;
 use super::launch::TOKEN_VARIABLES;
@@ -35,12 +36,8 @@ pub async fn run_command(
     time: Duration,
     token: bool,
 ) -> Result<Captured> {
-    let (program, args) = words
-        .split_first()
-        .ok_or_else(|| Fault::usage("the command is empty"))?;
-    let mut command = tokio::process::Command::new(program);
-    command.args(args).kill_on_drop(true).process_group(0);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = prepared(words, token)?;
+    let program = words.first().map_or("", String::as_str);
     let text = match input {
         Input::Text(text) => {
             command.stdin(Stdio::piped());
@@ -51,9 +48,6 @@ pub async fn run_command(
             ""
         }
     };
-    for name in TOKEN_VARIABLES.iter().filter(|_| !token) {
-        command.env_remove(name);
-    }
     let mut child = command.spawn().map_err(|error| {
         Fault::missing(
             format!("cannot run `{program}`: {error}"),
@@ -102,7 +96,21 @@ pub async fn run_command(
     })
 }
 
-async fn read(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
+/// A command whose output is piped, and which ends with the value.
+pub(super) fn prepared(words: &[String], token: bool) -> Result<Command> {
+    let (program, args) = words
+        .split_first()
+        .ok_or_else(|| Fault::usage("the command is empty"))?;
+    let mut command = Command::new(program);
+    command.args(args).kill_on_drop(true).process_group(0);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    for name in TOKEN_VARIABLES.iter().filter(|_| !token) {
+        command.env_remove(name);
+    }
+    Ok(command)
+}
+
+pub(super) async fn read(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
     let Some(mut stream) = stream else { return };
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(count @ 1..) = stream.read(&mut buffer).await {

@@ -9,6 +9,7 @@
 mod attach;
 mod cgroup;
 mod command;
+mod connection;
 mod docker;
 mod launch;
 pub mod orphans;
@@ -22,6 +23,7 @@ mod supervisor;
 
 pub use attach::{Target, api_key, check_reachable, server_url};
 pub use command::{Input, Take, run_command};
+pub use connection::Connection;
 pub use docker::{
     DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
 };

@@ -27,10 +27,10 @@ use crate::runtime::Launch;
 use crate::task::{Tasks, lock};
 
 /// Functions and their parameters.
-pub(super) type Exports = [(&'static str, &'static [&'static str]); 6];
+pub(super) type Exports = [(&'static str, &'static [&'static str])];
 
 /// Functions that an adapter must export.
-pub(super) const EXPORTS: Exports = [
+pub(super) const EXPORTS: &Exports = &[
     ("launch", &["options"]),
     ("ready", &["engine"]),
     ("request", &["point"]),
@@ -40,7 +40,7 @@ pub(super) const EXPORTS: Exports = [
 ];
 
 /// Functions that a cluster must export.
-pub(super) const CLUSTER: Exports = [
+pub(super) const CLUSTER: &Exports = &[
     ("slots", &["options"]),
     ("submit", &["jobs"]),
     ("status", &["jobs"]),
@@ -48,6 +48,9 @@ pub(super) const CLUSTER: Exports = [
     ("logs", &["job"]),
     ("collect", &["job"]),
 ];
+
+/// What a cluster may export: then engines of one search run there.
+pub(super) const CONNECT: &Exports = &[("connect", &["job", "words"])];
 
 struct RhaiAdapter {
     name: String,
@@ -91,7 +94,7 @@ pub(super) fn from_source(
     let engine = interpreter(host, &host.settings.root());
     let ast = resolver::compile(&engine, source)
         .map_err(|error| with_location(name, diagnose(&engine, &host.sources, &source.key, error)))?;
-    if let Some(problem) = missing_exports(&ast, &EXPORTS).into_iter().next() {
+    if let Some(problem) = missing_exports(&ast, EXPORTS).into_iter().next() {
         return Err(Fault::usage(format!("adapter `{name}` {problem}"))
             .hint("`profiler check` lists what an adapter must export; copy a shipped one as a template"));
     }
@@ -128,11 +131,11 @@ fn load_shipped(name: &str) -> Result<Source> {
 /// What a file lacks of these exports, phrased to follow its name.
 pub(super) fn missing_exports(ast: &AST, exports: &Exports) -> Vec<String> {
     let mut problems = Vec::new();
-    for (name, params) in *exports {
+    for (name, params) in exports {
         let wanted = format!("{name}({})", params.join(", "));
         let arities: Vec<_> = ast
             .iter_functions()
-            .filter(|function| function.name == name && !function.access.is_private())
+            .filter(|function| function.name == *name && !function.access.is_private())
             .map(|function| function.params.len())
             .collect();
         match arities.as_slice() {
@@ -197,6 +200,11 @@ impl Adapter for RhaiAdapter {
 
     fn shipped(&self) -> bool {
         self.shipped
+    }
+
+    fn own_text(&self) -> Option<String> {
+        let source = self.host.sources.get(&self.key).filter(|_| !self.shipped);
+        source.map(|source| source.text.to_string())
     }
 
     fn launch(&self, options: &Value) -> Result<Launch> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnAccess, FnCallExpr, ParseErrorType, Position, Stmt};
 
-use super::adapter::{self, CLUSTER, EXPORTS, Exports, missing_exports};
+use super::adapter::{self, CLUSTER, CONNECT, EXPORTS, Exports, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::CANNOT_LIST;
 use super::params::{check_values, merge_values};
@@ -114,10 +114,14 @@ impl Checker<'_> {
         for (fault, at) in find_errors(&outline, &self.natives, &modules) {
             self.report(source, fault, at);
         }
-        if is_meant(&outline, &EXPORTS) {
+        if is_meant(&outline, EXPORTS) {
             self.adapter(source, &ast);
-        } else if is_meant(&outline, &CLUSTER) {
-            for problem in missing_exports(&ast, &CLUSTER) {
+        } else if is_meant(&outline, CLUSTER) {
+            let mut problems = missing_exports(&ast, CLUSTER);
+            if outline.functions.iter().any(|one| one.signature.name == CONNECT[0].0) {
+                problems.extend(missing_exports(&ast, CONNECT));
+            }
+            for problem in problems {
                 let fault = Fault::new(Kind::Compile, format!("this cluster {problem}"));
                 self.report(source, fault, Position::NONE);
             }
@@ -159,7 +163,7 @@ impl Checker<'_> {
 
     /// Checks an adapter: its functions and, if nothing else is wrong with the main file, what they return.
     fn adapter(&mut self, source: &Source, ast: &AST) {
-        let missing = missing_exports(ast, &EXPORTS);
+        let missing = missing_exports(ast, EXPORTS);
         for problem in &missing {
             let fault = Fault::new(Kind::Compile, format!("this adapter {problem}"));
             self.report(source, fault, Position::NONE);
@@ -227,7 +231,7 @@ fn is_meant(outline: &Outline, exports: &Exports) -> bool {
 
 /// The same of a syntax tree.
 pub(super) fn is_adapter_file(ast: &AST) -> bool {
-    is_meant(&Outline::from_ast(ast), &EXPORTS)
+    is_meant(&Outline::from_ast(ast), EXPORTS)
 }
 
 /// Functions that the interpreter handles itself.

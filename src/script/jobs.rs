@@ -90,19 +90,15 @@ pub(super) fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Resu
 /// The words of the command that does a job, to which the attempt's number is added.
 pub(super) fn command(host: &Host, name: &str) -> Result<Vec<String>> {
     let job = prepared(host, name)?;
-    let program = own_program::get()
-        .ok_or_else(|| Fault::internal("no program that does jobs: `own_program::set` was not called"))?;
-    let program = std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned());
-    let mut command = vec![text(&program)?, "run".to_owned(), job.script];
+    let mut command = vec![own()?, "run".to_owned(), job.script];
     let mut add = |option: &str, value: String| command.extend([option.to_owned(), value]);
     add("--params", job.parameters);
     add("--out", job.folder);
     if !job.own.hashes.is_empty() {
         add("--trust-script", job.own.hashes.join(","));
     }
-    let answered = host.permits.answered();
-    for allowed in host.settings.allow.iter().chain(&answered) {
-        add("--allow", allowed.clone());
+    for allowed in host.permits.words() {
+        add("--allow", allowed);
     }
     if let Some(time) = job.max_time {
         add("--max-time", time);
@@ -111,6 +107,18 @@ pub(super) fn command(host: &Host, name: &str) -> Result<Vec<String>> {
         command.push("--shared-gpu".to_owned());
     }
     Ok(command)
+}
+
+/// The path of this program.
+fn own() -> Result<String> {
+    let program = own_program::get()
+        .ok_or_else(|| Fault::internal("no program that does jobs: `own_program::set` was not called"))?;
+    text(&std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned()))
+}
+
+/// The words of the command that has this program probe an engine for another.
+pub(super) fn worker() -> Result<Vec<String>> {
+    Ok(vec![own()?, "engine-worker".to_owned()])
 }
 
 fn text(path: &Path) -> Result<String> {

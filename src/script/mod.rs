@@ -5,7 +5,7 @@
 //! `fetch` got them; `diagnose` explains errors; `convert`
 //! translates values; `params` reads parameters; `check` examines a script without running it; `score` tests one
 //! without an engine; `adapter`
-//! turns an engine's Rhai file into a Rust trait; `reference` writes the documentation. `api/` has the functions that
+//! turns an engine's Rhai file into a Rust trait; `reference` writes the documentation; `worker` probes for a run on another host. `api/` has the functions that
 //! scripts call, grouped by subject; they reach the program through the [`Host`], which the interpreter carries as its
 //! tag, and through the handles of `host`.
 
@@ -36,6 +36,7 @@ pub mod shipped;
 mod signature;
 mod source;
 mod syntax;
+mod worker;
 
 pub use added::{Added, Lock};
 pub use boundary::{BoundaryHandle, PointCost};
@@ -52,3 +53,4 @@ pub use interpreter::{CANNOT_LIST, adapter, describe_params, guarded, interprete
 pub use meter::Meter;
 pub use score::{Subject, score, subject};
 pub use source::{Main, Source, Sources, is_shipped, module_hash, named_modules};
+pub use worker::serve;

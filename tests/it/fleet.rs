@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -424,6 +425,83 @@ fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
         assert_eq!(finished(&job).0.len(), 4, "{}", job.display());
     }
     until("nothing is left running", || hosts.running(2).is_empty());
+}
+
+#[test]
+fn by_ssh_what_only_a_host_can_do_that_does_not_answer_waits_for_it() {
+    if !needs_ssh() {
+        return;
+    }
+    let hosts = Hosts::start(2);
+    let options = hosts
+        .options(r#","gone":20"#)
+        .replace("\"h1\"", r#"{"host":"h1","slots":2}"#);
+    let begin = Profiler::new().file("gated.rhai", GATED);
+    let go = begin.folder().join("go").display().to_string();
+    let fleet = begin
+        .file(
+            "jobs.yaml",
+            format!("jobs: [{{script: ./gated.rhai, gpus: 2, set: {{gate: {go}}}}}]"),
+        )
+        .args([
+            "fleet",
+            "jobs.yaml",
+            "--out",
+            "f",
+            "--cluster",
+            "ssh",
+            "--detach",
+            "--set",
+        ])
+        .arg(format!("options={options}"))
+        .args(["--allow", SSH]);
+    let (child, folder) = fleet.spawn();
+    assert!(child.wait_with_output().unwrap().status.success());
+    let follow = || {
+        Profiler::new()
+            .current_dir(folder.path())
+            .args(["fleet", "--follow", "f", "--allow", SSH])
+    };
+    until("the first host measures", || {
+        finished(&hosts.job(1, "0001-gated")).0.len() == 3
+    });
+    hosts.silence(1);
+    let _ = follow()
+        .arg("--cancel")
+        .run()
+        .success()
+        .stderr("go on at hosts that do not answer: h1");
+    let _ = follow()
+        .run()
+        .success()
+        .stderr("1 found no slots, as hosts do not answer: h1");
+    // It answers again while it is asked.
+    let (mut child, _other) = follow().spawn();
+    let mut errors = BufReader::new(child.stderr.take().unwrap())
+        .lines()
+        .map_while(Result::ok);
+    assert!(errors.any(|line| line.contains("h1 does not answer, and is asked again")));
+    hosts.wake(1);
+    fs::write(folder.path().join("go"), "").unwrap();
+    let rest: Vec<_> = errors.collect();
+    assert!(child.wait().unwrap().success(), "{rest:?}");
+    let job = folder.path().join("f/jobs/0001-gated");
+    nothing_was_repeated(&job);
+    assert_eq!((finished(&job).0.len(), finished(&job).1), (4, vec![100]));
+    until("nothing is left running", || hosts.running(1).is_empty());
+}
+
+#[test]
+fn by_ssh_a_fleet_is_not_left_before_its_jobs_were_seen() {
+    if !needs_ssh() {
+        return;
+    }
+    let hosts = Hosts::start(1);
+    let fleet = gated(&["number: 1"]).args(hosts.args(r#","program":"/nowhere/profiler""#));
+    let ended = fleet.args(["--detach", "--allow", SSH]).run().code(1);
+    let _ = ended
+        .stderr("its run did not come to its end in 3 attempts; it said last: ")
+        .stderr("/nowhere/profiler");
 }
 
 #[test]

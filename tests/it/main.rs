@@ -37,6 +37,7 @@ mod failure_forms;
 mod failures;
 mod fleet;
 mod fuzz;
+mod hosts;
 mod hub;
 mod import;
 mod io_faults;

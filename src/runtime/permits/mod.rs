@@ -40,6 +40,8 @@ const LARGEST_FILE: u64 = 256 << 20;
 /// The user's permissions. Clones share the answers to the prompt, and the ports that the run opened.
 #[derive(Clone, Debug, Default)]
 pub struct Permits {
+    /// The words of `--allow`.
+    given: Vec<String>,
     allowed: Allowed,
     /// What the command line names to a shipped script; `None` for any other script.
     named: Option<Named>,
@@ -75,6 +77,8 @@ struct Named {
     // Canonical files, and folders of models.
     files: Vec<PathBuf>,
     models: Vec<PathBuf>,
+    /// All of it, by parameter.
+    texts: Vec<(String, String)>,
     /// Whether the user types the script: then ports of this machine and images are named in it.
     typed: bool,
 }
@@ -172,6 +176,7 @@ impl Permits {
         let mut permits = Self::default();
         for value in values {
             permits.allowed.add(value.as_ref())?;
+            permits.given.push(value.as_ref().to_owned());
         }
         Ok(permits)
     }
@@ -184,6 +189,7 @@ impl Permits {
         named.typed = typed;
         for (parameter, text) in parameters {
             named.add(parameter, text);
+            named.texts.push((parameter.to_owned(), text.to_owned()));
         }
     }
 
@@ -212,6 +218,18 @@ impl Permits {
     #[must_use]
     pub fn answered(&self) -> Vec<String> {
         lock(&self.shared.answered).clone()
+    }
+
+    /// All that is allowed, as words of `--allow`: what others need that do a part of the run.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        self.given.iter().cloned().chain(self.answered()).collect()
+    }
+
+    /// The parameters by which the command line names something to a shipped script; `None` for any other script.
+    #[must_use]
+    pub fn named_texts(&self) -> Option<Vec<(String, String)>> {
+        Some(self.named()?.texts.clone())
     }
 
     /// Allows connecting to a service that this run started, while it runs: then its port may be another's.

@@ -99,6 +99,18 @@ pub mod engine {
         )?)
     }
 
+    /// The words of the command that has this program probe an engine for a run of another host: `connect` of a cluster adds how it gets there. Used by `std/engines`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(engine::worker().len() == 2);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn worker(_context: NativeCallContext) -> Caught<Array> {
+        Ok(crate::script::jobs::worker()?.into_iter().map(Dynamic::from).collect())
+    }
+
     /// Whether there is a GPU that an engine can use; `auto` checks this.
     ///
     /// # Example
@@ -134,7 +146,7 @@ pub mod methods {
     #[rhai_fn(return_raw, volatile)]
     pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
         host(&context).meter.reset();
-        Ok(engine.0.start()?)
+        Ok(engine.0.here()?.start()?)
     }
 
     /// Stops the engine, unless it was attached to. The next probe starts it again.
@@ -173,7 +185,7 @@ pub mod methods {
     /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `queued` `kv_cache`, `admission` (the
     /// engine admits no more), `overloaded`; of `error` `died`, `stopped` (by somebody else), `dead` (its process runs but
     /// does not respond), `overloaded`, `not_resident` (all were served, but early requests ended before late ones were
-    /// admitted: memory was not tested), …
+    /// admitted: memory was not tested), `host_lost` (of a cluster), …
     ///
     /// `evidence` has the details: `message` (one sentence), `log` (the relevant line, or the end of the log), `phase`
     /// (of a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`), `allocations`
@@ -273,7 +285,7 @@ pub mod methods {
     ) -> Caught<Dynamic> {
         host(&context).meter.reset();
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.0.send(&wire(&prompt)?, options)?)?)
+        Ok(to_script(&engine.0.here()?.send(&wire(&prompt)?, options)?)?)
     }
 
     /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
@@ -316,7 +328,7 @@ pub mod methods {
     #[rhai_fn(return_raw, volatile)]
     pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
-        Ok(to_script(&engine.0.memory())?)
+        Ok(to_script(&engine.0.here()?.memory())?)
     }
 
     /// Memory by stage of the engine's latest start, measured while it runs:
@@ -360,7 +372,7 @@ pub mod methods {
     #[rhai_fn(return_raw, volatile)]
     pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
-        Ok(to_script(&engine.0.usage()?)?)
+        Ok(to_script(&engine.0.here()?.usage()?)?)
     }
 
     /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
@@ -379,7 +391,7 @@ pub mod methods {
     #[rhai_fn(return_raw, volatile)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
-        Ok(to_script(&engine.0.metrics()?)?)
+        Ok(to_script(&engine.0.here()?.metrics()?)?)
     }
 
     /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens;
@@ -420,7 +432,7 @@ pub mod methods {
     #[rhai_fn(return_raw, volatile)]
     pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         host(&context).meter.reset();
-        Ok(to_script(&engine.0.facts())?)
+        Ok(to_script(&engine.0.here()?.facts())?)
     }
 
     /// The latest 200 log lines of the running engine, oldest first. The whole log is in the run's folder.
@@ -452,7 +464,7 @@ pub mod methods {
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         host(&context).meter.reset();
         let options: LogOptions = crate::script::options(options)?;
-        Ok(to_script(&engine.0.logs(options.last.unwrap_or(LINES)))?)
+        Ok(to_script(&engine.0.here()?.logs(options.last.unwrap_or(LINES)))?)
     }
 
     /// The command line flags for production, for the limits that the engine runs with.

@@ -37,7 +37,7 @@ pub mod experiment {
         let _ = host(&context);
         let what = from_script(&Dynamic::from(what))?;
         let handle = engine.clone();
-        let answer = engine.0.trial(&what, || -> Caught<Value> {
+        let answer = engine.0.here()?.trial(&what, || -> Caught<Value> {
             let measured: Dynamic = measure.call_within_context(&context, (handle,))?;
             Ok(from_script(&measured)?)
         })?;

@@ -278,7 +278,7 @@ pub mod jobs {
         host(&context).run.id().to_owned()
     }
 
-    /// What the user wants of a fleet: `"detach"` (`--detach`), `"cancel"` (`--cancel`), else `""`.
+    /// What the user wants of a fleet: `"detach"` (`--detach`), `"cancel"` (`--cancel`), `"follow"` (`--follow` without these), else `""`.
     ///
     /// # Example
     ///

@@ -422,6 +422,8 @@ pub mod probe_methods {
     ) -> Caught<Dynamic> {
         let host = host(&context);
         let given = crate::script::options(options)?;
-        Ok(to_script(&engine.0.run_probe(&probes::program(&host, name)?, &given)?)?)
+        Ok(to_script(
+            &engine.0.here()?.run_probe(&probes::program(&host, name)?, &given)?,
+        )?)
     }
 }

@@ -80,15 +80,36 @@ impl Hosts {
 
     /// The arguments by which the fleet uses them.
     pub fn args(&self, more: &str) -> Vec<String> {
+        let options = format!("options={}", self.options(more));
+        ["--cluster", "ssh", "--set", &options].map(str::to_owned).to_vec()
+    }
+
+    /// The cluster's options, as JSON.
+    pub fn options(&self, more: &str) -> String {
         let names: Vec<String> = (1..=self.daemons.len())
             .map(|number| format!("\"h{number}\""))
             .collect();
         let config = self.folder.path().join("config").display().to_string();
-        let options = format!(
-            "options={{\"hosts\":[{}],\"ssh\":[\"-F\",\"{config}\"]{more}}}",
+        format!(
+            "{{\"hosts\":[{}],\"ssh\":[\"-F\",\"{config}\"]{more}}}",
             names.join(",")
-        );
-        ["--cluster", "ssh", "--set", &options].map(str::to_owned).to_vec()
+        )
+    }
+
+    /// Every connection to a host ends, and it takes no further one.
+    pub fn cut(&self, number: usize) {
+        let daemon = self.daemons[number - 1].id();
+        self.silence(number);
+        let parent = |process: &PathBuf| {
+            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
+            // After the name, which may have spaces: the state, and the parent.
+            let rest = stat.rsplit(") ").next().unwrap_or_default().to_owned();
+            rest.split(' ').nth(1).and_then(|parent| parent.parse().ok()) == Some(daemon)
+        };
+        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+        for session in processes.map(|process| process.path()).filter(parent) {
+            signal("-KILL", session.file_name().unwrap().to_str().unwrap());
+        }
     }
 
     /// Where a host keeps what belongs to fleets.
