@@ -255,6 +255,19 @@ pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
     lines.join("\n")
 }
 
+/// Parts joined by a separator, in as few lines as hold them. A part that does not fit a line is alone on one.
+pub fn flow(parts: impl IntoIterator<Item = String>, separator: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for part in parts {
+        let longer = lines.last().map(|line| format!("{line}{separator}{part}"));
+        match (lines.last_mut(), longer.filter(|longer| fits(longer))) {
+            (Some(line), Some(longer)) => *line = longer,
+            _ => lines.push(part),
+        }
+    }
+    lines
+}
+
 /// The words of a text; a percentage and what is between backticks are one word.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();

@@ -9,6 +9,7 @@ use console::{Style, measure_text_width};
 
 use crate::boundary::{Axis, Boundary, Class, Easier, Point, Scalar};
 use crate::fault::Result;
+use crate::fmt::flow;
 use crate::report::Page;
 use crate::report::evidence::{NOT_SENT, ProbeClass};
 use crate::report::findings::at_most_as_hard;
@@ -333,28 +334,14 @@ fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
     let shades = SHADES.into_iter().chain([(Shade::Beyond, beyond(boundary))]);
     let shades = shades.enumerate().filter(shown);
     let shades = shades.map(|(_, (shade, name))| format!("{} {name}", fill(shade, page)));
-    let mut lines = flow(shades, page.width);
+    let fits = |line: &str| measure_text_width(line) <= page.width;
+    let mut lines = flow(shades, "  ", fits);
     let probes = MARKS.into_iter().enumerate().filter_map(|(index, (class, _, name))| {
         let marker = probe_marker(class, page);
         let title = if index == 0 { "probes: " } else { "" };
         (index < 3 || contains(&marker)).then(|| format!("{title}{marker} {name}"))
     });
-    lines.extend(flow(probes, page.width));
-    lines
-}
-
-/// Entries, two blanks apart, in as few lines of a width as hold them.
-fn flow(entries: impl IntoIterator<Item = String>, width: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for entry in entries {
-        match lines.last_mut() {
-            Some(line) if measure_text_width(line) + 2 + measure_text_width(&entry) <= width => {
-                line.push_str("  ");
-                line.push_str(&entry);
-            }
-            _ => lines.push(entry),
-        }
-    }
+    lines.extend(flow(probes, "  ", fits));
     lines
 }
 

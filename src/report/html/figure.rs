@@ -7,8 +7,7 @@
 
 use std::collections::HashMap;
 
-use minijinja::Value;
-use serde::Serialize;
+use minijinja::{Value, context};
 use serde_json::{Value as Json, json};
 
 use crate::fmt::json_number;
@@ -17,61 +16,31 @@ use crate::report::plot::{Axis, Drawing, Entry, Panel, Plot, Sheet, Width, panel
 use crate::report::terminal::shown;
 use crate::run::hide_json;
 
-#[derive(Serialize)]
-pub(super) struct Figure {
-    id: String,
-    title: String,
-    /// Whether the section's heading equals the title; then the title is only for screen readers.
-    pub(super) titled_above: bool,
-    words: String,
-    caption: String,
-    slider: Option<String>,
-    panels: Vec<String>,
-    views: Vec<View>,
-    table: Option<Table>,
-    /// JSON for a script element.
-    data: Value,
-}
-
-/// The whole figure, or one of its panels.
-#[derive(Serialize)]
-struct View {
-    /// The slider position that shows this panel; `None` for the whole figure.
-    panel: Option<usize>,
-    wide: Value,
-    narrow: Value,
-    /// Positions of the panels, for the script.
-    #[serde(skip)]
-    frames: Json,
-}
-
-impl Figure {
-    /// `heading` is the heading of the figure's section.
-    pub(super) fn new(plot: &Plot, id: &str, heading: &str) -> Self {
-        let slider = plot.slider.clone().filter(|_| plot.panels.len() > 1);
-        let named = Plot {
-            name: id.to_owned(),
-            ..plot.clone()
-        };
-        let views = views(&named, slider.is_some());
-        let table = (!plot.sheet.columns.is_empty()).then(|| Table::of_figure(&plot.sheet));
-        Self {
-            id: id.to_owned(),
-            title: plot.title.clone(),
-            titled_above: plot.title == heading,
-            words: plot.words.clone(),
-            caption: plot.caption.clone(),
-            slider,
-            panels: plot.panels.iter().map(|panel| panel.title.clone()).collect(),
-            table,
-            data: Value::from_safe_string(data(plot, &views)),
-            views,
-        }
+/// What the template shows of a chart in a section with this heading.
+pub(super) fn figure(plot: &Plot, id: &str, heading: &str) -> Value {
+    let slider = plot.slider.as_deref().filter(|_| plot.panels.len() > 1);
+    let named = Plot {
+        name: id.to_owned(),
+        ..plot.clone()
+    };
+    let (views, frames) = views(&named, slider.is_some());
+    context! {
+        id,
+        title => plot.title.as_str(),
+        // Then the title is only for screen readers.
+        titled_above => plot.title == heading,
+        words => plot.words.as_str(),
+        caption => plot.caption.as_str(),
+        slider,
+        panels => plot.panels.iter().map(|panel| Value::from(panel.title.as_str())).collect::<Vec<_>>(),
+        views,
+        table => (!plot.sheet.columns.is_empty()).then(|| table(&plot.sheet, false)),
+        data => Value::from_safe_string(data(plot, &frames)),
     }
 }
 
-/// The whole figure, and with a slider also each of its panels.
-fn views(plot: &Plot, each: bool) -> Vec<View> {
+/// The whole figure, and with a slider also each of its panels; and the positions of their panels, for the script.
+fn views(plot: &Plot, each: bool) -> (Vec<Value>, Vec<Json>) {
     let all = if plot.panels.is_empty() { 0 } else { 1 };
     let whole = std::iter::repeat_n(None, all);
     let panels = (0..if each { plot.panels.len() } else { 0 }).map(Some);
@@ -83,14 +52,13 @@ fn views(plot: &Plot, each: bool) -> Vec<View> {
         let (wide, narrow) = (drawn(Width::Wide), drawn(Width::Narrow));
         let place = |drawing: &Drawing| json!({ "size": drawing.size, "frames": drawing.frames });
         let panels: Vec<usize> = at.map_or_else(|| (0..plot.panels.len()).collect(), |index| vec![index]);
-        View {
-            panel: at,
-            frames: json!({ "panels": panels, "wide": place(&wide), "narrow": place(&narrow) }),
-            wide: safe_svg(&wide.svg),
-            narrow: safe_svg(&narrow.svg),
-        }
+        let frames = json!({ "panels": panels, "wide": place(&wide), "narrow": place(&narrow) });
+        (
+            context! { panel => at, wide => safe_svg(&wide.svg), narrow => safe_svg(&narrow.svg) },
+            frames,
+        )
     };
-    whole.chain(panels).map(view).collect()
+    whole.chain(panels).map(view).unzip()
 }
 
 /// The drawing is escaped already; secrets are hidden here.
@@ -99,8 +67,8 @@ fn safe_svg(svg: &str) -> Value {
 }
 
 /// Data for the script: `columns` of everything, `panels` with their points, the `table` and
-/// its rows, and the panel positions of each of the `views`.
-fn data(plot: &Plot, views: &[View]) -> String {
+/// its rows, and the panel positions of each of the views, `frames`.
+fn data(plot: &Plot, frames: &[Json]) -> String {
     let mut columns = Columns::default();
     let places = columns.places(&plot.panels);
     let panels = plot.panels.iter().zip(places).map(|(panel, places)| {
@@ -113,9 +81,8 @@ fn data(plot: &Plot, views: &[View]) -> String {
         })
     });
     let panels: Vec<_> = panels.collect();
-    let long = Table::of_figure(&plot.sheet).is_long();
+    let long = readable(&plot.sheet).rows.len() > MAX_COMPLETE;
     let table = if long { columns.sheet(&plot.sheet) } else { Vec::new() };
-    let frames: Vec<_> = views.iter().map(|view| &view.frames).collect();
     let data = json!({ "panels": panels, "views": frames, "table": table, "rows": plot.sheet.rows.len(), "columns": columns.into_values() });
     // `<` is the only character that could end the script element.
     shown(&hide_json(data.to_string()), false).replace('<', "\\u003c")
@@ -126,18 +93,6 @@ fn data(plot: &Plot, views: &[View]) -> String {
 struct Columns {
     columns: Vec<Json>,
     index: HashMap<String, usize>,
-}
-
-/// The tooltip points of a panel: `count` rows of the columns, starting at row `from`.
-#[derive(Serialize)]
-struct PanelPoints {
-    from: usize,
-    count: usize,
-    /// Columns of the x and y values.
-    at: [usize; 2],
-    /// Names and columns of the tooltip entries.
-    names: Vec<String>,
-    values: Vec<usize>,
 }
 
 impl Columns {
@@ -153,7 +108,7 @@ impl Columns {
     }
 
     /// The points of every panel. Panels with equal tooltip entries share columns, as their table does.
-    fn places(&mut self, panels: &[Panel]) -> Vec<PanelPoints> {
+    fn places(&mut self, panels: &[Panel]) -> Vec<Json> {
         let same = panels
             .windows(2)
             .all(|pair| pair[0].spots.columns == pair[1].spots.columns);
@@ -161,7 +116,9 @@ impl Columns {
         groups.into_iter().flat_map(|group| self.group(group)).collect()
     }
 
-    fn group(&mut self, panels: &[Panel]) -> Vec<PanelPoints> {
+    /// The tooltip points of each panel: `count` rows of the columns, starting at row `from`; the columns of their x and
+    /// y values, and the names and columns of their entries.
+    fn group(&mut self, panels: &[Panel]) -> Vec<Json> {
         let Some(first) = panels.first() else { return Vec::new() };
         let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
         let names = &first.spots.columns;
@@ -176,13 +133,7 @@ impl Columns {
         let mut places = Vec::new();
         for panel in panels {
             let count = panel.spots.spots.len();
-            places.push(PanelPoints {
-                from,
-                count,
-                at,
-                names: names.clone(),
-                values: values.clone(),
-            });
+            places.push(json!({ "from": from, "count": count, "at": at, "names": names, "values": values }));
             from += count;
         }
         places
@@ -236,73 +187,29 @@ fn number(value: f64) -> Json {
 }
 
 /// Tables up to this length are complete without the script.
-pub(super) const MAX_COMPLETE: usize = 200;
+const MAX_COMPLETE: usize = 200;
 
 /// Rows of a longer table in the HTML.
-pub(super) const FIRST_ROWS: usize = 50;
+const FIRST_ROWS: usize = 50;
 
-#[derive(Serialize)]
-pub(super) struct Table {
-    title: String,
-    columns: Vec<Column>,
-    rows: Vec<Vec<String>>,
-    /// Total number of rows.
-    all: usize,
-    /// Whether the script adds rows.
-    rest: bool,
-}
-
-#[derive(Serialize)]
-struct Column {
-    name: String,
-    /// Numeric columns are aligned right.
-    numbers: bool,
-}
-
-impl Table {
-    /// A complete table that belongs to no figure.
-    pub(super) fn complete(sheet: &Sheet) -> Self {
-        let sheet = readable(sheet);
-        Self::with_rows(&sheet, sheet.rows.len())
-    }
-
-    /// The table of a figure; the script adds rows beyond the limit.
-    pub(super) fn of_figure(sheet: &Sheet) -> Self {
-        let sheet = readable(sheet);
-        let most = if sheet.rows.len() > MAX_COMPLETE {
-            FIRST_ROWS
-        } else {
-            MAX_COMPLETE
-        };
-        Self::with_rows(&sheet, most)
-    }
-
-    pub(super) fn is_long(&self) -> bool {
-        self.rest
-    }
-
-    fn with_rows(sheet: &Sheet, most: usize) -> Self {
-        let numbers = |at: usize| {
-            let entries = sheet.rows.iter().take(MAX_COMPLETE).filter_map(|row| row.get(at));
-            let entries: Vec<String> = entries.map(entry_text).collect();
-            !is_text(entries.iter().map(String::as_str))
-        };
-        let columns = sheet.columns.iter().enumerate().map(|(at, name)| Column {
-            name: name.clone(),
-            numbers: numbers(at),
-        });
-        Self {
-            title: sheet.title.clone(),
-            columns: columns.collect(),
-            rows: sheet
-                .rows
-                .iter()
-                .take(most)
-                .map(|row| row.iter().map(cell).collect())
-                .collect(),
-            all: sheet.rows.len(),
-            rest: sheet.rows.len() > most,
-        }
+/// What the template shows of a table: all of it, or, of a long one, what the script adds the rest to.
+pub(super) fn table(sheet: &Sheet, complete: bool) -> Value {
+    let sheet = readable(sheet);
+    let rest = !complete && sheet.rows.len() > MAX_COMPLETE;
+    let most = if rest { FIRST_ROWS } else { sheet.rows.len() };
+    let column = |(at, name): (usize, &String)| {
+        let entries = sheet.rows.iter().take(MAX_COMPLETE).filter_map(|row| row.get(at));
+        let entries: Vec<String> = entries.map(entry_text).collect();
+        // Numbers are aligned right.
+        context! { name => name.as_str(), numbers => !is_text(entries.iter().map(String::as_str)) }
+    };
+    let rows = sheet.rows.iter().take(most);
+    context! {
+        title => sheet.title.as_str(),
+        columns => sheet.columns.iter().enumerate().map(column).collect::<Vec<_>>(),
+        rows => rows.map(|row| row.iter().map(cell).collect::<Vec<_>>()).collect::<Vec<_>>(),
+        all => sheet.rows.len(),
+        rest,
     }
 }
 
@@ -326,13 +233,14 @@ mod tests {
                 .map(|row| (0..columns).map(|at| Entry::from((10 * row + at) as f64)).collect())
                 .collect(),
         };
-        let turned = Table::of_figure(&sheet(20, 3));
-        assert_eq!((turned.columns.len(), turned.rows.len()), (4, 19));
-        assert!(!turned.columns[0].numbers && turned.columns[3].numbers);
-        assert_eq!(turned.rows[0], ["figure 1", "1", "11", "21"]);
+        let size = |table: &Json| ["columns", "rows"].map(|part| table[part].as_array().unwrap().len());
+        let turned = json!(table(&sheet(20, 3), false));
+        assert_eq!(size(&turned), [4, 19]);
+        assert_eq!(turned["columns"][0]["numbers"], false);
+        assert_eq!(turned["columns"][3]["numbers"], true);
+        assert_eq!(turned["rows"][0], json!(["figure 1", "1", "11", "21"]));
         for (columns, rows) in [(20, 20), (8, 2), (20, 0)] {
-            let kept = Table::complete(&sheet(columns, rows));
-            assert_eq!((kept.columns.len(), kept.rows.len()), (columns, rows));
+            assert_eq!(size(&json!(table(&sheet(columns, rows), true))), [columns, rows]);
         }
     }
 }

@@ -12,15 +12,14 @@ use std::sync::LazyLock;
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
 use minijinja::{AutoEscape, Environment, Value, context, escape_formatter};
-use serde::Serialize;
 
 use crate::fault::{Fault, Result};
 use crate::fmt::{escape_html, slug};
-use crate::report::document::{Block, List, Section};
+use crate::report::document::{Block, Section};
 use crate::report::sections::{Document, Together};
 use crate::report::terminal::shown;
-use crate::report::{Fact, SIMULATED, plot};
-use figure::{Figure, Table};
+use crate::report::{SIMULATED, plot};
+use figure::{figure, table};
 
 static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::Error>> = LazyLock::new(|| {
     let mut environment = Environment::new();
@@ -42,12 +41,11 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::
 ///
 /// `internal` if the template does not match its data.
 pub fn page(documents: &[Document], together: &Together) -> Result<String> {
-    let view = View::new(documents, together);
     let broken = |error: &minijinja::Error| Fault::internal(format!("the page cannot be made: {error:#}"));
     let environment = TEMPLATES.as_ref().map_err(broken)?;
     let template = environment.get_template("page.html").map_err(|error| broken(&error))?;
     let filled = template.render(context! {
-        view => Value::from(Serde(view)),
+        view => view(documents, together),
         style => Value::from_safe_string(include_str!("style.css").to_owned()),
         plot_style => Value::from_safe_string(plot::css()),
         script => Value::from_safe_string(include_str!("script.js").to_owned()),
@@ -60,70 +58,17 @@ pub fn page(documents: &[Document], together: &Together) -> Result<String> {
 
 /// Escapes a sentence without secrets; text between backticks becomes code.
 fn prose(text: &str) -> String {
-    let text = shown(text, false);
-    let parts: Vec<&str> = text.split('`').collect();
-    // An unpaired last backtick stays a backtick.
-    let pairs = (parts.len() - 1) / 2;
-    let mut html = String::new();
-    for (index, part) in parts.iter().enumerate() {
-        let part = escape_html(part);
-        match index {
-            0 => html.push_str(&part),
-            index if index > 2 * pairs => {
-                html.push('`');
-                html.push_str(&part);
-            }
-            index if index % 2 == 1 => html.push_str(&format!("<code>{part}</code>")),
-            _ => html.push_str(&part),
-        }
-    }
-    html
-}
-
-#[derive(Serialize)]
-struct View<'a> {
-    /// The title and main heading.
-    title: String,
-    /// The notice of what was simulated, if anything was.
-    simulated: Option<String>,
-    /// Whether the page shows several runs.
-    several: bool,
-    /// Common sections of several runs.
-    together: Vec<SectionView<'a>>,
-    runs: Vec<RunView<'a>>,
-}
-
-#[derive(Serialize)]
-struct RunView<'a> {
-    id: String,
-    /// Its name among several runs.
-    name: String,
-    done: bool,
-    #[serde(flatten)]
-    document: &'a Document,
-    details: Vec<Table>,
-    parts: Vec<SectionView<'a>>,
-}
-
-#[derive(Serialize)]
-struct SectionView<'a> {
-    id: String,
-    title: &'a str,
-    /// Whether the heading is also the title of a figure.
-    titles_figure: bool,
-    blocks: Vec<BlockView<'a>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "snake_case")]
-enum BlockView<'a> {
-    Facts(&'a [Fact]),
-    Paragraph(&'a str),
-    List(&'a List),
-    Table(Table),
-    Folded(Table),
-    Figure(Box<Figure>),
-    Text(&'a str),
+    let text = escape_html(&shown(text, false));
+    let marks = text.matches('`').count();
+    let tag = |at: usize| match at % 2 {
+        _ if at == 0 => "",
+        // An unpaired last backtick stays a backtick.
+        1 if at == marks => "`",
+        1 => "<code>",
+        _ => "</code>",
+    };
+    let parts = text.split('`').enumerate();
+    parts.map(|(at, part)| format!("{}{part}", tag(at))).collect()
 }
 
 /// Hands out unique anchors and file names.
@@ -144,98 +89,71 @@ impl Anchors {
     }
 }
 
-impl<'a> View<'a> {
-    fn new(documents: &'a [Document], together: &'a Together) -> Self {
-        let mut anchors = Anchors::default();
-        // Anchors of the page itself.
-        for own in ["main", "top", "together", "contents"] {
-            let _ = anchors.give(own);
-        }
-        let several = documents.len() != 1;
-        let title = match documents {
-            [only] => only.headline.clone(),
-            _ => together.headline.clone(),
+/// What the template shows: the runs, and before them what several have in common.
+fn view(documents: &[Document], together: &Together) -> Value {
+    let mut anchors = Anchors::default();
+    // Anchors of the page itself.
+    for own in ["main", "top", "together", "contents"] {
+        let _ = anchors.give(own);
+    }
+    let several = documents.len() != 1;
+    let title = match documents {
+        [only] => only.headline.as_str(),
+        _ => together.headline.as_str(),
+    };
+    let common = section_views(&together.sections, "together", &mut anchors);
+    let run = |(index, document): (usize, &Document)| {
+        let number = index + 1;
+        let prefix = if several {
+            format!("run-{number}")
+        } else {
+            String::new()
         };
-        let names = together.names.iter().cloned();
-        let mut names = names.enumerate().map(|(index, name)| format!("[{}] {name}", index + 1));
-        let together = together
-            .sections
-            .iter()
-            .map(|part| SectionView::new(part, "together", &mut anchors))
-            .collect();
-        let runs = documents.iter().enumerate().map(|(index, document)| {
-            let prefix = if several {
-                format!("run-{}", index + 1)
-            } else {
-                String::new()
-            };
-            RunView::new(document, names.next().unwrap_or_default(), &prefix, &mut anchors)
-        });
-        let mut notices = documents.iter().filter_map(|document| document.simulated.as_deref());
-        let first = notices.next();
-        let simulated = first.map(|first| {
-            if notices.all(|other| other == first) {
-                first
-            } else {
-                SIMULATED
-            }
-        });
-        Self {
-            title,
-            simulated: simulated.map(str::to_owned),
-            several,
-            together,
-            runs: runs.collect(),
+        context! {
+            id => anchors.give(if several { &prefix } else { "run" }),
+            // Its name among several runs.
+            name => together.names.get(index).map(|name| format!("[{number}] {name}")),
+            done => document.status == "done",
+            details => document.details.iter().map(|sheet| table(sheet, true)).collect::<Vec<_>>(),
+            parts => section_views(&document.sections, &prefix, &mut anchors),
+            ..Serde(document)
         }
-    }
+    };
+    let runs: Vec<Value> = documents.iter().enumerate().map(run).collect();
+    let mut notices = documents.iter().filter_map(|document| document.simulated.as_deref());
+    let first = notices.next();
+    let simulated = first.map(|first| match notices.all(|other| other == first) {
+        true => first,
+        false => SIMULATED,
+    });
+    context! { title, simulated, several, together => common, runs }
 }
 
-impl<'a> RunView<'a> {
-    fn new(document: &'a Document, name: String, prefix: &str, anchors: &mut Anchors) -> Self {
-        Self {
-            name,
-            id: anchors.give(if prefix.is_empty() { "run" } else { prefix }),
-            done: document.status == "done",
-            details: document.details.iter().map(Table::complete).collect(),
-            parts: document
-                .sections
-                .iter()
-                .map(|part| SectionView::new(part, prefix, anchors))
-                .collect(),
-            document,
-        }
-    }
-}
-
-impl<'a> SectionView<'a> {
-    fn new(section: &'a Section, prefix: &str, anchors: &mut Anchors) -> Self {
+fn section_views(sections: &[Section], prefix: &str, anchors: &mut Anchors) -> Vec<Value> {
+    let view = |section: &Section| {
         let id = anchors.give(&format!("{prefix} {}", section.name));
-        let mut titles_figure = false;
-        let mut view = |block: &'a Block| {
+        let view = |block: &Block| {
             Some(match block {
-                Block::Finding(text) | Block::Paragraph(text) => BlockView::Paragraph(text),
-                Block::Facts(facts) => BlockView::Facts(facts),
-                Block::List(list) => BlockView::List(list),
-                Block::Table(sheet) => BlockView::Table(Table::complete(sheet)),
-                Block::Folded(sheet) => BlockView::Folded(Table::complete(sheet)),
+                Block::Finding(text) | Block::Paragraph(text) => context! { paragraph => text.as_str() },
+                Block::Facts(facts) => context! { facts => Serde(facts) },
+                Block::List(list) => context! { list => Serde(list) },
+                Block::Table(sheet) => context! { table => table(sheet, true) },
+                Block::Folded(sheet) => context! { folded => table(sheet, true) },
                 Block::Figure(plot) => {
                     let id = anchors.give(&format!("{prefix} figure {}", plot.name));
-                    let figure = Figure::new(plot, &id, &section.title);
-                    titles_figure |= figure.titled_above;
-                    BlockView::Figure(Box::new(figure))
+                    context! { figure => figure(plot, &id, &section.title) }
                 }
-                Block::Text(text) => BlockView::Text(text),
+                Block::Text(text) => context! { text => text.as_str() },
                 // The page has a chart of the same.
                 Block::Sketch(_) => return None,
             })
         };
-        Self {
-            blocks: section.blocks.iter().filter_map(&mut view).collect(),
-            title: &section.title,
-            id,
-            titles_figure,
-        }
-    }
+        let blocks: Vec<Value> = section.blocks.iter().filter_map(view).collect();
+        // Whether the heading is also the title of a figure.
+        let titles_figure = section.plots().iter().any(|plot| plot.title == section.title);
+        context! { id, title => section.title.as_str(), titles_figure, blocks }
+    };
+    sections.iter().map(view).collect()
 }
 
 #[cfg(test)]

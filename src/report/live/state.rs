@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::progress::Levels;
 use super::progress::Map;
 use crate::boundary::{Moves, Point};
+use crate::fmt;
 use crate::report::spark::{bar, max_per_column, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
 use crate::run::{Event, engine_number};
@@ -419,17 +420,9 @@ fn engine(detail: &str) -> &str {
 
 /// Joins parts with `; `, wrapped at the page's width. Only a part wider than a line is cut.
 fn flow(parts: &[String], page: Page) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for part in parts {
-        match lines.last_mut() {
-            Some(line) if measure_text_width(line) + 2 + measure_text_width(part) <= page.width => {
-                line.push_str("; ");
-                line.push_str(part);
-            }
-            _ => lines.push(cut(&format!("  {part}"), page.width, page)),
-        }
-    }
-    lines
+    let lines = fmt::flow(parts.to_vec(), "; ", |line| measure_text_width(line) + 2 <= page.width);
+    let lines = lines.iter().map(|line| cut(&format!("  {line}"), page.width, page));
+    lines.collect()
 }
 
 /// One line of a text, cut at `most` columns.

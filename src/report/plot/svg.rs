@@ -11,6 +11,7 @@ use ttf_parser::Face;
 
 use super::scale::AxisScale;
 use super::style::{FAINT, Fill, Stroke, TEXT, heat_colour};
+use crate::fmt::flow;
 use crate::report::plot::{Colour, Shape};
 
 /// A position in tenths of a pixel from the upper left corner.
@@ -473,16 +474,8 @@ pub(super) fn shorten(text: &str, size: f64, room: f64) -> String {
 
 /// Wraps a text to a width, to at most `most` lines; the last one is shortened.
 pub(super) fn wrap(text: &str, size: f64, room: f64, most: usize) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in text.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if text_width(&format!("{line} {word}"), size) <= room => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
+    let words = text.split_whitespace().map(str::to_owned);
+    let mut lines = flow(words, " ", |line| text_width(line, size) <= room);
     if lines.len() > most {
         let rest = lines.split_off(most.max(1) - 1).join(" ");
         lines.push(rest);

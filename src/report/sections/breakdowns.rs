@@ -29,15 +29,6 @@ const MIN_FILL: f64 = 0.25;
 /// The share of a stack from which a component is labelled: a label of a thin part would hide its neighbours.
 const MIN_LABELLED: f64 = 0.03;
 
-/// A breakdown with its context.
-struct BreakdownView<'a> {
-    name: &'a str,
-    footprint: Footprint,
-    devices: Vec<Device>,
-    /// Expected from the model's architecture, over all devices.
-    estimate: Option<Breakdown>,
-}
-
 /// The sections. Unreadable breakdowns are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     let found = source.found;
@@ -52,16 +43,13 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
             .iter()
             .map(|device| device.device.as_deref().unwrap_or_default())
             .collect();
-        let view = BreakdownView {
-            name,
-            devices: devices_of(&ids, found),
-            estimate: footprint.estimate(),
-            footprint,
-        };
-        let labels = view.devices.iter().map(|device| format!("{}, GiB", device.label));
+        let devices = devices_of(&ids, found);
+        let labels = devices.iter().map(|device| format!("{}, GiB", device.label));
         let labels: Vec<String> = labels.collect();
-        let mut blocks = blocks(name, &view.footprint, &labels, MAX_DEVICE_COLUMNS);
-        let plot = plot(&view, index, found.manifest.simulated);
+        let mut blocks = blocks(name, &footprint, &labels, MAX_DEVICE_COLUMNS);
+        let mut plot = plot(&footprint, &devices, found.manifest.simulated);
+        plot.name = format!("breakdown-{}", index + 1);
+        plot.title = format!("Where the memory of {name} goes");
         blocks.insert(1, plot.into());
         section = section.with(blocks);
     }
@@ -258,29 +246,29 @@ fn detail_lines(details: &Value) -> Vec<String> {
 }
 
 /// The chart in words.
-fn alt_text(view: &BreakdownView) -> String {
-    let all = &view.footprint.all;
+fn alt_text(footprint: &Footprint, devices: &[Device]) -> String {
+    let all = &footprint.all;
     let total = i64::try_from(all.total).unwrap_or(i64::MAX);
-    let capacity: Option<u64> = view.devices.iter().map(|device| device.total).sum();
-    let mut sentences = vec![format!("{}.", finding(&view.footprint))];
+    let capacity: Option<u64> = devices.iter().map(|device| device.total).sum();
+    let mut sentences = vec![format!("{}.", finding(footprint))];
     let of = capacity
         .filter(|&capacity| capacity > 0)
         .map_or_else(String::new, |capacity| {
             let share = 100.0 * all.total as f64 / capacity as f64;
             format!(", {share:.1} % of {}", Gib::from(capacity))
         });
-    let devices = match view.devices.as_slice() {
+    let on = match devices {
         [one] => one.named(),
         several => format!("{} devices", several.len()),
     };
-    sentences.push(format!("{} in use on {devices}{of}.", Gib(total)));
+    sentences.push(format!("{} in use on {on}{of}.", Gib(total)));
     sentences.push("The table has every component with its source, and the estimate if there is one.".to_owned());
     sentences.join(" ")
 }
 
 /// The chart of the breakdown with number `index` on the page: a stack of components for each device, and one for the
 /// estimate (the average over devices).
-fn plot(view: &BreakdownView, index: usize, simulated: bool) -> Plot {
+fn plot(footprint: &Footprint, devices: &[Device], simulated: bool) -> Plot {
     let mut caption = if simulated {
         format!("{SIMULATED} ")
     } else {
@@ -288,21 +276,21 @@ fn plot(view: &BreakdownView, index: usize, simulated: bool) -> Plot {
     };
     caption += "Measured: read from the driver while the engine ran. Engine-reported: from the engine's log or metrics. \
                 Computed: derived from other numbers. Assumed: a default. The table has the details.";
-    if view.estimate.is_some() {
+    if footprint.estimate().is_some() {
         caption += " Hatched bars were expected from the model's architecture, before anything was started.";
     }
-    let title = format!("Where the memory of {} goes", view.name);
-    let name = format!("breakdown-{}", index + 1);
-    Plot::new(name, title, [stacked_panel(view)]).with_words(alt_text(view), caption)
+    let panel = stacked_panel(footprint, devices);
+    Plot::new("", "", [panel]).with_words(alt_text(footprint, devices), caption)
 }
 
-fn stacked_panel(view: &BreakdownView) -> Panel {
-    let measured = view.footprint.per_gpu.iter().zip(&view.devices);
+fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
+    let measured = footprint.per_gpu.iter().zip(devices);
     let mut columns: Vec<(String, &Breakdown, f64)> = measured
         .map(|(breakdown, device)| (device.named(), breakdown, 1.0))
         .collect();
     let estimated = columns.len();
-    if let Some(estimate) = &view.estimate {
+    let estimate = footprint.estimate();
+    if let Some(estimate) = &estimate {
         let name = if estimated > 1 { "estimate, each" } else { "estimate" };
         columns.push((name.to_owned(), estimate, 1.0 / estimated as f64));
     }
@@ -358,9 +346,9 @@ fn stacked_panel(view: &BreakdownView) -> Panel {
         }
     }
     let highest = tops.into_iter().fold(1.0, f64::max);
-    let total = view.devices.first().and_then(|device| device.total);
+    let total = devices.first().and_then(|device| device.total);
     let limit = total.filter(|&total| {
-        let same_total = view.devices.iter().all(|device| device.total == Some(total));
+        let same_total = devices.iter().all(|device| device.total == Some(total));
         same_total && highest >= MIN_FILL * total as f64
     });
     layers.extend(

@@ -50,25 +50,22 @@ impl<'a> FigureContext<'a> {
 
     /// One panel, or one for each cut of the slider's axis.
     pub(super) fn panels(&self, projection: &Projection) -> Result<Vec<Panel>> {
-        let Some(slider) = projection.slider else {
-            let probes: Vec<&Probe> = self
-                .probes
-                .list
-                .iter()
-                .filter(|probe| constrains(projection, probe))
-                .collect();
-            return Ok(vec![self.panel(projection, None, &probes)?]);
-        };
-        let values = cut_values(self.boundary, slider, self.advice);
-        let mut by_cut: Vec<Vec<&Probe>> = vec![Vec::new(); values.len()];
+        let cuts = projection
+            .slider
+            .map_or_else(Vec::new, |slider| cut_values(self.boundary, slider, self.advice));
+        let mut by_cut: Vec<Vec<&Probe>> = vec![Vec::new(); cuts.len().max(1)];
         for probe in self.probes.list.iter().filter(|probe| constrains(projection, probe)) {
-            if let Some(index) = nearest_cut(slider, &values, &probe.point, probe.class) {
-                by_cut[index].push(probe);
+            let cut = match projection.slider {
+                Some(slider) => nearest_cut(slider, &cuts, &probe.point, probe.class),
+                None => Some(0),
+            };
+            if let Some(cut) = cut {
+                by_cut[cut].push(probe);
             }
         }
-        let panels = values.iter().zip(by_cut);
+        let panels = by_cut.iter().enumerate();
         panels
-            .map(|(value, probes)| self.panel(projection, Some(*value), &probes))
+            .map(|(index, probes)| self.panel(projection, cuts.get(index).copied(), probes))
             .collect()
     }
 

@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Moves, Point, Verdict};
-use crate::fmt::GIB;
+use crate::boundary::{Boundary, Moves, Point, Record, Verdict};
+use crate::fmt::{GIB, rounded};
 use crate::report::evidence::{self, ProbeClass};
 use crate::report::plot::{Entry, Panel, Sheet};
 use crate::run::RecordedPoint;
@@ -19,8 +19,6 @@ const MIN_LINE_CHARS: usize = 40;
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) point: Point,
-    /// The point as text, as a key.
-    pub(super) name: String,
     pub(super) class: ProbeClass,
     /// Cells for [`Probes::columns`].
     pub(super) entries: Vec<Entry>,
@@ -46,55 +44,42 @@ impl Probes {
     /// `answers` are the boundary's records with their full answers, in the same order.
     pub(super) fn new(boundary: &Boundary, answers: &[RecordedPoint]) -> Self {
         let axes = boundary.lattice().axis_names();
-        let lines = lines(boundary);
-        let mut list = Vec::new();
-        let mut answer_counts: HashMap<String, [usize; 3]> = HashMap::new();
-        let mut columns = vec!["probe".to_owned()];
-        columns.extend(axes.iter().map(|name| (*name).to_owned()));
-        columns.extend(["verdict", "cause", "evidence"].map(str::to_owned));
-        columns.extend(ANSWER_COLUMNS.map(|(heading, ..)| heading.to_owned()));
-        columns.push("repeats".to_owned());
-        for (index, ((point, record), line)) in boundary.records().zip(lines).enumerate() {
+        let mut counts: HashMap<String, [usize; 3]> = HashMap::new();
+        for (point, record) in boundary.records() {
+            counts.entry(point.to_string()).or_default()[record.moves as usize] += 1;
+        }
+        let columns = ["probe"].into_iter().chain(axes.iter().copied());
+        let columns = columns.chain(["verdict", "cause", "evidence"]);
+        let columns = columns
+            .chain(ANSWER_COLUMNS.map(|(heading, ..)| heading))
+            .chain(["repeats"]);
+        let records = boundary.records().zip(lines(boundary)).enumerate();
+        let rows = records.map(|(index, ((point, record), line))| {
             let answer = answers.get(index).map_or(Value::Null, |(_, answer)| answer.value());
-            let class = ProbeClass::of(record);
             let mut entries = vec![Entry::Number((index + 1) as f64)];
-            entries.extend(
-                axes.iter()
-                    .map(|name| Entry::from(point.0.get(*name).map(|value| value.as_f64()))),
-            );
-            entries.push(verdict_text(record.verdict, class).into());
+            entries.extend(axes.iter().map(|name| coordinate(&point, name)));
+            entries.push(verdict_text(record.verdict, ProbeClass::of(record)).into());
             entries.push(record.cause.as_deref().into());
             entries.push(line.into());
             entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(&answer, place, by, digits)));
-            let name = point.to_string();
-            answer_counts.entry(name.clone()).or_default()[record.moves as usize] += 1;
-            list.push(Probe {
-                point,
-                name,
-                class,
-                entries,
-            });
+            entries.push(counts.get(&point.to_string()).and_then(repeats_text).into());
+            entries
+        });
+        let sheet = Sheet::new(columns, rows).filled();
+        let probe = |((point, record), entries): ((Point, &Record), Vec<Entry>)| Probe {
+            point,
+            class: ProbeClass::of(record),
+            entries,
+        };
+        Self {
+            columns: sheet.columns,
+            list: boundary.records().zip(sheet.rows).map(probe).collect(),
         }
-        for probe in &mut list {
-            probe
-                .entries
-                .push(answer_counts.get(&probe.name).and_then(repeats_text).into());
-        }
-        Self { columns, list }.without_empty_columns()
     }
+}
 
-    /// Removes columns that are empty for all probes.
-    fn without_empty_columns(mut self) -> Self {
-        let known = |at: usize| self.list.iter().any(|probe| probe.entries[at] != Entry::None);
-        let kept: Vec<bool> = (0..self.columns.len()).map(known).collect();
-        let mut places = kept.iter();
-        self.columns.retain(|_| places.next().copied().unwrap_or(true));
-        for probe in &mut self.list {
-            let mut places = kept.iter();
-            probe.entries.retain(|_| places.next().copied().unwrap_or(true));
-        }
-        self
-    }
+fn coordinate(point: &Point, axis: &str) -> Entry {
+    point.0.get(axis).map(|value| value.as_f64()).into()
 }
 
 fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
@@ -110,9 +95,8 @@ fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
 }
 
 fn answer_value(answer: &Value, place: &str, by: f64, digits: i32) -> Entry {
-    let unit = 10f64.powi(digits);
     let value = answer.pointer(place).and_then(Value::as_f64);
-    value.map(|value| (value / by * unit).round() / unit).into()
+    value.map(|value| rounded(value / by, digits)).into()
 }
 
 /// The line of evidence of each probe, cut shorter if there are many distinct ones.
@@ -173,8 +157,7 @@ pub(super) fn largest(boundary: &Boundary, frontier: &[Point], most: usize) -> S
     let axes = boundary.lattice().axis_names();
     let shown = frontier.len().min(most);
     let spread = (0..shown).map(|number| &frontier[number * (frontier.len() - 1) / (shown - 1).max(1)]);
-    let value = |point: &Point, name: &str| Entry::from(point.0.get(name).map(|value| value.as_f64()));
-    let rows = spread.map(|point| axes.iter().map(|name| value(point, name)).collect());
+    let rows = spread.map(|point| axes.iter().map(|name| coordinate(point, name)).collect());
     let title = match shown < frontier.len() {
         true => format!("largest points that fit: {shown} of {}", frontier.len()),
         false => "largest points that fit".to_owned(),
