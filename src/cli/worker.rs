@@ -27,10 +27,20 @@ pub(super) fn execute(program: &Program) -> Result<Status> {
     let (sender, arrived) = mpsc::channel();
     let (question, questions) = mpsc::channel();
     let thread = |error| Fault::no_thread("thread of a worker", &error);
-    // Not waited for: it may read for ever.
-    std::thread::Builder::new()
-        .spawn(move || read(&sender))
-        .map_err(thread)?;
+    let (reply, replies) = mpsc::channel();
+    // Neither is waited for: when the connection breaks, they may read and write for ever.
+    for work in [
+        Box::new(move || read(&sender)) as Box<dyn FnOnce() + Send>,
+        Box::new(move || write(&replies)),
+    ] {
+        std::thread::Builder::new().spawn(work).map_err(thread)?;
+    }
+    let say = move |one: &Reply| {
+        if let Ok(line) = serde_json::to_string(one) {
+            // Until the end, there is somebody who writes it.
+            let _ = reply.send(line);
+        }
+    };
     let tasks = program.tasks.clone();
     let listen = move || listen(&arrived, &question, &tasks);
     std::thread::Builder::new().spawn(listen).map_err(thread)?;
@@ -60,10 +70,11 @@ fn listen(arrived: &Receiver<String>, question: &Sender<String>, tasks: &Tasks) 
     tasks.interrupt();
 }
 
-/// Writes a reply. That nobody reads it any more shows at standard input.
-fn say(reply: &Reply) {
-    if let Ok(line) = serde_json::to_string(reply) {
-        let mut output = stdout().lock();
+/// Writes replies. Where packets are lost it may wait for ever.
+fn write(replies: &Receiver<String>) {
+    let mut output = stdout().lock();
+    while let Ok(line) = replies.recv() {
+        // That nobody reads it any more shows at standard input.
         let _ = writeln!(output, "{}", hide_json(line)).and_then(|()| output.flush());
     }
 }

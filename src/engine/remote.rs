@@ -23,6 +23,12 @@ use crate::warning::Warning;
 /// The cause of a probe whose host was lost.
 const LOST: &str = "host_lost";
 
+/// The kind of the event that answers what a start needs.
+const NEEDS: &str = "needs";
+
+/// Characters that are kept of what a lost host said last.
+const LAST_WORDS: usize = 300;
+
 /// How long a worker may take to end, besides the time that its engine has.
 const ENDS: Duration = Duration::from_secs(5);
 
@@ -108,7 +114,7 @@ impl Engine {
         lock(&self.starts).learn(question.failed);
         match question.point {
             Some(point) => self.probe(&point, question.options),
-            None => self.context.run.measure("needs", Value::Null, || value(&self.needs()?)),
+            None => self.context.run.measure(NEEDS, Value::Null, || value(&self.needs()?)),
         }
     }
 
@@ -176,6 +182,10 @@ impl Engine {
         let remote = remote.ok_or_else(|| Fault::internal("an engine of this machine has no worker"))?;
         let host = &remote.connect.host;
         let mut open = lock(&remote.open);
+        if remote.lost.get().is_some() {
+            return Ok(None);
+        }
+        let asked = if point.is_some() { "probe" } else { NEEDS };
         let mut connection = match open.take() {
             Some(connection) => connection,
             None => {
@@ -202,7 +212,7 @@ impl Engine {
                 }
             };
             let answer = match serde_json::from_str(&line) {
-                Ok(Reply::Event(Event::Done { answer, .. })) => Ok(Some(answer)),
+                Ok(Reply::Event(Event::Done { kind, answer, .. })) if kind == asked => Ok(Some(answer)),
                 Ok(Reply::Event(event)) => {
                     self.note_of_host(host, event)?;
                     continue;
@@ -210,13 +220,18 @@ impl Engine {
                 // Somebody ended it there.
                 Ok(Reply::Fault(fault)) if fault.kind == Kind::Interrupted => break None,
                 Ok(Reply::Fault(fault)) => Err(fault.while_doing(format!("on `{host}`"))),
-                Err(_) => break Some(line.trim().chars().take(200).collect()),
+                Err(_) => break Some(line.trim().to_owned()),
             };
             *open = Some(connection);
             return answer;
         };
         let said = self.context.tasks.finish(connection.end(ENDS));
-        let why = unusable.unwrap_or(said);
+        let why: String = unusable
+            .unwrap_or(said)
+            .replace('\n', " ")
+            .chars()
+            .take(LAST_WORDS)
+            .collect();
         self.context
             .run
             .warn(Warning::new(LOST, format!("`{host}` is left out: {why}")))?;
@@ -228,7 +243,7 @@ impl Engine {
     fn note_of_host(&self, host: &str, event: Event) -> Result<()> {
         let run = &self.context.run;
         match event {
-            Event::Engine { mut info } => {
+            Event::Engine { mut info } if info.is_object() => {
                 if info["info"]["simulated"] == true {
                     run.set_simulated();
                 }
@@ -271,11 +286,11 @@ impl Engine {
     /// Ends the workers of all, and with them the engines there.
     pub(super) fn disconnect(&self) {
         let open = |engine: &Self| lock(&engine.remote.as_ref()?.open).take();
-        let ends = self
-            .all()
-            .filter_map(open)
-            .map(|connection| connection.end(self.grace() + ENDS));
-        self.context.tasks.finish(join_all(ends.collect::<Vec<_>>()));
+        let open: Vec<Connection> = self.all().filter_map(open).collect();
+        if !open.is_empty() {
+            let ends = open.into_iter().map(|connection| connection.end(self.grace() + ENDS));
+            self.context.tasks.finish(join_all(ends));
+        }
     }
 }
 

@@ -220,3 +220,32 @@ fn what_an_engine_elsewhere_is_not_asked_for_is_refused() {
     let _ = gone.stderr("no host is left to probe on; `a`: the connection ended");
     let _ = script("printenv", "1").code(3).stderr("--allow command=printenv");
 }
+
+/// A host may answer anything: what has no meaning is left out, and it is lost when it says no more.
+#[test]
+fn a_host_that_answers_nonsense_is_left_out() {
+    let cluster = r#"
+        fn slots(options) { [#{ name: "h1", host: "h1", gpu: (), gpus: [] }] }
+        fn submit(jobs) { [] }
+        fn status(jobs) { [] }
+        fn cancel(job) {}
+        fn logs(job) { [] }
+        fn collect(job) {}
+        fn connect(job, words) { ["cat", "said"] }
+    "#;
+    let said = r#"{"event":{"event":"engine","info":"x"}}
+{"event":{"event":"done","kind":"file","args":null,"answer":1}}
+"#;
+    let script = r#"
+        import "std/engines" as engines;
+        let engine = engines::launch("sim", #{ cluster: "./cluster.rhai" });
+        engine.probe(#{ input: 64, output: 16 })
+    "#;
+    let profiler = Profiler::new().file("cluster.rhai", cluster).file("said", said);
+    let run = profiler
+        .file("s.rhai", script)
+        .args(["run", "s.rhai", "--allow", "command=cat"])
+        .run();
+    run.code(3)
+        .stderr("no host is left to probe on; `h1`: the connection ended");
+}
