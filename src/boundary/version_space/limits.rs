@@ -17,14 +17,27 @@ pub(super) struct Frame {
     pub(super) largest: Option<Vec<f64>>,
     /// The block size by axis to which values are rounded up; 1 for none.
     pub(super) blocks: Vec<f64>,
+    /// Tokens of a length that are never stored, and so count towards no block.
+    unstored: f64,
+    /// The axis that counts requests, where the others are lengths.
+    pub(super) requests: Option<usize>,
 }
+
+/// Axes that count requests, and lengths of each.
+const REQUESTS: [&str; 2] = ["concurrency", "batch"];
+const LENGTHS: [&str; 2] = ["input", "output"];
 
 impl Frame {
     pub(super) fn new<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> Self {
         let (mut first, mut step, mut largest) = (Vec::new(), Vec::new(), Some(Vec::new()));
+        let (mut requests, mut lengths) = (None, 0);
         for axis in axes {
             let (low, high) = (axis.range().0.as_f64(), axis.range().1.as_f64());
             let steps = (axis.last() as f64).max(1.0);
+            if REQUESTS.contains(&axis.name()) {
+                requests = Some(first.len());
+            }
+            lengths += usize::from(LENGTHS.contains(&axis.name()));
             if is_amount(axis) {
                 first.push(low / high);
                 step.push((high - low) / high / steps);
@@ -35,13 +48,29 @@ impl Frame {
                 largest = None;
             }
         }
-        let blocks = vec![1.0; first.len()];
+        let axes = first.len();
         Self {
             first,
             step,
             largest,
-            blocks,
+            blocks: vec![1.0; axes],
+            unstored: 0.0,
+            requests: requests.filter(|_| lengths + 1 == axes),
         }
+    }
+
+    /// The frames in which values can be rounded. Where one length is searched beside the number of requests, one more,
+    /// as the last token of each request is never stored.
+    pub(super) fn countings(&self) -> Vec<Self> {
+        let stored = self.clone();
+        if self.requests.is_none() || self.axes() != 2 {
+            return vec![stored];
+        }
+        let but_the_last = Self {
+            unstored: 1.0,
+            ..self.clone()
+        };
+        vec![stored, but_the_last]
     }
 
     /// The same frame with values rounded up to full blocks.
@@ -64,8 +93,11 @@ impl Frame {
     pub(super) fn coordinate(&self, axis: usize, at: i64, block: f64) -> f64 {
         let exact = self.first[axis] + self.step[axis] * at as f64;
         match &self.largest {
-            Some(largest) => round_up(exact * largest[axis], block) / largest[axis],
-            None => exact,
+            Some(largest) if block > 1.0 => {
+                let stored = exact * largest[axis] - self.unstored;
+                (round_up(stored, block) + self.unstored) / largest[axis]
+            }
+            _ => exact,
         }
     }
 
@@ -84,11 +116,7 @@ impl Frame {
 }
 
 fn round_up(value: f64, block: f64) -> f64 {
-    if block > 1.0 {
-        (value / block - 1e-9).ceil() * block
-    } else {
-        value
-    }
+    (value / block - 1e-9).ceil() * block
 }
 
 /// Whether values of this axis are amounts in equal steps of which harder points have more.
@@ -158,8 +186,9 @@ impl Family {
 }
 
 /// The families: tokens in flight (the sum of the axes); concurrency × length (one axis times the sum of the others),
-/// alone and with activations (any linear sum); attention that grows with the square of one axis, plus any linear
-/// sum; any linear sum; any sum of coordinates and their products.
+/// alone, with what each request needs whatever its length, and with activations (any linear sum); attention that
+/// grows with the square of one axis, plus any linear sum; any linear sum; any sum of coordinates and their products.
+/// Where one axis is known to count requests, those that make no sense are left out.
 pub(super) fn families(frame: &Frame) -> Vec<Family> {
     let axes = frame.axes();
     let count = product(axes, axes - 1, axes - 1) + 1;
@@ -173,21 +202,29 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
     let mut add = |basis: Vec<Vec<f64>>, prior: f64| all.push(Family { basis, prior });
     if let Some(most) = &frame.largest {
         let top = most.iter().copied().fold(0.0, f64::max);
-        let mut sum = vec![0.0; count];
-        for (weight, most) in sum.iter_mut().zip(most) {
-            *weight = most / top;
+        if frame.requests.is_none() {
+            let mut sum = vec![0.0; count];
+            for (weight, most) in sum.iter_mut().zip(most) {
+                *weight = most / top;
+            }
+            add(vec![sum], 20.0);
         }
-        add(vec![sum], 20.0);
-        // With two axes the product is the same for either.
-        for axis in 0..if axes == 2 { 1 } else { axes } {
+        let times = |axis: usize| {
             let mut times = vec![0.0; count];
             for other in (0..axes).filter(|other| *other != axis) {
                 times[product(axes, axis, other)] = most[other] / top;
             }
+            times
+        };
+        // With two axes the product is the same for either.
+        let any = 0..if axes == 2 { 1 } else { axes };
+        for axis in frame.requests.map_or(any, |requests| requests..requests + 1) {
             if axes > 2 {
-                add([vec![times.clone()], linear.clone()].concat(), 16.0);
+                add([vec![times(axis)], linear.clone()].concat(), 16.0);
+            } else if frame.requests.is_some() {
+                add(vec![times(axis), unit(axis)], 16.0);
             }
-            add(vec![times], 20.0);
+            add(vec![times(axis)], 20.0);
         }
     }
     for axis in 0..axes {
@@ -198,8 +235,8 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
     all
 }
 
-/// For two axes: their product plus one of them, as when each request needs something whatever its length, or each
-/// token whatever the concurrency. Used only if nothing simpler agrees; otherwise they would cost probes in vain.
+/// For two axes: their product plus one of them, as when each request needs something whatever its length (where it is
+/// known which axis counts requests, that is among the families), or each token whatever the concurrency. Used only if nothing simpler agrees; otherwise they would cost probes in vain.
 pub(super) fn product_and_one_axis(frame: &Frame) -> Vec<Family> {
     if frame.axes() != 2 || frame.largest.is_none() {
         return Vec::new();
@@ -213,7 +250,8 @@ pub(super) fn product_and_one_axis(frame: &Frame) -> Vec<Family> {
         basis: vec![unit(product(2, 0, 1)), unit(axis)],
         prior: 16.0,
     };
-    vec![with_axis(0), with_axis(1)]
+    let others = (0..2).filter(|axis| Some(*axis) != frame.requests);
+    others.map(with_axis).collect()
 }
 
 /// A set of coordinates that contains, with each point, every easier one: what any of these limits admits.

@@ -304,7 +304,7 @@ const BLOCK_SIZES: [i64; 22] = [
 /// The fewest blocks that an axis must have.
 const MIN_BLOCKS: f64 = 3.0;
 
-/// Frames that round lengths up to blocks, on each axis alone and on all, largest blocks first. Only those under
+/// Frames that round lengths up to blocks, each alone and all of them, largest blocks first. Only those under
 /// which no failing cell lies in or below the blocks of a fitting cell.
 pub(super) fn roundings(frame: &Frame, fits: &[Cell], fails: &[Cell]) -> Vec<Frame> {
     let Some(largest) = &frame.largest else {
@@ -313,14 +313,24 @@ pub(super) fn roundings(frame: &Frame, fits: &[Cell], fails: &[Cell]) -> Vec<Fra
     let axes = largest.len();
     let sides: Vec<AxisOrder> = (0..axes).map(|axis| AxisOrder::new(axis, fits, fails)).collect();
     let alone: Vec<Vec<usize>> = sides.iter().map(|side| side.reached(frame, 1.0)).collect();
+    let each: Vec<usize> = (0..axes)
+        .filter(|axis| Some(*axis) != frame.requests)
+        .map(|axis| 1 << axis)
+        .collect();
+    let together = (each.len() > 1).then(|| each.iter().sum());
+    let lengths: Vec<usize> = each.into_iter().chain(together).collect();
+    let countings = frame.countings();
     let mut found = Vec::new();
-    for size in BLOCK_SIZES.into_iter().rev() {
-        let size = size as f64;
+    for (size, frame) in BLOCK_SIZES
+        .iter()
+        .rev()
+        .flat_map(|size| countings.iter().map(move |frame| (*size as f64, frame)))
+    {
         let wide = |axis: &usize| size * MIN_BLOCKS <= largest[*axis];
         let rounded: Vec<Option<Vec<usize>>> = (0..axes)
             .map(|axis| wide(&axis).then(|| sides[axis].reached(frame, size)))
             .collect();
-        for which in (0..axes).map(|axis| 1usize << axis).chain([(1 << axes) - 1]) {
+        for which in &lengths {
             let is_rounded = |axis: &usize| which >> axis & 1 == 1;
             let reached: Option<Vec<&Vec<usize>>> = (0..axes)
                 .map(|axis| {
