@@ -223,10 +223,13 @@ impl Boundary {
         Ok(moves)
     }
 
-    /// How many of the latest answers failed or were inconclusive since the last fit.
+    /// How many of the latest answers failed or were inconclusive since the last fit. The first one does not count, nor
+    /// does a fit of the smallest point: neither says how good the hypotheses are.
     pub(super) fn last_failures(&self) -> usize {
-        let since = self.records.iter().rev();
-        since.take_while(|record| record.moves != Moves::Fits).count()
+        let smallest: Box<[Scalar]> = self.lattice.axes().iter().map(|axis| axis.value(0)).collect();
+        let others = self.records.iter().skip(1).rev();
+        let others = others.filter(|record| record.coordinates != smallest);
+        others.take_while(|record| record.moves != Moves::Fits).count()
     }
 
     /// Whether this point's cell was recorded, with any answer.

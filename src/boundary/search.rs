@@ -26,6 +26,9 @@ const FAILURES_BEFORE_BISECTING: usize = 10;
 const PROBES_BEFORE_BISECTING: usize = 96;
 const BISECT_EVERY: usize = 16;
 
+/// After so many answers without a fit the smallest point is probed: maybe nothing fits.
+const HOPELESS: usize = 2;
+
 /// Positions in a box from its lowest to its highest cell, for when its middle was probed without a clear answer.
 const FALLBACK_POSITIONS: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3, 8), (5, 8), (0, 1), (1, 1)];
 
@@ -81,6 +84,10 @@ impl Boundary {
     }
 
     fn own_candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
+        let smallest = vec![0; self.lattice.axes().len()];
+        if self.view()?.fits.is_empty() && self.records().len() >= HOPELESS && self.is_probeable(&smallest) {
+            return Ok(vec![self.candidate(smallest, [0.0; 3])]);
+        }
         if self.has_coverage(coverage)? {
             if let Some(cell) = self.doubtful(coverage)? {
                 return Ok(vec![self.candidate(cell, [0.0; 3])]);
@@ -137,12 +144,21 @@ impl Boundary {
     }
 
     /// The boundary with the likelier answer for each point that is being probed, so that what is chosen next is of use
-    /// beyond it; `None` if nothing is being probed, or nothing is expected.
+    /// beyond it, and with a smallest point that fits, until it is probed itself. `None` if there are none, or nothing is
+    /// expected.
     fn imagined(&self) -> Result<Option<Self>> {
-        let Some(hypotheses) = self.hypotheses()?.filter(|_| !self.asked.is_empty()) else {
+        let hopeful = self.view()?.fits.is_empty() && (1..HOPELESS).contains(&self.records().len());
+        if !hopeful && self.asked.is_empty() {
+            return Ok(None);
+        }
+        let mut imagined = self.without_view();
+        if hopeful {
+            imagined.record(&self.smallest(), &Answer::from(Verdict::Ok))?;
+        }
+        let expected = imagined.without_view();
+        let Some(hypotheses) = expected.hypotheses()? else {
             return Ok(None);
         };
-        let mut imagined = self.without_view();
         for cell in &self.asked {
             let fits = hypotheses.share(hypotheses.votes(cell)) >= 0.5;
             let verdict = if fits { Verdict::Ok } else { Verdict::Oom };
