@@ -2,7 +2,6 @@
 //! never stopped; programs run inside an attached container only with permission.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,8 +169,7 @@ pub(super) async fn attach_container(
     let client = docker::connect().await?;
     let inspected = client
         .inspect_container(container, None::<InspectContainerOptions>)
-        .await
-        .map_err(|error| docker::explain(&error))?;
+        .await?;
     let id = inspected.id.clone().unwrap_or_default();
     if !inspected
         .state
@@ -307,20 +305,6 @@ impl Attached {
                 return Ok(exit);
             }
             client.wait().await;
-        }
-    }
-
-    pub(super) async fn pids(&self) -> Result<Vec<u32>> {
-        match &self.container {
-            Some((_, client)) => client.pids().await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    pub(super) async fn cgroup(&self) -> Result<Option<PathBuf>> {
-        match &self.container {
-            Some((_, client)) => client.cgroup().await,
-            None => Ok(None),
         }
     }
 

@@ -83,15 +83,8 @@ impl Drop for Supervisor {
 impl Supervisor {
     /// Above the containers of this run and host.
     pub(super) fn of_containers(run: &str, host: String) -> Result<Self> {
-        let null = |_| Fault::internal("/dev/null cannot be opened");
-        let null = || {
-            File::options()
-                .write(true)
-                .open("/dev/null")
-                .map_err(null)
-                .map(Stdio::from)
-        };
-        let (supervisor, mut child) = Self::spawn(&Order::Containers(run.to_owned(), host), null()?, null()?)?;
+        let (supervisor, mut child) =
+            Self::spawn(&Order::Containers(run.to_owned(), host), Stdio::null(), Stdio::null())?;
         let gone = supervisor.gone.clone();
         tokio::spawn(async move {
             let _ = child.wait().await;

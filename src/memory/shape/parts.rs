@@ -5,7 +5,7 @@
 //! with fused projections and without a matrix of attention scores, as in serving engines; residual and normed input
 //! included. [`Config`] bounds each size, so that products of two do not overflow.
 
-use super::config::Config;
+use super::Config;
 use super::model::Dtype;
 use super::model::{Layer, PerSequence, PerToken, Phase, Role, Shape, Split, group_equal, matrix, vector};
 use super::{Bias, Family, Layers, QkNorm};

@@ -13,7 +13,7 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::super::tokenizer::CONFIG;
+use super::super::CONFIG;
 use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
 use super::{Entry, is_commit};
 use super::{Hub, ModelId};
