@@ -11,7 +11,6 @@ use super::options::{Author, ScriptOptions};
 use super::program::{GRACE, Program, Status};
 use super::{consent, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory;
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
     Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_pack, is_remembered,
@@ -19,8 +18,8 @@ use crate::run::{
 };
 use crate::runtime::{Want, orphans};
 use crate::script::{self, Diagnostic, Header, Host, Main};
-use crate::telemetry;
 use crate::warning::Warning;
+use crate::{memory, telemetry};
 
 /// Maximum time of the search for leftovers of earlier processes of the run.
 const SWEEP: Duration = Duration::from_secs(30);

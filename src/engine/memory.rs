@@ -12,13 +12,12 @@ use super::start::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
-use crate::http;
 use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 use crate::warning::Warning;
-use crate::world;
+use crate::{http, world};
 
 /// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);

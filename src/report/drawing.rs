@@ -10,8 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::fault::{Fault, Kind, Result};
-use crate::fmt::Unit;
-use crate::fmt::{number, slug, thousands};
+use crate::fmt::{Unit, number, slug, thousands};
 use crate::report::Page;
 use crate::report::document::ColumnFormat;
 use crate::report::plot::{

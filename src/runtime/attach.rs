@@ -14,8 +14,7 @@ use url::Url;
 
 use super::docker::ContainerClient;
 use super::launch::Started;
-use super::{Exit, State};
-use super::{Permits, ServerLog, docker, redact};
+use super::{Exit, Permits, ServerLog, State, docker, redact};
 use crate::fault::{Fault, Result};
 use crate::http::{ApiKey, lookup};
 use crate::run::{Run, add_secrets};

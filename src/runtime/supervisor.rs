@@ -28,8 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cgroup::OomWatch;
 use super::launch::TOKEN_VARIABLES;
-use super::process;
-use super::{Exit, Outside, docker};
+use super::{Exit, Outside, docker, process};
 use crate::fault::{Fault, Result};
 use crate::own_program;
 

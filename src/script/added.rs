@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Header;
 use super::fetch::Fetched;
 use super::signature::{quoted, suggest};
-use super::{shipped, source};
+use super::{Header, shipped, source};
 use crate::fault::{Fault, Result};
 
 /// How the key of an added file begins.

@@ -10,8 +10,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::TimeScaler;
-use super::handle::SimDevices;
-use super::handle::{Exit, LogSink};
+use super::handle::{Exit, LogSink, SimDevices};
 use super::misbehave::{AfterFailure, FailedRequest};
 use super::options::{Setup, Victim};
 use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};

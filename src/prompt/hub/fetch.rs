@@ -14,8 +14,7 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use super::super::CONFIG;
-use super::{Entry, is_commit};
-use super::{Hub, ModelId};
+use super::{Entry, Hub, ModelId, is_commit};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
 

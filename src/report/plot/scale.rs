@@ -4,8 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::boundary;
-use crate::fmt::Unit;
-use crate::fmt::grouped;
+use crate::fmt::{Unit, grouped};
 use crate::report::plot::{Axis, Layer, Marks, Panel, Scale};
 
 /// The range of an axis and its kind. `from < to`, both above 0 if it is logarithmic.

@@ -12,8 +12,7 @@ use serde_json::{Number, Value};
 
 use super::scale::{AxisLayout, TickUnit, heading, unshowable_note};
 use super::{Entry, Layer, Marks, Panel, Plot};
-use crate::fmt::Unit;
-use crate::fmt::{json_number, number};
+use crate::fmt::{Unit, json_number, number};
 use crate::report::Page;
 use crate::report::document::{ColumnFormat, text_table, wrapped};
 

@@ -4,8 +4,7 @@
 use serde_json::Value;
 
 use crate::experiment::is_negligible;
-use crate::fmt::Unit;
-use crate::fmt::{GIB, Gib, gib_number, rounded, signed, with_blanks, without_negative_zero};
+use crate::fmt::{GIB, Gib, Unit, gib_number, rounded, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Note, Panel, Plot, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::memory::{Device, SIMULATED, devices_of};

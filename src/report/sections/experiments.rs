@@ -6,8 +6,7 @@ use serde_json::Value;
 
 use crate::compare::experiments;
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
-use crate::fmt::Unit;
-use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
+use crate::fmt::{GIB, Unit, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::report::comparison::{Change, change_finding, decimals};
 use crate::report::plot::{Entry, Sheet, unit_name};
 use crate::report::sections::{Section, Source};

@@ -11,9 +11,8 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use serde_json::json;
 
-use super::Image;
 use super::create::{CreateParams, Gpus, ModelCache, Reach};
-use super::{Container, ContainerRegistry, connect, container, create, daemon};
+use super::{Container, ContainerRegistry, Image, connect, container, create, daemon};
 use crate::fault::{Fault, Result};
 use crate::prompt::Hub;
 use crate::run::Run;

@@ -3,8 +3,7 @@
 
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::compare::LoadMetric;
-use crate::fmt::Unit;
-use crate::fmt::number;
+use crate::fmt::{Unit, number};
 use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
 
 /// An axis is logarithmic if its largest value is at least this many times its smallest.

@@ -8,8 +8,7 @@ use serde::Deserialize;
 
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::fault::Result;
-use crate::fmt::Unit;
-use crate::fmt::{list, ms, number, tenths};
+use crate::fmt::{Unit, list, ms, number, tenths};
 use crate::load::LoadAnswer;
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Shape};
 use crate::run::{Folder, read_line};

@@ -11,8 +11,7 @@ use std::time::Duration;
 pub(super) use start::{Device, devices_of};
 
 use crate::engine::{Stage, UsageFile};
-use crate::fmt::Unit;
-use crate::fmt::{Gib, gib_number, rounded, slug};
+use crate::fmt::{Gib, Unit, gib_number, rounded, slug};
 use crate::report::document::wrapped;
 use crate::report::plot::{
     Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, max_per_column, reduced,
