@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 /// Writes a header line and the rows, with `\n` line ends. The named columns come first, in this order;
 /// all other keys follow, sorted. Missing values are empty.
-#[must_use]
 pub fn write(columns: &[String], rows: &[Map<String, Value>]) -> String {
     let rows: Vec<Map<String, Value>> = rows.iter().map(flat).collect();
     let known: BTreeSet<&str> = columns.iter().map(String::as_str).collect();

@@ -46,7 +46,6 @@ pub enum Kind {
 
 impl Kind {
     /// The stable name that scripts compare with.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Kind::Compile => "compile",
@@ -68,13 +67,11 @@ impl Kind {
     }
 
     /// Whether something is wrong with a script or the program, rather than with what the user gave or the machine has.
-    #[must_use]
     pub fn is_bug(self) -> bool {
         matches!(self, Kind::Compile | Kind::Internal | Kind::Limit | Kind::Script)
     }
 
     /// The exit status of the process when nobody catches the fault.
-    #[must_use]
     pub fn exit_code(self) -> u8 {
         match self {
             Kind::DryRun => 0,
@@ -111,14 +108,12 @@ impl Fault {
     }
 
     /// The same fault with its remedy.
-    #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
     /// The same fault, its message preceded by what was being done: `cannot start: ` + message.
-    #[must_use]
     pub fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
@@ -159,8 +154,8 @@ impl Fault {
     }
 
     /// A fault of ours: exit 101.
-    pub fn internal(message: impl Into<String>) -> Self {
-        Self::new(Kind::Internal, message)
+    pub fn internal(message: impl std::fmt::Display) -> Self {
+        Self::new(Kind::Internal, message.to_string())
     }
 
     /// `--dry-run`: here something would be started. It ends the script, and scripts cannot catch it.
@@ -169,7 +164,6 @@ impl Fault {
     }
 
     /// The user asked to stop.
-    #[must_use]
     pub fn interrupted() -> Self {
         Self::new(Kind::Interrupted, "interrupted")
     }

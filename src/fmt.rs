@@ -4,9 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use console::measure_text_width;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-
-use crate::unit::Unit;
 
 /// Bytes of a GiB.
 pub const GIB: f64 = 1_073_741_824.0;
@@ -77,7 +76,6 @@ impl fmt::Display for Count<'_> {
 }
 
 /// A value with its unit: `13.50 GiB`, `63.07 ms`, `1140.8 tokens/s`.
-#[must_use]
 pub fn with_unit(value: f64, unit: Unit) -> String {
     match unit {
         Unit::Bytes => Gib(value.round() as i64).to_string(),
@@ -94,19 +92,16 @@ pub fn with_unit(value: f64, unit: Unit) -> String {
 }
 
 /// A count with commas: `8,352`.
-#[must_use]
 pub fn thousands(count: u64) -> String {
     grouped(&count.to_string())
 }
 
 /// Bytes as a bare number of GiB, for tables whose heading names the unit.
-#[must_use]
 pub fn gib_number(bytes: f64) -> String {
     Gib(bytes.round() as i64).to_string().replace(" GiB", "")
 }
 
 /// A rate or a count with three significant digits: `5,179`, `37.6`.
-#[must_use]
 pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         _ if value.fract() == 0.0 => 0,
@@ -120,21 +115,18 @@ pub fn number(value: f64) -> String {
 }
 
 /// One decimal: `5.6`, `99.8`, `100`.
-#[must_use]
 pub fn tenths(value: f64) -> String {
     let text = format!("{value:.1}");
     grouped(text.strip_suffix(".0").unwrap_or(&text))
 }
 
 /// A number rounded to so many decimals.
-#[must_use]
 pub fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
 }
 
 /// Milliseconds, or seconds from 1 s on: `85.3 ms`, `3.41 s`.
-#[must_use]
 pub fn ms(value: f64) -> String {
     if value >= 1000.0 {
         format!("{} s", number(value / 1e3))
@@ -144,7 +136,6 @@ pub fn ms(value: f64) -> String {
 }
 
 /// A list: `1, 8 and 64`.
-#[must_use]
 pub fn list(words: &[String]) -> String {
     match words {
         [] => String::new(),
@@ -154,7 +145,6 @@ pub fn list(words: &[String]) -> String {
 }
 
 /// Adds commas between thousands.
-#[must_use]
 pub fn grouped(number: &str) -> String {
     let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
     let (whole, fraction) = rest
@@ -174,7 +164,6 @@ pub fn grouped(number: &str) -> String {
 }
 
 /// A relative difference: `+7.4 %`. Empty if `None`.
-#[must_use]
 pub fn relative(percent: Option<f64>) -> String {
     percent.map_or_else(String::new, |percent| {
         // A value that rounds to zero has no sign.
@@ -198,7 +187,6 @@ fn short(value: f64) -> String {
 }
 
 /// The text of a number without the sign of a value that rounds to zero: `-0.00` as `0.00`.
-#[must_use]
 pub fn without_negative_zero(text: String) -> String {
     match text.strip_prefix('-') {
         Some(rest) if is_zero(rest) => rest.to_owned(),
@@ -207,7 +195,6 @@ pub fn without_negative_zero(text: String) -> String {
 }
 
 /// The text of a number with its sign: `+1.50`. A value that rounds to zero has none.
-#[must_use]
 pub fn signed(text: String) -> String {
     let text = without_negative_zero(text);
     if text.starts_with('-') || is_zero(&text) {
@@ -222,7 +209,6 @@ fn is_zero(text: &str) -> bool {
 }
 
 /// A JSON number, integers without a decimal point; null for NaN and infinities.
-#[must_use]
 pub fn json_number(value: f64) -> Value {
     if value.fract() == 0.0 && value.abs() < 9e15 {
         json!(value as i64)
@@ -232,13 +218,11 @@ pub fn json_number(value: f64) -> Value {
 }
 
 /// A key for people: `kv_cache` as `kv cache`.
-#[must_use]
 pub fn with_blanks(name: &str) -> String {
     name.replace('_', " ")
 }
 
 /// Breaks a text between words into lines of at most `width` columns. All but the first are indented by `hanging`.
-#[must_use]
 pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in unbroken(text) {
@@ -284,7 +268,6 @@ fn unbroken(text: &str) -> Vec<String> {
 }
 
 /// Names and their meanings in two columns of together `width`. A long name has its meaning on the next line.
-#[must_use]
 pub fn columns(rows: &[(String, String)], width: usize) -> String {
     const LONG: usize = 26;
     let lengths = rows.iter().map(|(name, _)| measure_text_width(name));
@@ -317,7 +300,6 @@ const LABELS: [(&str, &str); 11] = [
 ];
 
 /// The field's term for a metric of ours: `physical` as `total used`. Others keep their name.
-#[must_use]
 pub fn metric_term(name: &str) -> &str {
     LABELS
         .iter()
@@ -326,7 +308,6 @@ pub fn metric_term(name: &str) -> &str {
 }
 
 /// A metric's name for people: `mean_ttft_ms at 8` as `mean TTFT at 8`.
-#[must_use]
 pub fn metric_label(name: &str) -> String {
     let term = metric_term(name);
     if term != name {
@@ -350,7 +331,6 @@ pub fn metric_label(name: &str) -> String {
 }
 
 /// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.
-#[must_use]
 pub fn slug(name: &str) -> String {
     let plain = |letter: char| {
         if letter.is_ascii_alphanumeric() || letter == '_' {
@@ -369,7 +349,6 @@ pub fn slug(name: &str) -> String {
 }
 
 /// Text for HTML.
-#[must_use]
 pub fn escape_html(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -386,13 +365,48 @@ pub fn escape_html(text: &str) -> String {
 }
 
 /// Quotes a word for a POSIX shell.
-#[must_use]
 pub fn shell_quoted(word: &str) -> String {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,@%+".contains(letter);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();
     }
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The unit of a metric.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Unit {
+    /// Bytes.
+    #[serde(rename = "bytes")]
+    Bytes,
+    /// Tokens.
+    #[serde(rename = "tokens")]
+    Tokens,
+    /// Tokens per second.
+    #[serde(rename = "tokens/s")]
+    TokensPerSecond,
+    /// Requests per second.
+    #[serde(rename = "requests/s")]
+    RequestsPerSecond,
+    /// Seconds.
+    #[serde(rename = "s")]
+    Seconds,
+    /// Milliseconds.
+    #[serde(rename = "ms")]
+    Milliseconds,
+    /// Per cent.
+    #[serde(rename = "%")]
+    Percent,
+    /// Watts.
+    #[serde(rename = "W")]
+    Watts,
+    /// Degrees Celsius.
+    #[serde(rename = "C")]
+    Celsius,
+    /// A plain number.
+    #[default]
+    #[serde(rename = "count")]
+    Count,
 }
 
 #[cfg(test)]

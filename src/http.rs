@@ -79,7 +79,6 @@ fn is_own(ip: IpAddr) -> bool {
 }
 
 /// Whether the host of an address is this machine itself.
-#[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         // The host of a scheme that is not of the web, such as `tcp`, is not parsed.
@@ -125,7 +124,6 @@ pub struct ApiKey(HeaderValue);
 
 impl ApiKey {
     /// `None` if a header cannot carry the key.
-    #[must_use]
     pub fn new(key: &str) -> Option<Self> {
         let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
         value.set_sensitive(true);
@@ -133,7 +131,6 @@ impl ApiKey {
     }
 
     /// The value of the header.
-    #[must_use]
     pub fn header(&self) -> &str {
         self.0.to_str().unwrap_or_default()
     }
@@ -188,7 +185,6 @@ pub fn build(builder: ClientBuilder) -> Result<reqwest::Client> {
 }
 
 /// The innermost cause of an error, without the URL, which may contain a password.
-#[must_use]
 pub fn root(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(inner) = cause.source() {

@@ -21,6 +21,5 @@ pub mod script;
 pub mod sim;
 pub mod task;
 pub mod telemetry;
-pub mod unit;
 pub mod warning;
 pub mod world;

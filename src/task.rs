@@ -31,7 +31,6 @@ pub struct Tasks {
 
 impl Tasks {
     /// Uses this runtime.
-    #[must_use]
     pub fn new(runtime: Handle) -> Self {
         Self {
             runtime,
@@ -41,13 +40,11 @@ impl Tasks {
     }
 
     /// The runtime, for background work.
-    #[must_use]
     pub fn runtime(&self) -> &Handle {
         &self.runtime
     }
 
     /// The token that the next interruption cancels.
-    #[must_use]
     pub fn token(&self) -> CancellationToken {
         lock(&self.cancel).clone()
     }
@@ -58,7 +55,6 @@ impl Tasks {
     }
 
     /// Whether the user has interrupted.
-    #[must_use]
     pub fn interrupted(&self) -> bool {
         self.token().is_cancelled()
     }
@@ -96,7 +92,6 @@ impl Tasks {
     }
 
     /// Whether a [`Tasks::finish`] is in progress.
-    #[must_use]
     pub fn finishing(&self) -> bool {
         self.finishing.load(Ordering::Relaxed) > 0
     }

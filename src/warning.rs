@@ -31,14 +31,12 @@ impl Warning {
     }
 
     /// The same with its size.
-    #[must_use]
     pub fn sized(mut self, value: f64) -> Self {
         self.value = Some(value);
         self
     }
 
     /// What warnings of one kind have in common: the code; without one, the sentence without its digits.
-    #[must_use]
     pub fn kind(&self) -> String {
         match self.code.as_str() {
             "" => self
@@ -51,7 +49,6 @@ impl Warning {
     }
 
     /// Whether the effect is larger than that of `other`.
-    #[must_use]
     pub fn exceeds(&self, other: &Self) -> bool {
         self.value > other.value
     }

@@ -81,7 +81,6 @@ thread_local! {
 }
 
 /// The simulated machine of this thread, if it has one.
-#[must_use]
 pub fn current() -> Option<Arc<dyn World>> {
     CURRENT.with_borrow(Clone::clone)
 }

@@ -3,7 +3,6 @@
 
 mod add;
 mod compare;
-mod completions;
 mod consent;
 mod doc;
 mod doctor;
@@ -141,9 +140,9 @@ enum Command {
     /// Serve the simulated engine
     Sim(Box<sim::Args>),
     /// Print the completions of a shell
-    Completions(completions::Args),
+    Completions(doc::ShellArgs),
     /// Write the manual pages, one for each command
-    Man(completions::ManArgs),
+    Man(doc::ManArgs),
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
@@ -214,7 +213,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Add(args) => add::execute(args, program),
         Command::Check(args) => test::check(args, program),
         Command::Compare(args) => compare::execute(args, program),
-        Command::Completions(args) => completions::execute(args, program),
+        Command::Completions(args) => doc::complete(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => estimate::execute(args, program),
@@ -222,7 +221,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Fleet(args) => fleet::execute(args, program),
         Command::Fork(args) => new::fork(args, program),
         Command::List(args) => list::execute(args, program),
-        Command::Man(args) => completions::write_pages(args),
+        Command::Man(args) => doc::write_pages(args),
         Command::Pack(args) => pack::execute(args, program),
         Command::New(args) => new::execute(args, program),
         Command::Remove(args) => add::remove(args, program),

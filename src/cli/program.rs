@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
@@ -15,6 +16,9 @@ use crate::task::Tasks;
 
 /// The exit status of a command that succeeded: 0, or 1 if nothing fits.
 pub(super) type Status = u8;
+
+/// Time for what was started to end.
+pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// Enough for sockets and timers; computation runs on the script's thread.
 const WORKERS: usize = 2;
@@ -85,6 +89,6 @@ impl Program {
 
 /// A value as indented JSON without secrets.
 pub(super) fn json_text(value: &impl Serialize) -> Result<String> {
-    let text = serde_json::to_string_pretty(value).map_err(|error| Fault::internal(error.to_string()))?;
+    let text = serde_json::to_string_pretty(value).map_err(Fault::internal)?;
     Ok(hide_json(text))
 }

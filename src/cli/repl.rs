@@ -19,7 +19,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::consent;
 use super::options::{Author, ScriptOptions};
-use super::program::{Program, Status, json_text};
+use super::program::{GRACE, Program, Status, json_text};
 use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::wrap;
@@ -34,9 +34,6 @@ const TERMINATED: Status = 143;
 
 /// Delay before an interruption is repeated.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
-
-/// Time for services to end in order.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Shorter times are not worth a line.
 const SHOWN_TIME: Duration = Duration::from_millis(100);

@@ -8,10 +8,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::options::{Author, ScriptOptions};
-use super::program::{Program, Status};
+use super::program::{GRACE, Program, Status};
 use super::{consent, dry_run, report, script_help, show};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory;
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
     Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_pack, is_remembered,
@@ -19,11 +18,8 @@ use crate::run::{
 };
 use crate::runtime::{Want, orphans};
 use crate::script::{self, Diagnostic, Header, Host, Main};
-use crate::telemetry;
 use crate::warning::Warning;
-
-/// Maximum time for services to end; some have a shorter one.
-const GRACE: Duration = Duration::from_secs(10);
+use crate::{memory, telemetry};
 
 /// Maximum time of the search for leftovers of earlier processes of the run.
 const SWEEP: Duration = Duration::from_secs(30);
@@ -199,7 +195,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                 let found = RecordedRun::read_intact(folder)?;
                 if found.complete() {
                     show::print_finished(&found, args.json, program)?;
-                    return Ok(Prepared::Finished(found.nothing_fits().into()));
+                    return Ok(Prepared::Finished(found.totals.nothing_fits().into()));
                 }
             }
             plan.set = completed(manifest.set, plan.set);

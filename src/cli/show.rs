@@ -9,7 +9,6 @@ use super::report::page_of;
 use crate::compare::export::{self, Sheet};
 use crate::compare::{self, ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory::Footprint;
 use crate::report::{self, Block, Extras, Page, Section, WarningGroup, Weight, breakdown, overview, simulated_notice};
 use crate::run::{Folder, RecordedRun, SCHEMA, is_pack};
 
@@ -123,7 +122,7 @@ fn find_sheet(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
 
 fn print_foreign(input: &ComparisonInput, args: &Args, program: &Program) -> Result<()> {
     if args.json {
-        let mut document = serde_json::to_value(input).map_err(|error| Fault::internal(error.to_string()))?;
+        let mut document = serde_json::to_value(input).map_err(Fault::internal)?;
         document["schema"] = SCHEMA.into();
         return program.print_json(&document);
     }
@@ -151,19 +150,16 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     let notice = || Block::notice(simulated_notice(found));
     let list = |title: &str, items: Vec<String>| Block::list(title, items, Weight::Normal);
     let mut blocks = Vec::new();
-    for boundary in found.boundaries.iter().filter(|boundary| !boundary.described.is_null()) {
+    for boundary in found.drawn() {
         let extras = Extras::of_run(found, boundary.report.clone());
         // An unreadable boundary must not hide the rest.
         let laid_out = boundary.rebuild().and_then(|rebuilt| overview(&rebuilt, &extras, page));
         let unreadable = |fault: Fault| format!("this boundary cannot be shown: {}", fault.message);
         blocks.extend(laid_out.unwrap_or_else(|fault| vec![Block::Text(unreadable(fault))]));
     }
-    // Those that cannot be read were left out, and noted.
-    for (name, value) in &found.breakdowns {
-        if let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) {
-            blocks.extend(notice());
-            blocks.extend(breakdown(name, &footprint, page));
-        }
+    for (name, footprint) in found.footprints() {
+        blocks.extend(notice());
+        blocks.extend(breakdown(name, &footprint, page));
     }
     // Texts of scripts begin with the finding, but those of older versions.
     if blocks.is_empty()
@@ -177,11 +173,9 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
         blocks.extend(notice());
         blocks.push(Block::Text(text.clone()));
     }
-    for (_, value) in &found.experiments {
-        if let Ok(experiment) = compare::read_experiment(value) {
-            blocks.extend(notice());
-            blocks.extend(report::experiment(&experiment, page));
-        }
+    for (_, experiment) in compare::experiments(found) {
+        blocks.extend(notice());
+        blocks.extend(report::experiment(&experiment, page));
     }
     blocks.extend(list("", head(found)));
     blocks.extend(list("missing in this folder", found.missing.clone()));
@@ -205,7 +199,7 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
             false => format!("result: {}", json_text(result)?),
         }));
     }
-    let warnings = report::group_warnings(found.warnings(), &found.load_warnings());
+    let warnings = report::group_warnings(&found.totals.warnings, &found.load_warnings());
     let grouped = warnings.iter().any(|one| one.messages.len() > 1);
     let more = if grouped {
         ", similar ones grouped (--json has each)"
@@ -232,9 +226,8 @@ pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
     let found = RecordedRun::read(folder)?;
     let page = Page::from(&program.terminal);
     let open = found
-        .boundaries
-        .iter()
-        .filter(|boundary| !boundary.described.is_null() && !boundary.points.is_empty() && boundary.report.is_none());
+        .drawn()
+        .filter(|boundary| !boundary.points.is_empty() && boundary.report.is_none());
     let mut blocks = Vec::new();
     for boundary in open {
         let extras = Extras {
@@ -273,10 +266,8 @@ fn head(found: &RecordedRun) -> Vec<String> {
         ));
     }
     // Other sections carry the notice themselves.
-    let drawn = [&found.breakdowns, &found.experiments]
-        .iter()
-        .any(|drawn| !drawn.is_empty());
-    if manifest.simulated && found.boundaries.is_empty() && !drawn && found.shown.is_empty() {
+    let drawn = found.breakdowns.iter().chain(&found.experiments).next();
+    if manifest.simulated && found.boundaries.is_empty() && drawn.is_none() && found.shown.is_empty() {
         lines.extend(simulated_notice(found));
     }
     lines

@@ -9,6 +9,7 @@ use nix::sys::signal::Signal;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 
+use super::program::GRACE;
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Services;
@@ -29,9 +30,6 @@ const NOTICE_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum time to kill services.
 const KILL_TIME: Duration = Duration::from_secs(5);
-
-/// Time for services to end if the script does not notice the first signal.
-const GRACE: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Default)]
 pub(super) struct Signals {

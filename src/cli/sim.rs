@@ -2,15 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::program::{Program, Status};
+use super::program::{GRACE, Program, Status};
 use crate::fault::{Fault, Result};
 use crate::report::Terminal;
 use crate::sim::{LogSink, Options, Sim, SimHandle, Spec, State};
-
-/// Time for running requests after a request to stop.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Arguments.
 #[derive(clap::Args, Debug)]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use super::program::{Program, Status};
+use super::program::{GRACE, Program, Status};
 use crate::engine::Reply;
 use crate::fault::{Fault, Result};
 use crate::run::hide_json;
@@ -16,9 +16,6 @@ use crate::task::Tasks;
 
 /// Time without a line, not even an empty one, after which the other end is gone.
 const GONE: Duration = Duration::from_secs(120);
-
-/// Time for services to end.
-const GRACE: Duration = Duration::from_secs(10);
 
 /// Answers until standard input ends, or nothing comes any more; then everything that was started is stopped.
 pub(super) fn execute(program: &Program) -> Result<Status> {

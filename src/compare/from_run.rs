@@ -9,9 +9,8 @@ use crate::experiment::Experiment;
 use crate::fmt::Gib;
 use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
-use crate::memory::Footprint;
 use crate::memory::compare::{Facts, implausible};
-use crate::run::{Manifest, RecordedBoundary, RecordedRun};
+use crate::run::{Manifest, RecordedRun};
 
 impl ComparisonInput {
     /// Converts a run; `title` is its folder as the user named it. What cannot be read of it is in its notes.
@@ -19,10 +18,7 @@ impl ComparisonInput {
         let engines = &found.manifest.engines;
         let facts = facts(engines);
         let mut cases = Vec::new();
-        for (name, value) in &found.breakdowns {
-            let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
-                continue;
-            };
+        for (name, footprint) in found.footprints() {
             let mut case = Case::new(name);
             case.facts = Facts {
                 tensor_parallel: facts
@@ -34,14 +30,11 @@ impl ComparisonInput {
             case.breakdown = Some(footprint.all);
             cases.push(case);
         }
-        let experiments = found.experiments.iter();
-        let experiments = experiments.filter_map(|(_, value)| super::read_experiment(value).ok());
-        cases.extend(experiments.flat_map(|experiment| settings(&experiment)));
+        cases.extend(super::experiments(found).flat_map(|(_, experiment)| settings(&experiment)));
         cases.extend(loads(&found.loads));
-        let drawn = |boundary: &&RecordedBoundary| !boundary.described.is_null();
         let mut notes = found.missing.clone();
-        notes.extend(found.warnings().iter().map(|warning| warning.message.clone()));
-        if found.boundaries.iter().filter(drawn).count() > 1 {
+        notes.extend(found.totals.warnings.iter().map(|warning| warning.message.clone()));
+        if found.drawn().count() > 1 {
             notes.push("of several boundaries, the first is compared".to_owned());
         }
         if !found.done() {
@@ -59,7 +52,7 @@ impl ComparisonInput {
             engine: engine(engines),
             simulated: found.manifest.simulated,
             setup: setup(&found.manifest),
-            boundary: found.boundaries.iter().find(drawn).cloned(),
+            boundary: found.drawn().next().cloned(),
             cases,
             notes,
         }
@@ -184,9 +177,8 @@ fn load(args: &Value, answer: &Value) -> Case {
     if case.name.is_empty() {
         case.name = "load".to_owned();
     }
-    // Without counts the answer is damaged: zeros in their place must not look measured.
-    if answer["issued"].is_u64() && answer["duration"].is_number() {
-        load_metrics::add(&mut case, &LoadAnswer::read(answer));
+    if let Some(load) = LoadAnswer::measured(answer) {
+        load_metrics::add(&mut case, &load);
     }
     case
 }

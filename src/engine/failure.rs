@@ -14,48 +14,12 @@ use super::limits::EngineBounds;
 use super::{FailureRule, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
-use crate::fmt::GIB;
-use crate::runtime::Outside;
-
-/// How an engine's process exited.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Exit {
-    /// Exit status, if known; 128 + n for signal n.
-    pub(super) code: Option<i64>,
-    /// Whether the kernel's OOM killer ended the engine or one of its processes.
-    pub(super) oom_killed: bool,
-    /// What somebody else did to end it.
-    #[serde(skip)]
-    pub(super) outside: Option<Outside>,
-}
-
-impl Exit {
-    /// Who ended it, if neither this program nor the kernel did.
-    pub(super) fn stopped_by(self) -> Option<String> {
-        Some(match self.outside? {
-            Outside::Removed => "somebody else removed the engine's container".to_owned(),
-            Outside::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
-            Outside::OwnLimit(bytes) => format!(
-                "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",
-                bytes as f64 / GIB
-            ),
-            Outside::Process(signal) => {
-                format!("the engine was ended by signal {signal}: somebody else stopped it, or it did so itself")
-            }
-        })
-    }
-
-    /// The exit status, for people.
-    pub(super) fn status(self) -> String {
-        self.code
-            .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"))
-    }
-}
+use crate::runtime::Exit;
 
 /// What was observed when something failed.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Symptoms<'a> {
-    pub(super) exit: Option<Exit>,
+    pub(super) exit: Option<&'a Exit>,
     /// Response bodies of rejected requests, and errors within streams.
     pub(super) messages: &'a [String],
     /// Log lines since the start or since the probe began, oldest first.
@@ -349,7 +313,7 @@ mod tests {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let (messages, log) = (own(messages), own(log));
         let symptoms = Symptoms {
-            exit,
+            exit: exit.as_ref(),
             messages: &messages,
             log: &log,
         };

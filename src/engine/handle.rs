@@ -247,34 +247,37 @@ impl Engine {
     }
 
     /// Lets an engine that is not probed now do `work`: the first of those, or the first of all once it is free. Events that are
-    /// noted meanwhile are about that one. Engines whose host was lost are left out.
-    pub(super) fn with_idle<'a, T>(&'a self, work: impl FnOnce(&Self) -> Result<T>) -> Result<T> {
-        if self.others.is_empty() && !self.is_lost() {
-            return work(self);
-        }
-        let free = |(number, engine): (u64, &'a Self)| match engine.busy.try_lock() {
-            Ok(busy) => Some((number, engine, busy)),
-            Err(TryLockError::Poisoned(busy)) => Some((number, engine, busy.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        };
+    /// noted meanwhile are about that one. Engines whose host was lost are left out; one that loses it gives `None`, and the next
+    /// one does the work.
+    pub(super) fn with_idle<'a, T>(&'a self, work: impl Fn(&Self) -> Result<Option<T>>) -> Result<T> {
+        let alone = self.others.is_empty();
         loop {
             let left = || (1..).zip(self.all()).filter(|(_, engine)| !engine.is_lost());
-            let found = left().find_map(free);
+            let free = |(number, engine): (u64, &'a Self)| match engine.busy.try_lock() {
+                Ok(busy) => Some((number, engine, busy)),
+                Err(TryLockError::Poisoned(busy)) => Some((number, engine, busy.into_inner())),
+                Err(TryLockError::WouldBlock) => None,
+            };
             let wait = || {
                 left()
                     .next()
                     .map(|(number, engine)| (number, engine, lock(&engine.busy)))
             };
-            let (number, engine, _busy) = found.or_else(wait).ok_or_else(|| self.no_host_is_left())?;
-            // Its host may have been lost meanwhile.
-            if !engine.is_lost() {
-                return for_engine(number, || work(engine));
+            let found = left().find_map(free).or_else(wait);
+            let (number, engine, _busy) = found.ok_or_else(|| self.no_host_is_left())?;
+            let done = match engine.is_lost() {
+                // Its host was lost meanwhile.
+                true => None,
+                false if alone => work(engine)?,
+                false => for_engine(number, || work(engine))?,
+            };
+            if let Some(done) = done {
+                return Ok(done);
             }
         }
     }
 
     /// The adapter's name.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.adapter.name()
     }
@@ -336,7 +339,6 @@ impl Engine {
     }
 
     /// What is known about the engine. Before a start, facts that only a running engine reports are missing.
-    #[must_use]
     pub fn info(&self) -> Info {
         match &self.lock().running {
             Some(running) => running.info.clone(),
@@ -349,7 +351,6 @@ impl Engine {
     }
 
     /// The newest log lines.
-    #[must_use]
     pub fn logs(&self, last: usize) -> Vec<String> {
         self.lock()
             .running
@@ -545,7 +546,7 @@ impl Engine {
             info.reported.kv_tokens = info.kv_tokens;
         }
         facts.extend(gauges);
-        let log = ready.server.arrived(0);
+        let log = ready.server.service.logs().lines_since(0);
         facts.extend(self.read_lines(&log, &ready.server, ready.sampler.as_ref()));
         let facts_read = log.last().map_or(0, |line| line.number + 1);
         // An attached engine or a process may be simulated too; its version says so.
@@ -572,7 +573,7 @@ impl Engine {
                 "memory_source": running.sampler.as_ref().map(Sampler::source),
                 "memory_total": running.sampler.as_ref().map(|sampler| sampler.latest().total()),
                 "runtime": self.runtime,
-                "launched": running.server.describe(),
+                "launched": running.server.service.info(),
                 "options": self.shown,
             }),
         })?;
@@ -602,9 +603,9 @@ impl Engine {
         self.phase("stopping", self.name())?;
         let (server, sampler) = (&running.server, running.sampler.as_ref());
         self.record_stopping(&mut live.stages, server, sampler)?;
-        self.context.tasks.finish(server.stop(self.grace()))?;
+        self.context.tasks.finish(server.service.stop(self.grace()))?;
         let ended = self.record_after_stop(&mut live.stages, server, sampler);
-        self.write_memory(running.server.name(), running.sampler, live.stages.usage())?;
+        self.write_memory(running.server.service.name(), running.sampler, live.stages.usage())?;
         ended?;
         self.phase("stopped", self.name())
     }
@@ -650,7 +651,7 @@ impl Drop for Engine {
             live.stages.record_peak(sampler);
         }
         let usage = live.stages.usage().clone();
-        if let Err(fault) = self.write_memory(running.server.name(), running.sampler, &usage) {
+        if let Err(fault) = self.write_memory(running.server.service.name(), running.sampler, &usage) {
             // The run continues; the warning says what is missing.
             let message = format!("the memory series was not written: {fault}");
             let _ = self.context.run.warn(Warning::new("series_not_written", message));

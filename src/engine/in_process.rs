@@ -148,7 +148,6 @@ impl ProbeProgram {
     }
 
     /// The key that a resumed run compares. `shown` says where the program runs.
-    #[must_use]
     pub fn journal_key(&self, shown: Value, options: &ProgramOptions) -> Value {
         let mut options = options.clone();
         for (name, value) in &mut options.env {
@@ -212,7 +211,7 @@ impl Engine {
             match &live.running {
                 Some(running) => {
                     program.env.insert(SERVING.to_owned(), "1".to_owned());
-                    self.wait(running.server.run_program(&program))
+                    self.wait(running.server.service.run_program(&program))
                 }
                 None => self.run_without_engine(&mut live, &program),
             }

@@ -101,7 +101,7 @@ impl Engine {
         let live = self.lock();
         live.running.as_ref().map_or_else(BTreeMap::new, |running| {
             let mut facts = running.facts.clone();
-            let since = running.server.arrived(running.facts_read);
+            let since = running.server.service.logs().lines_since(running.facts_read);
             facts.extend(self.read_lines(&since, &running.server, running.sampler.as_ref()));
             group_by_name(facts)
         })

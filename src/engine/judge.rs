@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use super::failure::{Exit, FailureRules, Finding, Symptoms};
+use super::failure::{FailureRules, Finding, Symptoms};
 use super::limits::{Bound, EngineBounds};
 use super::metrics::QueueMetrics;
 use super::protocol::error_text;
@@ -13,7 +13,7 @@ use super::{Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::load::{Failure, FailureForm, Outcome, Record};
 use crate::prompt::is_near;
-use crate::runtime::Outside;
+use crate::runtime::{Exit, Outside};
 
 /// What was observed during a probe.
 pub(super) struct Observation<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Observation<'a> {
     pub(super) tolerance: u64,
     pub(super) answers: &'a [Record],
     /// How the engine's process exited, if it did.
-    pub(super) exit: Option<Exit>,
+    pub(super) exit: Option<&'a Exit>,
     /// Whether the engine still serves after failed requests; `None` if that was not checked.
     pub(super) survived: Option<bool>,
     /// Log lines since the probe began.
@@ -429,7 +429,7 @@ mod tests {
             },
             tolerance: 0,
             answers,
-            exit,
+            exit: exit.as_ref(),
             survived: None,
             log: &log,
             queue: &queue,

@@ -14,12 +14,16 @@ use crate::boundary::{BoundsReport, Point};
 use crate::fault::{Fault, Result};
 
 impl Limits {
-    pub(super) const SMALLEST: Self = Self {
-        input: 1,
-        output: 1,
-        total: 2,
-        concurrency: 1,
-    };
+    pub(super) const SMALLEST: Self = Self::new(1, 1, 1);
+
+    pub(super) const fn new(input: u64, output: u64, concurrency: u64) -> Self {
+        Self {
+            input,
+            output,
+            total: input.saturating_add(output),
+            concurrency,
+        }
+    }
 
     /// Limits for exactly this point.
     ///
@@ -42,53 +46,43 @@ impl Limits {
                     .hint("a point is `#{ input: 512, output: 128, concurrency: 1 }`")
                 })
         };
-        let (input, output) = (axis("input", None)?, axis("output", None)?);
-        Ok(Self {
-            input,
-            output,
-            total: input.saturating_add(output),
-            concurrency: axis("concurrency", Some(1))?,
-        })
+        Ok(Self::new(
+            axis("input", None)?,
+            axis("output", None)?,
+            axis("concurrency", Some(1))?,
+        ))
     }
 
     /// The upper ends of `axes`, as passed to `boundary()`, enlarged to include `point`.
-    #[must_use]
     pub(super) fn from_axes(axes: Option<&Value>, point: Self) -> Self {
         let highest = |name: &str, least: u64| {
             axes.and_then(|axes| axes.get(name))
                 .and_then(highest)
                 .map_or(least, |highest| highest.max(least))
         };
-        let (input, output) = (highest("input", point.input), highest("output", point.output));
-        Self {
-            input,
-            output,
-            total: input.saturating_add(output),
-            concurrency: highest("concurrency", point.concurrency),
-        }
+        Self::new(
+            highest("input", point.input),
+            highest("output", point.output),
+            highest("concurrency", point.concurrency),
+        )
     }
 
     /// The lower ends of `axes`; `self` supplies missing axes.
-    #[must_use]
     pub(super) fn lower_ends(self, axes: &Value) -> Self {
         let lowest = |name: &str, or: u64| axes.get(name).and_then(ends).map_or(or, |(lowest, _)| lowest);
-        let (input, output) = (lowest("input", self.input), lowest("output", self.output));
-        Self {
-            input,
-            output,
-            total: input.saturating_add(output),
-            concurrency: lowest("concurrency", self.concurrency),
-        }
+        Self::new(
+            lowest("input", self.input),
+            lowest("output", self.output),
+            lowest("concurrency", self.concurrency),
+        )
     }
 
     /// Tokens in the KV cache when all requests are at their end.
-    #[must_use]
     pub(super) fn resident(self) -> u64 {
         self.input.saturating_add(self.output).saturating_mul(self.concurrency)
     }
 
     /// Whether a start with these limits also serves `other`.
-    #[must_use]
     pub fn cover(&self, other: &Self) -> bool {
         self.input >= other.input
             && self.output >= other.output
@@ -97,7 +91,6 @@ impl Limits {
     }
 
     /// The same limits with at most `total` tokens per sequence.
-    #[must_use]
     pub(super) fn capped(self, total: u64) -> Self {
         Self {
             input: self.input.min(total),
@@ -108,7 +101,6 @@ impl Limits {
     }
 
     /// The larger of each limit.
-    #[must_use]
     pub(super) fn join(self, other: Self) -> Self {
         Self {
             input: self.input.max(other.input),

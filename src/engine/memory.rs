@@ -12,13 +12,12 @@ use super::start::Server;
 use super::usage::MemoryStages;
 use super::{Engine, Usage, UsageFile};
 use crate::fault::Result;
-use crate::http;
 use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
 use crate::warning::Warning;
-use crate::world;
+use crate::{http, world};
 
 /// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -154,13 +153,13 @@ impl Engine {
             return Ok(Some(source));
         }
         let roots = Roots::default();
-        if let Some(folder) = self.wait(server.cgroup())?
+        if let Some(folder) = self.wait(server.service.cgroup())?
             && let Some(path) = below_hierarchy(&folder, &roots)
             && let Ok(cgroup) = Cgroup::at_path(&path, &roots)
         {
             return Ok(Some(Box::new(cgroup)));
         }
-        let pids = self.wait(server.pids())?;
+        let pids = self.wait(server.service.pids())?;
         Ok(pids
             .first()
             .map(|pid| Box::new(Tree::new(*pid, roots)) as Box<dyn Source>))
@@ -286,7 +285,7 @@ impl Engine {
     }
 
     pub(super) fn record_processes(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
-        stages.add_processes(self.wait(server.pids())?);
+        stages.add_processes(self.wait(server.service.pids())?);
         Ok(())
     }
 
@@ -329,7 +328,7 @@ impl Engine {
         sampler: Option<&Sampler>,
     ) -> Result<()> {
         // Not interruptible, because the engine is stopped next in any case.
-        stages.add_processes(self.context.tasks.finish(server.pids())?);
+        stages.add_processes(self.context.tasks.finish(server.service.pids())?);
         if let Some(sampler) = sampler {
             stages.record_peak(sampler);
             if !stages.is_attached() {

@@ -168,11 +168,10 @@ pub struct LimitsOption {
 
 impl From<LimitsOption> for Limits {
     fn from(option: LimitsOption) -> Self {
+        let whole = Limits::new(option.input, option.output, option.concurrency.unwrap_or(1));
         Limits {
-            input: option.input,
-            output: option.output,
-            total: option.total.unwrap_or(option.input.saturating_add(option.output)),
-            concurrency: option.concurrency.unwrap_or(1),
+            total: option.total.unwrap_or(whole.total),
+            ..whole
         }
     }
 }
@@ -286,7 +285,6 @@ impl LaunchOptions {
     }
 
     /// The options for the journal: without environment values and URL passwords.
-    #[must_use]
     pub fn shown(&self) -> Value {
         // The same engine on another host is the same.
         let mut shown = Self {
@@ -306,7 +304,6 @@ impl LaunchOptions {
 }
 
 /// Removes user name and password from a URL.
-#[must_use]
 pub(super) fn without_password(url: &str) -> String {
     match url::Url::parse(url) {
         Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {

@@ -48,7 +48,7 @@ impl Engine {
             moves: verdict.moves(None, overload),
             ..ProbeAnswer::empty(point)
         };
-        serde_json::to_value(answer).map_err(|error| Fault::internal(error.to_string()))
+        serde_json::to_value(answer).map_err(Fault::internal)
     }
 
     /// Records the launch that would serve `whole`, and returns the fault that ends the script.

@@ -5,10 +5,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::answer::ProbeOptions;
-use super::answer::{Evidence, ProbeAnswer};
+use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
 use super::facts::strip_colours;
-use super::failure::Exit;
 use super::failure::allocations;
 use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
@@ -19,8 +17,7 @@ use super::metrics::QueueMetrics;
 use super::plan::{StartFailure, StartHistory};
 use super::residency::longer_output;
 use super::rules::REQUEST;
-use super::send::{Batch, STALL};
-use super::send::{Prompting, origin};
+use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm, forms};
 use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
@@ -28,7 +25,7 @@ use crate::fault::{Fault, Result};
 use crate::load::{FailureForm, Outcome, Record, Summary};
 use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
-use crate::runtime::RuntimeKind;
+use crate::runtime::{Exit, RuntimeKind};
 use crate::task::lock;
 use crate::warning::Warning;
 
@@ -117,13 +114,14 @@ impl Engine {
         }
         let args = json!({ "engine": self.name(), "launch": self.shown, "point": point, "options": options });
         self.with_idle(|engine| {
-            self.context.run.measure("probe", args, || {
+            let answer = self.context.run.measure("probe", args.clone(), || {
                 let answer = match engine.remote {
                     Some(_) => engine.probe_there(self, point, options)?,
                     None => engine.probe_once(point, requested, options)?,
                 };
-                serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
-            })
+                serde_json::to_value(&answer).map_err(Fault::internal)
+            });
+            answer.map(Some)
         })
     }
 
@@ -250,11 +248,7 @@ impl Engine {
         else {
             return Ok(());
         };
-        let longer = Limits {
-            output,
-            total: requested.input.saturating_add(output),
-            ..requested
-        };
+        let longer = Limits::new(requested.input, output, requested.concurrency);
         let asked = point.clone().with("output", i64::try_from(output).unwrap_or(i64::MAX));
         let form = self.request(&asked, live.running.as_ref())?;
         // How much of it is produced does not matter.
@@ -292,7 +286,7 @@ impl Engine {
     fn prefill_budget(&self, running: &Running) -> Option<u64> {
         const FACT: &str = "max_num_batched_tokens";
         let said = newest(running, FACT);
-        let words = ["command", "args"].map(|key| running.server.describe()[key].as_array().cloned());
+        let words = ["command", "args"].map(|key| running.server.service.info()[key].as_array().cloned());
         let words: Vec<String> = words
             .into_iter()
             .flatten()
@@ -357,7 +351,7 @@ impl Engine {
         };
         let prompts = prompting.make(form, requested.input, requested.concurrency)?;
         let batch = Batch::new(running, form, &prompts, requested, timeout)?;
-        let cursor = running.server.cursor();
+        let cursor = running.server.service.logs().cursor();
         let page = self.page(running);
         let stall = options.stall.map_or(STALL, Duration::from_secs_f64);
         self.context.run.note(Event::Sent {
@@ -388,7 +382,7 @@ impl Engine {
             ));
         }
         self.count_unreported(running, form, &prompts, &mut answers)?;
-        let paused = self.wait(running.server.was_paused(sent.elapsed()))?;
+        let paused = self.wait(running.server.service.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
         let log = strip_colours(running.server.since(cursor));
         let ending = strip_colours(running.server.last(TAIL));
@@ -397,7 +391,7 @@ impl Engine {
                 requested,
                 tolerance: options.output_tolerance.max(self.options.output_tolerance),
                 answers: &answers,
-                exit,
+                exit: exit.as_ref(),
                 survived,
                 log: &log,
                 queue: &queue,
@@ -623,7 +617,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         phase: (judgement.verdict != Verdict::Ok).then(|| REQUEST.to_owned()),
         allocations,
         survived,
-        exit_code: exit.and_then(|exit| exit.code),
+        exit_code: exit.as_ref().and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
         http_status: answers.iter().find_map(|answer| match answer.failure()?.form {
             FailureForm::Status(status) => Some(status),

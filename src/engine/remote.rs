@@ -150,11 +150,7 @@ impl Engine {
     }
 
     pub(super) fn needs_there(&self) -> Result<Needs> {
-        loop {
-            if let Some(needs) = self.with_idle(|engine| engine.ask(None, ProbeOptions::default()))? {
-                return parsed(needs);
-            }
-        }
+        parsed(self.with_idle(|engine| engine.ask(None, ProbeOptions::default()))?)
     }
 
     /// The answer of the host to a probe. Where the host is lost, and others of `all` are left, it decides nothing.
@@ -295,7 +291,7 @@ impl Engine {
 }
 
 fn value(of: &impl Serialize) -> Result<Value> {
-    serde_json::to_value(of).map_err(|error| Fault::internal(error.to_string()))
+    serde_json::to_value(of).map_err(Fault::internal)
 }
 
 fn parsed<T: DeserializeOwned>(answer: Value) -> Result<T> {

@@ -8,13 +8,14 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::facts::{FactRules, FactValues, ReportedFact, compile, facts_in_log, group_by_name};
-use super::failure::{Exit, FailureRules, Symptoms, allocations};
+use super::failure::{FailureRules, Symptoms, allocations};
 use super::limits::EngineBounds;
 use super::{Adapter, Allocation, Facts, InfoRule, Limits, MetricRules, ProgressRule, RulePhase, metrics, protocol};
 use crate::boundary::{Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Content, PromptForm};
+use crate::runtime::Exit;
 
 /// The compiled results of an adapter's `facts()` and `failures()`.
 #[derive(Clone, Debug, Default)]
@@ -61,20 +62,17 @@ impl Rules {
     }
 
     /// Reads the log of a start that ended with status `code`. For tests of adapters.
-    #[must_use]
     pub fn read_start(&self, log: &[String], code: i64) -> Reading {
         self.read(RulePhase::Start, &[], log, Some(code))
     }
 
     /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
     /// an engine that died. For tests of adapters.
-    #[must_use]
     pub fn read_request(&self, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
         self.read(RulePhase::Request, messages, log, code)
     }
 
     /// Reads a metrics page as snapshots. For tests of adapters.
-    #[must_use]
     pub fn read_metrics(&self, page: &str) -> Vec<EngineMetrics> {
         metrics::read(page, &self.metrics)
     }
@@ -86,7 +84,7 @@ impl Rules {
             ..Exit::default()
         });
         let symptoms = Symptoms {
-            exit,
+            exit: exit.as_ref(),
             messages,
             log: &log,
         };
@@ -129,17 +127,11 @@ pub fn check_adapter(adapter: &dyn Adapter) -> Vec<(&'static str, Fault)> {
 
 /// Builds one small request.
 fn check_request(adapter: &dyn Adapter) -> Result<()> {
-    let limits = Limits {
-        input: 16,
-        output: 16,
-        total: 32,
-        concurrency: 1,
-    };
     let point = Point::default()
         .with("input", 16)
         .with("output", 16)
         .with("concurrency", 1);
-    for form in adapter.request(&point, Some(&limits))? {
+    for form in adapter.request(&point, Some(&Limits::of_point(&point)?))? {
         let prompt = match form.prompt {
             PromptForm::Tokens => Content::Tokens(vec![1; 16]),
             PromptForm::Text => Content::Text("a".to_owned()),

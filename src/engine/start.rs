@@ -10,8 +10,7 @@ use tokio::time::Instant;
 
 use super::answer::Evidence;
 use super::facts::{FactValues, strip_colours};
-use super::failure::{Exit, Symptoms, allocations};
-
+use super::failure::{Symptoms, allocations};
 use super::judge::excerpt;
 use super::plan::StartFailure;
 use super::rules::check_path;
@@ -20,8 +19,7 @@ use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
 use crate::runtime::{
-    Captured, HubModel, Launch, LogLine, Mount, Origin, Program, RuntimeKind, Service, StartContext, Target, attach,
-    check_reachable, start,
+    Exit, HubModel, Launch, Mount, Origin, RuntimeKind, Service, StartContext, Target, attach, check_reachable, start,
 };
 use crate::sim::Spec;
 use crate::task::lock;
@@ -65,7 +63,7 @@ impl Engine {
         let (sampler, state) = match self.wait_until_ready(&server, &options, stages) {
             Ok(came) => came,
             Err(fault) => {
-                self.context.tasks.finish(server.stop(self.grace()))?;
+                self.context.tasks.finish(server.service.stop(self.grace()))?;
                 return Err(fault);
             }
         };
@@ -81,9 +79,9 @@ impl Engine {
             .and_then(|sampler| sampler.series().peak())
             .map(|peak| peak.total);
         self.record_stopping(stages, &server, sampler.as_ref())?;
-        self.context.tasks.finish(server.stop(self.grace()))?;
+        self.context.tasks.finish(server.service.stop(self.grace()))?;
         let ended = self.record_after_stop(stages, &server, sampler.as_ref());
-        self.write_memory(server.name(), sampler, stages.usage())?;
+        self.write_memory(server.service.name(), sampler, stages.usage())?;
         ended?;
         self.phase("stopped", &shown)?;
         let mut failure = self.start_failure(limits, &state, &log, &facts);
@@ -176,7 +174,7 @@ impl Engine {
 
     fn start_failure(&self, limits: Limits, state: &StartState, log: &[String], facts: &FactValues) -> StartFailure {
         let exit = match state {
-            StartState::Exited(exit) => Some(*exit),
+            StartState::Exited(exit) => Some(exit),
             StartState::Ready | StartState::TimedOut | StartState::Failed(_) => None,
         };
         let said = match state {
@@ -416,7 +414,7 @@ impl Engine {
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(super) struct Server {
-    service: Arc<Service>,
+    pub(super) service: Arc<Service>,
     base_url: String,
 }
 
@@ -446,18 +444,9 @@ impl Server {
         self.service.kind() != RuntimeKind::Attach
     }
 
-    /// The launch description for the manifest.
-    pub(super) fn describe(&self) -> &serde_json::Value {
-        self.service.info()
-    }
-
     /// The exit status, if the process has exited.
     pub(super) async fn exit(&self) -> Result<Option<Exit>> {
-        Ok(self.service.state().await?.exit().map(|exit| Exit {
-            code: exit.code,
-            oom_killed: exit.oom_killed,
-            outside: exit.outside,
-        }))
+        Ok(self.service.state().await?.exit().cloned())
     }
 
     /// The exit status, if the process has exited. If a connection just broke, waits briefly, because the exit is
@@ -473,52 +462,12 @@ impl Server {
         }
     }
 
-    /// Whether it stood still at some time in the last `period`.
-    pub(super) async fn was_paused(&self, period: Duration) -> Result<bool> {
-        self.service.was_paused(period).await
-    }
-
-    /// Number of log lines so far; a cursor for [`Server::since`].
-    pub(super) fn cursor(&self) -> u64 {
-        self.service.logs().cursor()
-    }
-
     pub(super) fn since(&self, cursor: u64) -> Vec<String> {
         self.service.logs().since(cursor).0
     }
 
-    /// Log lines from number `cursor` on, with their arrival times.
-    pub(super) fn arrived(&self, cursor: u64) -> Vec<LogLine> {
-        self.service.logs().lines_since(cursor)
-    }
-
     pub(super) fn last(&self, count: usize) -> Vec<String> {
         self.service.logs().last(count)
-    }
-
-    /// Its name in this run, such as `engine-1`.
-    pub(super) fn name(&self) -> &str {
-        self.service.name()
-    }
-
-    /// Its own memory cgroup, if it has one.
-    pub(super) async fn cgroup(&self) -> Result<Option<std::path::PathBuf>> {
-        self.service.cgroup().await
-    }
-
-    /// Its process ids, the main process first. Empty if they are not visible from here.
-    pub(super) async fn pids(&self) -> Result<Vec<u32>> {
-        self.service.pids().await
-    }
-
-    /// Stops it unless it was attached to.
-    pub(super) async fn stop(&self, grace: Duration) -> Result<()> {
-        self.service.stop(grace).await
-    }
-
-    /// Runs a program inside it, next to the serving process.
-    pub(super) async fn run_program(&self, program: &Program) -> Result<Captured> {
-        self.service.run_program(program).await
     }
 
     /// A reader of the simulated device's memory, if this is the simulated engine.

@@ -39,7 +39,6 @@ pub struct Usage {
 
 impl Usage {
     /// The stages in their order; `None` for those that were not reached.
-    #[must_use]
     pub fn stages(&self) -> [Option<&Stage>; 5] {
         [&self.baseline, &self.loaded, &self.warmed, &self.peak, &self.after].map(Option::as_ref)
     }
@@ -58,7 +57,6 @@ pub struct UsageFile {
 
 impl UsageFile {
     /// Reads it from a run's folder. Missing numbers and `null` are zero or unknown; empty if it is damaged otherwise.
-    #[must_use]
     pub fn read(value: &Value) -> Self {
         Self::deserialize(without_nulls(value)).unwrap_or_default()
     }

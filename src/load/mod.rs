@@ -2,7 +2,6 @@
 //!
 //! Independent of engines: `engine::protocol` decodes the events of each protocol through the [`Decode`] trait.
 
-mod answer;
 mod client;
 pub mod engine_side;
 mod framing;
@@ -10,7 +9,6 @@ pub mod plan;
 mod record;
 pub mod stats;
 
-pub use answer::{EngineDeath, LoadAnswer, LoadRepeats, PrecisionReached, WarmupCounts};
 pub use client::{
     BuildJob, ClientHealth, Clock, Control, Job, LoadConfig, LoadRun, RequestSource, Slots, Step, read_response,
     run_load,
@@ -18,3 +16,204 @@ pub use client::{
 pub use framing::{Counts, Decode, Framing, StreamEvent};
 pub use record::{Failure, FailureForm, Outcome, Record};
 pub use stats::Summary;
+
+use engine_side::{Cost, EngineStats};
+use plan::{EndReason, Metric, Statistic};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::{Map, Value};
+use stats::{LoadStats, RepeatStats};
+
+use crate::boundary::Verdict;
+
+/// One load, or several repeats of it evaluated together. Every JSON key is always present; `null` means unknown.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadAnswer {
+    /// Statistics of the requests.
+    #[serde(flatten)]
+    pub stats: LoadStats,
+    /// Measured at the engine and its devices meanwhile.
+    #[serde(flatten)]
+    pub engine: EngineStats,
+    /// Cost per million tokens.
+    pub cost: Cost,
+    /// Seed of the prompts and arrivals.
+    pub seed: u64,
+    /// Why the load ended.
+    pub stopped: EndReason,
+    /// The warm-up, if one was requested.
+    pub warmup: Option<WarmupCounts>,
+    /// How close the load came to the requested precision.
+    pub precision: Option<PrecisionReached>,
+    /// Variation between repeats; `None` for a single load.
+    pub repeats: Option<LoadRepeats>,
+    /// How the engine died, if it did.
+    pub died: Option<EngineDeath>,
+    /// Number of the load in the run, from 1.
+    pub number: u64,
+    /// Path of the request records in the run folder; of several repeats, that of the first.
+    pub records: Option<String>,
+}
+
+/// Requests of the warm-up.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct WarmupCounts {
+    /// Requests sent.
+    pub issued: usize,
+    /// Completed requests.
+    pub completed: usize,
+    /// Failed requests.
+    pub failed: usize,
+    /// Requests still in flight when the load ended.
+    pub cut_off: usize,
+    /// Its length in seconds; `None` if the load ended within it.
+    pub seconds: Option<f64>,
+}
+
+/// The requested precision, and the one that was reached.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PrecisionReached {
+    /// The latency metric.
+    pub metric: Metric,
+    /// The statistic of it.
+    pub statistic: Statistic,
+    /// The requested half width of its 95 % confidence interval, as a share of its value.
+    pub within: f64,
+    /// Whether it was reached.
+    pub reached: bool,
+    /// The same when last computed.
+    pub width: Option<f64>,
+}
+
+/// Several repeats of a load.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadRepeats {
+    /// Statistics over the repeats.
+    #[serde(flatten)]
+    pub stats: RepeatStats,
+    /// The answer of each repeat.
+    #[serde(deserialize_with = "read_each")]
+    pub each: Vec<LoadAnswer>,
+}
+
+/// How an engine died during a load.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EngineDeath {
+    /// The verdict that a probe would have.
+    pub verdict: Verdict,
+    /// Its cause.
+    pub cause: String,
+    /// One sentence for the user.
+    pub message: String,
+    /// The decisive log line, or the end of the log.
+    pub log: Vec<String>,
+    /// Exit status, if known.
+    pub exit_code: Option<i64>,
+    /// Whether the kernel's OOM killer ended the engine.
+    pub oom_killed: bool,
+}
+
+impl LoadAnswer {
+    /// Reads an answer from the journal. A key that is missing or has another form counts as its default, so that an older
+    /// or damaged journal still shows the rest.
+    pub fn read(answer: &Value) -> Self {
+        if let Ok(read) = Self::deserialize(answer) {
+            return read;
+        }
+        let Ok(Value::Object(mut readable)) = serde_json::to_value(Self::default()) else {
+            return Self::default();
+        };
+        for (key, value) in answer.as_object().into_iter().flatten() {
+            let default = readable.insert(key.clone(), value.clone());
+            if from_map(&readable).is_none() {
+                match default {
+                    Some(default) => readable.insert(key.clone(), default),
+                    None => readable.remove(key),
+                };
+            }
+        }
+        from_map(&readable).unwrap_or_default()
+    }
+
+    /// The same; `None` without counts, as of a damaged answer: zeros in their place must not look measured.
+    pub fn measured(answer: &Value) -> Option<Self> {
+        (answer["issued"].is_u64() && answer["duration"].is_number()).then(|| Self::read(answer))
+    }
+
+    /// Whether more requests arrived than were served; `None` if unknown.
+    pub fn queue_grows(&self) -> Option<bool> {
+        let gauges = [&self.engine.in_flight, &self.engine.waiting];
+        let gauges = gauges.map(|gauge| gauge.as_ref().and_then(|gauge| gauge.grows));
+        match gauges {
+            [None, None] => None,
+            gauges => Some(gauges.contains(&Some(true))),
+        }
+    }
+
+    /// Paths of the engine timelines in the run folder: one, or one for each repeat.
+    pub fn timelines(&self) -> impl Iterator<Item = &str> {
+        let each = self.repeats.as_ref().map(|repeats| repeats.each.as_slice());
+        let each = each.unwrap_or(std::slice::from_ref(self));
+        each.iter().filter_map(|one| one.engine.timeline.file.as_deref())
+    }
+}
+
+fn from_map(map: &Map<String, Value>) -> Option<LoadAnswer> {
+    LoadAnswer::deserialize(map).ok()
+}
+
+fn read_each<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LoadAnswer>, D::Error> {
+    let each = Vec::<Value>::deserialize(deserializer)?;
+    Ok(each.iter().map(LoadAnswer::read).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_missing_or_damaged_is_default_and_the_rest_is_read() {
+        let load = LoadAnswer::read(&json!({
+            "issued": 20, "completed": 18, "failed": 2, "output_throughput": 202.5,
+            "ttft_ms": { "n": 18, "mean": 20.0, "median": 19.0, "std": null, "p50": 19.0, "p90": null, "p95": null, "p99": null, "p99_9": null, "ci": {} },
+            "kv_usage": { "mean": 0.4, "max": 0.5, "growth": null, "grows": true }, "waiting": "not a gauge", "seed": "x",
+            "repeats": { "runs": 2, "each": [{ "timeline": { "file": "loads/1-1-timeline.csv", "hz": 10.0, "looks": 3, "missed": 0 } }, { "issued": "x" }] },
+            "warnings": ["slow client"],
+        }));
+        assert_eq!((load.stats.issued, load.stats.failed), (20, 2));
+        assert_eq!(
+            (load.stats.latencies.ttft_ms.median, load.stats.rates.output_throughput),
+            (Some(19.0), Some(202.5))
+        );
+        assert_eq!(load.engine.kv_usage.unwrap().max, 0.5);
+        assert!(load.engine.waiting.is_none() && load.stats.latencies.itl_ms.n == 0);
+        assert_eq!(load.stats.warnings, ["slow client".into()]);
+        assert_eq!(load.queue_grows(), None, "KV cache usage is no queue");
+        assert_eq!(load.timelines().collect::<Vec<_>>(), ["loads/1-1-timeline.csv"]);
+        assert_eq!(LoadAnswer::read(&Value::Null), LoadAnswer::default());
+    }
+
+    #[test]
+    fn an_answer_is_read_as_it_was_written() {
+        let answer = LoadAnswer {
+            number: 3,
+            precision: Some(PrecisionReached {
+                metric: Metric::TtftMs,
+                statistic: Statistic::Mean,
+                within: 0.05,
+                reached: true,
+                width: Some(0.01),
+            }),
+            repeats: Some(LoadRepeats {
+                each: vec![LoadAnswer::default(); 2],
+                ..LoadRepeats::default()
+            }),
+            ..LoadAnswer::default()
+        };
+        assert_eq!(
+            LoadAnswer::deserialize(serde_json::to_value(&answer).unwrap()).unwrap(),
+            answer
+        );
+    }
+}

@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::hub::{Hub, ModelId};
-use super::tokenizer::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG};
+use super::{CHAT_TEMPLATE, CONFIG, TOKENIZER, TOKENIZER_CONFIG};
 use crate::fault::{Fault, Result};
 use crate::file;
 use crate::memory::{Headers, ModelFiles};

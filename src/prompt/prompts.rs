@@ -12,8 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::template::Wrapper;
 use super::text::{TextWriter, common_words};
-use super::vocabulary::Lexicon;
-use super::vocabulary::{PromptRng, first_two, shuffle};
+use super::vocabulary::{Lexicon, PromptRng, first_two, shuffle};
 use super::{Hub, Tokenizer, locate, vocabulary};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;

@@ -8,8 +8,7 @@
 //! engine's own count proves the length of such a text, see [`super::Calibration`].
 
 use super::template::Wrapper;
-use super::vocabulary::{Lexicon, Word};
-use super::vocabulary::{PromptRng, first_two};
+use super::vocabulary::{Lexicon, PromptRng, Word, first_two};
 use super::{PromptSpec, Tokenizer};
 use crate::fault::{Fault, Result};
 

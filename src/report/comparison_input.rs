@@ -121,12 +121,8 @@ fn case_blocks(case: &Case, page: Page) -> Vec<Block> {
 
 /// The main metrics that at least one case has.
 fn columns(cases: &[Case]) -> Vec<&'static str> {
-    let there = |name: &&&str| cases.iter().any(|case| metric(case, name).is_some());
+    let there = |name: &&&str| cases.iter().any(|case| case.figure(name).is_some());
     MAIN_METRICS.iter().filter(there).take(MAX_COLUMNS).copied().collect()
-}
-
-fn metric<'a>(case: &'a Case, name: &str) -> Option<&'a Metric> {
-    case.figures.iter().find(|figure| figure.name == name)
 }
 
 /// One row per case; the metrics left out are in the JSON.
@@ -134,7 +130,7 @@ fn summary(cases: &[&Case], names: &[&str]) -> Sheet {
     let rows = cases.iter().map(|case| {
         let figures = names
             .iter()
-            .map(|name| Entry::from(metric(case, name).map(|metric| with_unit(metric.value, metric.unit))));
+            .map(|name| Entry::from(case.figure(name).map(|metric| with_unit(metric.value, metric.unit))));
         std::iter::once(case.name.as_str().into()).chain(figures).collect()
     });
     Sheet::new(std::iter::once("").chain(names.iter().copied()), rows)

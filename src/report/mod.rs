@@ -22,7 +22,6 @@ mod live;
 mod picture;
 pub mod plot;
 pub mod sections;
-mod spark;
 mod terminal;
 
 pub use crate::fmt::{Bytes, Clock, Count};

@@ -215,7 +215,6 @@ thread_local! {
 }
 
 /// The engine for which this thread works, from 1, where several are probed at the same time: events belong to it.
-#[must_use]
 pub fn engine_number() -> Option<u64> {
     ENGINE.get()
 }
@@ -264,12 +263,13 @@ impl Event {
 
 /// Totals, counted from the events.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub struct Totals {
     points: u64,
     fits: u64,
     /// Probes, loads and experiments finished.
     finished: u64,
-    warnings: Vec<Warning>,
+    /// The distinct warnings, in order.
+    pub warnings: Vec<Warning>,
     /// Peak memory use while a point was probed, by boundary and point, if it was measured.
     peaks: HashMap<(usize, String), u64>,
     /// Bytes of memory of the engine's devices.
@@ -316,11 +316,12 @@ impl Totals {
     }
 
     /// Whether points were tested and none fits.
-    pub(super) fn nothing_fits(&self) -> bool {
+    pub fn nothing_fits(&self) -> bool {
         self.points > 0 && self.fits == 0
     }
 
-    pub(super) fn has_measured(&self) -> bool {
+    /// Whether something was measured: a point was tested, or a request finished.
+    pub fn has_measured(&self) -> bool {
         self.points > 0 || self.finished > 0
     }
 
@@ -330,11 +331,8 @@ impl Totals {
         Some(self.total?.saturating_sub(*peak))
     }
 
-    pub(super) fn warnings(&self) -> &[Warning] {
-        &self.warnings
-    }
-
-    pub(super) fn simulated(&self) -> Vec<String> {
+    /// What the simulated engines simulate.
+    pub fn simulated(&self) -> Vec<String> {
         self.simulated.iter().cloned().collect()
     }
 }

@@ -128,7 +128,6 @@ impl Folder {
     }
 
     /// The path as the user gave it.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -185,7 +184,6 @@ impl Folder {
     }
 
     /// Whether a regular file of that name exists.
-    #[must_use]
     pub fn has_file(&self, name: impl AsRef<Path>) -> bool {
         self.kind(name.as_ref()).is_ok_and(|kind| kind == Some(SFlag::S_IFREG))
     }

@@ -8,7 +8,8 @@ use serde_json::{Map, Value};
 use tar::Builder;
 
 use super::secrets::hidden_value;
-use super::{Folder, Manifest, Run, attempt};
+use super::writer::latest_attempt;
+use super::{Folder, Manifest, Run};
 use crate::fault::{Fault, Result};
 
 /// The folder of all jobs.
@@ -59,7 +60,7 @@ impl Run {
         }
         let folder = root.join(JOBS).join(name);
         let attempt = match folder.is_dir() {
-            true => attempt::latest(&Folder::open(&folder)?)?,
+            true => latest_attempt(&Folder::open(&folder)?)?,
             false => 0,
         };
         Ok(Some(JobFolder {

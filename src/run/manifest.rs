@@ -327,7 +327,6 @@ fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value
 }
 
 /// The recorded parameters, with those that are given again: they may have been secrets, which are not recorded.
-#[must_use]
 pub fn completed(mut recorded: Map<String, Value>, given: Map<String, Value>) -> Map<String, Value> {
     for (key, value) in given {
         let value = match (recorded.remove(&key), value) {

@@ -5,7 +5,6 @@
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
 //! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
-mod attempt;
 mod event;
 mod files;
 mod folder;
@@ -19,10 +18,9 @@ mod remembered;
 mod replay;
 mod secrets;
 mod sessions;
-mod unpack;
 mod writer;
 
-pub use event::{Event, engine_number, for_engine};
+pub use event::{Event, Totals, engine_number, for_engine};
 pub use files::{BoundedFile, WrittenFile};
 
 pub use folder::Folder;
@@ -47,7 +45,6 @@ use crate::boundary::Point;
 use crate::fault::{Fault, Result};
 use crate::task::lock;
 use crate::warning::Warning;
-use event::Totals;
 use replay::Replay;
 use writer::RunWriter;
 
@@ -74,7 +71,6 @@ pub struct Run {
 
 impl Run {
     /// A run without a folder: for the REPL, `check`, and tests.
-    #[must_use]
     pub fn ephemeral(id: &str) -> Self {
         Self {
             id: id.to_owned(),
@@ -84,19 +80,16 @@ impl Run {
     }
 
     /// The run's id: `<UTC time>-<script>-<random>`. Containers and processes carry it as a label; a resume keeps it.
-    #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
     /// The random seed: given by the user, or drawn and recorded.
-    #[must_use]
     pub fn seed(&self) -> u64 {
         self.seed
     }
 
     /// The run's folder, unless it is ephemeral.
-    #[must_use]
     pub fn folder(&self) -> Option<&Path> {
         self.writer.as_ref().map(|writer| writer.folder.path())
     }
@@ -158,7 +151,6 @@ impl Run {
 
     /// The answer of the k-th call of `kind` with these arguments, if an earlier execution finished it. Each call
     /// advances k.
-    #[must_use]
     pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
         lock(&self.replay).answer(kind, args)
     }
@@ -201,7 +193,6 @@ impl Run {
     }
 
     /// The points of probes that earlier executions finished, that no boundary recorded, and that were not replayed yet.
-    #[must_use]
     pub fn unrecorded(&self) -> Vec<Value> {
         lock(&self.replay).unrecorded()
     }
@@ -212,7 +203,6 @@ impl Run {
     }
 
     /// The next number for this kind, from 1. The sequence is the same in every execution.
-    #[must_use]
     pub fn ordinal(&self, kind: &str) -> u64 {
         let mut ordinals = lock(&self.ordinals);
         let number = ordinals.entry(kind.to_owned()).or_default();
@@ -221,7 +211,6 @@ impl Run {
     }
 
     /// The `failure` of each [`Event::StartFailed`] with these `args` in earlier executions.
-    #[must_use]
     pub fn failed_starts(&self, args: &Value) -> Vec<Value> {
         lock(&self.replay).failed_starts(args)
     }
@@ -268,50 +257,42 @@ impl Run {
     }
 
     /// Whether anything in this run was simulated.
-    #[must_use]
     pub fn simulated(&self) -> bool {
         self.simulated.load(Ordering::Relaxed)
     }
 
     /// What the engines of this run simulate, one text for each kind. Empty while none is known.
-    #[must_use]
     pub fn simulated_engines(&self) -> Vec<String> {
         lock(&self.totals).simulated()
     }
 
     /// Whether points were tested and none fits.
-    #[must_use]
     pub fn nothing_fits(&self) -> bool {
         lock(&self.totals).nothing_fits()
     }
 
     /// Bytes of memory left while a point of a boundary was probed; `None` if memory was not measured.
-    #[must_use]
     pub fn headroom(&self, boundary: usize, point: &Point) -> Option<u64> {
         lock(&self.totals).headroom(boundary, point)
     }
 
     /// Whether the engine's memory is the host's, not a GPU's.
-    #[must_use]
     pub fn on_host(&self) -> bool {
         lock(&self.totals).on_host
     }
 
     /// Whether anything was measured in any execution: a point recorded, or a probe, load or experiment finished.
-    #[must_use]
     pub fn has_measured(&self) -> bool {
         lock(&self.totals).has_measured()
     }
 
     /// Whether nothing has happened yet but reading: nothing was measured or written by the script.
-    #[must_use]
     pub fn not_started(&self) -> bool {
         self.writer.as_ref().is_some_and(RunWriter::not_started)
     }
 
     /// Removes the folder of a run that has not started, if it holds nothing but the run's own files. With `parent`, also
     /// removes the folder of all runs if it is empty. Returns whether the folder is gone.
-    #[must_use]
     pub fn discard(&self, parent: bool) -> bool {
         let Some(folder) = self.folder().filter(|_| self.not_started()) else {
             return false;
@@ -356,10 +337,9 @@ impl Run {
     }
 
     /// The document that `--json` prints, for a result or for the fault that ended the run.
-    #[must_use]
     pub fn document(&self, ended: std::result::Result<&Value, &Value>) -> Value {
         let totals = lock(&self.totals);
-        document(self.simulated(), Some(&self.id), &self.script, ended, totals.warnings())
+        document(self.simulated(), Some(&self.id), &self.script, ended, &totals.warnings)
     }
 
     fn amend(&self, change: impl FnOnce(&mut Manifest)) {
@@ -370,7 +350,6 @@ impl Run {
 }
 
 /// The document that `--json` prints if the run could not be created.
-#[must_use]
 pub fn failure_document(script: &str, fault: &Value) -> Value {
     document(false, None, script, Err(fault), &[])
 }

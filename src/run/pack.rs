@@ -3,21 +3,22 @@
 //! It is a tar archive compressed by gzip. To read it, it is unpacked into a temporary folder, within bounds: regular files and
 //! folders only.
 
-use std::io::{Read as _, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use regex::bytes::Regex;
-use tar::{Builder, Header};
+use tar::{Archive, Builder, EntryType, Header};
 use tempfile::TempDir;
 
-use super::files::Disk;
-use super::unpack::unpack;
-use super::{Folder, hide};
+use super::files::{Disk, NAME};
+use super::jobs::JOBS;
+use super::{Folder, Run, hide};
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
+use crate::warning::Warning;
 
 /// How the file begins, as every file of gzip does.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -29,7 +30,6 @@ const MAX_UNPACKED: u64 = 1 << 30;
 const KEYS: &str = r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,}|AKIA[0-9A-Z]{16})\b|-----BEGIN [A-Z ]*PRIVATE KEY-----";
 
 /// Whether the file at this path may be a packed run.
-#[must_use]
 pub fn is_pack(path: &Path) -> bool {
     let mut begin = [0; MAGIC.len()];
     file::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && begin == MAGIC
@@ -42,8 +42,8 @@ pub fn is_pack(path: &Path) -> bool {
 /// `not_allowed` for a file that holds a secret of this environment, or what looks like a key; `io` for a link, and if a file
 /// cannot be read or written.
 pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> Result<usize> {
-    let failed = |error: std::io::Error| Fault::new(Kind::Io, format!("the archive cannot be written: {error}"));
-    let keys = Regex::new(KEYS).map_err(|error| Fault::internal(error.to_string()))?;
+    let failed = |error: io::Error| Fault::new(Kind::Io, format!("the archive cannot be written: {error}"));
+    let keys = Regex::new(KEYS).map_err(Fault::internal)?;
     let mut archive = Builder::new(GzEncoder::new(to, Compression::default()));
     let mut open = vec![String::new()];
     let mut count = 0;
@@ -94,13 +94,13 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
 ///
 /// `limit` for more than 1 GiB; `io` for a broken archive; `usage` for one that is no packed run.
 pub(super) fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
-    let io = |error: std::io::Error| Fault::io(path, &error);
+    let io = |error: io::Error| Fault::io(path, &error);
     let temp = tempfile::Builder::new().prefix("profiler-").tempdir().map_err(io)?;
     let folder = Folder::open(temp.path())?;
     let archive = GzDecoder::new(file::open(path)?).take(2 * MAX_UNPACKED);
     let disk = Disk::new(temp.path(), Some(MAX_UNPACKED));
-    let left_out = unpack(archive, &folder, Path::new(""), &disk)
-        .map_err(|fault| fault.while_doing(format!("`{}`", path.display())))?;
+    let left_out =
+        unpack(archive, &folder, &disk).map_err(|fault| fault.while_doing(format!("`{}`", path.display())))?;
     match (left_out.count, folder.names("")?.as_slice()) {
         (0, [only]) if !folder.has_file(only) => {
             let inside = temp.path().join(only);
@@ -108,5 +108,185 @@ pub(super) fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
         }
         _ => Err(Fault::usage(format!("`{}` is not a packed run", path.display()))
             .hint("give a folder of a run, or a file that `profiler pack` wrote")),
+    }
+}
+
+/// How many of the entries that were left out are named.
+const SHOWN: usize = 3;
+
+impl Run {
+    /// Unpacks a tar archive from outside, the files of a job's run, into the job's folder. Only folders and regular files are
+    /// unpacked: a warning names what else there is.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a name that leads out of the folder; `limit` if the run would write more than it may; `io` for a broken
+    /// archive, and if a file cannot be written.
+    pub fn unpack_job(&self, name: &str, archive: impl Read) -> Result<()> {
+        let Some(writer) = &self.writer else { return Ok(()) };
+        let inside = Path::new(JOBS).join(name);
+        writer.folder.make_folder(&inside)?;
+        let folder = Folder::open(&writer.folder.path().join(inside))?;
+        let left_out = unpack(archive, &folder, &writer.disk)?;
+        if left_out.count > 0 {
+            let (count, shown) = (left_out.count, left_out.first.join(", "));
+            let more = if count > SHOWN { ", …" } else { "" };
+            let message =
+                format!("job `{name}`: {count} not copied, as only folders and regular files are: {shown}{more}");
+            self.warn(Warning::new("not_copied", message))?;
+        }
+        Ok(())
+    }
+}
+
+/// Entries that were left out.
+#[derive(Debug, Default)]
+struct LeftOut {
+    count: usize,
+    first: Vec<String>,
+}
+
+/// Unpacks a tar archive from outside.
+fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
+    let broken = |error: io::Error| Fault::new(Kind::Io, format!("the archive is broken: {error}"));
+    let mut left_out = LeftOut::default();
+    for entry in Archive::new(archive).entries().map_err(broken)? {
+        let mut entry = entry.map_err(broken)?;
+        let name = entry.path().map_err(broken)?.into_owned();
+        let kind = entry.header().entry_type();
+        if !matches!(kind, EntryType::Regular | EntryType::Directory) {
+            left_out.count += 1;
+            if left_out.count <= SHOWN {
+                let what = format!("`{}` ({})", name.display(), name_of(kind));
+                left_out.first.push(what);
+            }
+            continue;
+        }
+        // The size is known before anything is written.
+        let size = entry.size();
+        disk.claim(NAME.saturating_add(usize::try_from(size).unwrap_or(usize::MAX)), 0)?;
+        if kind == EntryType::Directory {
+            folder.make_folder(&name)?;
+            continue;
+        }
+        let path = folder.path().join(&name);
+        let mut file = folder.append(&name)?;
+        let copied = file.set_len(0).and_then(|()| io::copy(&mut entry, &mut file));
+        if copied.map_err(|error| Fault::io(&path, &error))? < size {
+            return Err(broken(io::ErrorKind::UnexpectedEof.into()));
+        }
+    }
+    Ok(left_out)
+}
+
+fn name_of(kind: EntryType) -> &'static str {
+    match kind {
+        EntryType::Symlink => "a symbolic link",
+        EntryType::Link => "a hard link",
+        EntryType::Char | EntryType::Block => "a device",
+        EntryType::Fifo => "a pipe",
+        _ => "a special file",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::symlink;
+
+    use tar::Header;
+    use tempfile::TempDir;
+
+    use super::*;
+
+    /// An archive with such entries, one byte in each file; also with names that `tar` would not write.
+    fn archive(entries: &[(&str, EntryType)]) -> Vec<u8> {
+        let mut archive = tar::Builder::new(Vec::new());
+        for (name, kind) in entries {
+            let mut header = Header::new_gnu();
+            let contents: &[u8] = if *kind == EntryType::Regular { b"x" } else { b"" };
+            header.set_size(contents.len() as u64);
+            header.set_mode(0o644);
+            header.set_entry_type(*kind);
+            header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+            header.as_old_mut().linkname[..4].copy_from_slice(b"/etc");
+            header.set_cksum();
+            archive.append(&header, contents).unwrap();
+        }
+        archive.into_inner().unwrap()
+    }
+
+    /// Unpacks into `run/files/it`, where a run may hold 10 kB.
+    fn unpacked(archive: &[u8], prepare: impl FnOnce(&Path)) -> (TempDir, Result<LeftOut>) {
+        let temp = tempfile::tempdir().unwrap();
+        let run = temp.path().join("run");
+        fs::create_dir(&run).unwrap();
+        prepare(&run);
+        let folder = Folder::make(&run.join("files/it")).unwrap();
+        let result = unpack(archive, &folder, &Disk::new(folder.path(), Some(10_000)));
+        (temp, result)
+    }
+
+    #[test]
+    fn only_files_and_folders_are_unpacked_and_the_rest_is_named() {
+        let archive = archive(&[
+            ("top/file", EntryType::Regular),
+            ("top/sub/", EntryType::Directory),
+            ("top/link", EntryType::Symlink),
+            ("top/link/behind", EntryType::Regular),
+            ("top/hard", EntryType::Link),
+            ("top/pipe", EntryType::Fifo),
+            ("top/zero", EntryType::Char),
+            ("top/disk", EntryType::Block),
+        ]);
+        let (temp, left_out) = unpacked(&archive, |_| ());
+        let left_out = left_out.unwrap();
+        assert_eq!((left_out.count, left_out.first.len()), (5, 3), "{left_out:?}");
+        assert_eq!(left_out.first[0], "`top/link` (a symbolic link)");
+        let top = temp.path().join("run/files/it/top");
+        assert_eq!(fs::read_to_string(top.join("file")).unwrap(), "x");
+        assert!(top.join("sub").is_dir());
+        assert!(top.join("link/behind").is_file() && !top.join("link").is_symlink());
+        for name in ["hard", "pipe", "zero", "disk"] {
+            assert!(fs::symlink_metadata(top.join(name)).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        for name in ["../escape", "a/../../../../escape", "/escape"] {
+            let (temp, result) = unpacked(&archive(&[(name, EntryType::Regular)]), |_| ());
+            assert!(result.unwrap_err().message.contains("escape"), "{name}");
+            assert!(!temp.path().join("escape").exists() && !Path::new("/escape").exists());
+        }
+        // Nor does what is there before.
+        let (temp, result) = unpacked(&archive(&[("up/escape", EntryType::Regular)]), |run| {
+            fs::create_dir_all(run.join("files/it")).unwrap();
+            symlink("../../..", run.join("files/it/up")).unwrap();
+        });
+        assert!(result.unwrap_err().message.contains("is a symbolic link"));
+        assert!(!temp.path().join("escape").exists());
+    }
+
+    #[test]
+    fn neither_sizes_nor_names_are_without_end() {
+        let mut huge = archive(&[("huge", EntryType::Regular)]);
+        let mut header = Header::from_byte_slice(&huge[..512]).clone();
+        header.set_size(1 << 40);
+        header.set_cksum();
+        huge[..512].copy_from_slice(header.as_bytes());
+        let (temp, result) = unpacked(&huge, |_| ());
+        assert_eq!(result.unwrap_err().kind, Kind::Limit);
+        assert!(!temp.path().join("run/files/it/huge").exists());
+
+        let names: Vec<String> = (0..30).map(|number| format!("{number}/")).collect();
+        let names: Vec<_> = names.iter().map(|name| (&**name, EntryType::Directory)).collect();
+        let (temp, result) = unpacked(&archive(&names), |_| ());
+        assert_eq!(result.unwrap_err().kind, Kind::Limit);
+        assert_eq!(fs::read_dir(temp.path().join("run/files/it")).unwrap().count(), 19);
+
+        let whole = archive(&[("cut", EntryType::Regular)]);
+        let (_temp, result) = unpacked(&whole[..512], |_| ());
+        assert!(result.unwrap_err().message.contains("broken"));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use serde::Deserialize as _;
 use serde_json::{Map, Value, json};
 
 use super::document;
@@ -12,6 +13,7 @@ use super::sessions::EngineSession;
 use crate::boundary::{Answer, Boundary, Options};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
+use crate::memory::Footprint;
 use crate::warning::Warning;
 
 /// A boundary as recorded in the journal.
@@ -73,7 +75,8 @@ pub struct RecordedRun {
     /// Whether the run has a manifest and nothing else: it was killed at the start, or is just starting.
     pub not_started: bool,
     pub(super) result: Option<Value>,
-    pub(super) totals: Totals,
+    /// Totals of all events: the warnings, what was simulated, whether anything fits.
+    pub totals: Totals,
     pub(super) experiment_depth: ExperimentDepth,
     /// The first damage of the journal that prevents a resume.
     pub(super) damage: Option<Fault>,
@@ -99,20 +102,28 @@ impl RecordedBoundary {
 }
 
 impl RecordedRun {
+    /// The boundaries that can be drawn: those whose axes are known.
+    pub fn drawn(&self) -> impl Iterator<Item = &RecordedBoundary> {
+        self.boundaries.iter().filter(|boundary| !boundary.described.is_null())
+    }
+
+    /// The breakdowns by name. Those that cannot be read were left out, and noted.
+    pub fn footprints(&self) -> impl Iterator<Item = (&str, Footprint)> {
+        let breakdowns = self.breakdowns.iter();
+        breakdowns.filter_map(|(name, value)| Some((name.as_str(), Footprint::deserialize(value).ok()?)))
+    }
+
     /// Whether the script finished.
-    #[must_use]
     pub fn done(&self) -> bool {
         self.manifest.done()
     }
 
     /// Whether the script finished and nothing is left to do: the journal holds all that it found.
-    #[must_use]
     pub fn complete(&self) -> bool {
         self.done() && !self.ends_early
     }
 
     /// How the run ended, for people: `done`, `failed: …`, `interrupted: …`, `not finished: …`.
-    #[must_use]
     pub fn ended(&self) -> String {
         let fault = self.fault.as_ref().and_then(|fault| fault["message"].as_str());
         match (self.manifest.status.as_str(), fault) {
@@ -127,57 +138,28 @@ impl RecordedRun {
     }
 
     /// The first part of [`RecordedRun::ended`], for tables: `done`, `failed`, `not finished`.
-    #[must_use]
     pub fn state(&self) -> String {
         let ended = self.ended();
         ended.split(':').next().unwrap_or_default().to_owned()
     }
 
-    /// What the engines of the run simulated, one text for each kind. Empty if it is not known.
-    #[must_use]
-    pub fn simulated_engines(&self) -> Vec<String> {
-        self.totals.simulated()
-    }
-
-    /// Whether points were tested and none fits.
-    #[must_use]
-    pub fn nothing_fits(&self) -> bool {
-        self.totals.nothing_fits()
-    }
-
-    /// Whether anything was measured: a point recorded, or a probe, load or experiment finished.
-    #[must_use]
-    pub fn has_measured(&self) -> bool {
-        self.totals.has_measured()
-    }
-
     /// Whether everything that a resume needs is undamaged.
-    #[must_use]
     pub fn can_resume(&self) -> bool {
         self.damage.is_none() && self.lost.is_empty()
     }
 
-    /// Warnings, oldest first.
-    #[must_use]
-    pub fn warnings(&self) -> &[Warning] {
-        self.totals.warnings()
-    }
-
     /// The warnings of each finished load, oldest first.
-    #[must_use]
     pub fn load_warnings(&self) -> Vec<Vec<Warning>> {
         let warnings = |(_, answer): &(Value, Value)| LoadAnswer::read(answer).stats.warnings;
         self.loads.iter().chain(&self.experiment_loads).map(warnings).collect()
     }
 
     /// The value of the script's last expression; `None` if the script did not finish.
-    #[must_use]
     pub fn result(&self) -> Option<&Value> {
         self.result.as_ref()
     }
 
     /// The document that `--json` prints, with `missing` if the folder is damaged.
-    #[must_use]
     pub fn document(&self) -> Value {
         let fault = self.fault.as_ref().unwrap_or(&Value::Null);
         let manifest = &self.manifest;
@@ -186,7 +168,7 @@ impl RecordedRun {
             Some(&manifest.run),
             &manifest.script.path,
             self.result.as_ref().ok_or(fault),
-            self.warnings(),
+            &self.totals.warnings,
         );
         if !self.missing.is_empty() {
             document["missing"] = self.missing.clone().into();
@@ -195,7 +177,6 @@ impl RecordedRun {
     }
 
     /// The document with all measurements: points, loads, experiments, breakdowns, records, and memory by stage.
-    #[must_use]
     pub fn everything(&self) -> Value {
         let named = |named: &[(String, Value)]| named.iter().cloned().collect::<Map<_, _>>();
         let points = |boundary: &RecordedBoundary| {

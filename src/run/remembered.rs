@@ -28,7 +28,6 @@ fn folder() -> Option<PathBuf> {
 }
 
 /// Whether this fact was remembered.
-#[must_use]
 pub fn is_remembered(fact: &str) -> bool {
     let fact = one_line(fact);
     let text = folder().and_then(|path| text(&Folder::open(&path).ok()?).ok());
@@ -40,7 +39,6 @@ fn holds(text: &str, fact: &str) -> bool {
 }
 
 /// The fact that this text, a script or a module of it, ran in a run of the user's own.
-#[must_use]
 pub fn own_run(id: &str, sha256: &str) -> String {
     format!("run {id} {sha256}")
 }

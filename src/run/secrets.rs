@@ -107,7 +107,6 @@ impl Secrets {
 }
 
 /// Whether a value can be taken out of texts without taking ordinary words or numbers with it: at least 8 characters of two kinds, or 12.
-#[must_use]
 pub fn can_be_hidden(value: &str) -> bool {
     let kinds: [fn(char) -> bool; 3] = [
         |letter| letter.is_alphabetic(),
@@ -134,7 +133,6 @@ fn looks_random(value: &str) -> bool {
 }
 
 /// Whether a variable, an option or a member of JSON is named as a secret is. `TOKENIZER`, `MAX_TOKENS` and the like are not.
-#[must_use]
 pub fn is_secret_name(name: &str) -> bool {
     const WORDS: [&str; 18] = [
         "AUTH",
@@ -228,7 +226,6 @@ pub fn add_secrets(secrets: impl IntoIterator<Item = String>) {
 }
 
 /// A text without secrets, and without user names and passwords in URLs.
-#[must_use]
 pub fn hide(text: &str) -> Cow<'_, str> {
     let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
     hide_by(text, secrets.finder.as_ref())
@@ -248,7 +245,6 @@ fn hide_by<'a>(text: &'a str, finder: Option<&AhoCorasick>) -> Cow<'a, str> {
 }
 
 /// A JSON document without secrets. Most have none, and stay as they are.
-#[must_use]
 pub fn hide_json(text: String) -> String {
     let Cow::Owned(hidden) = hide(&text) else { return text };
     let Ok(document) = serde_json::from_str(&text).map(hidden_value) else {
@@ -276,7 +272,6 @@ pub(super) fn hidden_value(value: Value) -> Value {
 }
 
 /// Whether some parameter was a secret and is therefore missing from the run's folder.
-#[must_use]
 pub fn has_hidden(set: &Map<String, Value>) -> bool {
     Value::Object(set.clone()).to_string().contains(HIDDEN)
 }

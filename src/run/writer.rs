@@ -1,23 +1,28 @@
 //! Writes a run's folder: starts a run in a new folder or resumes one, and writes journal, manifest, modules and result.
+//!
+//! A scheduler may start a run more than once, as after the loss of a node that still lives: each start is an attempt with a
+//! number, which the folder's file `attempt` and the journal keep. A later attempt ends an earlier one, and only then writes;
+//! an earlier one that comes back writes nothing more.
 
 use std::collections::HashMap;
+use std::fs::TryLockError;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Component, Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::attempt;
 use super::event::Totals;
 use super::files::{Disk, RESERVE};
 use super::folder::Folder;
-use super::journal::Journal;
+use super::journal::{JOURNAL, Journal};
 use super::manifest::{Machine, Manifest, Plan, SCHEMA};
 use super::remembered::{own_run, remember};
 use super::replay::Replay;
 use super::{Event, Run, folder, manifest};
-use crate::fault::Result;
+use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 use crate::warning::Warning;
 use crate::world;
@@ -62,7 +67,7 @@ impl RunWriter {
     /// Writes an event to the journal, and engines also to the manifest.
     pub(super) fn note(&self, event: &Event) -> Result<()> {
         if let Some(own) = self.attempt.filter(|_| event.must_sync()) {
-            attempt::check(&self.folder, own)?;
+            check_attempt(&self.folder, own)?;
         }
         let mut state = self.lock();
         if let Event::Engine { info } = event {
@@ -139,7 +144,7 @@ impl Run {
         let folder = match plan.attempt.zip(out) {
             Some((attempt, out)) => {
                 let folder = Folder::make(out)?;
-                attempt::begin(&folder, attempt)?;
+                begin_attempt(&folder, attempt)?;
                 folder
             }
             None => Folder::create(out, &name)?,
@@ -178,7 +183,7 @@ impl Run {
     pub fn resume(folder: &Path, plan: &Plan) -> Result<(Self, Vec<Warning>)> {
         let folder = Folder::open(folder)?;
         if let Some(attempt) = plan.attempt {
-            attempt::begin(&folder, attempt)?;
+            begin_attempt(&folder, attempt)?;
         }
         let (mut replay, mut totals) = (Replay::default(), Totals::default());
         let (journal, set_aside) = Journal::open(&folder, |event| {
@@ -275,6 +280,72 @@ fn file_name(name: &str) -> String {
     };
     let name: String = name.chars().take(64).map(allowed).collect();
     if name.is_empty() { "script".to_owned() } else { name }
+}
+
+const ATTEMPT: &str = "attempt";
+
+/// How long a later attempt waits for the end of an earlier one, which first stops what it started.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often an attempt looks whether a later one has begun, and a later one whether the earlier has ended.
+const LOOK: Duration = Duration::from_millis(500);
+
+/// The number of the latest attempt; 0 if there was none.
+pub(super) fn latest_attempt(folder: &Folder) -> Result<u64> {
+    let text = folder.read(ATTEMPT)?.unwrap_or_default();
+    Ok(String::from_utf8_lossy(&text).trim().parse().unwrap_or_default())
+}
+
+/// The fault of an attempt after which a later one has begun.
+fn check_attempt(folder: &Folder, own: u64) -> Result<()> {
+    match latest_attempt(folder)? {
+        latest if latest > own => Err(Fault::new(
+            Kind::Interrupted,
+            format!(
+                "attempt {latest} goes on with the run in `{}`: this is attempt {own}",
+                folder.path().display()
+            ),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Makes this attempt the latest, and waits for the end of an earlier one.
+fn begin_attempt(folder: &Folder, own: u64) -> Result<()> {
+    check_attempt(folder, own)?;
+    folder.replace_text(ATTEMPT.as_ref(), &format!("{own}\n"))?;
+    let journal = folder.append(JOURNAL.as_ref())?;
+    let begun = Instant::now();
+    while let Err(TryLockError::WouldBlock) = journal.try_lock() {
+        if begun.elapsed() > PATIENCE {
+            // The journal says what to do.
+            break;
+        }
+        std::thread::sleep(LOOK);
+        check_attempt(folder, own)?;
+    }
+    Ok(())
+}
+
+impl Run {
+    /// Returns when a later attempt at this run has begun; never for a run without attempts.
+    pub async fn superseded(&self) {
+        let attempt = self.writer.as_ref().and_then(|writer| Some((writer, writer.attempt?)));
+        let Some((writer, own)) = attempt else {
+            return std::future::pending().await;
+        };
+        while check_attempt(&writer.folder, own).is_ok() {
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Notes the attempt's number, if it has one.
+    fn note_attempt(&self) -> Result<()> {
+        match self.writer.as_ref().and_then(|writer| writer.attempt) {
+            Some(number) => self.note(Event::Attempt { number }),
+            None => Ok(()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! never stopped; programs run inside an attached container only with permission.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,8 +14,7 @@ use url::Url;
 
 use super::docker::ContainerClient;
 use super::launch::Started;
-use super::{Exit, State};
-use super::{Permits, ServerLog, docker, redact};
+use super::{Exit, Permits, ServerLog, State, docker, redact};
 use crate::fault::{Fault, Result};
 use crate::http::{ApiKey, lookup};
 use crate::run::{Run, add_secrets};
@@ -170,8 +168,7 @@ pub(super) async fn attach_container(
     let client = docker::connect().await?;
     let inspected = client
         .inspect_container(container, None::<InspectContainerOptions>)
-        .await
-        .map_err(|error| docker::explain(&error))?;
+        .await?;
     let id = inspected.id.clone().unwrap_or_default();
     if !inspected
         .state
@@ -307,20 +304,6 @@ impl Attached {
                 return Ok(exit);
             }
             client.wait().await;
-        }
-    }
-
-    pub(super) async fn pids(&self) -> Result<Vec<u32>> {
-        match &self.container {
-            Some((_, client)) => client.pids().await,
-            None => Ok(Vec::new()),
-        }
-    }
-
-    pub(super) async fn cgroup(&self) -> Result<Option<PathBuf>> {
-        match &self.container {
-            Some((_, client)) => client.cgroup().await,
-            None => Ok(None),
         }
     }
 

@@ -9,7 +9,6 @@
 mod attach;
 mod cgroup;
 mod command;
-mod connection;
 mod docker;
 mod launch;
 pub mod orphans;
@@ -22,8 +21,7 @@ mod services;
 mod supervisor;
 
 pub use attach::{Target, api_key, check_reachable, server_url};
-pub use command::{Input, Take, run_command};
-pub use connection::Connection;
+pub use command::{Connection, Input, Take, run_command};
 pub use docker::{
     DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
 };
@@ -41,7 +39,6 @@ use crate::fault::{Fault, Result};
 use crate::run::{Event, Run};
 
 /// Free bytes on the file system of `path`. None if it cannot be determined.
-#[must_use]
 pub fn disk_free(path: &Path) -> Option<u64> {
     let stat = nix::sys::statvfs::statvfs(path).ok()?;
     Some(stat.blocks_available() * stat.fragment_size())

@@ -108,7 +108,6 @@ pub(super) enum OwnerStatus {
 }
 
 impl ProcessIdentity {
-    #[must_use]
     pub(super) fn current() -> Self {
         let pid = std::process::id();
         Self {
@@ -123,7 +122,6 @@ impl ProcessIdentity {
     }
 
     /// Encodes as `PID:START:BOOT:MACHINE:NAMESPACE`.
-    #[must_use]
     pub(super) fn encode(&self) -> String {
         let namespace: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
         let Self {
@@ -137,7 +135,6 @@ impl ProcessIdentity {
     }
 
     /// Parses the result of [`encode`](Self::encode).
-    #[must_use]
     pub(super) fn parse(encoded: &str) -> Option<Self> {
         let mut parts = encoded.split(':');
         let identity = Self {
@@ -151,7 +148,6 @@ impl ProcessIdentity {
     }
 
     /// Whether this process is alive, as seen from `here`.
-    #[must_use]
     pub(super) fn owner_status(&self, here: &Self) -> OwnerStatus {
         self.owner_status_with(here, start_time)
     }
@@ -176,7 +172,6 @@ impl ProcessIdentity {
 }
 
 /// Start time in clock ticks since boot. None if there is no such process, or only a zombie.
-#[must_use]
 pub(crate) fn start_time(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may contain anything, even `)`, so fields are counted from the last one.

@@ -118,13 +118,11 @@ impl ServerLog {
     }
 
     /// Number of lines so far, to be passed to [`ServerLog::since`].
-    #[must_use]
     pub fn cursor(&self) -> u64 {
         self.progress.borrow().0
     }
 
     /// The lines from number `cursor` on that are still in memory, and the next cursor.
-    #[must_use]
     pub fn since(&self, cursor: u64) -> (Vec<String>, u64) {
         let buffer = self.buffer();
         let skip = usize::try_from(cursor.saturating_sub(buffer.first_number)).unwrap_or(usize::MAX);
@@ -133,7 +131,6 @@ impl ServerLog {
     }
 
     /// The lines from number `cursor` on that are still in memory, with their arrival times.
-    #[must_use]
     pub fn lines_since(&self, cursor: u64) -> Vec<LogLine> {
         let buffer = self.buffer();
         let numbered = (buffer.first_number..).zip(&buffer.lines);
@@ -148,7 +145,6 @@ impl ServerLog {
     }
 
     /// The newest `count` lines, oldest first.
-    #[must_use]
     pub fn last(&self, count: usize) -> Vec<String> {
         let buffer = self.buffer();
         let skip = buffer.lines.len().saturating_sub(count);
@@ -268,7 +264,6 @@ impl Captured {
     }
 
     /// Last non-empty lines of standard error.
-    #[must_use]
     pub fn stderr_tail(&self, lines: usize) -> String {
         let text = String::from_utf8_lossy(&self.stderr);
         let all: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

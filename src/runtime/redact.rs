@@ -6,7 +6,6 @@ use url::Url;
 use crate::run::{HIDDEN, is_secret_name};
 
 /// A URL without user name, password and query, since any of them may be a secret.
-#[must_use]
 pub fn url(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);
@@ -20,13 +19,11 @@ pub fn url(url: &Url) -> String {
 }
 
 /// The value of an environment variable, hidden if its name is that of a secret.
-#[must_use]
 pub fn env<'a>(name: &str, value: &'a str) -> &'a str {
     if is_secret_name(name) { HIDDEN } else { value }
 }
 
 /// A command line with the values of secret options hidden: `--api-key ***`.
-#[must_use]
 pub fn command_line(words: &[String]) -> Vec<String> {
     let mut shown = Vec::with_capacity(words.len());
     let mut hide = false;
@@ -44,7 +41,6 @@ pub fn command_line(words: &[String]) -> Vec<String> {
 }
 
 /// The secrets in user-set values, found by name: `env.HF_TOKEN`, `--api-key` in an engine's arguments.
-#[must_use]
 pub fn secrets(value: &Value) -> Vec<String> {
     match value {
         Value::Object(members) => members

@@ -16,6 +16,7 @@ use super::process::Process;
 use super::services::InProcess;
 use super::{Captured, ExecOutput, Launch, ServerLog, launch};
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::GIB;
 use crate::sim::SimHandle;
 
 /// Where an engine runs.
@@ -34,7 +35,6 @@ pub enum RuntimeKind {
 
 impl RuntimeKind {
     /// Name as users and adapters write it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             RuntimeKind::Docker => "docker",
@@ -63,7 +63,6 @@ pub enum State {
 
 impl State {
     /// The exit status, if it has exited.
-    #[must_use]
     pub fn exit(&self) -> Option<&Exit> {
         match self {
             State::Running => None,
@@ -86,6 +85,29 @@ pub struct Exit {
     /// What somebody else did to end it, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<Outside>,
+}
+
+impl Exit {
+    /// Who ended it, if neither this program nor the kernel did.
+    pub fn stopped_by(&self) -> Option<String> {
+        Some(match self.outside? {
+            Outside::Removed => "somebody else removed the engine's container".to_owned(),
+            Outside::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
+            Outside::OwnLimit(bytes) => format!(
+                "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",
+                bytes as f64 / GIB
+            ),
+            Outside::Process(signal) => {
+                format!("the engine was ended by signal {signal}: somebody else stopped it, or it did so itself")
+            }
+        })
+    }
+
+    /// The exit status, for people.
+    pub fn status(&self) -> String {
+        self.code
+            .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"))
+    }
 }
 
 /// How somebody else, not this program and not the kernel for lack of memory, ended a server.
@@ -146,13 +168,11 @@ impl Service {
     }
 
     /// How long it may take to stop after SIGTERM: as its launch says, else 10 seconds.
-    #[must_use]
     pub fn grace(&self) -> Duration {
         self.grace
     }
 
     /// The runtime that it runs in.
-    #[must_use]
     pub fn kind(&self) -> RuntimeKind {
         match self.backend {
             Backend::Container(_) => RuntimeKind::Docker,
@@ -167,38 +187,30 @@ impl Service {
     }
 
     /// Name in this run, such as `engine-1`. Its log is `logs/engine-1.log`.
-    #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
     /// Base URL such as `http://127.0.0.1:49153`, without a trailing slash. None for a server without a port.
-    #[must_use]
     pub fn base_url(&self) -> Option<&str> {
         self.base_url.as_deref()
     }
 
     /// What was started, for the manifest: image and digest, command line, model path; no secrets.
-    #[must_use]
     pub fn info(&self) -> &Value {
         &self.info
     }
 
     /// Its output. Empty for a server attached by URL.
-    #[must_use]
     pub fn logs(&self) -> &ServerLog {
         &self.logs
     }
 
     /// Whether it stood still, as by `docker pause`, at some time in the last `period`. Known of containers only.
     pub async fn was_paused(&self, period: Duration) -> Result<bool> {
-        match &self.backend {
-            Backend::Container(container) => container.client().was_paused(period).await,
-            Backend::Attached(attached) => match attached.container() {
-                Some(container) => container.was_paused(period).await,
-                None => Ok(false),
-            },
-            Backend::Process(_) | Backend::InProcess(_) => Ok(false),
+        match self.any_container() {
+            Some(container) => container.was_paused(period).await,
+            None => Ok(false),
         }
     }
 
@@ -271,7 +283,6 @@ impl Service {
     }
 
     /// The simulated engine, if it is one; read by telemetry.
-    #[must_use]
     pub fn sim(&self) -> Option<&SimHandle> {
         match &self.backend {
             Backend::InProcess(sim) => Some(&sim.0),
@@ -326,6 +337,15 @@ impl Service {
     }
 
     /// The container that this run started.
+    /// The container that it runs in, its own or one that was attached to.
+    fn any_container(&self) -> Option<&ContainerClient> {
+        match &self.backend {
+            Backend::Container(container) => Some(container.client()),
+            Backend::Attached(attached) => attached.container(),
+            Backend::Process(_) | Backend::InProcess(_) => None,
+        }
+    }
+
     fn own_container(&self) -> Result<&ContainerClient> {
         match &self.backend {
             Backend::Container(container) => Ok(container.client()),
@@ -347,19 +367,20 @@ impl Service {
     /// Its pids on this host. Empty if they are not visible.
     pub async fn pids(&self) -> Result<Vec<u32>> {
         match &self.backend {
-            Backend::Container(container) => container.client().pids().await,
             Backend::Process(process) => Ok(process.pids()),
-            Backend::Attached(attached) => attached.pids().await,
             Backend::InProcess(_) => Ok(vec![std::process::id()]),
+            Backend::Container(_) | Backend::Attached(_) => match self.any_container() {
+                Some(container) => container.pids().await,
+                None => Ok(Vec::new()),
+            },
         }
     }
 
     /// Folder of its memory cgroup (with `memory.current` or `memory.usage_in_bytes`), if it has its own.
     pub async fn cgroup(&self) -> Result<Option<PathBuf>> {
-        match &self.backend {
-            Backend::Container(container) => container.client().cgroup().await,
-            Backend::Attached(attached) => attached.cgroup().await,
-            Backend::Process(_) | Backend::InProcess(_) => Ok(None),
+        match self.any_container() {
+            Some(container) => container.cgroup().await,
+            None => Ok(None),
         }
     }
 }
@@ -450,7 +471,6 @@ impl Service {
 }
 
 /// The launch without its server: an idle program in the same image, with the same devices and folders.
-#[must_use]
 pub fn placeholder_launch(launch: Launch, python: Option<&str>) -> Launch {
     let words = |python: &str| vec![python.to_owned(), "-c".to_owned(), IDLE_PROGRAM.to_owned()];
     let mut command = words(python.unwrap_or("python3"));

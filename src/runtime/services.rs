@@ -172,7 +172,6 @@ impl Services {
     }
 
     /// All registered servers, oldest first.
-    #[must_use]
     pub fn list(&self) -> Vec<Arc<Service>> {
         self.lock().clone()
     }
@@ -231,7 +230,7 @@ impl Services {
                 process.kill();
             }
         }
-        let containers = self.containers.names.all();
+        let containers: Vec<String> = lock(&self.containers.names).iter().cloned().collect();
         if !containers.is_empty() {
             // A new thread, because blocking inside an async runtime would panic.
             let removal = std::thread::spawn(move || docker::remove_blocking(&containers));
@@ -256,7 +255,7 @@ impl Services {
 
 impl Drop for Services {
     fn drop(&mut self) {
-        if self.lock().is_empty() && self.containers.names.all().is_empty() {
+        if self.lock().is_empty() && lock(&self.containers.names).is_empty() {
             self.containers.dismiss();
         } else {
             self.kill_all();

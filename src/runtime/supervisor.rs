@@ -28,8 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::cgroup::OomWatch;
 use super::launch::TOKEN_VARIABLES;
-use super::process;
-use super::{Exit, Outside, docker};
+use super::{Exit, Outside, docker, process};
 use crate::fault::{Fault, Result};
 use crate::own_program;
 
@@ -83,15 +82,8 @@ impl Drop for Supervisor {
 impl Supervisor {
     /// Above the containers of this run and host.
     pub(super) fn of_containers(run: &str, host: String) -> Result<Self> {
-        let null = |_| Fault::internal("/dev/null cannot be opened");
-        let null = || {
-            File::options()
-                .write(true)
-                .open("/dev/null")
-                .map_err(null)
-                .map(Stdio::from)
-        };
-        let (supervisor, mut child) = Self::spawn(&Order::Containers(run.to_owned(), host), null()?, null()?)?;
+        let (supervisor, mut child) =
+            Self::spawn(&Order::Containers(run.to_owned(), host), Stdio::null(), Stdio::null())?;
         let gone = supervisor.gone.clone();
         tokio::spawn(async move {
             let _ = child.wait().await;

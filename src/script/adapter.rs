@@ -235,7 +235,7 @@ impl Adapter for RhaiAdapter {
     }
 
     fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<Vec<RequestForm>> {
-        let mut argument = serde_json::to_value(point).map_err(|error| Fault::internal(error.to_string()))?;
+        let mut argument = serde_json::to_value(point).map_err(Fault::internal)?;
         argument["limits"] = json!(limits);
         let given = self.call("request", (convert::to_script(&argument)?,))?;
         let forms = match convert::from_script(&given)? {

@@ -10,10 +10,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::Header;
 use super::fetch::Fetched;
 use super::signature::{quoted, suggest};
-use super::{shipped, source};
+use super::{Header, shipped, source};
 use crate::fault::{Fault, Result};
 
 /// How the key of an added file begins.
@@ -118,7 +117,7 @@ impl Lock {
             }
             None => drop(lock.all.remove(name)),
         }
-        let text = toml::to_string(&lock).map_err(|error| Fault::internal(error.to_string()))?;
+        let text = toml::to_string(&lock).map_err(Fault::internal)?;
         let mut file = tempfile::NamedTempFile::new_in(&data).map_err(io(&data))?;
         let written = file
             .write_all(format!("{HEAD}{text}").as_bytes())
@@ -144,7 +143,6 @@ impl Lock {
 
 impl Added {
     /// Whether all its files are what the lock says.
-    #[must_use]
     pub fn is_intact(&self, name: &str) -> bool {
         let same = |folder: &Path, (file, pinned): (&String, &String)| {
             fs::read(folder.join(file)).is_ok_and(|bytes| source::sha256(&bytes) == *pinned)
@@ -153,7 +151,6 @@ impl Added {
     }
 
     /// The text of the file that the name alone stands for, if it is as the lock says.
-    #[must_use]
     pub fn text(&self, name: &str) -> Option<String> {
         source::read(&store()?.join(name).join(self.main.as_ref()?)).ok()
     }

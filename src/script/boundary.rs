@@ -178,7 +178,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         headroom: &|safe| host.run.headroom(map.index(), safe),
     };
     let findings = Findings::new(&boundary, &context)?;
-    let value = serde_json::to_value(&findings).map_err(|error| Fault::internal(error.to_string()))?;
+    let value = serde_json::to_value(&findings).map_err(Fault::internal)?;
     extras.report = Some(value.clone());
     let page = host.settings.page;
     let text = text(&overview(&boundary, &extras, page)?, page);

@@ -36,7 +36,7 @@ pub fn from_script(value: &Dynamic) -> Result<Value> {
 
 /// Converts a Rust value for a script: structs to maps, `None` to `()`.
 pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
-    rhai::serde::to_dynamic(value).map_err(|error| Fault::internal(error.to_string()))
+    rhai::serde::to_dynamic(value).map_err(Fault::internal)
 }
 
 /// The script name of a value's type.

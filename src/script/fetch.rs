@@ -92,7 +92,6 @@ impl Fetched {
     }
 
     /// Its entry in the lock.
-    #[must_use]
     pub fn entry(&self) -> Added {
         let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), source::sha256(bytes));
         Added {
@@ -104,7 +103,6 @@ impl Fetched {
     }
 
     /// What the file says of itself that its name stands for.
-    #[must_use]
     pub fn header(&self) -> Header {
         let text = self.main.as_ref().and_then(|main| self.files.get(main));
         text.map(|text| Header::of(&String::from_utf8_lossy(text)))

@@ -49,7 +49,6 @@ pub fn copies(name: &str, target: &Path, strategy: bool) -> Result<Vec<(PathBuf,
 }
 
 /// Whether a copy is as it was made, by the hash in its line of origin.
-#[must_use]
 pub fn is_unedited(copy: &str) -> bool {
     let is_origin = |line: &&str| {
         line.trim_start_matches(['/', '!', '#', ' '])

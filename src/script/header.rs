@@ -27,7 +27,6 @@ const FIELDS: [&str; 6] = ["version", "author", "license", "requires", "allow", 
 
 impl Header {
     /// Reads the header of a script. Control characters are left out.
-    #[must_use]
     pub fn of(text: &str) -> Self {
         let mut header = Self::default();
         for (name, value) in lines(text).filter_map(|(_, line)| field(line)) {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 
-use super::jobs::{Job, OwnTexts};
+use super::api::jobs::{Job, OwnTexts};
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
 use super::signature::misspelt_axis;
 use super::source::{self, Sources};

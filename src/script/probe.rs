@@ -15,36 +15,19 @@ use crate::fault::{Fault, Result};
 use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch, redact};
 
 /// Options of `probe::run`.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Options {
     args: Arguments,
     env: BTreeMap<String, String>,
     python: Option<String>,
-    timeout: f64,
+    timeout: Option<f64>,
     /// The Docker image; without it, a native process is started.
     image: Option<String>,
     mounts: Vec<Mount>,
-    gpus: Value,
+    gpus: Option<Value>,
     shm_size: Option<u64>,
     memory_limit: Option<u64>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        let usual = ProgramOptions::default();
-        Self {
-            args: usual.args,
-            env: usual.env,
-            python: usual.python,
-            timeout: usual.timeout,
-            image: None,
-            mounts: Vec::new(),
-            gpus: json!([]),
-            shm_size: None,
-            memory_limit: None,
-        }
-    }
 }
 
 /// Loads the probe `name`: a shipped one, or a path relative to the main script, such as `./mine.py`. Stores it in the
@@ -105,10 +88,10 @@ pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<
         args: given.args,
         env: BTreeMap::new(),
         python: given.python,
-        timeout: given.timeout,
+        timeout: given.timeout.unwrap_or_else(|| ProgramOptions::default().timeout),
     };
     let ready = probe.with(&options)?;
-    let mut launch: Launch = serde_json::from_value(json!({ "gpus": given.gpus }))
+    let mut launch: Launch = serde_json::from_value(json!({ "gpus": given.gpus.unwrap_or_else(|| json!([])) }))
         .map_err(|error| Fault::usage(format!("option `gpus`: {error}")))?;
     launch = Launch {
         image: given.image,

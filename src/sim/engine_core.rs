@@ -9,13 +9,12 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use super::handle::SimDevices;
-use super::handle::{Exit, LogSink};
+use super::TimeScaler;
+use super::handle::{Exit, LogSink, SimDevices};
 use super::misbehave::{AfterFailure, FailedRequest};
 use super::options::{Setup, Victim};
 use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};
 use super::start::{Limits, Serving};
-use super::time::TimeScaler;
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};
 use crate::task::lock;
 

@@ -102,7 +102,7 @@ impl Misbehave {
             // What is no number is refused below.
             (Some(text), Some(_)) => text.parse().unwrap_or(json!(text)),
         };
-        let mut all = serde_json::to_value(&*self).map_err(|error| Fault::internal(error.to_string()))?;
+        let mut all = serde_json::to_value(&*self).map_err(Fault::internal)?;
         all[kind] = value;
         *self = serde_json::from_value(all).map_err(|_| {
             let number = number.unwrap_or_default();

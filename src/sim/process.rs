@@ -19,14 +19,12 @@ use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
 use super::engine_core::EngineCore;
-use super::handle::SimDevices;
-use super::handle::{Exit, LogSink, SimHandle, State};
+use super::handle::{Exit, LogSink, SimDevices, SimHandle, State};
 use super::options::{Options, Setup};
 use super::profile::Profile;
 use super::start::{Stage, StartOutcome, StartPlan};
-use super::time::TimeScaler;
 use super::tokens::TokenCounter;
-use super::{http, start};
+use super::{TimeScaler, http, start};
 use crate::fault::{Fault, Result};
 use crate::world::{self, World};
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::time::Timing;
+use super::Timing;
 use crate::fault::{Fault, Result};
 use crate::file;
 
@@ -140,7 +140,7 @@ impl Profile {
         if let Some(shape) = &self.shape {
             shape.config()?;
         }
-        let written = toml::Value::try_from(self).map_err(|error| Fault::internal(error.to_string()))?;
+        let written = toml::Value::try_from(self).map_err(Fault::internal)?;
         if let Some((name, value)) = wrong_number(&written) {
             return Err(Fault::usage(format!("`{name}` is {value}, not a number >= 0")));
         }

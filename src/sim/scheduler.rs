@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 
 use serde::Serialize;
 
+use super::Timing;
 use super::memory::{BlockPool, CudaOom, DynamicMemory};
-use super::time::Timing;
 
 /// Totals since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

@@ -172,9 +172,11 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
 impl StartPlan {
     /// Takes the steps until one fails.
     fn new(engine: Engine, memory: &StartMemory, steps: &[Step], values: &Value, serving: Serving) -> Result<Self> {
-        let section = |name: &str, values: &Value| match engine.has_section(name) {
-            true => Ok(engine.text(name, values)?.lines().map(str::to_owned).collect()),
-            false => Ok(Vec::new()),
+        let section = |name: &str, values: &Value| -> Result<Vec<String>> {
+            match engine.has_section(name) {
+                true => Ok(engine.text(name, values)?.lines().map(str::to_owned).collect()),
+                false => Ok(Vec::new()),
+            }
         };
         let mut plan = Self {
             total: memory.total,

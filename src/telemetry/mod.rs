@@ -8,7 +8,6 @@
 
 mod amd;
 mod csv;
-mod gpus;
 pub mod host;
 mod nvml;
 mod sampler;
@@ -17,12 +16,214 @@ mod slow_samples;
 mod source;
 mod tenancy;
 
+use std::collections::BTreeMap;
+
 pub use amd::{Amd, AmdCards};
 pub use csv::{SampleFile, files, read_activity, read_series};
-pub use gpus::{choices, gpu_source, gpus, gpus_if_any, only_visible, read_gpus, select};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
 pub use series::{Peak, Phase, Row, Series, Spread};
 pub use slow_samples::{ActivitySample, DeviceActivity, PeakSnapshot, ProcessMemory, SlowSamples};
 pub use source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Polled, Reading, Source, Tenant, Vendor};
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};
+
+use crate::fault::{Fault, Result};
+
+/// The vendors whose GPUs are known. The first one's remedy is given where there is no GPU.
+static VENDORS: [&dyn GpuVendor; 2] = [&Nvidia, &Amd];
+
+/// Variables by which a user may have chosen GPUs for a process already.
+pub fn choices() -> impl Iterator<Item = &'static str> {
+    VENDORS.iter().flat_map(|vendor| vendor.choices()).copied()
+}
+
+/// The GPUs of this machine; never empty. The error states what is missing, for each vendor.
+pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
+    let (mut found, mut absent) = (Vec::new(), None::<Absent>);
+    for vendor in VENDORS {
+        let choice = vendor.choices().iter().find_map(|name| std::env::var(name).ok());
+        match vendor.list() {
+            Ok(gpus) => found.extend(match &choice {
+                Some(choice) => left_visible(gpus, choice),
+                None => gpus,
+            }),
+            Err(why) => absent = Some(absent.map_or_else(|| why.clone(), |absent| absent.and(&why))),
+        }
+    }
+    match absent {
+        Some(absent) if found.is_empty() => Err(absent),
+        None if found.is_empty() => Err(Absent::new(
+            "no GPU is left visible by `CUDA_VISIBLE_DEVICES` or its like",
+            "name one there, or unset it",
+        )),
+        _ => Ok(found),
+    }
+}
+
+/// What a variable such as `CUDA_VISIBLE_DEVICES` leaves of a vendor's GPUs, in its order and numbered by it, as engines see
+/// them: a scheduler gives a job its GPUs by it. As for CUDA, what follows an unknown one does not count.
+fn left_visible(all: Vec<GpuInfo>, choice: &str) -> Vec<GpuInfo> {
+    let named = choice.split(',').map(|name| {
+        let (name, index) = (name.trim(), name.trim().parse::<u32>().ok());
+        let is_meant = |gpu: &&GpuInfo| match index {
+            Some(index) => gpu.index == index,
+            None => !name.is_empty() && gpu.id.starts_with(name),
+        };
+        all.iter().find(is_meant).cloned()
+    });
+    let visible = named.map_while(|gpu| gpu).zip(0..);
+    visible.map(|(gpu, index)| GpuInfo { index, ..gpu }).collect()
+}
+
+/// Variables by which a process sees only these GPUs; none if none is named.
+///
+/// # Errors
+///
+/// As [`select`].
+pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
+    if names.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let gpus = select(names)?;
+    let variables = gpus.first().map_or_else(Vec::new, |first| first.vendor.visible(&gpus));
+    Ok(variables
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect())
+}
+
+/// Selects GPUs by index or UUID, in the given order.
+///
+/// # Errors
+///
+/// `missing` if there is no GPU, or none of that name; `usage` if one is named twice, or vendors are mixed.
+pub fn select(names: &[String]) -> Result<Vec<GpuInfo>> {
+    select_from(&gpus().map_err(Absent::fault)?, names)
+}
+
+/// A source that reads these GPUs.
+///
+/// # Errors
+///
+/// As [`select`].
+pub fn gpu_source(names: &[String]) -> Result<Box<dyn Source>> {
+    let selected = select(names)?;
+    let ids: Vec<String> = selected.iter().map(|gpu| gpu.id.clone()).collect();
+    match selected.first() {
+        Some(gpu) => gpu.vendor.source(&ids),
+        None => Err(Fault::usage("no GPU is given").hint("`gpus` is a list of indices or UUIDs: `[0]`")),
+    }
+}
+
+/// A source that reads these GPUs, or `None` if this machine has no GPU: the default `gpus: [0]` of a script then has
+/// no effect.
+///
+/// # Errors
+///
+/// `missing` if there are GPUs, but none of that name; `usage` as [`select`].
+pub fn gpus_if_any(names: &[String]) -> Result<Option<Box<dyn Source>>> {
+    match gpus() {
+        Ok(_) if !names.is_empty() => gpu_source(names).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// Reads every GPU of this machine once.
+///
+/// # Errors
+///
+/// `missing` if there is no GPU.
+pub fn read_gpus() -> Result<Reading> {
+    let available = gpus().map_err(Absent::fault)?;
+    let mut all = Reading::default();
+    for vendor in VENDORS {
+        let of_vendor = available.iter().filter(|gpu| gpu.vendor.name() == vendor.name());
+        let ids: Vec<String> = of_vendor.map(|gpu| gpu.id.clone()).collect();
+        if !ids.is_empty() {
+            let reading = vendor.source(&ids)?.read()?;
+            all.devices.extend(reading.devices);
+            all.tenants.extend(reading.tenants);
+        }
+    }
+    Ok(all)
+}
+
+fn select_from(available: &[GpuInfo], names: &[String]) -> Result<Vec<GpuInfo>> {
+    let mut selected: Vec<GpuInfo> = Vec::new();
+    for name in names {
+        let index: Option<u32> = name.parse().ok();
+        let matches = |gpu: &&GpuInfo| Some(gpu.index) == index || gpu.id.eq_ignore_ascii_case(name);
+        let Some(gpu) = available.iter().find(matches) else {
+            let listed: Vec<String> = available
+                .iter()
+                .map(|gpu| format!("{} ({})", gpu.index, gpu.id))
+                .collect();
+            return Err(Fault::missing(
+                format!("there is no GPU `{name}`"),
+                format!("there are: {}", listed.join(", ")),
+            ));
+        };
+        if selected.iter().any(|other| other.id == gpu.id) {
+            return Err(Fault::usage(format!("GPU `{name}` is named twice")));
+        }
+        if selected.iter().any(|other| other.vendor != gpu.vendor) {
+            return Err(Fault::usage("GPUs of different vendors cannot serve one engine"));
+        }
+        selected.push(gpu.clone());
+    }
+    Ok(selected)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fault::Kind;
+    use crate::telemetry::Vendor;
+
+    fn available() -> Vec<GpuInfo> {
+        let gpu = |index, vendor| GpuInfo {
+            index,
+            id: format!("GPU-{index}a"),
+            name: "test".into(),
+            vendor,
+            used: 0,
+            total: 1,
+            driver: None,
+            nodes: Vec::new(),
+        };
+        vec![gpu(0, Vendor(&Nvidia)), gpu(1, Vendor(&Nvidia)), gpu(2, Vendor(&Amd))]
+    }
+
+    fn indices(names: &[&str]) -> Result<Vec<u32>> {
+        let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+        Ok(select_from(&available(), &names)?.iter().map(|gpu| gpu.index).collect())
+    }
+
+    #[test]
+    fn gpus_are_selected_by_index_or_uuid_in_order() {
+        assert_eq!(indices(&["1", "gpu-0A"]).unwrap(), [1, 0]);
+        assert_eq!(indices(&[]).unwrap(), [0_u32; 0]);
+    }
+
+    #[test]
+    fn what_a_scheduler_leaves_visible_is_numbered_by_its_variable() {
+        let left = |choice: &str| -> Vec<(u32, String)> {
+            let left = left_visible(available(), choice).into_iter();
+            left.map(|gpu| (gpu.index, gpu.id)).collect()
+        };
+        let (first, second) = (available()[0].id.clone(), available()[1].id.clone());
+        assert_eq!(left("1,0"), [(0, second.clone()), (1, first)]);
+        assert_eq!(left(&second), [(0, second.clone())]);
+        assert_eq!(left("1,7,0"), [(0, second)]);
+        assert!(left("").is_empty() && left("-1").is_empty());
+    }
+
+    #[test]
+    fn invalid_selection_names_the_gpu() {
+        let fault = indices(&["7"]).unwrap_err();
+        assert_eq!(fault.kind, Kind::Missing);
+        assert!(fault.hint.unwrap().contains("0 (GPU-0a)"));
+        assert_eq!(indices(&["0", "GPU-0a"]).unwrap_err().kind, Kind::Usage);
+        assert_eq!(indices(&["0", "2"]).unwrap_err().kind, Kind::Usage);
+    }
+}

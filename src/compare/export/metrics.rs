@@ -114,7 +114,6 @@ fn prometheus_name(figure: &Figure) -> String {
 }
 
 /// The text format of Prometheus, version 0.0.4, as the text-file collector of its node exporter reads it.
-#[must_use]
 pub fn prometheus(found: &RecordedRun) -> String {
     let subject = subject(found);
     let mut families: BTreeMap<String, Vec<Figure>> = BTreeMap::new();
@@ -138,7 +137,6 @@ pub fn prometheus(found: &RecordedRun) -> String {
 }
 
 /// A document of OTLP's JSON encoding, as a collector takes it at `/v1/metrics`: gauges at the time of the run's end.
-#[must_use]
 pub fn opentelemetry(found: &RecordedRun) -> Value {
     let attribute = |(name, value): (&&str, &String)| json!({ "key": name, "value": { "stringValue": value } });
     let mut metrics: BTreeMap<(String, &str), Vec<Value>> = BTreeMap::new();
@@ -171,7 +169,6 @@ pub fn opentelemetry(found: &RecordedRun) -> Value {
 }
 
 /// The files of MLflow's file store, by their paths below its folder (`mlruns`): an experiment for the script, and the run in it.
-#[must_use]
 pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
     let manifest = &found.manifest;
     let digest = |text: &str| Sha256::digest(text.as_bytes());

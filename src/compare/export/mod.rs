@@ -12,11 +12,10 @@ pub use vllm_bench::{Traffic, VllmBench};
 
 use serde_json::{Map, Value, json};
 
-use crate::compare::{load_metrics, read_experiment};
+use crate::compare::{self, load_metrics};
 use crate::csv;
 use crate::fault::Fault;
 use crate::load::LoadAnswer;
-use crate::memory::Footprint;
 use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
 /// A CSV table of a run.
@@ -144,11 +143,7 @@ fn loads(found: &RecordedRun) -> Table {
     for (number, (args, answer)) in found.loads.iter().enumerate() {
         let settings = LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone()));
         let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())];
-        // Without counts the answer is damaged: zeros in their place must not look measured.
-        let cells = match answer["issued"].is_u64() && answer["duration"].is_number() {
-            true => load_metrics::row(&LoadAnswer::read(answer)),
-            false => Map::new(),
-        };
+        let cells = LoadAnswer::measured(answer).map_or_else(Map::new, |load| load_metrics::row(&load));
         let measured = measured
             .iter()
             .map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
@@ -161,10 +156,7 @@ fn loads(found: &RecordedRun) -> Table {
 /// One row per setting and metric; the later settings are compared with the first.
 fn experiments(found: &RecordedRun) -> Table {
     let mut table = Table::default();
-    for (name, value) in &found.experiments {
-        let Ok(experiment) = read_experiment(value) else {
-            continue;
-        };
+    for (name, experiment) in compare::experiments(found) {
         for comparison in &experiment.comparisons {
             for (index, setting) in experiment.measured.settings.iter().enumerate() {
                 let contrast = comparison.contrasts.iter().find(|contrast| contrast.setting == index);
@@ -202,14 +194,11 @@ fn breakdowns(found: &RecordedRun) -> Table {
             ("source", source),
         ]);
     };
-    for (name, value) in &found.breakdowns {
-        let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
-            continue;
-        };
+    for (name, footprint) in found.footprints() {
         let devices = footprint.per_gpu.iter();
         let devices = devices.map(|one| (one.device.as_deref().unwrap_or("not named"), one));
         for (device, breakdown) in std::iter::once(("all", &footprint.all)).chain(devices) {
-            let on = [name.as_str(), device];
+            let on = [name, device];
             for part in &breakdown.parts {
                 let (component, within, bytes) = (json!(part.component), json!(part.within), json!(part.bytes));
                 add(on, component, within, bytes, json!(part.provenance), json!(part.source));

@@ -306,12 +306,7 @@ fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> 
     let ranks = known.tensor_parallel.unwrap_or(1).max(1) as f64;
     let mut case = Case::new(name);
     pick(&mut case, profile, DEVICE)?;
-    let metric = |case: &Case, name| {
-        case.figures
-            .iter()
-            .find(|figure| figure.name == name)
-            .map(|figure| figure.value)
-    };
+    let metric = |case: &Case, name| case.figure(name).map(|figure| figure.value);
     let total = bytes(metric(&case, "total_measured"), 1.0);
     let mut parts = Vec::new();
     if let Some(bytes) = bytes(metric(&case, "baseline"), 1.0) {

@@ -67,7 +67,7 @@ impl Engine {
         for warning in &answer.stats.warnings {
             self.context.run.warn(warning.clone())?;
         }
-        serde_json::to_value(&answer).map_err(|error| Fault::internal(error.to_string()))
+        serde_json::to_value(answer).map_err(Fault::internal)
     }
 
     /// Writes the engine's timeline. Returns its path within the run's folder.

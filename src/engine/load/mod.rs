@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub use options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 
 use super::facts::strip_colours;
-use super::failure::{Exit, Symptoms};
+use super::failure::Symptoms;
 use super::handle::{Ensured, Health, Live, Running};
 use super::probe::PAUSED;
 use super::start::TAIL;
@@ -63,7 +63,7 @@ impl Engine {
         if let Some(note) = session.clock.note().filter(|_| number == 1) {
             self.context.run.warn(note)?;
         }
-        let cursor = running.server.cursor();
+        let cursor = running.server.service.logs().cursor();
         let mut done: Vec<Repeat> = Vec::new();
         let mut after = AfterLoad::Well;
         for repeat in 1..=options.repeats() {
@@ -71,7 +71,7 @@ impl Engine {
             let began = std::time::Instant::now();
             let mut load = self.run_repeat(running, &session, repeat, offset)?;
             after = self.check_after_load(running, &load.records, load.died, cursor)?;
-            if self.wait(running.server.was_paused(began.elapsed()))? {
+            if self.wait(running.server.service.was_paused(began.elapsed()))? {
                 load.given_up.get_or_insert_with(|| PAUSED.to_owned());
             }
             let given_up = load.given_up.is_some();
@@ -182,7 +182,7 @@ impl Engine {
         let messages: Vec<String> = failures.map(|failure| failure.message.clone()).collect();
         let log = strip_colours(running.server.since(cursor));
         let symptoms = Symptoms {
-            exit,
+            exit: exit.as_ref(),
             messages: &messages,
             log: &log,
         };
@@ -192,14 +192,14 @@ impl Engine {
             None => (Verdict::Error, None, None),
         };
         let unexplained = if exit.is_some() { "died" } else { "dead" };
-        let message = match (&line, exit) {
+        let message = match (&line, &exit) {
             (Some(line), _) => line.clone(),
             (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
             (None, Some(exit)) if exit.outside.is_some() => exit.stopped_by().unwrap_or_default(),
-            (None, Some(Exit { code: Some(code), .. })) => {
-                format!("status {code}, and its log shows no reason")
-            }
-            (None, Some(_)) => "its log shows no reason".to_owned(),
+            (None, Some(exit)) => match exit.code {
+                Some(code) => format!("status {code}, and its log shows no reason"),
+                None => "its log shows no reason".to_owned(),
+            },
             (None, None) if running.server.ours() => "its process is alive but no longer serves".to_owned(),
             (None, None) => "it no longer answers".to_owned(),
         };
@@ -208,8 +208,8 @@ impl Engine {
             cause: cause.unwrap_or_else(|| unexplained.to_owned()),
             message,
             log: line.map_or_else(|| strip_colours(running.server.last(TAIL)), |line| vec![line]),
-            exit_code: exit.and_then(|exit| exit.code),
-            oom_killed: exit.is_some_and(|exit| exit.oom_killed),
+            exit_code: exit.as_ref().and_then(|exit| exit.code),
+            oom_killed: exit.as_ref().is_some_and(|exit| exit.oom_killed),
         };
         Ok(AfterLoad::Dead {
             death: Box::new(death),

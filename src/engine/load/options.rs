@@ -108,7 +108,6 @@ pub struct WarmupOption {
 
 impl LoadOptions {
     /// How many requests are sent, for people: `64 concurrent requests`, `0.5 requests/s`.
-    #[must_use]
     pub fn level(&self) -> String {
         match (self.concurrency, self.rate) {
             (Some(1), _) => "1 concurrent request".to_owned(),
@@ -120,7 +119,6 @@ impl LoadOptions {
     }
 
     /// Requests of all repeats with their warm-up, if the options give their number.
-    #[must_use]
     pub fn all_requests(&self) -> Option<u64> {
         let warmup = self.warmup.and_then(|warmup| warmup.requests).unwrap_or(0);
         Some((self.requests? + warmup) * self.repeats())
@@ -246,13 +244,11 @@ impl LoadOptions {
     }
 
     /// Number of repeats.
-    #[must_use]
     pub fn repeats(&self) -> u64 {
         self.repeats.unwrap_or(1)
     }
 
     /// The concurrency that an engine must be started with.
-    #[must_use]
     pub fn planned_concurrency(&self, arrivals: &Arrivals) -> u64 {
         arrivals
             .max_concurrency()

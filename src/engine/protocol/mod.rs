@@ -18,7 +18,6 @@ use crate::load::Decode;
 use crate::prompt::Content;
 
 /// A decoder for one response.
-#[must_use]
 pub fn decoder(protocol: Protocol) -> Box<dyn Decode> {
     match protocol {
         Protocol::OpenaiCompletions | Protocol::OpenaiChat => Box::new(openai::OpenAi::default()),
@@ -54,9 +53,7 @@ pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
     {
         body.entry("model").or_insert_with(|| json!(model));
     }
-    serde_json::to_vec(&body)
-        .map(Bytes::from)
-        .map_err(|error| Fault::internal(error.to_string()))
+    serde_json::to_vec(&body).map(Bytes::from).map_err(Fault::internal)
 }
 
 fn name(protocol: Protocol) -> &'static str {

@@ -14,12 +14,10 @@ use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::close;
 
-use super::RunQueueDelay;
-use super::connection::Target;
-use super::connection::{Connection, Pool, Received, STALE, TIMER_KEY, WAKER_KEY};
+use super::connection::{Connection, Pool, Received, STALE, TIMER_KEY, Target, WAKER_KEY};
 use super::exchange::Exchange;
 use super::shared::{NextRequest, RequestQueue, SharedControl};
-use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, Slots};
+use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, RunQueueDelay, Slots};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::framing::Held;
 use crate::load::record::{FailureForm, Record};

@@ -16,8 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::Pool;
-use super::connection::Target;
+use super::connection::{Pool, Target};
 use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
 use super::exchange::Exchange;
 use super::shared::{Prepared, RequestQueue, SharedControl, Waker};

@@ -9,8 +9,7 @@ mod summary;
 mod sweep;
 mod timeline;
 
-pub use energy::{Cost, WindowThroughput};
-pub use energy::{DevicePowerStats, PowerStats};
+pub use energy::{Cost, DevicePowerStats, PowerStats, WindowThroughput};
 pub use findings::{LevelFigures, SweepAxis, SweepFindings};
 pub use gauge::GaugeStats;
 pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};

@@ -10,10 +10,11 @@ mod files;
 mod length;
 mod precision;
 mod progress;
-mod schedule;
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arrivals::ArrivalClock;
 pub use arrivals::{Arrivals, Pattern, Profile};
 pub use files::{Arrival, Corpus, FilePrompt, Trace};
 pub use length::{Distribution, Length, LognormalLength, NormalLength};
@@ -21,7 +22,6 @@ pub use precision::{Metric, Precision, Statistic};
 pub use progress::{EndReason, LoadProgress};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
-pub use schedule::{Request, Schedule, Sizes};
 
 /// The plan of a load.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,4 +88,283 @@ fn rng(seed: u64, purpose: Purpose) -> ChaCha8Rng {
     let mut generator = ChaCha8Rng::seed_from_u64(seed);
     generator.set_stream(purpose as u64);
     generator
+}
+
+/// Lengths of a load's requests.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Sizes {
+    /// Random, prompts and answers independently.
+    Random {
+        /// Prompt length.
+        input: Length,
+        /// Answer length.
+        output: Length,
+    },
+    /// From the trace that also gives the arrivals.
+    FromTrace,
+    /// From a prompt file, in turn: each prompt's tokens (0 if not counted), and the answer's length if the file states
+    /// it.
+    FromFile {
+        /// Tokens of each prompt, and of its answer.
+        prompts: Vec<(u64, Option<u64>)>,
+        /// Answer length if the file states none.
+        output: Length,
+    },
+}
+
+impl Sizes {
+    /// The maximum possible input, output, and sum of both.
+    pub fn largest(&self, arrivals: &Arrivals) -> (u64, u64, u64) {
+        let maxima = |pairs: &mut dyn Iterator<Item = (u64, u64)>| {
+            pairs.fold((0, 0, 0), |(input, output, total), (i, o)| {
+                (input.max(i), output.max(o), total.max(i.saturating_add(o)))
+            })
+        };
+        match (self, arrivals) {
+            (Self::Random { input, output }, _) => {
+                let (input, output) = (input.bounds().1, output.bounds().1);
+                (input, output, input.saturating_add(output))
+            }
+            (Self::FromTrace, Arrivals::Replay(trace)) => {
+                maxima(&mut trace.arrivals().iter().map(|arrival| (arrival.input, arrival.output)))
+            }
+            (Self::FromTrace, _) => (0, 0, 0),
+            (Self::FromFile { prompts, output }, _) => {
+                let longest = output.bounds().1;
+                maxima(
+                    &mut prompts
+                        .iter()
+                        .map(|(input, output)| (*input, output.unwrap_or(longest))),
+                )
+            }
+        }
+    }
+}
+
+impl Sizes {
+    /// The minimum possible input.
+    pub fn shortest(&self, arrivals: &Arrivals) -> u64 {
+        let shortest = match (self, arrivals) {
+            (Self::Random { input, .. }, _) => Some(input.bounds().0),
+            (Self::FromTrace, Arrivals::Replay(trace)) => trace.arrivals().iter().map(|arrival| arrival.input).min(),
+            (Self::FromTrace, _) => None,
+            (Self::FromFile { prompts, .. }, _) => prompts.iter().map(|(input, _)| *input).min(),
+        };
+        shortest.unwrap_or(0)
+    }
+}
+
+/// One planned request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Index from 0.
+    pub index: u64,
+    /// When it is due; `None`: as soon as a slot is free.
+    pub due: Option<Duration>,
+    /// Prompt tokens.
+    pub input: u64,
+    /// Requested output tokens.
+    pub output: u64,
+    /// Index of its prompt in the prompt file.
+    pub file_prompt: Option<usize>,
+}
+
+/// Iterates over the requests of a load; endless unless the arrivals end.
+pub struct Schedule {
+    plan: Arc<Plan>,
+    clock: ArrivalClock,
+    inputs: ChaCha8Rng,
+    outputs: ChaCha8Rng,
+    /// Index of the first prompt of the prompt file to use.
+    offset: usize,
+    next: u64,
+}
+
+impl Schedule {
+    /// Creates the requests of a plan for a seed, starting with prompt number `offset` of the prompt file.
+    pub fn new(plan: Arc<Plan>, seed: u64, offset: usize) -> Self {
+        Self {
+            clock: ArrivalClock::new(seed),
+            inputs: rng(seed, Purpose::Inputs),
+            outputs: rng(seed, Purpose::Outputs),
+            plan,
+            offset,
+            next: 0,
+        }
+    }
+}
+
+impl Iterator for Schedule {
+    type Item = Request;
+
+    fn next(&mut self) -> Option<Request> {
+        let arrivals = &self.plan.arrivals;
+        let due = self.clock.next(arrivals)?;
+        let index = self.next;
+        let place = usize::try_from(index).ok()?;
+        self.next += 1;
+        let (input, output, file_prompt) = match &self.plan.sizes {
+            Sizes::Random { input, output } => (input.draw(&mut self.inputs), output.draw(&mut self.outputs), None),
+            Sizes::FromTrace => {
+                let Arrivals::Replay(trace) = arrivals else { return None };
+                let arrival = trace.arrivals().get(place)?;
+                (arrival.input, arrival.output, None)
+            }
+            Sizes::FromFile { prompts, output } => {
+                let number = (self.offset + place).checked_rem(prompts.len())?;
+                let (tokens, wanted) = prompts[number];
+                let drawn = output.draw(&mut self.outputs);
+                (tokens, wanted.unwrap_or(drawn), Some(number))
+            }
+        };
+        Some(Request {
+            index,
+            due,
+            input,
+            output,
+            file_prompt,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use super::{Pattern, Profile, Trace};
+
+    const FIXED: Sizes = Sizes::Random {
+        input: Length::Fixed(10),
+        output: Length::Fixed(2),
+    };
+
+    fn open(rate: f64, pattern: Pattern) -> Arrivals {
+        Arrivals::Open {
+            profile: Profile::constant(rate).unwrap(),
+            pattern,
+        }
+    }
+
+    fn schedule(arrivals: &Arrivals, sizes: &Sizes, seed: u64, offset: usize) -> Schedule {
+        let plan = Plan {
+            arrivals: arrivals.clone(),
+            sizes: sizes.clone(),
+            warmup: super::Warmup::None,
+            stop: super::Stop::default(),
+        };
+        Schedule::new(Arc::new(plan), seed, offset)
+    }
+
+    fn due(arrivals: &Arrivals, seed: u64, count: usize) -> Vec<f64> {
+        let requests = schedule(arrivals, &FIXED, seed, 0).take(count);
+        requests.map(|request| request.due.unwrap().as_secs_f64()).collect()
+    }
+
+    /// Kolmogorov's statistic: the largest difference between the empirical and the expected distribution.
+    fn distance(mut gaps: Vec<f64>, share: impl Fn(f64) -> f64) -> f64 {
+        gaps.sort_unstable_by(f64::total_cmp);
+        let count = gaps.len() as f64;
+        let ranked = gaps.iter().enumerate();
+        ranked
+            .map(|(rank, gap)| {
+                let wanted = share(*gap);
+                (wanted - rank as f64 / count)
+                    .abs()
+                    .max((wanted - (rank + 1) as f64 / count).abs())
+            })
+            .fold(0.0, f64::max)
+    }
+
+    fn gaps(moments: &[f64]) -> Vec<f64> {
+        moments.windows(2).map(|pair| pair[1] - pair[0]).collect()
+    }
+
+    #[test]
+    fn constant_rate_is_even_from_the_start() {
+        assert_eq!(due(&open(4.0, Pattern::Constant), 1, 4), [0.0, 0.25, 0.5, 0.75]);
+    }
+
+    #[test]
+    fn gaps_of_a_poisson_process_are_exponential() {
+        let moments = due(&open(20.0, Pattern::POISSON), 11, 4001);
+        let far = distance(gaps(&moments), |gap| 1.0 - (-20.0 * gap).exp());
+        // The 1 % point of Kolmogorov's statistic for 4000 values is 1.63 / √4000.
+        assert!(far < 1.63 / 4000_f64.sqrt(), "{far}");
+    }
+
+    #[test]
+    fn burstiness_is_the_shape_and_keeps_the_mean() {
+        for (burstiness, seed) in [(0.5, 1), (4.0, 2)] {
+            let gaps = gaps(&due(&open(10.0, Pattern::gamma(burstiness).unwrap()), seed, 20_001));
+            let count = gaps.len() as f64;
+            let mean = gaps.iter().sum::<f64>() / count;
+            let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / count;
+            // The shape of a gamma distribution is mean² / variance.
+            assert!((0.097..0.103).contains(&mean), "{burstiness}: mean {mean}");
+            let shape = mean * mean / variance;
+            assert!((0.94..1.06).contains(&(shape / burstiness)), "{burstiness}: {shape}");
+        }
+        // Shape 2 has a closed form.
+        let gaps = gaps(&due(&open(1.0, Pattern::gamma(2.0).unwrap()), 3, 4001));
+        let far = distance(gaps, |gap| 1.0 - (-2.0 * gap).exp() * (1.0 + 2.0 * gap));
+        assert!(far < 1.63 / 4000_f64.sqrt(), "{far}");
+    }
+
+    #[test]
+    fn rate_steps_have_the_expected_number_of_arrivals() {
+        let time = Duration::from_secs(100);
+        let arrivals = Arrivals::Open {
+            profile: Profile::steps([(10.0, time), (0.0, time), (40.0, time)]).unwrap(),
+            pattern: Pattern::POISSON,
+        };
+        let moments = due(&arrivals, 5, usize::MAX);
+        let within = |from: f64, to: f64| moments.iter().filter(|at| (from..to).contains(*at)).count() as f64;
+        // Four standard deviations of a Poisson count.
+        assert!((within(0.0, 100.0) - 1000.0).abs() < 4.0 * 1000_f64.sqrt());
+        assert_eq!(within(100.0, 200.0), 0.0);
+        assert!((within(200.0, 300.0) - 4000.0).abs() < 4.0 * 4000_f64.sqrt());
+    }
+
+    #[test]
+    fn only_the_seed_matters() {
+        let arrivals = open(5.0, Pattern::POISSON);
+        assert_eq!(due(&arrivals, 1, 50), due(&arrivals, 1, 50));
+        assert_ne!(due(&arrivals, 1, 50), due(&arrivals, 2, 50));
+        let sizes = Sizes::Random {
+            input: Length::Random(super::Distribution::Uniform(1, 1000)),
+            output: Length::Fixed(3),
+        };
+        let inputs = |arrivals: &Arrivals| -> Vec<u64> {
+            let requests = schedule(arrivals, &sizes, 9, 0).take(50);
+            requests.map(|request| request.input).collect()
+        };
+        // Lengths do not change with the arrivals.
+        assert_eq!(inputs(&arrivals), inputs(&open(7.0, Pattern::Constant)));
+    }
+
+    #[test]
+    fn trace_is_replayed_and_ends() {
+        let text = "{\"at\": 1, \"input\": 7, \"output\": 3}\n{\"at\": 3, \"input\": 9, \"output\": 1}";
+        let arrivals = Arrivals::Replay(Trace::read(text).unwrap());
+        let requests: Vec<_> = schedule(&arrivals, &Sizes::FromTrace, 1, 0).collect();
+        let plain = |request: &Request| (request.due.unwrap().as_secs(), request.input, request.output);
+        assert_eq!(requests.iter().map(plain).collect::<Vec<_>>(), [(0, 7, 3), (2, 9, 1)]);
+        assert_eq!(Sizes::FromTrace.largest(&arrivals), (9, 3, 10));
+    }
+
+    #[test]
+    fn file_prompts_are_used_in_turn() {
+        let sizes = Sizes::FromFile {
+            prompts: vec![(5, None), (6, Some(2)), (7, None)],
+            output: Length::Fixed(9),
+        };
+        let arrivals = Arrivals::Closed {
+            concurrency: 1,
+            ramp: Duration::ZERO,
+        };
+        let requests = schedule(&arrivals, &sizes, 1, 2).take(4);
+        let got: Vec<_> = requests
+            .map(|request| (request.file_prompt.unwrap(), request.input, request.output))
+            .collect();
+        assert_eq!(got, [(2, 7, 9), (0, 5, 9), (1, 6, 2), (2, 7, 9)]);
+    }
 }

@@ -13,9 +13,8 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::config::Config;
-use super::model::Dtype;
-use super::model::{Layer, PerToken, Shape, Split, group_equal, vector};
+use super::Config;
+use super::model::{Dtype, Layer, PerToken, Shape, Split, group_equal, vector};
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.

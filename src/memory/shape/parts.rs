@@ -5,10 +5,10 @@
 //! with fused projections and without a matrix of attention scores, as in serving engines; residual and normed input
 //! included. [`Config`] bounds each size, so that products of two do not overflow.
 
-use super::config::Config;
-use super::model::Dtype;
-use super::model::{Layer, PerSequence, PerToken, Phase, Role, Shape, Split, group_equal, matrix, vector};
-use super::{Bias, Family, Layers, QkNorm};
+use super::model::{
+    Dtype, Layer, PerSequence, PerToken, Phase, Role, Shape, Split, Tensor, group_equal, matrix, vector,
+};
+use super::{Bias, Config, Family, Layers, QkNorm};
 use crate::fault::{Fault, Result};
 
 /// Names of `layer_types`.
@@ -436,21 +436,19 @@ impl<'a> Reader<'a> {
             tensors.push(vector(inner, Split::Rows).times(2));
             tensors.push(vector(hidden, Split::Replicated));
         }
-        Ok(Layer {
+        let phase = Phase {
+            tensors: "mamba: residual, normed input; projected input, output of the convolution, time steps, output of the scan",
+            replicated: hidden * 2 + compressed,
+            sharded: inner * 5,
+            ..Phase::default()
+        };
+        Ok(recurrent(
             tensors,
-            per_sequence: Some(PerSequence {
-                convolution: inner.saturating_mul(kernel - 1),
-                recurrent: inner.saturating_mul(state),
-                dtype: None,
-            }),
-            phases: vec![Phase {
-                tensors: "mamba: residual, normed input; projected input, output of the convolution, time steps, output of the scan",
-                replicated: hidden * 2 + compressed,
-                sharded: inner * 5,
-                ..Phase::default()
-            }],
-            ..Layer::default()
-        })
+            (inner, kernel),
+            inner.saturating_mul(state),
+            None,
+            phase,
+        ))
     }
 
     /// Mamba-2 (Bamba, Falcon H1, Granite 4): a state per head, and the inputs that the convolution still needs.
@@ -482,21 +480,14 @@ impl<'a> Reader<'a> {
         if config.flag(&["mamba_rms_norm"], self.family.layers != Layers::Parallel)? {
             tensors.push(vector(inner, Split::Rows));
         }
-        Ok(Layer {
-            tensors,
-            per_sequence: Some(PerSequence {
-                convolution: mixed.saturating_mul(kernel - 1),
-                recurrent: inner.saturating_mul(state),
-                dtype: self.state_dtype()?,
-            }),
-            phases: vec![Phase {
-                tensors: "mamba: residual, normed input; projected input, output of the convolution, output of the scan",
-                replicated: hidden * 2,
-                sharded: projected + mixed + inner,
-                ..Phase::default()
-            }],
-            ..Layer::default()
-        })
+        let phase = Phase {
+            tensors: "mamba: residual, normed input; projected input, output of the convolution, output of the scan",
+            replicated: hidden * 2,
+            sharded: projected + mixed + inner,
+            ..Phase::default()
+        };
+        let state = inner.saturating_mul(state);
+        Ok(recurrent(tensors, (mixed, kernel), state, self.state_dtype()?, phase))
     }
 
     /// The gated delta rule (Qwen3-Next): linear attention whose state is a matrix per head.
@@ -511,29 +502,43 @@ impl<'a> Reader<'a> {
         let kernel = config.number(&["linear_conv_kernel_dim"])?;
         let mixed = keys * 2 + values;
         let projected = mixed + values;
-        Ok(Layer {
-            tensors: vec![
-                // Queries, keys, values and gate; beta and decay.
-                matrix(projected, hidden, Split::Rows),
-                matrix(value_heads * 2, hidden, Split::Rows),
-                matrix(hidden, values, Split::Columns),
-                vector(mixed, Split::Rows).times(kernel),
-                // The bias of the time step, and A.
-                vector(value_heads, Split::Rows).times(2),
-                vector(value, Split::Replicated),
-            ],
-            per_sequence: Some(PerSequence {
-                convolution: mixed.saturating_mul(kernel - 1),
-                recurrent: values.saturating_mul(key),
-                dtype: self.state_dtype()?,
-            }),
-            phases: vec![Phase {
-                tensors: "delta net: residual, normed input; projected input, output of the convolution, output of the rule",
-                replicated: hidden * 2,
-                sharded: projected + mixed + values,
-                ..Phase::default()
-            }],
-            ..Layer::default()
-        })
+        let tensors = vec![
+            // Queries, keys, values and gate; beta and decay.
+            matrix(projected, hidden, Split::Rows),
+            matrix(value_heads * 2, hidden, Split::Rows),
+            matrix(hidden, values, Split::Columns),
+            vector(mixed, Split::Rows).times(kernel),
+            // The bias of the time step, and A.
+            vector(value_heads, Split::Rows).times(2),
+            vector(value, Split::Replicated),
+        ];
+        let phase = Phase {
+            tensors: "delta net: residual, normed input; projected input, output of the convolution, output of the rule",
+            replicated: hidden * 2,
+            sharded: projected + mixed + values,
+            ..Phase::default()
+        };
+        let state = values.saturating_mul(key);
+        Ok(recurrent(tensors, (mixed, kernel), state, self.state_dtype()?, phase))
+    }
+}
+
+/// A layer that keeps a state of so many numbers per sequence, and the last inputs of a convolution: so many, over a kernel.
+fn recurrent(
+    tensors: Vec<Tensor>,
+    (inputs, kernel): (u64, u64),
+    state: u64,
+    dtype: Option<Dtype>,
+    phase: Phase,
+) -> Layer {
+    Layer {
+        tensors,
+        per_sequence: Some(PerSequence {
+            convolution: inputs.saturating_mul(kernel - 1),
+            recurrent: state,
+            dtype,
+        }),
+        phases: vec![phase],
+        ..Layer::default()
     }
 }

@@ -13,9 +13,8 @@ use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 use url::Url;
 
-use super::super::tokenizer::CONFIG;
-use super::{Entry, is_commit};
-use super::{Hub, ModelId};
+use super::super::CONFIG;
+use super::{Entry, Hub, ModelId, is_commit};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
 

@@ -13,10 +13,9 @@ use reqwest::StatusCode;
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::super::tokenizer::CONFIG;
+use super::super::CONFIG;
 use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
-use super::{Entry, is_commit};
-use super::{Hub, ModelId};
+use super::{Entry, Hub, ModelId, is_commit};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 use crate::{file, http};

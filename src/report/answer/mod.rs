@@ -217,7 +217,7 @@ pub struct Extras {
 
 /// The notice of a recorded run, if it was simulated.
 pub fn simulated_notice(found: &RecordedRun) -> Option<String> {
-    (found.manifest.simulated).then(|| simulated_line(&found.simulated_engines()))
+    (found.manifest.simulated).then(|| simulated_line(&found.totals.simulated()))
 }
 
 impl Extras {

@@ -6,12 +6,11 @@ use std::collections::BTreeSet;
 use super::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label, property};
 use crate::compare::{ComparisonInput, Direction};
 use crate::experiment;
-use crate::fmt::{GIB, list, metric_label, metric_term, relative, with_unit};
+use crate::fmt::{GIB, Unit, list, metric_label, metric_term, relative, with_unit};
 use crate::report::comparison_input::{MAIN_METRICS, implausible};
 use crate::report::document::{Block, Section, Weight, markdown};
 use crate::report::plot::{Entry, Sheet, unit_name};
 use crate::report::{Count, SIMULATED};
-use crate::unit::Unit;
 
 /// Setup properties that are always listed.
 const SETUP: [&str; 7] = [

@@ -77,7 +77,7 @@ impl Rule {
     pub fn parse(text: &str) -> Result<Self> {
         let text = text.trim();
         let wrong = |why: &str| Fault::usage(format!("invalid threshold `{text}`: {why}")).hint(HINT);
-        let form = Regex::new(FORM).map_err(|error| Fault::internal(error.to_string()))?;
+        let form = Regex::new(FORM).map_err(Fault::internal)?;
         let parts = form.captures(text);
         let parts = parts.ok_or_else(|| wrong("it is not a name, a relation and a number with a unit"))?;
         let part = |index: usize| parts.get(index).map_or("", |part| part.as_str());

@@ -6,15 +6,13 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-use super::progress::Levels;
-use super::progress::Map;
+use super::progress::{Levels, Map};
 use crate::boundary::{Moves, Point};
 use crate::fmt;
-use crate::report::spark::{bar, max_per_column, sparkline};
+use crate::report::plot::{max_per_column, progress_bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
 use crate::run::{Event, engine_number};
-use crate::warning::CLOCK_TOO_FAST;
-use crate::warning::add_warning;
+use crate::warning::{CLOCK_TOO_FAST, add_warning};
 
 /// Redraw interval without events.
 pub(super) const TICK: Duration = Duration::from_millis(500);
@@ -359,7 +357,7 @@ impl Activity {
         if space < 6 {
             return vec![cut(&text, page.width, page)];
         }
-        let bar = bar(share, space.min(MAX_BAR), page);
+        let bar = progress_bar(share, space.min(MAX_BAR), page);
         let space = (space - measure_text_width(&bar)).saturating_sub(2);
         let curve = match space {
             0..6 => String::new(),

@@ -4,9 +4,8 @@
 use serde::{Deserialize, Serialize};
 
 use crate::boundary;
-use crate::fmt::grouped;
+use crate::fmt::{Unit, grouped};
 use crate::report::plot::{Axis, Layer, Marks, Panel, Scale};
-use crate::unit::Unit;
 
 /// The range of an axis and its kind. `from < to`, both above 0 if it is logarithmic.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

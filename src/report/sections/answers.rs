@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use super::boundaries::MAX_DRAWN;
 use super::{Fact, RebuiltBoundary, Source, breakdown_finding, experiment_findings, facts, loads};
-use crate::compare::read_experiment;
+use crate::compare::experiments;
 use crate::fmt::shell_quoted;
 use crate::report::document::capitalized;
 use crate::report::{Answer, Extras};
@@ -93,7 +93,7 @@ pub(super) fn subject(source: &Source) -> String {
 /// The answer of a boundary; none if it cannot be read or nothing was tested.
 fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
     let rebuilt = boundary.boundary.as_ref().ok()?;
-    let extras = Extras::of_run(source.found, boundary.report.cloned());
+    let extras = Extras::of_run(source.found, boundary.recorded.report.clone());
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?
 }
 
@@ -105,14 +105,9 @@ pub fn findings(found: &RecordedRun) -> Vec<String> {
     if sentences.is_empty() {
         sentences.extend(loads::sweeps(found).into_iter().map(|sweep| sweep.findings.finding));
     }
-    let experiments = found.experiments.iter();
-    let experiments = experiments.filter_map(|(_, value)| read_experiment(value).ok());
-    sentences.extend(experiments.flat_map(|experiment| experiment_findings(&experiment)));
-    for (name, value) in &found.breakdowns {
-        if let Ok(footprint) = serde_json::from_value(value.clone()) {
-            sentences.push(format!("memory of {name}: {}", breakdown_finding(&footprint)));
-        }
-    }
+    sentences.extend(experiments(found).flat_map(|(_, experiment)| experiment_findings(&experiment)));
+    let footprints = found.footprints();
+    sentences.extend(footprints.map(|(name, found)| format!("memory of {name}: {}", breakdown_finding(&found))));
     sentences.retain(|sentence| !sentence.is_empty());
     sentences
 }
@@ -160,7 +155,7 @@ fn member_names(lost: &[&str]) -> String {
 /// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
 fn unfinished(source: &Source) -> Option<String> {
     let (found, manifest) = (source.found, &source.found.manifest);
-    let resumable = found.has_measured() || manifest.status != "failed";
+    let resumable = found.totals.has_measured() || manifest.status != "failed";
     if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
         return None;
     }

@@ -4,14 +4,12 @@
 use serde_json::Value;
 
 use crate::experiment::is_negligible;
-use crate::fmt::{GIB, Gib, signed, with_blanks, without_negative_zero};
-use crate::fmt::{gib_number, rounded};
+use crate::fmt::{GIB, Gib, Unit, gib_number, rounded, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Note, Panel, Plot, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::memory::{Device, SIMULATED, devices_of};
-use crate::report::sections::{Section, Source, simulated_memory};
+use crate::report::sections::{Section, Source};
 use crate::report::{Block, Bytes, Fact, Page, Weight};
-use crate::unit::Unit;
 
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
 const MAX_DEVICE_COLUMNS: usize = 4;
@@ -29,15 +27,12 @@ const MIN_FILL: f64 = 0.25;
 /// The share of a stack from which a component is labelled: a label of a thin part would hide its neighbours.
 const MIN_LABELLED: f64 = 0.03;
 
-/// The sections. Unreadable breakdowns are reported in `missing`.
-pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
+/// One section with the breakdowns.
+pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
     let found = source.found;
-    let mut section = Section::new("breakdown", "Where memory goes").with(simulated_memory(found));
-    for (index, (name, value)) in found.breakdowns.iter().enumerate() {
-        let Ok(footprint) = serde_json::from_value::<Footprint>(value.clone()) else {
-            missing.push(format!("skipped breakdown `{name}`: cannot be read"));
-            continue;
-        };
+    let simulated = (found.manifest.simulated).then(|| SIMULATED.to_owned());
+    let mut section = Section::new("breakdown", "Where memory goes").with(simulated);
+    for (index, (name, footprint)) in found.footprints().enumerate() {
         let ids: Vec<&str> = footprint
             .per_gpu
             .iter()
@@ -512,16 +507,6 @@ mod tests {
                 top = bars[0].value;
             }
         }
-    }
-
-    #[test]
-    fn unreadable_breakdown_is_reported() {
-        let mut found = RecordedRun::default();
-        found.breakdowns = vec![("broken".into(), json!({ "all": 1 }))];
-        let source = Source::new(Folder::open(Path::new(".")).unwrap(), &found);
-        let mut missing = Vec::new();
-        assert!(super::sections(&source, &mut missing).is_empty());
-        assert!(missing[0].contains("`broken`"), "{missing:?}");
     }
 
     const GIB: i64 = 1 << 30;

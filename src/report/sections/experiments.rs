@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::compare::read_experiment;
+use crate::compare::experiments;
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
-use crate::fmt::{GIB, list, metric_label, relative, signed, with_unit, without_negative_zero};
+use crate::fmt::{GIB, Unit, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::report::comparison::{Change, change_finding, decimals};
 use crate::report::plot::{Entry, Sheet, unit_name};
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Count, Page, Weight};
-use crate::unit::Unit;
 
 /// From this page width on, relative differences and the run-to-run variation are shown too.
 const WIDE: usize = 100;
@@ -23,23 +22,18 @@ const ONLY_WIDE: std::ops::Range<usize> = 5..7;
 const MAX_NAMED: usize = 3;
 
 /// The sections. Unreadable experiments are reported in `missing`.
-pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
-    let experiments = &source.found.experiments;
-    let mut sections = Vec::new();
-    for (index, (name, value)) in experiments.iter().enumerate() {
-        let anchor = match experiments.len() {
-            1 => "experiment".to_owned(),
-            _ => format!("experiment-{}", index + 1),
+pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
+    let several = source.found.experiments.len() > 1;
+    let section = |(number, (_, found)): (usize, (&str, Experiment))| {
+        let anchor = if several {
+            format!("experiment-{number}")
+        } else {
+            "experiment".to_owned()
         };
-        match read_experiment(value) {
-            Ok(found) => {
-                let title = format!("Experiment: {}", found.measured.name);
-                sections.push(Section::new(anchor, title).with(blocks(&found, true)));
-            }
-            Err(_) => missing.push(format!("skipped experiment `{name}`: cannot be read")),
-        }
-    }
-    sections
+        let title = format!("Experiment: {}", found.measured.name);
+        Section::new(anchor, title).with(blocks(&found, true))
+    };
+    (1..).zip(experiments(source.found)).map(section).collect()
 }
 
 /// An experiment for the terminal.

@@ -54,10 +54,7 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
     let run = RecordedRun::from_folder(&folder)?;
     let source = Source::new(folder, &run);
     let input = ComparisonInput::from_run(&run, name);
-    let figure = |case: &Case, name: &str| {
-        let found = case.figures.iter().find(|figure| figure.name == name);
-        found.map(|figure| figure.value)
-    };
+    let figure = |case: &Case, name: &str| case.figure(name).map(|figure| figure.value);
     let fastest = input.cases.iter().max_by(|one, other| {
         let speed = |case| figure(case, "output_throughput").unwrap_or_default();
         speed(one).total_cmp(&speed(other))

@@ -27,7 +27,6 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use super::document::{Block, Section, Weight, markdown};
 use super::plot::{Entry, Plot, Sheet};
@@ -37,7 +36,7 @@ use crate::compare::ComparisonInput;
 use crate::compare::export::stored_tables;
 use crate::csv;
 use crate::fault::Result;
-use crate::run::{Folder, RecordedRun};
+use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
 /// How wide and with which characters boundaries are drawn in Markdown.
 const MARKDOWN: Page = Page {
@@ -90,8 +89,7 @@ struct Source<'a> {
 struct RebuiltBoundary<'a> {
     /// A fault if the journal's entry is invalid.
     boundary: Result<Boundary>,
-    /// What `report(map)` returned, if it was called.
-    report: Option<&'a Value>,
+    recorded: &'a RecordedBoundary,
 }
 
 impl<'a> Source<'a> {
@@ -107,16 +105,11 @@ impl<'a> Source<'a> {
     /// The run's boundaries in the order of creation, rebuilt on first use.
     fn boundaries(&self) -> &[RebuiltBoundary<'a>] {
         self.boundaries.get_or_init(|| {
-            let described = self
-                .found
-                .boundaries
-                .iter()
-                .filter(|boundary| !boundary.described.is_null());
-            let rebuilt = described.map(|boundary| RebuiltBoundary {
-                boundary: boundary.rebuild(),
-                report: boundary.report.as_ref(),
-            });
-            rebuilt.collect()
+            let rebuilt = |recorded: &'a RecordedBoundary| RebuiltBoundary {
+                boundary: recorded.rebuild(),
+                recorded,
+            };
+            self.found.drawn().map(rebuilt).collect()
         })
     }
 }
@@ -241,7 +234,7 @@ fn build(source: &Source) -> Document {
         memory::sections,
         script_output,
     ];
-    let warnings = group_warnings(found.warnings(), &found.load_warnings());
+    let warnings = group_warnings(&found.totals.warnings, &found.load_warnings());
     let sections = builders.iter().flat_map(|make| make(source, &mut missing)).collect();
     Document {
         run: found.manifest.run.clone(),
@@ -257,11 +250,6 @@ fn build(source: &Source) -> Document {
         missing,
         sections,
     }
-}
-
-/// The notice above memory that no GPU used.
-fn simulated_memory(found: &RecordedRun) -> Option<String> {
-    (found.manifest.simulated).then(|| memory::SIMULATED.to_owned())
 }
 
 /// Rows shown of a table; the file has all.

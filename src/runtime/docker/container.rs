@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use bollard::Docker;
@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{connect, create, daemon, labelled};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::OutputBuffer;
@@ -30,7 +30,7 @@ use crate::warning::Warning;
 /// What a container needs from the run's registry.
 #[derive(Clone, Debug, Default)]
 pub(in crate::runtime) struct ContainerRegistry {
-    pub(in crate::runtime) names: ContainerNames,
+    pub(in crate::runtime) names: Arc<Mutex<BTreeSet<String>>>,
     /// Removes the containers if this program is killed; started with the first of them.
     supervisor: Arc<OnceLock<Supervisor>>,
     /// Cancelled when stopping is forced.
@@ -155,7 +155,7 @@ impl Container {
         }
         remove(&self.client.docker, &self.name).await?;
         *removed = true;
-        self.registry.names.remove(&self.name);
+        lock(&self.registry.names).remove(&self.name);
         Ok(())
     }
 
@@ -175,7 +175,7 @@ impl Container {
             Ok(()) => Ok(()),
             // Already stopped, or removed by somebody else.
             Err(error) if matches!(daemon::status(&error), Some(304 | 404 | 409)) => Ok(()),
-            Err(error) => Err(daemon::explain(&error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -289,7 +289,7 @@ impl ContainerClient {
             let fault = match asked.await {
                 Ok(found) => return Ok(found.state),
                 Err(error) if daemon::status(&error) == Some(404) => return Ok(None),
-                Err(error) => daemon::explain(&error),
+                Err(error) => Fault::from(error),
             };
             // It may be restarting, as after an update; what it ran is there again afterwards, or has exited.
             if !daemon::is_away(&fault) || tokio::time::Instant::now() >= deadline {
@@ -314,13 +314,7 @@ fn removed() -> Exit {
 
 /// Events of a container from `from` until now, oldest first; none if the daemon does not tell.
 async fn past_events(docker: &Docker, id: &str, events: &[&str], from: jiff::Timestamp) -> Vec<EventMessage> {
-    let filters = HashMap::from([
-        ("type", vec!["container"]),
-        ("container", vec![id]),
-        ("event", events.to_vec()),
-    ]);
-    let options = EventsOptionsBuilder::default()
-        .filters(&filters)
+    let options = events_of(id, events)
         .since(&seconds(from))
         .until(&seconds(jiff::Timestamp::now()));
     let collected = docker
@@ -331,6 +325,15 @@ async fn past_events(docker: &Docker, id: &str, events: &[&str], from: jiff::Tim
 }
 
 /// As the daemon reads it: `1700000000.000000001`.
+fn events_of(id: &str, events: &[&str]) -> EventsOptionsBuilder {
+    let filters = HashMap::from([
+        ("type", vec!["container"]),
+        ("container", vec![id]),
+        ("event", events.to_vec()),
+    ]);
+    EventsOptionsBuilder::default().filters(&filters)
+}
+
 fn seconds(time: jiff::Timestamp) -> String {
     format!("{}.{:09}", time.as_second(), time.subsec_nanosecond())
 }
@@ -349,29 +352,6 @@ fn to_state(state: ContainerState) -> State {
     })
 }
 
-/// Names of containers that exist or may exist. Added before the daemon is asked to create one, removed once it is
-/// gone.
-#[derive(Clone, Debug, Default)]
-pub(in crate::runtime) struct ContainerNames(Arc<Mutex<BTreeSet<String>>>);
-
-impl ContainerNames {
-    pub(in crate::runtime) fn add(&self, name: &str) {
-        self.lock().insert(name.to_owned());
-    }
-
-    pub(in crate::runtime) fn remove(&self, name: &str) {
-        self.lock().remove(name);
-    }
-
-    pub(in crate::runtime) fn all(&self) -> Vec<String> {
-        self.lock().iter().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<String>> {
-        lock(&self.0)
-    }
-}
-
 /// Removes a container by force, and its network. What is already gone is not an error.
 pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
@@ -380,7 +360,7 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
         Err(error) if daemon::status(&error) == Some(404) => create::remove_network(docker, name).await,
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
-        Err(error) => Err(daemon::explain(&error)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -444,12 +424,7 @@ async fn wait_for_oom_event(docker: &Docker, id: &str, state: &ContainerState) -
     let Some(remaining) = remaining(state.finished_at.as_deref(), jiff::Timestamp::now()) else {
         return false;
     };
-    let filters = HashMap::from([
-        ("type", vec!["container"]),
-        ("container", vec![id]),
-        ("event", vec!["oom"]),
-    ]);
-    let mut options = EventsOptionsBuilder::default().filters(&filters);
+    let mut options = events_of(id, &["oom"]);
     // In the daemon's time; events since the container's start are replayed.
     if let Some(started) = state
         .started_at
@@ -482,7 +457,7 @@ impl ContainerClient {
         let mut buffer = OutputBuffer::default();
         if let StartExecResults::Attached { mut output, .. } = started {
             while let Some(chunk) = output.next().await {
-                buffer.push(chunk.map_err(|error| daemon::explain(&error))?.as_ref());
+                buffer.push(chunk?.as_ref());
             }
         }
         Ok(buffer.finish(self.exit_code(&id).await?))
@@ -507,7 +482,7 @@ impl ContainerClient {
         let mut captured = Captured::default();
         if let StartExecResults::Attached { mut output, input } = started {
             while let Some(chunk) = output.next().await {
-                match chunk.map_err(|error| daemon::explain(&error))? {
+                match chunk? {
                     LogOutput::StdErr { message } => captured.push_stderr(&message),
                     other => captured.push_stdout(other.as_ref()),
                 }
@@ -520,23 +495,15 @@ impl ContainerClient {
 
     /// Starts a command; returns its id and streams.
     async fn start_exec(&self, options: CreateExecOptions<String>) -> Result<(String, StartExecResults)> {
-        let created = self
-            .docker
-            .create_exec(&self.id, options)
-            .await
-            .map_err(|error| daemon::explain(&error))?;
-        let started = self
-            .docker
-            .start_exec(&created.id, None::<StartExecOptions>)
-            .await
-            .map_err(|error| daemon::explain(&error))?;
+        let created = self.docker.create_exec(&self.id, options).await?;
+        let started = self.docker.start_exec(&created.id, None::<StartExecOptions>).await?;
         Ok((created.id, started))
     }
 
     /// Exit code of a finished command, if the daemon reports one.
     async fn exit_code(&self, id: &str) -> Result<Option<i64>> {
         let ended = self.docker.inspect_exec(id).await;
-        Ok(ended.map_err(|error| daemon::explain(&error))?.exit_code)
+        Ok(ended?.exit_code)
     }
 
     /// Puts files into a new folder and returns its path.
@@ -555,7 +522,7 @@ impl ContainerClient {
         self.docker
             .upload_to_container(&self.id, Some(options), archive)
             .await
-            .map_err(|error| daemon::explain(&error).while_doing("cannot copy the probe into the container"))?;
+            .map_err(|error| Fault::from(error).while_doing("cannot copy the probe into the container"))?;
         Ok(format!("{parent}/{folder}"))
     }
 }

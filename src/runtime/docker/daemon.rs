@@ -107,8 +107,8 @@ pub struct DockerInfo {
 /// Asks the daemon for its facts.
 pub async fn info() -> Result<DockerInfo> {
     let docker = connect().await?;
-    let version = docker.version().await.map_err(|error| explain(&error))?;
-    let info = docker.info().await.map_err(|error| explain(&error))?;
+    let version = docker.version().await?;
+    let info = docker.info().await?;
     let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
     runtimes.sort();
     Ok(DockerInfo {
@@ -154,7 +154,13 @@ fn absent(socket: &str) -> Fault {
 }
 
 /// The daemon answered with an error.
-pub(in crate::runtime) fn explain(error: &Error) -> Fault {
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        explain(&error)
+    }
+}
+
+fn explain(error: &Error) -> Fault {
     let text = match error {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),

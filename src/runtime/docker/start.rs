@@ -12,8 +12,7 @@ use futures_util::StreamExt;
 use serde_json::json;
 
 use super::create::{CreateParams, Gpus, ModelCache, Reach};
-use super::image::Image;
-use super::{Container, ContainerRegistry, connect, container, create, daemon, image};
+use super::{Container, ContainerRegistry, Image, connect, container, create, daemon};
 use crate::fault::{Fault, Result};
 use crate::prompt::Hub;
 use crate::run::Run;
@@ -21,6 +20,7 @@ use crate::runtime::launch::Started;
 use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::LineSplitter;
 use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase, redact};
+use crate::task::lock;
 use crate::warning::Warning;
 
 /// Attempts with another port if the chosen one was taken meanwhile.
@@ -41,7 +41,7 @@ pub(in crate::runtime) async fn prepare(
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
     registry.supervise(run.id())?;
-    let image = image::ensure(&docker, image, run).await?;
+    let image = super::ensure(&docker, image, run).await?;
     let gpus = match launch.gpus.is_empty() {
         true => None,
         false => Some(create::resolve_gpus(&docker, &launch.gpus).await?),
@@ -149,7 +149,7 @@ pub(in crate::runtime) struct ContainerStart {
 impl ContainerStart {
     /// Creates and starts the container. Must not be interrupted before it is registered, or it would be lost.
     pub(in crate::runtime) async fn run(self) -> Result<Started<Container>> {
-        self.registry.names.add(&self.container);
+        lock(&self.registry.names).insert(self.container.clone());
         let labels = super::labels(self.run.id(), &ProcessIdentity::current());
         let own = match self.grant.network {
             true => None,
@@ -173,7 +173,7 @@ impl ContainerStart {
             let removed = container::remove(&self.docker, &self.container).await;
             if !daemon::is_port_conflict(&fault) || attempt == ATTEMPTS {
                 if removed.is_ok() {
-                    self.registry.names.remove(&self.container);
+                    lock(&self.registry.names).remove(&self.container);
                 }
                 return Err(fault);
             }
@@ -209,11 +209,7 @@ impl ContainerStart {
         };
         let body = create::request(&self.launch, &self.grant, params);
         let options = CreateContainerOptionsBuilder::default().name(&self.container).build();
-        let created = self
-            .docker
-            .create_container(Some(options), body)
-            .await
-            .map_err(|error| daemon::explain(&error))?;
+        let created = self.docker.create_container(Some(options), body).await?;
         self.fill_and_start(&created.id).await?;
         Ok(created.id)
     }
@@ -231,12 +227,10 @@ impl ContainerStart {
             self.docker
                 .upload_to_container(id, Some(options), archive)
                 .await
-                .map_err(|error| daemon::explain(&error).while_doing("cannot copy the files into the container"))?;
+                .map_err(|error| Fault::from(error).while_doing("cannot copy the files into the container"))?;
         }
-        self.docker
-            .start_container(id, None::<StartContainerOptions>)
-            .await
-            .map_err(|error| daemon::explain(&error))
+        self.docker.start_container(id, None::<StartContainerOptions>).await?;
+        Ok(())
     }
 
     fn is_read_only(&self) -> bool {

@@ -267,7 +267,6 @@ impl Want {
     }
 
     /// The option that allows all of these: `--allow image=busybox,entrypoint`.
-    #[must_use]
     pub fn option<'a>(wants: impl IntoIterator<Item = &'a Self>) -> String {
         let words: Vec<&str> = wants.into_iter().map(|want| want.allow.as_str()).collect();
         format!("--allow {}", shell_quoted(&words.join(",")))

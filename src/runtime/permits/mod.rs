@@ -194,7 +194,6 @@ impl Permits {
     }
 
     /// The permissions of code that is not the user's: nothing counts that the command line names.
-    #[must_use]
     pub fn for_foreign_code(&self) -> Self {
         Self {
             named: None,
@@ -209,25 +208,21 @@ impl Permits {
     }
 
     /// What was wanted so far, allowed or not, in the order in which it was first wanted.
-    #[must_use]
     pub fn wants(&self) -> Vec<Want> {
         lock(&self.shared.wants).clone()
     }
 
     /// What was allowed in answer to the prompt, as words of `--allow`.
-    #[must_use]
     pub fn answered(&self) -> Vec<String> {
         lock(&self.shared.answered).clone()
     }
 
     /// All that is allowed, as words of `--allow`: what others need that do a part of the run.
-    #[must_use]
     pub fn words(&self) -> Vec<String> {
         self.given.iter().cloned().chain(self.answered()).collect()
     }
 
     /// The parameters by which the command line names something to a shipped script; `None` for any other script.
-    #[must_use]
     pub fn named_texts(&self) -> Option<Vec<(String, String)>> {
         Some(self.named()?.texts.clone())
     }
@@ -312,7 +307,6 @@ impl Permits {
 
     /// Whether the API key in this environment variable may be given to a server: the command line names both, or the
     /// user allowed tokens. `OPENAI_API_KEY` need not be named.
-    #[must_use]
     pub fn gives_key(&self, url: &Url, variable: &str) -> bool {
         let key = |named: &Named| variable == super::attach::API_KEY || named.keys.iter().any(|key| key == variable);
         let server = |named: &Named| server(url).is_some_and(|server| named.servers.contains(&server));
@@ -320,7 +314,6 @@ impl Permits {
     }
 
     /// Whether the user allowed tokens.
-    #[must_use]
     pub fn gives_tokens(&self) -> bool {
         self.allows(|allowed| allowed.token)
     }

@@ -10,12 +10,12 @@ use std::{fs, io};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
-use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Run;
+use crate::runtime::command::read;
 use crate::runtime::launch::Started;
 use crate::runtime::output::{LineSplitter, OutputBuffer};
 use crate::runtime::supervisor::{Supervised, Work};
@@ -88,10 +88,10 @@ impl Process {
 
 impl Process {
     pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
-        let (mut reader, stdout, stderr) = pipe()?;
+        let (reader, stdout, stderr) = pipe()?;
         let command = self.start(command, &BTreeMap::new(), false, stdout, stderr).await?;
         let mut output = OutputBuffer::default();
-        read_stream(&mut reader, |bytes| output.push(bytes)).await;
+        read(Some(reader), |bytes| output.push(bytes)).await;
         Ok(output.finish(self.end(command).await))
     }
 
@@ -102,12 +102,12 @@ impl Process {
         command: &[String],
         env: &BTreeMap<String, String>,
     ) -> Result<Captured> {
-        let ((mut out, stdout, _), (mut err, stderr, _)) = (pipe()?, pipe()?);
+        let ((out, stdout, _), (err, stderr, _)) = (pipe()?, pipe()?);
         let command = self.start(command, env, true, stdout, stderr).await?;
         let (mut first, mut second) = (Captured::default(), Captured::default());
         tokio::join!(
-            read_stream(&mut out, |bytes| first.push_stdout(bytes)),
-            read_stream(&mut err, |bytes| second.push_stderr(bytes))
+            read(Some(out), |bytes| first.push_stdout(bytes)),
+            read(Some(err), |bytes| second.push_stderr(bytes))
         );
         Ok(Captured {
             code: self.end(command).await,
@@ -156,13 +156,6 @@ async fn exit_of(command: &Supervised) -> Exit {
     match command.exit().wait_for(Option::is_some).await {
         Ok(exit) => exit.clone().unwrap_or_default(),
         Err(_) => Exit::default(),
-    }
-}
-
-async fn read_stream(stream: &mut pipe::Receiver, mut take: impl FnMut(&[u8])) {
-    let mut buffer = vec![0; 16 * 1024];
-    while let Ok(count @ 1..) = stream.read(&mut buffer).await {
-        take(&buffer[..count]);
     }
 }
 
@@ -286,10 +279,10 @@ pub(in crate::runtime) async fn start(
     })
 }
 
-async fn follow(mut reader: pipe::Receiver, logs: ServerLog) {
+async fn follow(reader: pipe::Receiver, logs: ServerLog) {
     let mut lines = LineSplitter::default();
     let push = |line| logs.push(line);
-    read_stream(&mut reader, |bytes| lines.push(bytes).into_iter().for_each(push)).await;
+    read(Some(reader), |bytes| lines.push(bytes).into_iter().for_each(push)).await;
     lines.finish().into_iter().for_each(push);
     logs.end();
 }

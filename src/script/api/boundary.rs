@@ -77,42 +77,36 @@ pub(super) fn size(count: i64, what: &str) -> Result<usize> {
 }
 
 /// Options of `pairs`, named as in tgi-profiler.
-#[derive(serde::Deserialize)]
+#[derive(Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct PairOptions {
-    k_neighbors: usize,
-    m_random: usize,
-    distance_scale: f64,
-    consistency_radius: f64,
+    k_neighbors: Option<usize>,
+    m_random: Option<usize>,
+    distance_scale: Option<f64>,
+    consistency_radius: Option<f64>,
     seed: i64,
-}
-
-impl Default for PairOptions {
-    fn default() -> Self {
-        Self {
-            k_neighbors: 5,
-            m_random: 3,
-            distance_scale: 1000.0,
-            consistency_radius: 1000.0,
-            seed: 0,
-        }
-    }
 }
 
 fn nearness(given: Map) -> Result<PairingOptions> {
     let given = options::<PairOptions>(given)?;
-    if !(given.distance_scale > 0.0 && given.consistency_radius >= 0.0) {
-        return Err(Fault::usage(
-            "`distance_scale` must be positive, and `consistency_radius` not negative",
-        ));
-    }
-    Ok(PairingOptions {
-        nearest: given.k_neighbors,
-        far: given.m_random,
+    let near = PairingOptions {
+        nearest: given.k_neighbors.unwrap_or(5),
+        far: given.m_random.unwrap_or(3),
         seed: given.seed.cast_unsigned(),
-        scale: given.distance_scale,
-        radius: given.consistency_radius,
-    })
+        scale: given.distance_scale.unwrap_or(1000.0),
+        radius: given.consistency_radius.unwrap_or(1000.0),
+    };
+    match near.scale > 0.0 && near.radius >= 0.0 {
+        true => Ok(near),
+        false => Err(Fault::usage(
+            "`distance_scale` must be positive, and `consistency_radius` not negative",
+        )),
+    }
+}
+
+/// A number, whole or not; else the name of its type.
+pub(super) fn number(value: &Dynamic) -> Result<f64, &'static str> {
+    value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64))
 }
 
 /// Which points fit and which fail, and what to probe next.
@@ -500,9 +494,9 @@ pub mod boundary {
                 ("settles".into(), candidate.settles.into()),
             ]);
             let given: Dynamic = worth.call_within_context(&context, (shown,))?;
-            let given = given.as_float().or_else(|_| given.as_int().map(|whole| whole as f64));
             rated.push((
-                given.map_err(|kind| Fault::usage(format!("what a candidate is worth is a number, not a {kind}")))?,
+                number(&given)
+                    .map_err(|kind| Fault::usage(format!("what a candidate is worth is a number, not a {kind}")))?,
                 candidate,
             ));
         }

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use rhai::plugin::*;
 use rhai::{Array, Map};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::boundary::to_point;
+use super::boundary::{number, to_point};
+use super::files::journaled;
 use crate::boundary::memory_model::{MemoryModel, Peak, Prior, Sample};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory::{BaselineMemory, Breakdown, Component, Footprint, Part};
-use crate::report;
+use crate::memory::{BaselineMemory, Breakdown, Component, EstimateRequest, Footprint, ModelFiles, Part};
+use crate::prompt::Hub;
 use crate::run::Event;
 use crate::script::host::{Architecture, EngineHandle, ModelHandle, SampleOptions};
-use crate::script::inputs::{EstimateOptions, estimate_engine, estimate_model};
-use crate::script::{Caught, host, options, to_script};
+use crate::script::{Caught, Host, host, options, to_script};
+use crate::{engine, memory as models, prompt, report};
 
 /// Memory by component.
 #[export_module]
@@ -56,7 +57,7 @@ pub mod memory {
             (None, weights) => weights.as_ref().map(BaselineMemory::Weights),
         };
         let footprint = Footprint::new(devices.collect::<Result<_, Fault>>()?, alone, given.details)?;
-        let mut value = serde_json::to_value(&footprint).map_err(|error| Fault::internal(error.to_string()))?;
+        let mut value = serde_json::to_value(&footprint).map_err(Fault::internal)?;
         value["finding"] = report::breakdown_finding(&footprint).into();
         let answer = to_script(&value)?;
         let name = name.to_owned();
@@ -203,8 +204,7 @@ pub mod memory_model {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn fits(model: &mut ModelHandle, point: Map, limit: Dynamic) -> Caught<bool> {
-        let bytes = limit.as_float().or_else(|_| limit.as_int().map(|whole| whole as f64));
-        let bytes = bytes
+        let bytes = number(&limit)
             .map_err(|kind| Fault::usage(format!("a memory limit must be bytes, not a value of type `{kind}`")))?;
         Ok(peak(model, &point)?.bytes <= bytes)
     }
@@ -238,6 +238,59 @@ pub mod memory_model {
             ),
         ])
     }
+}
+
+/// The kind of these events in the journal. On a resume the answer must not depend on whether the hub is reachable.
+const ESTIMATE_KIND: &str = "estimate";
+
+/// Estimates, or replays the journal. A missing model is recorded as well.
+fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Result<Value> {
+    let offline = match given.remove("offline").map(|value| value.as_bool()) {
+        None => false,
+        Some(value) => value.map_err(|_| Fault::usage("option `offline` must be true or false"))?,
+    };
+    let question: EstimateRequest = options(given)?;
+    let mut args = json!({ "question": question });
+    match model {
+        engine::Architecture::Config(config) => args["config"] = config.clone(),
+        engine::Architecture::Model(name) => args["model"] = json!(name),
+    }
+    if offline {
+        args["offline"] = json!(true);
+    }
+    let compute = || {
+        let known = match model {
+            engine::Architecture::Config(config) => ModelFiles {
+                config: config.clone(),
+                ..ModelFiles::default()
+            },
+            engine::Architecture::Model(name) => read_model(host, name, offline)?,
+        };
+        models::estimate(&known, &question)
+    };
+    let mut answer = journaled(host, ESTIMATE_KIND, args, || match compute() {
+        Ok(estimate) => Ok(json!({ "estimate": estimate })),
+        Err(fault) if fault.kind == Kind::Missing => Ok(json!({ "missing": fault.message, "hint": fault.hint })),
+        Err(fault) => Err(fault),
+    })?;
+    let Some(missing) = answer["missing"].as_str() else {
+        return Ok(answer["estimate"].take());
+    };
+    let fault = Fault::new(Kind::Missing, missing);
+    Err(match answer["hint"].as_str() {
+        Some(hint) => fault.hint(hint),
+        None => fault,
+    })
+}
+
+/// Reads the files of a model.
+fn read_model(host: &Host, model: &str, offline: bool) -> Result<ModelFiles> {
+    let model = host.permits.check_model(model, &host.settings.root())?;
+    host.tasks.wait(async {
+        let mut hub = Hub::from_env()?;
+        hub.offline |= offline;
+        prompt::read_model(&model, &hub).await
+    })
 }
 
 /// Memory estimates without starting anything.
@@ -279,8 +332,8 @@ pub mod estimate {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn estimate(context: NativeCallContext, model: &str, options: Map) -> Caught<Dynamic> {
-        let found = estimate_model(&host(&context), model, &EstimateOptions::from_options(options)?)?;
-        Ok(to_script(&found)?)
+        let model = engine::Architecture::Model(model.to_owned());
+        Ok(to_script(&estimated(&host(&context), &model, options)?)?)
     }
 
     /// Estimates the model of an engine, with the same options: the folder or hub model in its options; for an attached
@@ -300,7 +353,7 @@ pub mod estimate {
     /// ```
     #[rhai_fn(name = "estimate", return_raw, volatile)]
     pub fn estimate_of_engine(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        let found = estimate_engine(&host(&context), &engine.0, &EstimateOptions::from_options(options)?)?;
-        Ok(to_script(&found)?)
+        let model = engine.0.architecture()?;
+        Ok(to_script(&estimated(&host(&context), &model, options)?)?)
     }
 }

@@ -9,9 +9,8 @@
 mod basics;
 mod boundary;
 mod engine;
-mod experiment;
 mod files;
-mod jobs;
+pub(super) mod jobs;
 mod load;
 mod memory;
 mod output;
@@ -45,7 +44,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("command", exported_module!(jobs::command).into());
     engine.register_static_module("jobs", exported_module!(jobs::jobs).into());
     engine.register_global_module(exported_module!(memory::estimate).into());
-    engine.register_global_module(exported_module!(experiment::experiment).into());
+    engine.register_global_module(exported_module!(engine::experiment).into());
     engine.register_global_module(exported_module!(search::strategy).into());
     name_type::<Fault>(engine, "Fault", "An error of an API function, as `catch` receives it.");
     engine.register_global_module(exported_module!(basics::fault).into());

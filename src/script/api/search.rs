@@ -6,13 +6,13 @@ use std::sync::Arc;
 use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 
-use super::boundary::{count, from_point, from_points, maybe, size, to_point};
+use super::boundary::{count, from_point, from_points, maybe, number, size, to_point};
 use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
 use crate::script::host::TruthHandle;
-use crate::script::signature::nearest;
+use crate::script::signature::{quoted, suggest};
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
 use crate::task::lock;
 
@@ -348,13 +348,8 @@ fn fill_defaults(given: &Map, defaults: Map) -> Result<Map> {
 
 fn unknown(name: &str, known: &Map) -> Fault {
     let fault = Fault::usage(format!("there is no option `{name}`"));
-    match nearest(name, known.keys().map(rhai::Identifier::as_str)) {
-        Some(near) => fault.hint(format!("did you mean `{near}`?")),
-        None => {
-            let names: Vec<_> = known.keys().map(|name| format!("`{name}`")).collect();
-            fault.hint(format!("the options are {}", names.join(", ")))
-        }
-    }
+    let otherwise = format!("the options are {}", quoted(known.keys()));
+    suggest(fault, name, known.keys().map(rhai::Identifier::as_str), otherwise)
 }
 
 /// Helpers for search strategies.
@@ -396,8 +391,7 @@ pub mod strategy {
 }
 
 fn share(value: &Dynamic) -> Result<f64> {
-    let share = value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64));
-    share
+    number(value)
         .ok()
         .filter(|share| (0.0..=1.0).contains(share))
         .ok_or_else(|| Fault::usage(format!("a share must be between 0 and 1, not `{value}`")))

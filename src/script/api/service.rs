@@ -6,6 +6,8 @@ use std::time::Duration;
 use rhai::plugin::*;
 use rhai::{Array, Map};
 
+use super::boundary::number;
+use super::jobs::words;
 use crate::fault::Fault;
 use crate::runtime::RuntimeKind;
 use crate::script::adapter::{REQUEST_TIMEOUT, Server};
@@ -169,8 +171,7 @@ pub mod service {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn exec(context: NativeCallContext, service: &mut Service, command: Array) -> Caught<Dynamic> {
-        let words: Option<Vec<String>> = command.into_iter().map(|word| word.into_string().ok()).collect();
-        let words = words.ok_or_else(|| Fault::usage("`exec` takes an array of strings"))?;
+        let words = words(command, "exec")?;
         Ok(to_script(&host(&context).tasks.wait(service.0.exec(&words))?)?)
     }
 
@@ -188,9 +189,7 @@ pub mod service {
 }
 
 fn duration(function: &str, seconds: &Dynamic) -> Result<Duration, Fault> {
-    seconds
-        .as_float()
-        .or_else(|_| seconds.as_int().map(|whole| whole as f64))
+    number(seconds)
         .ok()
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .ok_or_else(|| Fault::usage(format!("`{function}` takes seconds, not `{seconds}`")))

@@ -7,8 +7,7 @@ use std::sync::LazyLock;
 use rhai::{Engine, FnAccess, ScriptFnMetadata};
 use serde::Deserialize;
 
-use super::model::Comment;
-use super::{FunctionDoc, FunctionKind, Param, Section, SectionKind};
+use super::{Comment, FunctionDoc, FunctionKind, Param, Section, SectionKind};
 
 /// Functions that Rhai calls to print a value.
 const HOOKS: [&str; 2] = ["to_string", "to_debug"];

@@ -14,8 +14,8 @@ use rustyline::{
     Modifiers, RepeatCount,
 };
 
-use super::vocabulary::Vocabulary;
-use super::{Session, complete};
+use super::Session;
+use super::complete::{self, Vocabulary};
 use crate::script::lexer::{Inside, Lexed, Piece};
 
 /// The line editor's helper.

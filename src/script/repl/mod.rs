@@ -8,12 +8,11 @@ mod complete;
 mod editor;
 mod pretty;
 mod session;
-mod vocabulary;
 
+pub use complete::Variable;
 pub use editor::{LineHelper, SignatureHint, bind_keys};
 pub use pretty::Line;
 pub use session::Session;
-pub use vocabulary::Variable;
 
 use std::path::PathBuf;
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope, Token};
 
+use super::complete::{Variable, Vocabulary};
 use super::pretty::{Line, brief, line, pretty};
-use super::vocabulary::{Variable, Vocabulary};
 use crate::fault::{Fault, Kind, Result};
 use crate::script::lexer::{Item, ItemKind, Lexed, split_items};
 use crate::script::reference::{Reference, type_name};
@@ -219,11 +219,10 @@ impl Session {
 
     /// Forgets everything. The caller stops what was started.
     pub fn reset(&mut self) {
-        self.engine = interpreter(&self.host, &self.root);
-        self.scope = Scope::new();
-        self.last = Dynamic::UNIT;
-        self.succeeded.clear();
-        self.publish_constants();
+        *self = Self {
+            inputs: self.inputs,
+            ..Self::new(&self.host, &self.root)
+        };
     }
 
     /// The visible variables, oldest first.

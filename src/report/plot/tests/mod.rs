@@ -9,7 +9,7 @@ use super::layout::options;
 use super::{
     Axis, AxisScale, Bar, Colour, Layer, Marks, Panel, Plot, Scale, Shape, Span, Width, css, file, panel, png, svg,
 };
-use crate::unit::Unit;
+use crate::fmt::Unit;
 
 fn classes(svg: &str, class: &str) -> usize {
     let document = Document::parse(svg).unwrap();

@@ -1,7 +1,7 @@
 //! A plot of each kind, as the report makes them.
 
+use crate::fmt::Unit;
 use crate::report::plot::*;
-use crate::unit::Unit;
 
 fn axis(label: &str, unit: Unit, scale: Scale) -> Axis {
     Axis::new(label, unit).with_scale(scale)

@@ -31,17 +31,12 @@ pub(super) const MAX_DRAWN: usize = 12;
 
 /// The sections. Unreadable boundaries are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
-    let found = source
-        .found
-        .boundaries
-        .iter()
-        .filter(|found| !found.described.is_null());
     let several = source.boundaries().len() > 1;
     let mut sections = Vec::new();
-    for (index, (boundary, found)) in source.boundaries().iter().zip(found).enumerate().take(MAX_DRAWN) {
+    for (index, boundary) in source.boundaries().iter().enumerate().take(MAX_DRAWN) {
         let number = several.then_some(index + 1);
         let map = boundary.boundary.as_ref().map_err(Clone::clone);
-        let built = map.and_then(|map| section(map, &found.points, number, source.sketches));
+        let built = map.and_then(|map| section(map, &boundary.recorded.points, number, source.sketches));
         match built {
             Ok(section) => sections.push(section),
             Err(fault) => missing.push(format!("boundary {} is not drawn: {}", index + 1, fault.message)),

@@ -8,11 +8,11 @@ use std::collections::{BTreeMap, HashSet};
 use super::probes::{Probe, Probes};
 use crate::boundary::{self, Boundary, Easier, Outlines, Point, Scalar, Slice};
 use crate::fault::Result;
+use crate::fmt::Unit;
 use crate::report::Advice;
 use crate::report::evidence::{NOT_SENT, ProbeClass, nearest_failure};
 use crate::report::picture::beyond;
 use crate::report::plot::{Axis, Colour, Layer, Panel, Scale, Shape, TooltipPoint, Tooltips};
-use crate::unit::Unit;
 
 /// The rows of a strip from bottom to top.
 const ROWS: [(ProbeClass, &str); 5] = [

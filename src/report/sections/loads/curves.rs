@@ -3,9 +3,8 @@
 
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::compare::LoadMetric;
-use crate::fmt::number;
+use crate::fmt::{Unit, number};
 use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
-use crate::unit::Unit;
 
 /// An axis is logarithmic if its largest value is at least this many times its smallest.
 const LOG_LEVEL_RATIO: f64 = 8.0;

@@ -8,11 +8,10 @@ use serde::Deserialize;
 
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::fault::Result;
-use crate::fmt::{list, ms, number, tenths};
+use crate::fmt::{Unit, list, ms, number, tenths};
 use crate::load::LoadAnswer;
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Shape};
 use crate::run::{Folder, read_line};
-use crate::unit::Unit;
 
 /// Maximum number of points of a distribution, and of points at each end that are always drawn, because tails matter.
 const MAX_POINTS: usize = 160;

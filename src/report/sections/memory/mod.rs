@@ -11,18 +11,16 @@ use std::time::Duration;
 pub(super) use start::{Device, devices_of};
 
 use crate::engine::{Stage, UsageFile};
-use crate::fmt::gib_number;
-use crate::fmt::{Gib, rounded, slug};
+use crate::fmt::{Gib, Unit, gib_number, rounded, slug};
 use crate::report::document::wrapped;
 use crate::report::plot::{
-    Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, reduced,
+    Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, max_per_column, reduced,
+    sparkline,
 };
 use crate::report::sections::{Section, Source};
-use crate::report::spark::{max_per_column, sparkline};
 use crate::report::{Block, Bytes, Clock, Count, Page};
 use crate::run::{Folder, Measurement, RecordedRun};
 use crate::telemetry::{DeviceActivity, Phase, Row};
-use crate::unit::Unit;
 use start::{Start, seconds, verdict};
 
 /// Columns of all lines together, to keep the page small whatever the number of starts and GPUs.
