@@ -1,14 +1,10 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
-pub mod boundary;
 pub mod cli;
 pub mod compare;
 pub mod csv;
 pub mod engine;
-pub mod experiment;
-pub mod fault;
 pub mod file;
-pub mod fmt;
 pub mod http;
 pub mod load;
 pub mod memory;
@@ -21,6 +17,7 @@ pub mod script;
 pub mod sim;
 pub mod task;
 pub mod telemetry;
-pub mod unit;
 pub mod warning;
 pub mod world;
+
+pub use profiler_core::{boundary, experiment, fault, fmt, unit};

@@ -8,7 +8,7 @@
 mod contrast;
 
 use contrast::mean;
-pub(crate) use contrast::t_quantile;
+pub use contrast::t_quantile;
 pub use contrast::{Contrast, Noise, Verdict, is_negligible};
 
 use std::collections::BTreeMap;
