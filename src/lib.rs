@@ -1,14 +1,10 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
-pub mod boundary;
 pub mod cli;
 pub mod compare;
 pub mod csv;
 pub mod engine;
-pub mod experiment;
-pub mod fault;
 pub mod file;
-pub mod fmt;
 pub mod http;
 pub mod load;
 pub mod memory;
@@ -23,3 +19,5 @@ pub mod task;
 pub mod telemetry;
 pub mod warning;
 pub mod world;
+
+pub use profiler_core::{boundary, experiment, fault, fmt};

@@ -168,7 +168,8 @@ pub(super) async fn attach_container(
     let client = docker::connect().await?;
     let inspected = client
         .inspect_container(container, None::<InspectContainerOptions>)
-        .await?;
+        .await
+        .map_err(docker::explain)?;
     let id = inspected.id.clone().unwrap_or_default();
     if !inspected
         .state

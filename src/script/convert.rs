@@ -1,7 +1,7 @@
 //! Converts between Rhai and Rust values: script values to JSON, Rust values to maps, options to structs with an
-//! explanation of what is wrong with them, faults to catchable errors.
+//! explanation of what is wrong with them.
 
-use rhai::{Dynamic, EvalAltResult, Position};
+use rhai::{Dynamic, EvalAltResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Number, Value};
@@ -11,18 +11,6 @@ use crate::fault::{Fault, Kind, Result};
 
 /// Result of an API function.
 pub type Caught<T> = std::result::Result<T, Box<EvalAltResult>>;
-
-impl From<Fault> for Box<EvalAltResult> {
-    /// An interruption, or the end of a dry run, ends the script and cannot be caught. Any other fault can.
-    fn from(fault: Fault) -> Self {
-        match fault.kind {
-            Kind::DryRun | Kind::Interrupted => {
-                EvalAltResult::ErrorTerminated(Dynamic::from(fault), Position::NONE).into()
-            }
-            _ => EvalAltResult::ErrorRuntime(Dynamic::from(fault), Position::NONE).into(),
-        }
-    }
-}
 
 /// Approximate memory limit of one value as JSON. 20,000 points with their evidence take half of it.
 const MAX_BYTES: usize = 192 << 20;

@@ -200,3 +200,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_boundary_holds_a_million_points() {
+    let mut map = Boundary::new(&json!({ "a": [1, 10_000_000] }), Options::default()).unwrap();
+    let mut record = |at| map.record(&point(&[at]), &Answer::from(Verdict::Ok));
+    for at in 1..=1_000_000 {
+        record(at).unwrap();
+    }
+    let error = record(1_000_001).unwrap_err();
+    assert_eq!(error.message, "a boundary holds at most 1,000,000 points");
+}

@@ -1,4 +1,4 @@
-//! The modules of `src` import only modules below them, in the order of the table in `ARCHITECTURE.md`, which is the
+//! The modules of `src` and `crates/core/src` import only modules below them, in the order of the table in `ARCHITECTURE.md`, which is the
 //! documentation of `src/lib.rs`.
 
 use std::fs;
@@ -20,16 +20,19 @@ fn sources(path: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn each_module_imports_only_modules_below_it() {
-    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let lib = fs::read_to_string(src.join("lib.rs")).unwrap();
-    let architecture = fs::read_to_string(src.join("../ARCHITECTURE.md")).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let packages = [root.join("src"), root.join("crates/core/src")];
+    let architecture = fs::read_to_string(root.join("ARCHITECTURE.md")).unwrap();
     let rows = architecture
         .lines()
         .filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
     let order: Vec<String> = rows
         .flat_map(|row| row.split(", ").map(|name| name.replace('`', "")))
         .collect();
-    let declared = lib.lines().filter(|line| line.starts_with("pub mod ")).count();
+    let lib = packages
+        .each_ref()
+        .map(|src| fs::read_to_string(src.join("lib.rs")).unwrap());
+    let declared = lib.concat().lines().filter(|line| line.starts_with("pub mod ")).count();
     assert_eq!(
         order.len(),
         declared,
@@ -37,12 +40,10 @@ fn each_module_imports_only_modules_below_it() {
     );
     let import = Regex::new(r"crate::(\w+)").unwrap();
     for (place, module) in order.iter().enumerate() {
-        let folder = src.join(module);
-        let path = if folder.is_dir() {
-            folder
-        } else {
-            src.join(format!("{module}.rs"))
-        };
+        let mut places = packages
+            .iter()
+            .flat_map(|src| [src.join(module), src.join(format!("{module}.rs"))]);
+        let path = places.find(|path| path.exists()).unwrap();
         for file in sources(&path) {
             let text = fs::read_to_string(&file).unwrap();
             let code = text.split("#[cfg(test)]\nmod tests {").next().unwrap();
@@ -61,7 +62,7 @@ fn each_module_imports_only_modules_below_it() {
 #[test]
 fn the_paths_in_the_documents_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let path = Regex::new(r"`((?:\.ci|benches|scripts|src|stdlib|tests)/[\w/.-]+)`").unwrap();
+    let path = Regex::new(r"`((?:\.ci|benches|crates|scripts|src|stdlib|tests)/[\w/.-]+)`").unwrap();
     for document in ["ARCHITECTURE.md", "CONTRIBUTING.md"] {
         let text = fs::read_to_string(root.join(document)).unwrap();
         let named: Vec<&str> = path

@@ -18,7 +18,7 @@ use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
 use super::{connect, create, daemon, labelled};
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 use crate::run::Run;
 use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::OutputBuffer;
@@ -175,7 +175,7 @@ impl Container {
             Ok(()) => Ok(()),
             // Already stopped, or removed by somebody else.
             Err(error) if matches!(daemon::status(&error), Some(304 | 404 | 409)) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(daemon::explain(error)),
         }
     }
 
@@ -289,7 +289,7 @@ impl ContainerClient {
             let fault = match asked.await {
                 Ok(found) => return Ok(found.state),
                 Err(error) if daemon::status(&error) == Some(404) => return Ok(None),
-                Err(error) => Fault::from(error),
+                Err(error) => daemon::explain(error),
             };
             // It may be restarting, as after an update; what it ran is there again afterwards, or has exited.
             if !daemon::is_away(&fault) || tokio::time::Instant::now() >= deadline {
@@ -360,7 +360,7 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
         Err(error) if daemon::status(&error) == Some(404) => create::remove_network(docker, name).await,
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(daemon::explain(error)),
     }
 }
 
@@ -457,7 +457,7 @@ impl ContainerClient {
         let mut buffer = OutputBuffer::default();
         if let StartExecResults::Attached { mut output, .. } = started {
             while let Some(chunk) = output.next().await {
-                buffer.push(chunk?.as_ref());
+                buffer.push(chunk.map_err(daemon::explain)?.as_ref());
             }
         }
         Ok(buffer.finish(self.exit_code(&id).await?))
@@ -482,7 +482,7 @@ impl ContainerClient {
         let mut captured = Captured::default();
         if let StartExecResults::Attached { mut output, input } = started {
             while let Some(chunk) = output.next().await {
-                match chunk? {
+                match chunk.map_err(daemon::explain)? {
                     LogOutput::StdErr { message } => captured.push_stderr(&message),
                     other => captured.push_stdout(other.as_ref()),
                 }
@@ -495,15 +495,23 @@ impl ContainerClient {
 
     /// Starts a command; returns its id and streams.
     async fn start_exec(&self, options: CreateExecOptions<String>) -> Result<(String, StartExecResults)> {
-        let created = self.docker.create_exec(&self.id, options).await?;
-        let started = self.docker.start_exec(&created.id, None::<StartExecOptions>).await?;
+        let created = self
+            .docker
+            .create_exec(&self.id, options)
+            .await
+            .map_err(daemon::explain)?;
+        let started = self
+            .docker
+            .start_exec(&created.id, None::<StartExecOptions>)
+            .await
+            .map_err(daemon::explain)?;
         Ok((created.id, started))
     }
 
     /// Exit code of a finished command, if the daemon reports one.
     async fn exit_code(&self, id: &str) -> Result<Option<i64>> {
         let ended = self.docker.inspect_exec(id).await;
-        Ok(ended?.exit_code)
+        Ok(ended.map_err(daemon::explain)?.exit_code)
     }
 
     /// Puts files into a new folder and returns its path.
@@ -522,7 +530,7 @@ impl ContainerClient {
         self.docker
             .upload_to_container(&self.id, Some(options), archive)
             .await
-            .map_err(|error| Fault::from(error).while_doing("cannot copy the probe into the container"))?;
+            .map_err(|error| daemon::explain(error).while_doing("cannot copy the probe into the container"))?;
         Ok(format!("{parent}/{folder}"))
     }
 }

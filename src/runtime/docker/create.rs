@@ -222,7 +222,7 @@ pub(super) async fn resolve_gpus(docker: &Docker, names: &[String]) -> Result<Gp
         // The NVIDIA toolkit accepts names that NVML does not list, such as MIG instances.
         Err(_) => {}
     }
-    let version = docker.version().await?;
+    let version = docker.version().await.map_err(daemon::explain)?;
     let podman = version
         .components
         .iter()
@@ -231,7 +231,7 @@ pub(super) async fn resolve_gpus(docker: &Docker, names: &[String]) -> Result<Gp
     if podman {
         return Ok(Gpus::NvidiaCdi(names.to_vec()));
     }
-    let info = docker.info().await?;
+    let info = docker.info().await.map_err(daemon::explain)?;
     let has_toolkit = info.runtimes.unwrap_or_default().contains_key("nvidia");
     if has_toolkit || has_nvidia {
         return Ok(Gpus::Nvidia(names.to_vec()));
@@ -296,7 +296,7 @@ pub(super) async fn create_network(
             Ok(_) => break first,
             Err(error) if attempt < ATTEMPTS && error.to_string().contains("overlaps") => attempt += 1,
             Err(error) => {
-                let fault = Fault::from(error).while_doing("cannot give the container a network of its own");
+                let fault = daemon::explain(error).while_doing("cannot give the container a network of its own");
                 return Err(fault.hint("`--allow net=HOST` gives it the usual network, with a way out"));
             }
         }
@@ -346,7 +346,7 @@ pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<()> {
     match docker.remove_network(name).await {
         Ok(()) => Ok(()),
         Err(error) if daemon::status(&error) == Some(404) => Ok(()),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(daemon::explain(error)),
     }
 }
 

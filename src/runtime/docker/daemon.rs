@@ -107,8 +107,8 @@ pub struct DockerInfo {
 /// Asks the daemon for its facts.
 pub async fn info() -> Result<DockerInfo> {
     let docker = connect().await?;
-    let version = docker.version().await?;
-    let info = docker.info().await?;
+    let version = docker.version().await.map_err(explain)?;
+    let info = docker.info().await.map_err(explain)?;
     let mut runtimes: Vec<String> = info.runtimes.unwrap_or_default().into_keys().collect();
     runtimes.sort();
     Ok(DockerInfo {
@@ -153,14 +153,9 @@ fn absent(socket: &str) -> Fault {
     )
 }
 
-/// The daemon answered with an error.
-impl From<Error> for Fault {
-    fn from(error: Error) -> Self {
-        explain(&error)
-    }
-}
-
-fn explain(error: &Error) -> Fault {
+/// What an error of the daemon says.
+pub(in crate::runtime) fn explain(error: Error) -> Fault {
+    let error = &error;
     let text = match error {
         Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
         Error::DockerStreamError { error } => error.trim().to_owned(),
@@ -284,7 +279,7 @@ mod tests {
 
     fn answered(status_code: u16, message: &str) -> Fault {
         let message = message.to_owned();
-        explain(&Error::DockerResponseServerError { status_code, message })
+        explain(Error::DockerResponseServerError { status_code, message })
     }
 
     #[test]

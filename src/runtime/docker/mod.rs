@@ -18,8 +18,8 @@ use bollard::query_parameters::{
 pub(super) use container::{
     Container, ContainerClient, ContainerRegistry, remove, remove_all_blocking, remove_blocking,
 };
-pub(super) use daemon::connect;
 pub use daemon::{DockerInfo, info};
+pub(super) use daemon::{connect, explain};
 use futures_util::StreamExt;
 pub(super) use start::{follow, prepare};
 
@@ -60,7 +60,7 @@ pub async fn model_volumes() -> Result<Vec<String>> {
     let filters: HashMap<&str, Vec<&str>> = [("name", vec![MODEL_VOLUME])].into();
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
     let listed = connect().await?.list_volumes(Some(options)).await;
-    let volumes = listed?.volumes.unwrap_or_default();
+    let volumes = listed.map_err(daemon::explain)?.volumes.unwrap_or_default();
     let names = volumes.into_iter().map(|volume| volume.name);
     let mut names: Vec<String> = names.filter(|name| name.starts_with(MODEL_VOLUME)).collect();
     names.sort();
@@ -76,7 +76,7 @@ pub async fn remove_model_volumes(names: &[String]) -> Result<()> {
     let docker = connect().await?;
     for name in names {
         let removed = docker.remove_volume(name, None::<RemoveVolumeOptions>).await;
-        removed?;
+        removed.map_err(daemon::explain)?;
     }
     Ok(())
 }
@@ -123,11 +123,11 @@ pub(in crate::runtime) async fn labelled() -> Result<(Docker, Vec<Labelled>)> {
     let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters);
     let containers = docker.list_containers(Some(options.build())).await;
-    let containers = containers?.into_iter();
+    let containers = containers.map_err(daemon::explain)?.into_iter();
     let containers = containers.filter_map(|container| Some((container.names?.into_iter().next()?, container.labels?)));
     let options = ListNetworksOptionsBuilder::default().filters(&filters);
     let networks = docker.list_networks(Some(options.build())).await;
-    let networks = networks?.into_iter();
+    let networks = networks.map_err(daemon::explain)?.into_iter();
     let networks = networks.filter_map(|network| Some((network.name?, network.labels?)));
     let mut found: Vec<Labelled> = containers
         .chain(networks)
@@ -195,7 +195,7 @@ async fn inspect(docker: &Docker, reference: &str) -> Result<Option<Image>> {
                 .unwrap_or_default(),
         })),
         Err(error) if daemon::status(&error) == Some(404) => Ok(None),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(daemon::explain(error)),
     }
 }
 
@@ -205,7 +205,7 @@ const MIN_FREE_BYTES: u64 = 256 << 20;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
 
 async fn pull(docker: &Docker, reference: &str, run: &Run) -> Result<()> {
-    let info = docker.info().await?;
+    let info = docker.info().await.map_err(daemon::explain)?;
     let root = info.docker_root_dir.unwrap_or_default();
     let check = |needed: u64| match disk_free(Path::new(&root)) {
         Some(free) if free < needed => Err(Fault::missing(
@@ -225,7 +225,7 @@ async fn pull(docker: &Docker, reference: &str, run: &Run) -> Result<()> {
     let mut layers = Layers::default();
     let mut last_report = Instant::now();
     while let Some(answer) = answers.next().await {
-        let info = answer.map_err(|error| cannot_pull(reference, error.into()))?;
+        let info = answer.map_err(|error| cannot_pull(reference, daemon::explain(error)))?;
         layers.update(&info);
         check(layers.remaining_bytes())?;
         if last_report.elapsed() >= PROGRESS_INTERVAL {

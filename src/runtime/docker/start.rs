@@ -209,7 +209,11 @@ impl ContainerStart {
         };
         let body = create::request(&self.launch, &self.grant, params);
         let options = CreateContainerOptionsBuilder::default().name(&self.container).build();
-        let created = self.docker.create_container(Some(options), body).await?;
+        let created = self
+            .docker
+            .create_container(Some(options), body)
+            .await
+            .map_err(daemon::explain)?;
         self.fill_and_start(&created.id).await?;
         Ok(created.id)
     }
@@ -227,9 +231,12 @@ impl ContainerStart {
             self.docker
                 .upload_to_container(id, Some(options), archive)
                 .await
-                .map_err(|error| Fault::from(error).while_doing("cannot copy the files into the container"))?;
+                .map_err(|error| daemon::explain(error).while_doing("cannot copy the files into the container"))?;
         }
-        self.docker.start_container(id, None::<StartContainerOptions>).await?;
+        self.docker
+            .start_container(id, None::<StartContainerOptions>)
+            .await
+            .map_err(daemon::explain)?;
         Ok(())
     }
 

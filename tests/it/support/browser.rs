@@ -97,14 +97,20 @@ impl Browser {
         let mut browser = Self {
             client: reqwest::Client::new(),
             session: format!("http://127.0.0.1:{}/session", driver.port),
-            opened: format!("file://{}", file.canonicalize().unwrap().display()),
+            opened: String::new(),
             _driver: driver,
         };
         let begun = browser.ask("", wanted).await;
         browser.session = format!("{}/{}", browser.session, begun["sessionId"].as_str().unwrap());
         browser.show(screen).await;
-        let _ = browser.ask("/url", json!({ "url": browser.opened })).await;
+        browser.turn_to(file).await;
         browser
+    }
+
+    /// Opens another file in place of this one. A browser takes seconds to start.
+    pub async fn turn_to(&mut self, file: &Path) {
+        self.opened = format!("file://{}", file.canonicalize().unwrap().display());
+        let _ = self.ask("/url", json!({ "url": self.opened })).await;
     }
 
     /// Shows the page on another screen.

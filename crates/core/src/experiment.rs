@@ -452,7 +452,7 @@ const NORMAL: f64 = 1.959_963_985;
 const MANY: f64 = 2000.0;
 
 /// Half the width of a 95 % interval, in standard errors. `freedom` is at least 1.
-pub(crate) fn t_quantile(freedom: f64) -> f64 {
+pub fn t_quantile(freedom: f64) -> f64 {
     if freedom > MANY {
         return NORMAL + (NORMAL.powi(3) + NORMAL) / (4.0 * freedom);
     }

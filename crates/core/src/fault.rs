@@ -3,6 +3,7 @@
 //! Every room returns it, scripts can catch it (`kind`, `message`, `hint`), and the command line turns it into an exit
 //! status. A message is lower case, has no final period and names things in backticks; a hint is the remedy.
 
+use rhai::{Dynamic, EvalAltResult, Position};
 use serde::{Deserialize, Serialize};
 
 /// A result whose error is a [`Fault`].
@@ -166,5 +167,18 @@ impl Fault {
     /// The user asked to stop.
     pub fn interrupted() -> Self {
         Self::new(Kind::Interrupted, "interrupted")
+    }
+}
+
+// Here, as no other package may convert a type of this one.
+impl From<Fault> for Box<EvalAltResult> {
+    /// An interruption, or the end of a dry run, ends the script and cannot be caught. Any other fault can.
+    fn from(fault: Fault) -> Self {
+        match fault.kind {
+            Kind::DryRun | Kind::Interrupted => {
+                EvalAltResult::ErrorTerminated(Dynamic::from(fault), Position::NONE).into()
+            }
+            _ => EvalAltResult::ErrorRuntime(Dynamic::from(fault), Position::NONE).into(),
+        }
     }
 }
