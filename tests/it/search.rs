@@ -31,7 +31,7 @@ fn every_strategy_finds_a_true_boundary_within_its_probes() {
             100,
         ),
         ("true", 1),
-        ("false", 2),
+        ("false", 3),
     ] {
         for strategy in ["adaptive", "bisect", "grid"] {
             let result = found(&format!(
@@ -280,14 +280,14 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
     };
     let (shipped, changed) = (found(rule, rule), found(rule, mine));
     let asked = |found: &Value| found["asked"].as_array().unwrap().clone();
-    assert_eq!(asked(&shipped)[..2], asked(&changed)[..2], "the corners stay");
+    assert_eq!(asked(&shipped)[0], asked(&changed)[0], "the first one stays");
     assert_ne!(asked(&shipped), asked(&changed));
     // What chooses only what is known, or nothing although not enough is proven, ends the search, and says so.
     for stuck in ["[map.largest()]", "[]"] {
         let whole = format!("map.refine(count, options.coverage, {rule})");
         assert!(choose.contains(&whole));
         let stuck = found(&whole, stuck);
-        assert_eq!(asked(&stuck).len(), 2, "{stuck}");
+        assert_eq!(asked(&stuck).len(), 1, "{stuck}");
         assert_eq!(stuck["stopped"], "no_new_points");
     }
 }

@@ -136,13 +136,10 @@ fn bits(values: &[Scalar]) -> Vec<u64> {
 
 /// The largest distance, in steps, at which a point verifies a fitting point.
 const VERIFICATION_STEPS: i64 = 8;
-/// A point that fits verifies a harder one that is no further away than this part of the range, or one step.
-const NEAR: i64 = 64;
 
 impl Boundary {
     /// The verification points still to probe, of `count` in total. They belong to the fitting points nearest to a
-    /// failing one; each is a few steps easier on every axis and unrecorded. Where two fitting answers lie that close to
-    /// each other, one verifies the other already. Empty if nothing fails or nothing fits.
+    /// failing one; each is a few steps easier on every axis and unrecorded. Empty if nothing fails or nothing fits.
     pub fn verification_points(&self, count: usize) -> Result<Vec<Point>> {
         let view = self.view()?;
         if view.fails.is_empty() {
@@ -154,30 +151,22 @@ impl Boundary {
             .map(|fit| (self.distance_to_failure(fit, &view.fails), fit))
             .collect();
         edge.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
-        let answered = self.records().filter(|(_, record)| record.moves == Moves::Fits);
-        let answered = answered.map(|(point, _)| Ok(self.lattice.cells(&self.lattice.coordinates(&point)?)?.1));
-        let answered = answered.collect::<Result<Vec<Cell>>>()?;
-        let is_verified = |fit: &Cell| self.is_verified(fit) || answered.iter().any(|other| self.is_beside(other, fit));
-        let (verified, open): (Vec<&Cell>, Vec<&Cell>) =
-            edge.into_iter().map(|(_, fit)| fit).partition(|fit| is_verified(fit));
-        let missing = open.into_iter().take(count.saturating_sub(verified.len()));
-        let cells = missing.filter_map(|fit| self.verification_cells(fit).find(|cell| !self.tested.contains(cell)));
-        Ok(cells.map(|cell| self.lattice.point(&cell)).collect())
+        let verification_points = edge
+            .iter()
+            .take(count)
+            .filter_map(|(_, fit)| self.verification_cell(fit));
+        Ok(verification_points.map(|cell| self.lattice.point(&cell)).collect())
     }
 
-    /// Whether a cell is another one, nowhere harder and near.
-    fn is_beside(&self, other: &Cell, fit: &Cell) -> bool {
-        let mut sides = other.iter().zip(fit).zip(self.lattice.last());
-        other != fit && sides.all(|((other, fit), last)| (0..=(last / NEAR).max(1)).contains(&(fit - other)))
-    }
-
-    fn is_verified(&self, fit: &Cell) -> bool {
-        self.verification_cells(fit).any(|cell| self.verified.contains(&cell))
-    }
-
-    /// The cells that may verify a fitting one.
-    fn verification_cells(&self, fit: &Cell) -> impl Iterator<Item = Cell> {
-        (1..=VERIFICATION_STEPS).map(|step| fit.iter().map(|at| (at - step).max(0)).collect())
+    /// The point that verifies a fitting cell; `None` if it was verified already, or if all candidates were recorded.
+    fn verification_cell(&self, fit: &Cell) -> Option<Cell> {
+        let inside = |step: i64| -> Cell { fit.iter().map(|at| (at - step).max(0)).collect() };
+        if (1..=VERIFICATION_STEPS).any(|step| self.verified.contains(&inside(step))) {
+            return None;
+        }
+        (1..=VERIFICATION_STEPS)
+            .map(inside)
+            .find(|cell| !self.tested.contains(cell))
     }
 
     /// The distance from a fitting cell to the nearest failing one: the largest of the axes, relative to the search
