@@ -168,7 +168,10 @@ fn memory_in_use_before_makes_a_peak_an_upper_bound() {
 
 /// The rows of plain `generate` under a cap of 12 GiB: point, peak bytes reserved, and whether it fitted.
 fn measured() -> Vec<(Point, f64, bool)> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/generate-1b-12gib-cap.jsonl");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../tests/data/generate-1b-12gib-cap.jsonl"
+    );
     let text = std::fs::read_to_string(path).unwrap();
     let rows = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     rows.map(|row| {
