@@ -27,7 +27,7 @@ const PROBES_BEFORE_BISECTING: usize = 96;
 const BISECT_EVERY: usize = 16;
 
 /// After so many answers without a fit the smallest point is probed: maybe nothing fits.
-const HOPELESS: usize = 2;
+const ANSWERS_WITHOUT_FIT: usize = 2;
 
 /// Positions in a box from its lowest to its highest cell, for when its middle was probed without a clear answer.
 const FALLBACK_POSITIONS: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3, 8), (5, 8), (0, 1), (1, 1)];
@@ -85,7 +85,7 @@ impl Boundary {
 
     fn own_candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
         let smallest = vec![0; self.lattice.axes().len()];
-        if self.view()?.fits.is_empty() && self.records().len() >= HOPELESS && self.is_probeable(&smallest) {
+        if self.view()?.fits.is_empty() && self.records().len() >= ANSWERS_WITHOUT_FIT && self.is_probeable(&smallest) {
             return Ok(vec![self.candidate(smallest, [0.0; 3])]);
         }
         if self.has_coverage(coverage)? {
@@ -147,21 +147,23 @@ impl Boundary {
     /// beyond it, and with a smallest point that fits, until it is probed itself. `None` if there are none, or nothing is
     /// expected.
     fn imagined(&self) -> Result<Option<Self>> {
-        let hopeful = self.view()?.fits.is_empty() && (1..HOPELESS).contains(&self.records().len());
-        if !hopeful && self.asked.is_empty() {
+        let assumes_fit = self.view()?.fits.is_empty() && (1..ANSWERS_WITHOUT_FIT).contains(&self.records().len());
+        if !assumes_fit && self.asked.is_empty() {
             return Ok(None);
         }
         let mut imagined = self.without_view();
-        if hopeful {
+        if assumes_fit {
             imagined.record(&self.smallest(), &Answer::from(Verdict::Ok))?;
         }
-        let expected = imagined.without_view();
-        let Some(hypotheses) = expected.hypotheses()? else {
+        let known = if assumes_fit { &imagined } else { self };
+        let Some(hypotheses) = known.hypotheses()? else {
             return Ok(None);
         };
-        for cell in &self.asked {
+        let expected = self.asked.iter().map(|cell| {
             let fits = hypotheses.share(hypotheses.votes(cell)) >= 0.5;
-            let verdict = if fits { Verdict::Ok } else { Verdict::Oom };
+            (cell, if fits { Verdict::Ok } else { Verdict::Oom })
+        });
+        for (cell, verdict) in expected.collect::<Vec<_>>() {
             imagined.record(&self.lattice.point(cell), &Answer::from(verdict))?;
         }
         // They are still being probed.
