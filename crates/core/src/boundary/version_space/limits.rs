@@ -21,6 +21,8 @@ pub(super) struct Frame {
     unstored: f64,
     /// The axis that counts requests, where the others are lengths.
     pub(super) requests: Option<usize>,
+    /// Tokens of each request beside the lengths that are searched.
+    fixed: f64,
 }
 
 /// Axes that count requests, and lengths of each.
@@ -28,12 +30,17 @@ const REQUESTS: [&str; 2] = ["concurrency", "batch"];
 const LENGTHS: [&str; 2] = ["input", "output"];
 
 impl Frame {
-    pub(super) fn new<'a>(axes: impl IntoIterator<Item = &'a Axis>) -> Self {
+    /// Of the axes with more than one value.
+    pub(super) fn new(axes: &[Axis]) -> Self {
         let (mut first, mut step, mut largest) = (Vec::new(), Vec::new(), Some(Vec::new()));
-        let (mut requests, mut lengths) = (None, 0);
+        let (mut requests, mut lengths, mut fixed) = (None, 0, 0.0);
         for axis in axes {
             let (low, high) = (axis.range().0.as_f64(), axis.range().1.as_f64());
-            let steps = (axis.last() as f64).max(1.0);
+            if axis.last() == 0 {
+                fixed += if LENGTHS.contains(&axis.name()) { low } else { 0.0 };
+                continue;
+            }
+            let steps = axis.last() as f64;
             if REQUESTS.contains(&axis.name()) {
                 requests = Some(first.len());
             }
@@ -49,13 +56,15 @@ impl Frame {
             }
         }
         let axes = first.len();
+        let requests = requests.filter(|_| lengths + 1 == axes);
         Self {
             first,
             step,
             largest,
             blocks: vec![1.0; axes],
             unstored: 0.0,
-            requests: requests.filter(|_| lengths + 1 == axes),
+            fixed: if requests.is_some() { fixed } else { 0.0 },
+            requests,
         }
     }
 
@@ -94,8 +103,8 @@ impl Frame {
         let exact = self.first[axis] + self.step[axis] * at as f64;
         match &self.largest {
             Some(largest) if block > 1.0 => {
-                let stored = exact * largest[axis] - self.unstored;
-                (round_up(stored, block) + self.unstored) / largest[axis]
+                let stored = exact * largest[axis] + self.fixed - self.unstored;
+                (round_up(stored, block) - self.fixed) / largest[axis]
             }
             _ => exact,
         }
@@ -106,10 +115,14 @@ impl Frame {
         let place = self.coordinates(cell);
         let sides = cell.iter().zip(last).zip(place).enumerate();
         let to = |(axis, ((at, last), place)): (usize, ((&i64, &i64), f64))| {
-            let largest = self.largest.as_ref().map_or(1.0, |largest| largest[axis]);
-            let exact = (self.first[axis] + self.step[axis] * *at as f64) * largest;
-            let further = (place * largest - exact).round() as i64;
-            (at + further.max(0)).min(*last)
+            let further = match &self.largest {
+                Some(largest) if self.blocks[axis] > 1.0 => {
+                    let exact = self.first[axis] + self.step[axis] * *at as f64;
+                    ((place - exact) * largest[axis] + self.unstored).round() as i64
+                }
+                _ => 0,
+            };
+            (at + further).min(*last)
         };
         sides.map(to).collect()
     }
@@ -185,10 +198,10 @@ impl Family {
     }
 }
 
-/// The families: tokens in flight (the sum of the axes); concurrency × length (one axis times the sum of the others),
-/// alone, with what each request needs whatever its length, and with activations (any linear sum); attention that
-/// grows with the square of one axis, plus any linear sum; any linear sum; any sum of coordinates and their products.
-/// Where one axis is known to count requests, those that make no sense are left out.
+/// The families: tokens in flight (the sum of the axes); concurrency × length (one axis times the sum of the others and
+/// of lengths that are not searched), alone, with what each request needs whatever its length, and with activations
+/// (any linear sum); attention that grows with the square of one axis, plus any linear sum; any linear sum; any sum of
+/// coordinates and their products. Where one axis is known to count requests, those that make no sense are left out.
 pub(super) fn families(frame: &Frame) -> Vec<Family> {
     let axes = frame.axes();
     let count = product(axes, axes - 1, axes - 1) + 1;
@@ -209,8 +222,9 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
             }
             add(vec![sum], 20.0);
         }
-        let times = |axis: usize| {
+        let times = |axis: usize, fixed: f64| {
             let mut times = vec![0.0; count];
+            times[axis] = fixed / top;
             for other in (0..axes).filter(|other| *other != axis) {
                 times[product(axes, axis, other)] = most[other] / top;
             }
@@ -220,11 +234,11 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
         let any = 0..if axes == 2 { 1 } else { axes };
         for axis in frame.requests.map_or(any, |requests| requests..requests + 1) {
             if axes > 2 {
-                add([vec![times(axis)], linear.clone()].concat(), 16.0);
+                add([vec![times(axis, 0.0)], linear.clone()].concat(), 16.0);
             } else if frame.requests.is_some() {
-                add(vec![times(axis), unit(axis)], 16.0);
+                add(vec![times(axis, 0.0), unit(axis)], 16.0);
             }
-            add(vec![times(axis)], 20.0);
+            add(vec![times(axis, frame.fixed)], 20.0);
         }
     }
     for axis in 0..axes {

@@ -71,10 +71,9 @@ impl VersionSpace {
             let sampled = cells.iter().step_by(cells.len().div_ceil(MAX_PROVEN_CELLS));
             sampled.map(|cell| select_axes(cell, &free).into_owned()).collect()
         };
-        let of_axes = free.iter().map(|axis| &lattice.axes()[*axis]);
         let mut random = ChaCha8Rng::seed_from_u64(0);
         let (frames, mut hypotheses, exact) = sample_hypotheses(
-            &Frame::new(of_axes),
+            &Frame::new(lattice.axes()),
             &sampled(fits),
             &sampled(fails),
             in_blocks,

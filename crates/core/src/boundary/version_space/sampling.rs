@@ -31,8 +31,11 @@ pub(super) const COEFFICIENT_RANGE: f64 = 3.0;
 pub(super) const FURTHER_COEFFICIENT: f64 = 0.7;
 /// The weight of a limit that agrees only nearly, as a share of one that agrees.
 const VIOLATING: f64 = 0.1;
-/// The prior weight of a family in blocks of one size, as a share of that of the family.
+/// The prior weight of a family in blocks of one size, as a share of that of the family, ...
 const BLOCKS_PRIOR: f64 = 1.0 / 3000.0;
+/// ... and in blocks of the size that most engines have.
+const USUAL_PRIOR: f64 = 1.0 / 100.0;
+const USUAL_BLOCK: f64 = 16.0;
 
 /// The most block sizes to draw from, largest first.
 const MAX_BLOCK_SIZES: usize = 8;
@@ -91,8 +94,7 @@ impl FamilyFit {
             let agrees = if *violation > 0.0 { VIOLATING } else { 1.0 };
             agrees * evidence(self.family.basis.len(), -violation) * self.constraints.cutoff_evidence(sample)
         });
-        let prior = self.family.prior * if self.frame > 0 { BLOCKS_PRIOR } else { 1.0 };
-        prior * evidence.fold(0.0, f64::max)
+        self.family.prior * evidence.fold(0.0, f64::max)
     }
 
     /// Adds starting points with a cutoff on each axis, and on all of them.
@@ -132,9 +134,15 @@ pub(super) fn sample_hypotheses(
             .collect();
         for rounded in roundings(frame, fits, fails) {
             let rounded_terms = terms_in(&rounded);
+            let usual = rounded.blocks.contains(&USUAL_BLOCK);
+            let share = if usual { USUAL_PRIOR } else { BLOCKS_PRIOR };
+            let in_blocks = |family: &Family| Family {
+                prior: family.prior * share,
+                ..family.clone()
+            };
             let more: Vec<FamilyFit> = simple
                 .iter()
-                .map(|family| FamilyFit::new(family.clone(), frames.len(), axes, &rounded_terms, EXACT))
+                .map(|family| FamilyFit::new(in_blocks(family), frames.len(), axes, &rounded_terms, EXACT))
                 .filter(|candidate| candidate.violation() <= EXACT)
                 .collect();
             if !more.is_empty() {
