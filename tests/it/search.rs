@@ -474,8 +474,11 @@ fn a_limit_with_jumps_is_given_up_and_proven_point_by_point() {
     assert!(told.contains("no limit was verified within 40 probes"), "{told}");
     assert_eq!(coverage["not_verified"], json!(null), "{coverage}");
     let probes = |result: &Value| result["probes"].as_u64().unwrap();
-    // What was probed until a limit was given up may be in vain.
-    assert!(probes(&verified) <= probes(&coverage) + 40, "{verified} {coverage}");
+    // What was probed until a limit was given up may be in vain; from there on, another way leads to the coverage.
+    assert!(
+        probes(&verified) <= probes(&coverage) * 11 / 10 + 40,
+        "{verified} {coverage}"
+    );
 }
 
 #[test]
