@@ -109,6 +109,14 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
             "concurrency × (input + output) ≤ 24,800 tokens (KV cache), confirmed to ±608",
         ),
         (
+            "vllm-8b-verified",
+            "concurrency × (input + output) ≤ 48,736 tokens (KV cache), confirmed to ±864",
+        ),
+        (
+            "vllm-hybrid-verified",
+            "at least 32 concurrent requests of 1,024 + 128 tokens (62 predicted), 17 concurrent requests of 16,384 + 128 tokens; no single formula agrees with every answer",
+        ),
+        (
             "vllm-sglang",
             "no difference in throughput seen between sglang and vllm",
         ),
