@@ -30,6 +30,9 @@ const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
 /// The worth of an answer that halves the hypotheses, as a share of the disputed volume. By volume alone, those that
 /// admit much would count for more, though the others need as many answers.
 const HALVING: f64 = 0.2;
+/// The same where an axis counts requests: the limits that agree differ by orders of magnitude there, and by volume the
+/// largest would be ruled out one after the other.
+const HALVING_REQUESTS: f64 = 0.8;
 /// From this coverage on, there are so many corners that those that add most are as good as a plan.
 pub(super) const FINE: f64 = 0.99;
 /// The smallest expected gain, as a share of the fitting volume, for which the hypotheses choose the point.
@@ -81,13 +84,18 @@ impl Boundary {
         let mut candidates: Vec<(f64, Cell)> = candidates.into_iter().flat_map(block_ends).collect();
         candidates.sort_by(|a, b| a.1.cmp(&b.1).then_with(|| b.0.total_cmp(&a.0)));
         candidates.dedup_by(|a, b| a.1 == b.1);
+        let halving = if hypotheses.counts_requests() {
+            HALVING_REQUESTS
+        } else {
+            HALVING
+        };
         let mut rated: Vec<(f64, f64, Cell)> = Vec::new();
         for (least, cell) in candidates {
             if self.is_probeable(&cell) {
                 let votes = hypotheses.votes(&cell);
                 let doubt = self.doubt_nearby(&cell);
                 let likely = open_region.chance(votes);
-                let halving = HALVING * 4.0 * likely * (1.0 - likely) * disputed;
+                let halving = halving * 4.0 * likely * (1.0 - likely) * disputed;
                 let disputed_drop = doubt * (disputed - open_region.disputed_after(votes) + halving);
                 let chance = doubt * likely;
                 rated.push((chance * least.min(most) + disputed_drop, disputed_drop, cell));

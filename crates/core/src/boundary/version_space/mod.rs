@@ -97,6 +97,11 @@ impl VersionSpace {
         u32::try_from(self.hypotheses.len()).unwrap_or(HypothesisSet::BITS)
     }
 
+    /// Whether one axis counts requests, and the others are lengths.
+    pub(super) fn counts_requests(&self) -> bool {
+        self.frames[0].requests.is_some()
+    }
+
     pub(super) fn weight(&self, limit: u32) -> f64 {
         self.hypotheses
             .get(limit as usize)
