@@ -250,6 +250,7 @@ impl Frame {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Scalar;
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
@@ -311,6 +312,23 @@ mod tests {
         });
         let wrong: Vec<f64> = wrong.collect();
         assert!(wrong.iter().sum::<f64>() < 0.02 * wrong.len() as f64, "{wrong:?}");
+    }
+
+    #[test]
+    fn tokens_of_a_length_that_is_not_searched_count() {
+        let axes = json!({ "concurrency": [1, 256], "input": [128, 65536], "output": [2048, 2048] });
+        let lattice = Lattice::parse(&axes).unwrap();
+        let cell = |requests: i64, part: f64| {
+            let input = 100_000.0 * part / requests as f64 - 2048.0;
+            let (_, cell) = lattice.cells(&[requests, input as i64, 2048].map(Scalar::Int)).unwrap();
+            cell
+        };
+        let cells = |part: f64| [12, 30].map(|requests| cell(requests, part));
+        let space = VersionSpace::new(&lattice, &cells(0.98), &cells(1.02)).unwrap();
+        for requests in [3, 6, 18, 40] {
+            let [fits, fails] = [0.95, 1.05].map(|part| space.share(space.votes(&cell(requests, part))));
+            assert!(fits > 0.8 && fails < 0.1, "{requests}: {fits} {fails}");
+        }
     }
 
     #[test]
