@@ -2,7 +2,7 @@
 //! the kernel OOM-killed a process, from the kernel log or that counter. A signal alone is no proof.
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -91,42 +91,70 @@ impl OomWatch {
             .as_deref()
             .and_then(oom_kills)
             .is_some_and(|now| now > self.before);
-        counter_rose || self.log.take().is_some_and(|log| log_mentions(log, self.pid))
+        counter_rose
+            || self
+                .log
+                .take()
+                .is_some_and(|log| log_has(log, |record| is_oom_kill_of(record, self.pid)))
     }
 }
 
-fn kernel_log() -> Option<File> {
-    let first = fs::read_link("/proc/self/ns/pid").ok()?;
-    (first.to_str() == Some(FIRST_NAMESPACE)).then_some(())?;
+/// Whether the kernel log, as far back as it goes, tells of an OOM kill in the group of a container.
+pub(in crate::runtime) fn was_container_oom_killed(id: &str) -> bool {
+    open_kernel_log().is_some_and(|log| log_has(log, |record| is_oom_kill_in(record, id)))
+}
+
+fn open_kernel_log() -> Option<File> {
     let mut options = File::options();
-    let mut log = options
+    options
         .read(true)
         .custom_flags(OFlag::O_NONBLOCK.bits())
         .open("/dev/kmsg")
-        .ok()?;
+        .ok()
+}
+
+/// What will be logged from now on; `None` where its pids are not those of this namespace.
+fn kernel_log() -> Option<File> {
+    let first = fs::read_link("/proc/self/ns/pid").ok()?;
+    (first.to_str() == Some(FIRST_NAMESPACE)).then_some(())?;
+    let mut log = open_kernel_log()?;
     log.seek(SeekFrom::End(0)).ok()?;
     Some(log)
 }
 
-/// Each read of `/dev/kmsg` returns one record; it fails with EAGAIN after the newest one.
-fn log_mentions(mut log: File, pid: u32) -> bool {
+/// Each read of `/dev/kmsg` returns one record; it fails with EAGAIN after the newest one, and with EPIPE where records
+/// were overwritten before they were read.
+fn log_has(mut log: File, is_it: impl Fn(&str) -> bool) -> bool {
     let mut record = [0; 8 * 1024];
-    while let Ok(length) = log.read(&mut record) {
-        if length == 0 {
-            break;
-        }
-        if is_oom_kill_of(&String::from_utf8_lossy(&record[..length]), pid) {
-            return true;
+    loop {
+        match log.read(&mut record) {
+            Ok(length) if length > 0 => {
+                if is_it(&String::from_utf8_lossy(&record[..length])) {
+                    return true;
+                }
+            }
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+            _ => return false,
         }
     }
-    false
+}
+
+fn message(record: &str) -> &str {
+    record.split_once(';').map_or(record, |(_, message)| message)
+}
+
+/// `oom-kill:constraint=…,task_memcg=/docker/ID,task=python3,…`, or another path that has the id (mm/oom_kill.c).
+fn is_oom_kill_in(record: &str, id: &str) -> bool {
+    let facts = message(record).strip_prefix("oom-kill:").unwrap_or_default();
+    facts
+        .split(',')
+        .any(|fact| fact.starts_with("task_memcg=") && fact.contains(id))
 }
 
 /// `Memory cgroup out of memory: Killed process 12 (name) …` or `Out of memory: Killed process 12 (name) …`
 /// (mm/oom_kill.c).
 fn is_oom_kill_of(record: &str, pid: u32) -> bool {
-    let message = record.split_once(';').map_or(record, |(_, message)| message);
-    message
+    message(record)
         .split_once("ut of memory: Killed process ")
         .and_then(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()).next())
         .is_some_and(|number| number == pid.to_string())
@@ -145,6 +173,22 @@ mod tests {
         assert!(!is_oom_kill_of(record, 12345));
         assert!(is_oom_kill_of("3,1,1,-;Out of memory: Killed process 7 (x)", 7));
         assert!(!is_oom_kill_of("6,1,1,-;a user wrote: Killed process 7 (x)", 7));
+    }
+
+    #[test]
+    fn only_the_given_container_counts() {
+        let record = "6,2231,6773257873,-;oom-kill:constraint=CONSTRAINT_MEMCG,nodemask=(null),cpuset=2b7abe,mems_allowed=0,oom_memcg=/slice,\
+                      task_memcg=/slice/docker-2b7abe.scope,task=server,pid=21024,uid=0";
+        assert!(is_oom_kill_in(record, "2b7abe"));
+        assert!(!is_oom_kill_in(record, "b32a1d"));
+        assert!(!is_oom_kill_in(
+            &record.replace("docker-2b7abe", "docker-b32a1d"),
+            "2b7abe"
+        ));
+        assert!(!is_oom_kill_in(
+            &record.replace("oom-kill:", "a user wrote: "),
+            "2b7abe"
+        ));
     }
 }
 
