@@ -108,7 +108,7 @@ fn open_kernel_log() -> Option<File> {
     let mut options = File::options();
     options
         .read(true)
-        .custom_flags(OFlag::O_NONBLOCK.bits())
+        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
         .open("/dev/kmsg")
         .ok()
 }

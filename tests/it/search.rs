@@ -482,6 +482,16 @@ fn a_limit_with_jumps_is_given_up_and_proven_point_by_point() {
 }
 
 #[test]
+fn a_report_that_is_right_is_not_refuted_where_little_of_the_range_fits() {
+    let result = found(
+        r#"let map = boundary(#{ input: [1024, 65536], output: [16, 2048] }, #{});
+        let probe = |p| #{ verdict: if p.input + p.output <= 3000 { "ok" } else { "refused" }, report: #{ tokens: 3000 } };
+        search::verify_report(map, probe, #{}).predicted.held"#,
+    );
+    assert_eq!(result, json!(true));
+}
+
+#[test]
 fn a_workload_that_is_named_is_probed_for_itself() {
     let many = ", concurrency: [1, 64]";
     let rows = [

@@ -195,14 +195,18 @@ impl ContainerClient {
         }
     }
 
-    /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL, waits
-    /// briefly for Docker's `oom` event.
+    /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL without a
+    /// known cause, asks the kernel's log, and waits briefly for Docker's `oom` event.
     pub(in crate::runtime) async fn state(&self) -> Result<State> {
         let Some(mut state) = self.inspect().await? else {
             return Ok(State::Exited(removed()));
         };
-        if was_oom_killed(&self.docker, &self.id, &state).await {
-            state.oom_killed = Some(true);
+        let killed = !state.running.unwrap_or(false) && state.exit_code == Some(SIGKILL_EXIT_CODE);
+        if killed && !state.oom_killed.unwrap_or(false) {
+            // Docker may miss a kill: its shim looks for the count of a group that is removed when its last process ends. A
+            // container of somebody else's may have been killed and started again before.
+            let logged = self.run.is_some() && cgroup::was_container_oom_killed(&self.id);
+            state.oom_killed = Some(logged || wait_for_oom_event(&self.docker, &self.id, &state).await);
         }
         let started = state.started_at.as_deref().and_then(|time| time.parse().ok());
         Ok(match to_state(state) {
@@ -410,21 +414,13 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 /// 128 + SIGKILL.
 const SIGKILL_EXIT_CODE: i64 = 137;
 
-/// Whether the kernel killed a container that ended by SIGKILL without a known cause, by its log, or by Docker's `oom`
-/// event, which may still arrive.
-async fn was_oom_killed(docker: &Docker, id: &str, state: &ContainerState) -> bool {
+/// Waits for Docker's `oom` event if it may still arrive: after a recent SIGKILL without a known cause. Returns whether
+/// it arrived.
+async fn wait_for_oom_event(docker: &Docker, id: &str, state: &ContainerState) -> bool {
     // Before 2.3, containerd's shim publishes OOM kill and exit from two threads, in either order (`pkg/oom`, later
     // `internal/oom`: containerd/containerd#12714). The daemon handles each as it arrives: it sets `OOMKilled` and
     // emits `oom` when it hears of the kill, whether or not the container still runs (moby, `daemon/monitor.go`,
     // `ProcessEvent`). So the state read right after the exit may be too early.
-    let killed = !state.running.unwrap_or(false) && state.exit_code == Some(SIGKILL_EXIT_CODE);
-    if !killed || state.oom_killed.unwrap_or(false) {
-        return false;
-    }
-    // The shim may also miss a kill: it looks for the count of a group that is removed when its last process ends.
-    if cgroup::was_container_oom_killed(id) {
-        return true;
-    }
     let Some(remaining) = remaining(state.finished_at.as_deref(), jiff::Timestamp::now()) else {
         return false;
     };

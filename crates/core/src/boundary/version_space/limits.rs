@@ -30,7 +30,7 @@ const REQUESTS: [&str; 2] = ["concurrency", "batch"];
 const LENGTHS: [&str; 2] = ["input", "output"];
 
 impl Frame {
-    /// Of the axes with more than one value.
+    /// Axes of one value have no coordinate; a length among them counts as fixed.
     pub(super) fn new(axes: &[Axis]) -> Self {
         let (mut first, mut step, mut largest) = (Vec::new(), Vec::new(), Some(Vec::new()));
         let (mut requests, mut lengths, mut fixed) = (None, 0, 0.0);
