@@ -6,12 +6,14 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
-use std::sync::{Once, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, RequestBuilder, Response};
+use rustls::ClientConfig;
+use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::task::spawn_blocking;
 use url::{Host, Url};
 
@@ -22,11 +24,6 @@ pub(crate) const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION
 
 /// A client for the internet. It honours the proxy variables of the environment.
 pub fn external() -> ClientBuilder {
-    // reqwest is built without a TLS provider and panics if none is installed. One installed earlier works too.
-    static PROVIDER: Once = Once::new();
-    PROVIDER.call_once(|| {
-        let _installed_before = rustls::crypto::ring::default_provider().install_default();
-    });
     reqwest::Client::builder().user_agent(USER_AGENT)
 }
 
@@ -176,9 +173,28 @@ pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
 
 /// Builds the client.
 pub fn build(builder: ClientBuilder) -> Result<reqwest::Client> {
-    builder.build().map_err(|error| {
+    let builder = builder.tls_backend_preconfigured(ClientConfig::clone(&*tls()?));
+    let fault = |error| Fault::internal(format!("cannot create an HTTP client: {}", root(&error)));
+    builder.build().map_err(fault)
+}
+
+/// TLS with the system's certificates. They are read once: there are hundreds.
+///
+/// # Errors
+///
+/// `missing` if there are none.
+pub fn tls() -> Result<Arc<ClientConfig>> {
+    static CONFIG: LazyLock<Result<Arc<ClientConfig>, rustls::Error>> = LazyLock::new(|| {
+        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_platform_verifier()?
+            .with_no_client_auth();
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Arc::new(config))
+    });
+    CONFIG.clone().map_err(|error| {
         Fault::missing(
-            format!("cannot create an HTTP client: {}", root(&error)),
+            format!("TLS cannot be used: {error}"),
             "install the system's CA certificates (package `ca-certificates`)",
         )
     })

@@ -1,6 +1,6 @@
 //! The one error value of the program: what went wrong, where, and what to do about it.
 //!
-//! Every room returns it, scripts can catch it (`kind`, `message`, `hint`), and the command line turns it into an exit
+//! Every module returns it, scripts can catch it (`kind`, `message`, `hint`), and the command line turns it into an exit
 //! status. A message is lower case, has no final period and names things in backticks; a hint is the remedy.
 
 use rhai::{Dynamic, EvalAltResult, Position};

@@ -20,13 +20,12 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use percent_encoding::percent_decode_str;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection};
-use rustls_platform_verifier::BuilderVerifierExt;
 use url::Url;
 
 use super::exchange::Exchange;
 use super::shared::Waker;
 use crate::fault::{Fault, Kind, Result};
-use crate::http::{ApiKey, USER_AGENT, addresses};
+use crate::http::{self, ApiKey, USER_AGENT, addresses};
 
 /// Epoll keys of the waker and the timer.
 pub(super) const WAKER_KEY: u64 = u64::MAX;
@@ -433,7 +432,7 @@ impl Target {
         };
         let tls = match url.scheme() {
             "http" => None,
-            "https" => Some((tls()?, server_name(host)?)),
+            "https" => Some((http::tls()?, server_name(host)?)),
             other => {
                 return Err(Fault::usage(format!("the engine URL begins with `{other}:`"))
                     .hint("give `http://HOST:PORT`, or https"));
@@ -487,24 +486,6 @@ fn authorization(url: &Url) -> Option<String> {
     pair.push(b':');
     pair.extend(percent_decode_str(url.password().unwrap_or_default()));
     Some(format!("Basic {}", BASE64_STANDARD.encode(pair)))
-}
-
-fn tls() -> Result<Arc<ClientConfig>> {
-    let tls_fault = |error: rustls::Error| {
-        Fault::missing(
-            format!("TLS cannot be used: {error}"),
-            "install the system's CA certificates (package `ca-certificates`)",
-        )
-    };
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(tls_fault)?
-        .with_platform_verifier()
-        .map_err(tls_fault)?
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(Arc::new(config))
 }
 
 fn server_name(host: &str) -> Result<ServerName<'static>> {
