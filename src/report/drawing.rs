@@ -3,8 +3,6 @@
 //!
 //! Pure. A text is kept in the run's journal as it was printed, so it has no colours.
 
-use std::collections::HashSet;
-
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Value, from_value, json};
@@ -99,11 +97,8 @@ fn check_size(what: &str, count: usize) -> Result<()> {
         return Ok(());
     }
     let (count, most) = (thousands(count as u64), thousands(DRAWN as u64));
-    Err(Fault::new(
-        Kind::Limit,
-        format!("the chart has {count} {what}; at most {most} are drawn"),
-    )
-    .hint("draw fewer, such as averages; `keep_table` keeps all of them"))
+    let what = format!("the chart has {count} {what}; at most {most} are drawn");
+    Err(Fault::new(Kind::Limit, what).hint("draw fewer, such as averages; `keep_table` keeps all of them"))
 }
 
 /// Describes a series by its lowest and highest value.
@@ -191,16 +186,8 @@ impl LineChart {
             series.band.sort_by(|one, other| one.0.total_cmp(&other.0));
             let colour = Colour::Series(index);
             if !series.band.is_empty() {
-                layers.push(
-                    Layer::new(
-                        "",
-                        colour,
-                        Marks::Ribbon {
-                            points: series.band.clone(),
-                        },
-                    )
-                    .stepped(self.steps),
-                );
+                let points = series.band.clone();
+                layers.push(Layer::new("", colour, Marks::Ribbon { points }).stepped(self.steps));
             }
             let line = Layer::line(&series.name, series.points.clone(), colour);
             let line = line.dashed(series.dashed).stepped(self.steps);
@@ -221,12 +208,8 @@ impl LineChart {
     pub fn scatter(self, page: Page) -> Result<ScriptPlot> {
         check_size("points", self.series.iter().map(|series| series.points.len()).sum())?;
         let layer = |(index, series): (usize, &LineSeries)| {
-            Layer::dots(
-                &series.name,
-                series.present(),
-                Colour::Series(index),
-                Shape::series(index),
-            )
+            let shape = Shape::series(index);
+            Layer::dots(&series.name, series.present(), Colour::Series(index), shape)
         };
         let layers = self.series.iter().enumerate().map(layer).collect();
         self.draw(layers, page)
@@ -234,10 +217,9 @@ impl LineChart {
 
     fn draw(mut self, mut layers: Vec<Layer>, page: Page) -> Result<ScriptPlot> {
         layers.extend(rules(&self.marks, |mark| {
-            let fault = || Fault::usage(format!("the position of the mark `{}` is not a number", mark.text));
-            mark.at
-                .as_f64()
-                .ok_or_else(|| fault().hint("`at` is a place of the x axis"))
+            let what = format!("the position of the mark `{}` is not a number", mark.text);
+            let fault = || Fault::usage(what).hint("`at` is a place of the x axis");
+            mark.at.as_f64().ok_or_else(fault)
         })?);
         for name in &self.log {
             match name {
@@ -261,31 +243,21 @@ impl LineChart {
 
     /// A row for each x and a column for each series, or a row for each point if x values repeat.
     fn table(&self, x: &str, y: &str) -> Sheet {
-        let places = |series: &LineSeries| {
-            series
-                .points
-                .iter()
-                .map(|point| point.0.to_bits())
-                .collect::<HashSet<_>>()
+        let levels = |series: &[LineSeries]| -> Vec<f64> {
+            let points = series.iter().flat_map(|series| &series.points);
+            let mut levels: Vec<f64> = points.map(|point| point.0).collect();
+            levels.sort_by(f64::total_cmp);
+            levels.dedup();
+            levels
         };
-        if self
-            .series
-            .iter()
-            .any(|series| places(series).len() < series.points.len())
-        {
+        let repeats = |series: &LineSeries| levels(std::slice::from_ref(series)).len() < series.points.len();
+        if self.series.iter().any(repeats) {
             let row = |name: &str, (x, y): (f64, Option<f64>)| vec![name.into(), x.into(), y.into()];
             let rows = self.series.iter();
             let rows = rows.flat_map(|one| one.points.iter().map(move |point| row(&one.name, *point)));
             return Sheet::new(["series", x, if y.is_empty() { "y" } else { y }], rows);
         }
-        let mut levels: Vec<f64> = self
-            .series
-            .iter()
-            .flat_map(|one| &one.points)
-            .map(|point| point.0)
-            .collect();
-        levels.sort_by(f64::total_cmp);
-        levels.dedup();
+        let levels = levels(&self.series);
         if levels.len() > ROWS {
             return Sheet::default();
         }
@@ -364,12 +336,9 @@ impl BarChart {
         check_size("bars", names.len().saturating_mul(series))?;
         let rules = rules(&self.marks, |mark| {
             let here = |at: &Value| *at == mark.at || at.as_f64().is_some_and(|at| mark.at.as_f64() == Some(at));
+            let index = self.at.iter().position(here);
             let fault = || Fault::usage(format!("the mark `{}` is at a position that is not in `at`", mark.text));
-            self.at
-                .iter()
-                .position(here)
-                .map(|index| index as f64)
-                .ok_or_else(fault)
+            index.map(|index| index as f64).ok_or_else(fault)
         })?;
         let x = Axis {
             names: names.clone(),
@@ -402,9 +371,9 @@ impl BarChart {
                     ("", _) | (_, "") => name,
                     (about, name) => format!("{name}: {about}"),
                 });
-                rows.iter_mut()
-                    .zip(&series.values)
-                    .for_each(|(row, value)| row.push((*value).into()));
+                for (row, value) in rows.iter_mut().zip(&series.values) {
+                    row.push((*value).into());
+                }
                 spots.extend(series.bars().map(|bar| {
                     let entries = [place(&bar).into(), series.name.as_str().into(), bar.value.into()];
                     TooltipPoint::new((bar.at, bar.value), entries)

@@ -32,25 +32,6 @@ enum Cell {
     Probe(ProbeClass),
 }
 
-/// The regions and the probes in the order of the legend, which always explains the first three of each, and the others if
-/// they are drawn.
-const REGIONS: [Cell; 7] = [
-    Cell::Fits,
-    Cell::Open,
-    Cell::Fails,
-    Cell::Likely,
-    Cell::Unlikely,
-    Cell::Band,
-    Cell::Beyond,
-];
-const PROBES: [Cell; 5] = [
-    Cell::Probe(ProbeClass::Fits),
-    Cell::Probe(ProbeClass::Fails),
-    Cell::Probe(ProbeClass::Unclear),
-    Cell::Probe(ProbeClass::Clipped),
-    Cell::Probe(ProbeClass::NotSent),
-];
-
 impl Cell {
     /// Its character, which no other cell has, and its name in the legend.
     fn drawn(self, boundary: &Boundary, page: Page) -> (String, &'static str) {
@@ -130,9 +111,8 @@ fn maps(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<V
     let mut through = boundary.smallest();
     match shown[..] {
         [] => {}
-        [x] => lines.extend(map(boundary, x, None, &through, 1, page)?),
-        [x, y] => lines.extend(map(boundary, x, Some(y), &through, rows, page)?),
-        [x, y, third, ref others @ ..] => {
+        [_] | [_, _] => lines.extend(map(boundary, &shown, &through, rows, page)?),
+        [_, _, third, ref others @ ..] => {
             let easiest = |axis: &&Axis| match axis.easier() {
                 Easier::Down => axis.range().0,
                 Easier::Up => axis.range().1,
@@ -142,7 +122,7 @@ fn maps(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<V
             for value in slice_values(boundary, third, slices) {
                 through.0.insert(third.name().to_owned(), value);
                 lines.push(format!("slice at {}={value}{others}", third.name()));
-                lines.extend(map(boundary, x, Some(y), &through, rows, page)?);
+                lines.extend(map(boundary, &shown[..2], &through, rows, page)?);
                 lines.push(String::new());
             }
         }
@@ -151,67 +131,55 @@ fn maps(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<V
 }
 
 /// The row of an axis, or the plane of two, through `through`, which fixes all others; probes elsewhere are left out.
-fn map(
-    boundary: &Boundary,
-    x: &Axis,
-    y: Option<&Axis>,
-    through: &Point,
-    rows: usize,
-    page: Page,
-) -> Result<Vec<String>> {
-    let across = AxisLayout::of(x);
-    let up = y.map(AxisLayout::of);
-    let rows = y.map_or(1, |y| count(y, rows));
-    let columns = count(x, canvas_columns(up.as_ref(), rows, page));
-    // The cell of a point; none outside the search range.
-    let place = |axis: &Axis, layout: &AxisLayout, cells: usize, point: &Point| {
-        let value = point.0.get(axis.name())?.as_f64();
-        layout.scale.contains(value).then(|| layout.scale.cell(value, cells))
-    };
-    let mut probes: BTreeMap<(usize, usize), ProbeClass> = BTreeMap::new();
-    for (point, record) in boundary.records() {
-        let here = through.0.iter().all(|(name, value)| {
-            let drawn = name == x.name() || y.is_some_and(|y| name == y.name());
-            drawn || point.0.get(name).is_some_and(|at| at == value)
-        });
-        let row = match (y, &up) {
-            (Some(y), Some(up)) => place(y, up, rows, &point),
-            _ => Some(0),
-        };
-        let column = place(x, &across, columns, &point);
-        if let (true, Some(row), Some(column)) = (here, row, column) {
-            let class = ProbeClass::of(record);
-            let shown = probes.entry((row, column)).or_insert(class);
-            *shown = class.max(*shown);
+fn map(boundary: &Boundary, shown: &[&Axis], through: &Point, rows: usize, page: Page) -> Result<Vec<String>> {
+    let axes: Vec<AxisLayout> = shown.iter().map(|axis| AxisLayout::of(axis)).collect();
+    let rows = shown.get(1).map_or(1, |y| count(y, rows));
+    let columns = count(shown[0], canvas_columns(axes.get(1), rows, page));
+    let along = || shown.iter().zip(&axes).zip([columns, rows]).enumerate();
+    // The column and the row of a point from below; none outside the search range.
+    let place = |point: &Point| {
+        let mut place = [0, 0];
+        for (index, ((axis, AxisLayout { scale, .. }), cells)) in along() {
+            let value = point.0.get(axis.name())?.as_f64();
+            place[index] = scale.contains(value).then(|| scale.cell(value, cells))?;
         }
-    }
-    let clipped = boundary.clipped();
-    let cell = |row: usize, column: usize| -> Result<String> {
+        Some(place)
+    };
+    let middle = |place: [usize; 2]| {
         let mut point = through.clone();
-        let mut put = |axis: &Axis, layout: &AxisLayout, index: usize, cells: usize| {
-            let value = layout.scale.value((index as f64 + 0.5) / cells as f64);
+        for (index, ((axis, AxisLayout { scale, .. }), cells)) in along() {
+            let value = scale.value((place[index] as f64 + 0.5) / cells as f64);
             let value = match axis.range().0 {
                 Scalar::Int(_) => Scalar::Int(value.round() as i64),
                 Scalar::Float(_) => Scalar::Float(value),
             };
             point.0.insert(axis.name().to_owned(), value);
-        };
-        put(x, &across, column, columns);
-        if let (Some(y), Some(up)) = (y, &up) {
-            put(y, up, row, rows);
         }
-        let cell = match probes.get(&(row, column)) {
+        point
+    };
+    let mut probes: BTreeMap<[usize; 2], ProbeClass> = BTreeMap::new();
+    for (point, record) in boundary.records() {
+        let here = |(name, value): (&String, &Scalar)| {
+            shown.iter().any(|axis| axis.name() == name) || point.0.get(name) == Some(value)
+        };
+        if let Some(place) = place(&point).filter(|_| through.0.iter().all(here)) {
+            let class = ProbeClass::of(record);
+            let shown = probes.entry(place).or_insert(class);
+            *shown = class.max(*shown);
+        }
+    }
+    let clipped = boundary.clipped();
+    let cell = |place: [usize; 2]| -> Result<String> {
+        let cell = match probes.get(&place) {
             Some(class) => Cell::Probe(*class),
-            None => Cell::of(&point, boundary, &clipped)?,
+            None => Cell::of(&middle(place), boundary, &clipped)?,
         };
         Ok(cell.drawn(boundary, page).0)
     };
-    let cells = (0..rows)
-        .rev()
-        .map(|row| (0..columns).map(|column| cell(row, column)).collect());
-    let cells: Vec<String> = cells.collect::<Result<_>>()?;
-    let lines = canvas(&across, up.as_ref(), columns, &cells, page);
-    Ok(lines.into_iter().skip(usize::from(y.is_none())).collect())
+    let row = |row: usize| (0..columns).map(|column| cell([column, row])).collect();
+    let cells: Vec<String> = (0..rows).rev().map(row).collect::<Result<_>>()?;
+    let lines = canvas(&axes[0], axes.get(1), columns, &cells, page);
+    Ok(lines.into_iter().skip(2 - axes.len()).collect())
 }
 
 /// The number of cells of an axis: at most `most`, and no more than it has values.
@@ -243,8 +211,11 @@ fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
     values
 }
 
-/// Explains the characters: the regions, then the probes, each in as few lines as hold them.
+/// Explains the characters: the regions, then the probes, each in as few lines as hold them. The first three of each are
+/// always explained, the others if they are drawn.
 fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
+    use Cell::{Band, Beyond, Fails, Fits, Likely, Open, Unlikely};
+    use ProbeClass::{Clipped, NotSent, Unclear};
     let explained = |title: &str, cells: &[Cell]| {
         let named = cells.iter().map(|cell| cell.drawn(boundary, page)).enumerate();
         let shown = named.filter(|(index, (cell, _))| *index < 3 || drawn.iter().any(|line| line.contains(cell)));
@@ -252,7 +223,9 @@ fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
         parts[0].insert_str(0, title);
         flow(parts, "  ", |line| measure_text_width(line) <= page.width)
     };
-    [explained("", &REGIONS), explained("probes: ", &PROBES)].concat()
+    let regions = [Fits, Open, Fails, Likely, Unlikely, Band, Beyond];
+    let probes = [ProbeClass::Fits, ProbeClass::Fails, Unclear, Clipped, NotSent];
+    [explained("", &regions), explained("probes: ", &probes.map(Cell::Probe))].concat()
 }
 
 #[cfg(test)]
@@ -301,7 +274,7 @@ mod tests {
             "
   |##################o---?-------x.......
   +--------------------------------------
-   1      21     39      60     78    100
+   1          32           64         100
                                     input
 # fits  - unknown  . fails
 probes: o fitted  x failed  ? undecided

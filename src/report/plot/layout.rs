@@ -422,7 +422,7 @@ impl Labels {
 
     /// Values above bars that are wide enough, in the unit of the axis.
     fn of_bars(&mut self, svg: &mut SvgWriter, area: &Frame, bars: &[Bar], rects: &[Rect], unit: f64) {
-        for (bar, rect) in bars.iter().zip(rects) {
+        for (bar, rect) in bars.iter().zip(rects).filter(|(bar, _)| bar.value.is_finite()) {
             let highest = bar.interval.map_or(bar.value, |(_, high)| high).max(bar.base);
             self.place(svg, &number(bar.value / unit), |width, height| {
                 let corner = (rect.middle().0 - width / 2.0, area.y_pixel(highest) - height - 1.0);

@@ -137,6 +137,8 @@ pub(in crate::report) struct AxisLayout {
     pub(super) heading: String,
     /// The names of its categories, if any.
     pub(super) names: Vec<String>,
+    /// Whether its ends have ticks.
+    ends: bool,
 }
 
 impl AxisLayout {
@@ -160,6 +162,7 @@ impl AxisLayout {
             scale,
             unit,
             names: axis.names,
+            ends: false,
         }
     }
 
@@ -177,6 +180,7 @@ impl AxisLayout {
             scale,
             unit,
             names: Vec::new(),
+            ends: true,
         }
     }
 
@@ -186,10 +190,20 @@ impl AxisLayout {
             at: at.into(),
             label: name.clone(),
         };
-        match self.names.is_empty() {
-            true => self.unit.ticks(self.scale, most),
-            false => (0..).zip(&self.names).map(name).collect(),
+        if !self.names.is_empty() {
+            return (0..).zip(&self.names).map(name).collect();
         }
+        let mut ticks = self.unit.ticks(self.scale, most);
+        if self.ends {
+            ticks.retain(|tick| (0.1..0.9).contains(&self.scale.share(tick.at)));
+            let [from, to] = [self.scale.from, self.scale.to].map(|at| Tick {
+                at,
+                label: format_number(at, decimals(at)),
+            });
+            ticks.insert(0, from);
+            ticks.push(to);
+        }
+        ticks
     }
 }
 
@@ -258,7 +272,7 @@ impl TickUnit {
         };
         let mut steps = (most.max(2)..most + 8).map(|most| self.steps(from, to, most));
         let values = match powers.len() {
-            0 | 1 => steps.find(|values| values.len() > 1).unwrap_or_else(|| vec![from]),
+            0 | 1 => steps.find(|values| values.len() > 1).unwrap_or_default(),
             _ => powers,
         };
         // All steps have the decimals of the finest; powers their own.

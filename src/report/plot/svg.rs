@@ -157,14 +157,9 @@ fn to_tenths(pixels: f64) -> i32 {
     (pixels * 10.0).round() as i32
 }
 
-/// Formats a number of tenths: `12.3`, `-.5`, `4`.
+/// Formats a number of tenths: `12.3`, `0.5`, `4`.
 fn format_tenths(value: i32) -> String {
-    let (sign, size) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
-    match (size / 10, size % 10) {
-        (whole, 0) => format!("{sign}{whole}"),
-        (0, part) => format!("{sign}.{part}"),
-        (whole, part) => format!("{sign}{whole}.{part}"),
-    }
+    (f64::from(value) / 10.0).to_string()
 }
 
 /// A number of pixels, in tenths.

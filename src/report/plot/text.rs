@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use console::{measure_text_width as width, truncate_str};
 use serde_json::Value;
 
-use super::scale::{AxisLayout, TickUnit, extremes, heading, unshowable_note};
+use super::scale::{AxisLayout, Tick, TickUnit, extremes, heading, unshowable_note};
 use super::{AxisScale, Entry, Layer, Marks, Panel, Plot};
 use crate::fmt::{Unit, json_number, number};
 use crate::report::Page;
@@ -102,8 +102,8 @@ fn labels(panel: &Panel) -> impl Iterator<Item = (f64, &str)> {
 
 /// A label with its position and unit: `at 4.07 s: queue grows`.
 fn label_line(at: f64, unit: TickUnit, label: &str, page: Page) -> String {
-    let at = format!("{} {}", number(at / unit.size), unit.name);
-    wrapped(&format!("at {}: {label}", at.trim_end()), page.width)
+    let at = format!("at {} {}", number(at / unit.size), unit.name);
+    wrapped(&format!("{}: {label}", at.trim_end()), page.width)
 }
 
 /// The positions of bars and of short lines, which get a row each; `None` for other plots.
@@ -111,9 +111,9 @@ fn positions(panels: &[Panel]) -> Option<Vec<f64>> {
     /// Maximum number of positions of lines that get a row each.
     const LEVELS: usize = 24;
     let x = &panels.first()?.x;
-    let layers = || panels.iter().flat_map(|panel| &panel.layers);
-    let bars = layers().any(|layer| matches!(layer.marks, Marks::Bars { .. }));
-    let dots = layers().any(|layer| matches!(layer.marks, Marks::Dots { .. }));
+    let mut layers = panels.iter().flat_map(|panel| &panel.layers);
+    let bars = layers.clone().any(|layer| matches!(layer.marks, Marks::Bars { .. }));
+    let dots = layers.any(|layer| matches!(layer.marks, Marks::Dots { .. }));
     let points = panels.iter().flat_map(series).flat_map(|(_, points)| points);
     let mut at: Vec<f64> = match x.names.is_empty() {
         false => (0..x.names.len()).map(|index| index as f64).collect(),
@@ -137,8 +137,10 @@ struct BarColumn {
 
 impl BarColumn {
     fn of_panel(panel: &Panel, positions: &[f64]) -> Vec<Self> {
-        let (unit, heading) = y_unit(panel);
-        let single = series(panel).count() == 1;
+        let values = panel.layers.iter().flat_map(|layer| layer.values().1);
+        let (_, most) = extremes(values.filter(|value| value.is_finite()).map(f64::abs));
+        let unit = TickUnit::new(panel.y.unit, most.max(0.0));
+        let (single, heading) = (series(panel).count() == 1, heading(&panel.y, unit));
         let column = |(name, points): Series| {
             let value = |at: &f64| Some(points.iter().find(|point| point.0 == *at)?.1? / unit.size);
             let values: Vec<Option<f64>> = positions.iter().map(value).collect();
@@ -171,29 +173,20 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
     let Some(first) = panels.first() else {
         return String::new();
     };
-    let unit = TickUnit::new(
-        first.x.unit,
-        positions.iter().fold(0.0, |most: f64, at| most.max(at.abs())),
-    );
+    let (_, most) = extremes(positions.iter().map(|at| at.abs()));
+    let unit = TickUnit::new(first.x.unit, most.max(0.0));
     let levels: Vec<Value> = match first.x.names.is_empty() {
         true => positions.iter().map(|at| json_number(at / unit.size)).collect(),
         false => categories(&first.x.names, page),
     };
     let format = ColumnFormat::new(levels.iter());
-    let bars: Vec<BarColumn> = panels
-        .iter()
-        .flat_map(|panel| BarColumn::of_panel(panel, positions))
-        .collect();
-    let marks: Vec<String> = positions
-        .iter()
-        .map(|position| {
-            labels(first)
-                .filter(|(at, _)| at == position)
-                .map(|(_, label)| label)
-                .collect::<Vec<_>>()
-                .join(", ")
-        })
-        .collect();
+    let bars = panels.iter().flat_map(|panel| BarColumn::of_panel(panel, positions));
+    let bars: Vec<BarColumn> = bars.collect();
+    let marks = positions.iter().map(|position| {
+        let here = labels(first).filter(|(at, _)| at == position);
+        here.map(|(_, label)| label).collect::<Vec<_>>().join(", ")
+    });
+    let marks: Vec<String> = marks.collect();
     // The length of bars next to the positions, their numbers, and `rest` columns.
     let x_heading = heading(&first.x, unit);
     let names = levels.iter().map(|level| width(&format.apply(level)));
@@ -208,38 +201,27 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
             let (bar, text) = (bar(column.shares[index], long, page), &column.texts[index]);
             format!("{bar:<long$} {text:>figures$}", figures = column.figures).into()
         });
-        let arrow = if marks[index].is_empty() {
-            ""
-        } else {
-            page.pick("◄ ", "< ")
+        let mark = match marks[index].as_str() {
+            "" => String::new(),
+            mark => format!("{} {mark}", page.pick("◄", "<")),
         };
-        let mark = beside.then(|| format!("{arrow}{}", marks[index]).into());
+        let mark = beside.then_some(mark.into());
         std::iter::once(level.clone()).chain(cells).chain(mark).collect()
     };
     let rows: Vec<Vec<Value>> = levels.iter().enumerate().map(row).collect();
-    let headings = std::iter::once(&x_heading)
-        .chain(bars.iter().map(|column| &column.heading))
-        .cloned();
-    let headings: Vec<String> = headings.chain(beside.then(String::new)).collect();
-    let mut lines = vec![text_table(&headings, &rows, page)];
-    for (level, mark) in levels
-        .iter()
-        .zip(&marks)
-        .filter(|(_, mark)| !beside && !mark.is_empty())
-    {
-        lines.push(wrapped(&format!("at {}: {mark}", format.apply(level)), page.width));
+    let headings = bars.iter().map(|column| column.heading.clone());
+    let headings = std::iter::once(x_heading)
+        .chain(headings)
+        .chain(beside.then(String::new));
+    let mut lines = vec![text_table(&headings.collect::<Vec<_>>(), &rows, page)];
+    for (level, mark) in levels.iter().zip(&marks) {
+        if !beside && !mark.is_empty() {
+            lines.push(wrapped(&format!("at {}: {mark}", format.apply(level)), page.width));
+        }
     }
     let elsewhere = labels(first).filter(|(at, _)| !positions.contains(at));
     lines.extend(elsewhere.map(|(at, label)| label_line(at, unit, label, page)));
     lines.join("\n")
-}
-
-/// The unit of the y axis of a panel, and what is written at it.
-fn y_unit(panel: &Panel) -> (TickUnit, String) {
-    let values = panel.layers.iter().flat_map(|layer| layer.values().1);
-    let (_, most) = extremes(values.filter(|value| value.is_finite()).map(f64::abs));
-    let unit = TickUnit::new(panel.y.unit, most.max(0.0));
-    (unit, heading(&panel.y, unit))
 }
 
 /// A bar of a share of the length; at least a sliver unless the share is 0.
@@ -262,10 +244,9 @@ fn scatter(panel: &Panel, page: Page) -> String {
         ['o', 'x', '+', '*', '#', '@', '%', '='],
     );
     let all: Vec<(Series, char)> = series(panel).zip(letters.into_iter().cycle()).collect();
-    y.heading = match (all.as_slice(), y_unit(panel).1) {
-        ([((name, _), _)], heading) if heading.is_empty() => (*name).to_owned(),
-        (_, heading) => heading,
-    };
+    if let ([((name, _), _)], true) = (all.as_slice(), y.heading.is_empty()) {
+        y.heading = (*name).to_owned();
+    }
     // All lines are indented.
     let width = page.width.saturating_sub(2);
     let narrower = Page { width, ..page };
@@ -309,12 +290,13 @@ fn scatter(panel: &Panel, page: Page) -> String {
 
 /// The ticks of the vertical axis of a canvas by their row from the top, and the width of their labels.
 fn row_ticks(y: Option<&AxisLayout>, rows: usize) -> (BTreeMap<usize, String>, usize) {
-    let ticks = y.map(|y| {
+    let ticks = y.into_iter().flat_map(|y| {
+        let row = |at: f64| rows - 1 - y.scale.cell(at, rows);
         y.ticks((rows / 3).max(2))
             .into_iter()
-            .map(|tick| (rows - 1 - y.scale.cell(tick.at, rows), tick.label))
+            .map(move |tick| (row(tick.at), tick.label))
     });
-    let ticks: BTreeMap<usize, String> = ticks.into_iter().flatten().collect();
+    let ticks: BTreeMap<usize, String> = ticks.collect();
     let widest = ticks.values().map(|text| width(text)).max().unwrap_or(0).max(1);
     (ticks, widest)
 }
@@ -343,18 +325,19 @@ pub(in crate::report) fn canvas(
         lines.push(format!("{label:>room$} {side}{cells}"));
     }
     lines.push(format!("{:room$} {corner}{}", "", edge.repeat(columns)));
-    // Each label below its cell, as far as they do not touch and do not go on beyond the last cell.
+    // Each label below its cell, as far as they do not touch and do not go on beyond the last cell; the last one goes first.
+    let ticks = x.ticks(columns / 8);
+    let start = |tick: &Tick| {
+        let most = (left + columns).saturating_sub(width(&tick.label));
+        (left + x.scale.cell(tick.at, columns)).min(most)
+    };
+    let end = ticks.last().map_or(0, start);
     let mut ruler = " ".repeat(left);
-    for (number, tick) in x.ticks(columns / 8).iter().enumerate() {
-        let start = left + x.scale.cell(tick.at, columns);
-        let start = start.min((left + columns).saturating_sub(width(&tick.label)));
-        if number == 0 || start > width(&ruler) {
-            ruler += &format!(
-                "{:blanks$}{}",
-                "",
-                tick.label,
-                blanks = start.saturating_sub(width(&ruler))
-            );
+    for (number, tick) in (1..).zip(&ticks) {
+        let free = start(tick) > width(&ruler) && start(tick) + width(&tick.label) < end;
+        if number == 1 || free || number == ticks.len() && end > width(&ruler) {
+            let blanks = start(tick).saturating_sub(width(&ruler));
+            ruler += &format!("{:blanks$}{}", "", tick.label);
         }
     }
     lines.push(ruler);
