@@ -234,42 +234,42 @@ impl LineChart {
             let entries = |(x, y): (f64, f64)| [series.name.as_str().into(), x.into(), y.into()];
             spots.extend(series.present().map(|at| TooltipPoint::new(at, entries(at))));
         }
+        let headings = ["series".to_owned(), x.clone(), or(y.clone(), "y")];
+        let repeats = |series: &LineSeries| levels([series]).len() < series.points.len();
+        let sheet = match self.series.iter().any(repeats) {
+            true => Sheet::new(headings.clone(), spots.iter().map(|spot| spot.entries.clone())),
+            false => self.table(&x, &y),
+        };
         spots.truncate(TOOLTIPS);
-        let sheet = self.table(&x, &y);
-        let tooltips = Tooltips::new(["series".to_owned(), x, or(y, "y")], spots);
-        let panel = Panel::new("", self.x.clone(), self.y.clone(), layers).with_tooltips(tooltips);
+        let panel = Panel::new("", self.x.clone(), self.y.clone(), layers);
+        let panel = panel.with_tooltips(Tooltips::new(headings, spots));
         self.plot(vec![panel], sheet, &sentences, page)
     }
 
-    /// A row for each x and a column for each series, or a row for each point if x values repeat.
+    /// A row for each x and a column for each series.
     fn table(&self, x: &str, y: &str) -> Sheet {
-        let levels = |series: &[LineSeries]| -> Vec<f64> {
-            let points = series.iter().flat_map(|series| &series.points);
-            let mut levels: Vec<f64> = points.map(|point| point.0).collect();
-            levels.sort_by(f64::total_cmp);
-            levels.dedup();
-            levels
-        };
-        let repeats = |series: &LineSeries| levels(std::slice::from_ref(series)).len() < series.points.len();
-        if self.series.iter().any(repeats) {
-            let row = |name: &str, (x, y): (f64, Option<f64>)| vec![name.into(), x.into(), y.into()];
-            let rows = self.series.iter();
-            let rows = rows.flat_map(|one| one.points.iter().map(move |point| row(&one.name, *point)));
-            return Sheet::new(["series", x, if y.is_empty() { "y" } else { y }], rows);
-        }
         let levels = levels(&self.series);
         if levels.len() > ROWS {
             return Sheet::default();
         }
         let value = |series: &LineSeries, level: f64| series.points.iter().find(|point| point.0 == level)?.1;
-        let row = |level: &f64| -> Vec<Entry> {
-            let values = self.series.iter().map(|series| value(series, *level).into());
-            std::iter::once((*level).into()).chain(values).collect()
+        let row = |level: f64| -> Vec<Entry> {
+            let values = self.series.iter().map(|series| value(series, level).into());
+            std::iter::once(level.into()).chain(values).collect()
         };
         let alone = self.series.len() == 1 && !y.is_empty();
         let names = self.series.iter().map(|series| if alone { y } else { &series.name });
-        Sheet::new(std::iter::once(x).chain(names), levels.iter().map(row))
+        Sheet::new(std::iter::once(x).chain(names), levels.into_iter().map(row))
     }
+}
+
+/// The x values of some series, rising, each once.
+fn levels<'a>(series: impl IntoIterator<Item = &'a LineSeries>) -> Vec<f64> {
+    let points = series.into_iter().flat_map(|series| &series.points);
+    let mut levels: Vec<f64> = points.map(|point| point.0).collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    levels
 }
 
 chart! {

@@ -42,7 +42,7 @@ pub(super) fn bar_rects(layers: &[Layer], area: &Frame) -> Vec<Vec<Rect>> {
     /// Share of a category's width that its bars fill, and the maximum width of a bar and of a stack in pixels.
     const FULL: f64 = 0.78;
     const WIDEST: f64 = 72.0;
-    const WIDEST_STACK: f64 = 240.0;
+    const WIDEST_STACK: f64 = 280.0;
     let stacked = is_stacked(layers);
     let (count, most) = match stacked {
         true => (1, WIDEST_STACK),
