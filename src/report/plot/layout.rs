@@ -213,7 +213,7 @@ impl Sketch {
                 x: x.scale,
                 y: y.scale,
             };
-            self.marks(panel, &area, ticks, (y.unit.size, heat));
+            self.marks(panel, &area, ticks, (y.size, heat));
             self.x_axis(x, &area, !same_x || index + 1 == panels.len());
             if let Some(note) = unshowable_note(panel) {
                 self.svg.text(&note, self.left, self.y, style);

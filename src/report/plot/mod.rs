@@ -161,7 +161,7 @@ impl Axis {
 
     /// Its label with its unit: `latency, ms`.
     pub fn heading(&self) -> String {
-        scale::heading(self, scale::TickUnit::new(self.unit, 1.0))
+        scale::heading(self, unit_name(self.unit))
     }
 }
 

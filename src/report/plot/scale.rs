@@ -133,10 +133,14 @@ pub(super) struct Tick {
 /// An axis with its scale, ready to be drawn.
 pub(in crate::report) struct AxisLayout {
     pub(in crate::report) scale: AxisScale,
-    pub(super) unit: TickUnit,
     pub(super) heading: String,
+    /// The size of the multiple of its unit in which ticks are written.
+    pub(super) size: f64,
     /// The names of its categories, if any.
     pub(super) names: Vec<String>,
+    powers_of_two: bool,
+    /// The smallest distance of ticks.
+    least_step: f64,
     /// Whether its ends have ticks.
     ends: bool,
 }
@@ -154,14 +158,16 @@ impl AxisLayout {
         };
         let axis = panels.first().map(own).unwrap_or_default();
         let scale = fitting(&axis, panels, upwards);
-        let mut unit = TickUnit::new(axis.unit, scale.from.abs().max(scale.to.abs()));
+        let (size, unit) = multiple(axis.unit, scale.from.abs().max(scale.to.abs()));
         // Counts along x are levels of load, which are doubled.
-        unit.powers_of_two |= scale.log && !upwards && axis.unit == Unit::Count;
+        let doubled = scale.log && !upwards && axis.unit == Unit::Count;
         Self {
-            heading: heading(&axis, unit),
             scale,
-            unit,
+            heading: heading(&axis, unit),
+            size,
             names: axis.names,
+            powers_of_two: doubled || axis.unit == Unit::Tokens,
+            least_step: 0.0,
             ends: false,
         }
     }
@@ -169,123 +175,54 @@ impl AxisLayout {
     /// An axis of a boundary.
     pub(in crate::report) fn of(axis: &boundary::Axis) -> Self {
         let scale = AxisScale::of(axis);
-        let is_length = matches!(axis.name(), "input" | "output");
-        let mut unit = TickUnit::new(Unit::Count, 1.0);
-        unit.powers_of_two = is_length || scale.log;
-        if matches!(axis.range().0, boundary::Scalar::Int(_)) {
-            unit.least_step = 1.0;
-        }
+        let is_whole = matches!(axis.range().0, boundary::Scalar::Int(_));
         Self {
-            heading: format!("{}{}", axis.name(), if scale.log { " (log scale)" } else { "" }),
             scale,
-            unit,
+            heading: format!("{}{}", axis.name(), if scale.log { " (log scale)" } else { "" }),
+            size: 1.0,
             names: Vec::new(),
+            powers_of_two: scale.log || matches!(axis.name(), "input" | "output"),
+            least_step: if is_whole { 1.0 } else { 0.0 },
             ends: true,
         }
     }
 
-    /// At most about `most` ticks, or all category names.
+    /// At most about `most` ticks, or all category names. A single one would not show a scale.
     pub(super) fn ticks(&self, most: usize) -> Vec<Tick> {
-        let name = |(at, name): (u32, &String)| Tick {
-            at: at.into(),
-            label: name.clone(),
-        };
         if !self.names.is_empty() {
-            return (0..).zip(&self.names).map(name).collect();
+            let tick = |(at, name): (u32, &String)| Tick {
+                at: at.into(),
+                label: name.clone(),
+            };
+            return (0..).zip(&self.names).map(tick).collect();
         }
-        let mut ticks = self.unit.ticks(self.scale, most);
-        if self.ends {
-            ticks.retain(|tick| (0.1..0.9).contains(&self.scale.share(tick.at)));
-            let [from, to] = [self.scale.from, self.scale.to].map(|at| Tick {
-                at,
-                label: format_number(at, decimals(at)),
-            });
-            ticks.insert(0, from);
-            ticks.push(to);
-        }
-        ticks
-    }
-}
-
-/// What is written at an axis: its label, and its unit unless the label has it.
-pub(super) fn heading(axis: &Axis, unit: TickUnit) -> String {
-    let name = if axis.names.is_empty() { unit.name } else { "" };
-    match axis.label.as_str() {
-        "" => name.to_owned(),
-        label if label.ends_with(name) => label.to_owned(),
-        label => format!("{label}, {name}"),
-    }
-}
-
-/// The unit in which ticks of an axis are written; `size` is its multiple of the axis' unit.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct TickUnit {
-    pub(super) size: f64,
-    /// Its name after the axis' label; empty for counts.
-    pub(super) name: &'static str,
-    powers_of_two: bool,
-    /// The smallest distance of ticks.
-    least_step: f64,
-}
-
-/// The name of a unit after a value or a label; empty for counts.
-pub fn unit_name(unit: Unit) -> &'static str {
-    TickUnit::new(unit, 1.0).name
-}
-
-impl TickUnit {
-    /// The unit for values up to `most`.
-    pub(super) fn new(unit: Unit, most: f64) -> Self {
-        const BYTES: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
-        let power = (most.max(1.0).log2() / 10.0).floor().min(5.0);
-        let (size, name) = match unit {
-            Unit::Bytes => (1024_f64.powf(power), BYTES[power as usize]),
-            Unit::Tokens => (1.0, "tokens"),
-            Unit::TokensPerSecond => (1.0, "tokens/s"),
-            Unit::RequestsPerSecond => (1.0, "requests/s"),
-            Unit::Seconds if most >= 3.0 * 3600.0 => (3600.0, "hours"),
-            Unit::Seconds if most >= 300.0 => (60.0, "minutes"),
-            Unit::Seconds if most >= 1.0 || most == 0.0 => (1.0, "s"),
-            Unit::Seconds => (1e-3, "ms"),
-            Unit::Milliseconds if most >= 10_000.0 => (1e3, "s"),
-            Unit::Milliseconds => (1.0, "ms"),
-            Unit::Percent => (1.0, "%"),
-            Unit::Watts => (1.0, "W"),
-            Unit::Celsius => (1.0, "°C"),
-            Unit::Count => (1.0, ""),
-        };
-        Self {
-            size,
-            name,
-            powers_of_two: unit == Unit::Tokens,
-            least_step: 0.0,
-        }
-    }
-
-    /// The ticks of a scale, at most about `most`. A single one would not show a scale.
-    pub(super) fn ticks(self, scale: AxisScale, most: usize) -> Vec<Tick> {
-        let (from, to) = (scale.from / self.size, scale.to / self.size);
+        let (scale, size) = (self.scale, self.size);
+        let (from, to) = (scale.from / size, scale.to / size);
         let powers = if scale.log {
             self.powers(from, to, most)
         } else {
             Vec::new()
         };
         let mut steps = (most.max(2)..most + 8).map(|most| self.steps(from, to, most));
-        let values = match powers.len() {
+        let mut values = match powers.len() {
             0 | 1 => steps.find(|values| values.len() > 1).unwrap_or_default(),
             _ => powers,
         };
+        if self.ends {
+            values.retain(|value| (0.1..0.9).contains(&scale.share(*value)));
+            values = [&[from], &values[..], &[to]].concat();
+        }
         // All steps have the decimals of the finest; powers their own.
         let finest = values.iter().map(|value| decimals(*value)).max().unwrap_or(0);
         let tick = |value: f64| Tick {
-            at: value * self.size,
+            at: value * size,
             label: format_number(value, if scale.log { decimals(value) } else { finest }),
         };
         values.into_iter().map(tick).collect()
     }
 
     /// Multiples of a step of 1, 2 or 5 times a power of ten; of a power of two for tokens.
-    fn steps(self, from: f64, to: f64, most: usize) -> Vec<f64> {
+    fn steps(&self, from: f64, to: f64, most: usize) -> Vec<f64> {
         let least = ((to - from) / most as f64).max(self.least_step);
         let power = 10_f64.powf(least.log10().floor());
         let mut decimal = [1.0, 2.0, 5.0, 10.0].into_iter().map(|part| part * power);
@@ -299,7 +236,7 @@ impl TickUnit {
     }
 
     /// Powers of ten and parts of them; or powers of two.
-    fn powers(self, from: f64, to: f64, most: usize) -> Vec<f64> {
+    fn powers(&self, from: f64, to: f64, most: usize) -> Vec<f64> {
         let range = from * (1.0 - 1e-9)..=to * (1.0 + 1e-9);
         let (base, choices): (f64, &[&[f64]]) = match self.powers_of_two {
             true => (2.0, &[&[1.0]]),
@@ -318,13 +255,47 @@ impl TickUnit {
     }
 }
 
+/// What is written at an axis: its label, and its unit unless the label has it.
+pub(super) fn heading(axis: &Axis, unit: &str) -> String {
+    let unit = if axis.names.is_empty() { unit } else { "" };
+    match axis.label.as_str() {
+        "" => unit.to_owned(),
+        label if label.ends_with(unit) => label.to_owned(),
+        label => format!("{label}, {unit}"),
+    }
+}
+
+/// The name of a unit after a value or a label; empty for counts.
+pub fn unit_name(unit: Unit) -> &'static str {
+    multiple(unit, 1.0).1
+}
+
+/// The multiple of a unit in which values up to `most` are written: its size and its name.
+pub(super) fn multiple(unit: Unit, most: f64) -> (f64, &'static str) {
+    const BYTES: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    let power = (most.max(1.0).log2() / 10.0).floor().min(5.0);
+    match unit {
+        Unit::Bytes => (1024_f64.powf(power), BYTES[power as usize]),
+        Unit::Tokens => (1.0, "tokens"),
+        Unit::TokensPerSecond => (1.0, "tokens/s"),
+        Unit::RequestsPerSecond => (1.0, "requests/s"),
+        Unit::Seconds if most >= 3.0 * 3600.0 => (3600.0, "hours"),
+        Unit::Seconds if most >= 300.0 => (60.0, "minutes"),
+        Unit::Seconds if most >= 1.0 || most == 0.0 => (1.0, "s"),
+        Unit::Seconds => (1e-3, "ms"),
+        Unit::Milliseconds if most >= 10_000.0 => (1e3, "s"),
+        Unit::Milliseconds => (1.0, "ms"),
+        Unit::Percent => (1.0, "%"),
+        Unit::Watts => (1.0, "W"),
+        Unit::Celsius => (1.0, "°C"),
+        Unit::Count => (1.0, ""),
+    }
+}
+
 /// The number of decimals that a number needs.
 fn decimals(value: f64) -> usize {
-    let whole = |decimals: &u8| {
-        let scaled = value * 10_f64.powi(i32::from(*decimals));
-        (scaled - scaled.round()).abs() < 1e-6 * scaled.abs().max(1e-9)
-    };
-    (0..9).find(whole).unwrap_or(9).into()
+    let text = format!("{value:.9}");
+    text.trim_end_matches('0').split('.').nth(1).map_or(0, str::len)
 }
 
 /// Formats a number with thousands separators and a proper minus sign.
@@ -346,6 +317,13 @@ mod tests {
         }
     }
 
+    fn ticks(unit: Unit, scale: AxisScale, most: usize) -> Vec<Tick> {
+        let axis = Axis::new("", unit).with_range((scale.from, scale.to));
+        let axis = axis.with_scale(if scale.log { Scale::Log } else { Scale::Linear });
+        let panel = Panel::new("", Axis::default(), axis, []);
+        AxisLayout::new(&[panel], true).ticks(most)
+    }
+
     proptest! {
         #[test]
         fn every_value_lies_on_its_axis(points in prop::collection::vec((1e-3..1e9_f64, 1e-3..1e9_f64), 1..40), log: bool, share in 0.0..1.0_f64) {
@@ -365,7 +343,7 @@ mod tests {
             let from = if log { from.abs() + 1e-3 } else { from };
             let scale = AxisScale { from, to: from + length, log };
             for unit in [Unit::Bytes, Unit::Tokens, Unit::Seconds, Unit::Milliseconds, Unit::Count] {
-                let ticks = TickUnit::new(unit, scale.to).ticks(scale, most);
+                let ticks = ticks(unit, scale, most);
                 prop_assert!(ticks.len() <= most.max(4) + 1, "{ticks:?}");
                 prop_assert!(ticks.iter().all(|tick| scale.share(tick.at) > -1e-6 && scale.share(tick.at) < 1.0 + 1e-6), "{ticks:?}");
                 prop_assert!(ticks.windows(2).all(|pair| pair[0].at < pair[1].at), "{ticks:?}");
@@ -394,17 +372,17 @@ mod tests {
     }
 
     fn labels(unit: Unit, from: f64, to: f64, log: bool, most: usize) -> Vec<String> {
-        let ticks = TickUnit::new(unit, to).ticks(AxisScale { from, to, log }, most);
+        let ticks = ticks(unit, AxisScale { from, to, log }, most);
         ticks.into_iter().map(|tick| tick.label).collect()
     }
 
     #[test]
     fn ticks_have_a_suitable_unit_and_steps() {
         let gib = 1024_f64.powi(3);
-        assert_eq!(TickUnit::new(Unit::Bytes, 80.0 * gib).name, "GiB");
-        assert_eq!(TickUnit::new(Unit::Bytes, 512.0).name, "bytes");
-        assert_eq!(TickUnit::new(Unit::Bytes, f64::MAX).name, "PiB");
-        assert_eq!(TickUnit::new(Unit::Seconds, 20_000.0).name, "hours");
+        assert_eq!(multiple(Unit::Bytes, 80.0 * gib).1, "GiB");
+        assert_eq!(multiple(Unit::Bytes, 512.0).1, "bytes");
+        assert_eq!(multiple(Unit::Bytes, f64::MAX).1, "PiB");
+        assert_eq!(multiple(Unit::Seconds, 20_000.0).1, "hours");
         let cases = [
             (labels(Unit::Bytes, 0.0, 80.0 * gib, false, 5), "0 20 40 60 80"),
             (labels(Unit::Tokens, 0.0, 8192.0, false, 5), "0 2,048 4,096 6,144 8,192"),

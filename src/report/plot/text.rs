@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use console::{measure_text_width as width, truncate_str};
 use serde_json::Value;
 
-use super::scale::{AxisLayout, Tick, TickUnit, extremes, heading, unshowable_note};
+use super::scale::{AxisLayout, Tick, extremes, heading, multiple, unshowable_note};
 use super::{AxisScale, Entry, Layer, Marks, Panel, Plot};
 use crate::fmt::{Unit, json_number, number};
 use crate::report::Page;
@@ -101,8 +101,9 @@ fn labels(panel: &Panel) -> impl Iterator<Item = (f64, &str)> {
 }
 
 /// A label with its position and unit: `at 4.07 s: queue grows`.
-fn label_line(at: f64, unit: TickUnit, label: &str, page: Page) -> String {
-    let at = format!("at {} {}", number(at / unit.size), unit.name);
+fn label_line(at: f64, unit: Unit, most: f64, label: &str, page: Page) -> String {
+    let (size, unit) = multiple(unit, most);
+    let at = format!("at {} {unit}", number(at / size));
     wrapped(&format!("{}: {label}", at.trim_end()), page.width)
 }
 
@@ -139,10 +140,10 @@ impl BarColumn {
     fn of_panel(panel: &Panel, positions: &[f64]) -> Vec<Self> {
         let values = panel.layers.iter().flat_map(|layer| layer.values().1);
         let (_, most) = extremes(values.filter(|value| value.is_finite()).map(f64::abs));
-        let unit = TickUnit::new(panel.y.unit, most.max(0.0));
+        let (size, unit) = multiple(panel.y.unit, most.max(0.0));
         let (single, heading) = (series(panel).count() == 1, heading(&panel.y, unit));
         let column = |(name, points): Series| {
-            let value = |at: &f64| Some(points.iter().find(|point| point.0 == *at)?.1? / unit.size);
+            let value = |at: &f64| Some(points.iter().find(|point| point.0 == *at)?.1? / size);
             let values: Vec<Option<f64>> = positions.iter().map(value).collect();
             let highest = values.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
             let entries: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
@@ -174,9 +175,10 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
         return String::new();
     };
     let (_, most) = extremes(positions.iter().map(|at| at.abs()));
-    let unit = TickUnit::new(first.x.unit, most.max(0.0));
+    let most = most.max(0.0);
+    let (size, unit) = multiple(first.x.unit, most);
     let levels: Vec<Value> = match first.x.names.is_empty() {
-        true => positions.iter().map(|at| json_number(at / unit.size)).collect(),
+        true => positions.iter().map(|at| json_number(at / size)).collect(),
         false => categories(&first.x.names, page),
     };
     let format = ColumnFormat::new(levels.iter());
@@ -220,7 +222,7 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
         }
     }
     let elsewhere = labels(first).filter(|(at, _)| !positions.contains(at));
-    lines.extend(elsewhere.map(|(at, label)| label_line(at, unit, label, page)));
+    lines.extend(elsewhere.map(|(at, label)| label_line(at, first.x.unit, most, label, page)));
     lines.join("\n")
 }
 
@@ -276,7 +278,7 @@ fn scatter(panel: &Panel, page: Page) -> String {
         .iter()
         .map(|line| format!("  {line}").trim_end().to_owned())
         .collect();
-    lines.extend(labels(panel).map(|(at, label)| label_line(at, x.unit, label, page)));
+    lines.extend(labels(panel).map(|(at, label)| label_line(at, panel.x.unit, x.scale.to, label, page)));
     if all.len() > 1 {
         let keys: Vec<String> = all
             .iter()
