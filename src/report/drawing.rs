@@ -3,18 +3,17 @@
 //!
 //! Pure. A text is kept in the run's journal as it was printed, so it has no colours.
 
-use std::collections::HashSet;
-
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
-use serde_json::Value;
+use serde_json::{Value, from_value, json};
 
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::{Unit, number, slug, thousands};
 use crate::report::Page;
 use crate::report::document::ColumnFormat;
 use crate::report::plot::{
-    Axis, Bar, Cell, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, reduced, text,
+    Axis, Bar, Cell, Colour, Entry, Layer, Marks, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips, reduced,
+    text,
 };
 
 /// Maximum number of points of a line that are marked.
@@ -62,12 +61,13 @@ macro_rules! chart {
 
         impl $name {
             /// The plot with these panels. `sentences` are its text alternative if the script gave none.
-            fn plot(&self, panels: Vec<Panel>, sheet: Sheet, sentences: &[String], page: Page) -> Result<ScriptPlot> {
+            fn plot(self, panels: Vec<Panel>, sheet: Sheet, sentences: &[String], page: Page) -> Result<ScriptPlot> {
+                let sentences = format!("{}. {}", self.title, sentences.join(" "));
                 let plot = Plot {
-                    name: self.name.clone().unwrap_or_else(|| slug(&self.title).replace('_', "-")),
-                    title: self.title.clone(),
-                    words: or(self.words.clone(), format!("{}. {}", self.title, sentences.join(" ")).trim_end()),
-                    caption: self.caption.clone(),
+                    name: self.name.unwrap_or_else(|| slug(&self.title).replace('_', "-")),
+                    title: self.title,
+                    words: or(self.words, sentences.trim_end()),
+                    caption: self.caption,
                     panels,
                     slider: None,
                     sheet,
@@ -97,11 +97,8 @@ fn check_size(what: &str, count: usize) -> Result<()> {
         return Ok(());
     }
     let (count, most) = (thousands(count as u64), thousands(DRAWN as u64));
-    Err(Fault::new(
-        Kind::Limit,
-        format!("the chart has {count} {what}; at most {most} are drawn"),
-    )
-    .hint("draw fewer, such as averages; `keep_table` keeps all of them"))
+    let what = format!("the chart has {count} {what}; at most {most} are drawn");
+    Err(Fault::new(Kind::Limit, what).hint("draw fewer, such as averages; `keep_table` keeps all of them"))
 }
 
 /// Describes a series by its lowest and highest value.
@@ -147,7 +144,8 @@ chart! {
     LineChart {
         #[serde(default)]
         log: Vec<AxisName>,
-        series: Named<LineSeries>,
+        #[serde(deserialize_with = "line_series")]
+        series: Vec<LineSeries>,
         #[serde(default)]
         marks: Vec<Mark>,
         #[serde(default)]
@@ -155,7 +153,7 @@ chart! {
     }
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LineSeries {
     name: String,
@@ -165,18 +163,6 @@ struct LineSeries {
     band: Vec<(f64, f64, f64)>,
     #[serde(default)]
     dashed: bool,
-}
-
-impl FromShorthand for LineSeries {
-    type Short = Vec<(f64, Option<f64>)>;
-
-    fn from_shorthand(name: String, points: Self::Short) -> Self {
-        Self {
-            name,
-            points,
-            ..Self::default()
-        }
-    }
 }
 
 impl LineSeries {
@@ -193,16 +179,17 @@ impl LineChart {
     /// `usage` for an invalid name, or a mark whose position is not a number.
     pub fn lines(mut self, page: Page) -> Result<ScriptPlot> {
         let mut layers = Vec::new();
-        let few = self.series.0.iter().all(|series| series.points.len() <= MARKED);
-        for (index, series) in self.series.0.iter_mut().enumerate() {
+        let few = self.series.iter().all(|series| series.points.len() <= MARKED);
+        for (index, series) in self.series.iter_mut().enumerate() {
             series.points.sort_by(|one, other| one.0.total_cmp(&other.0));
             series.points = reduced(&series.points, COLUMNS);
             series.band.sort_by(|one, other| one.0.total_cmp(&other.0));
-            let colour = Colour::series(index);
+            let colour = Colour::Series(index);
             if !series.band.is_empty() {
-                layers.push(Layer::ribbon("", series.band.clone(), colour).stepped(self.steps));
+                let points = series.band.clone();
+                layers.push(Layer::new("", colour, Marks::Ribbon { points }).stepped(self.steps));
             }
-            let line = Layer::line(series.name.clone(), series.points.clone(), colour);
+            let line = Layer::line(&series.name, series.points.clone(), colour);
             let line = line.dashed(series.dashed).stepped(self.steps);
             layers.push(if few {
                 line.with_markers(Shape::series(index))
@@ -219,21 +206,20 @@ impl LineChart {
     ///
     /// `usage` for an invalid name, or a mark whose position is not a number.
     pub fn scatter(self, page: Page) -> Result<ScriptPlot> {
-        check_size("points", self.series.0.iter().map(|series| series.points.len()).sum())?;
+        check_size("points", self.series.iter().map(|series| series.points.len()).sum())?;
         let layer = |(index, series): (usize, &LineSeries)| {
-            let points = series.present();
-            Layer::dots(series.name.clone(), points, Colour::series(index), Shape::series(index))
+            let shape = Shape::series(index);
+            Layer::dots(&series.name, series.present(), Colour::Series(index), shape)
         };
-        let layers = self.series.0.iter().enumerate().map(layer).collect();
+        let layers = self.series.iter().enumerate().map(layer).collect();
         self.draw(layers, page)
     }
 
     fn draw(mut self, mut layers: Vec<Layer>, page: Page) -> Result<ScriptPlot> {
         layers.extend(rules(&self.marks, |mark| {
-            mark.at.as_f64().ok_or_else(|| {
-                Fault::usage(format!("the position of the mark `{}` is not a number", mark.text))
-                    .hint("`at` is a place of the x axis")
-            })
+            let what = format!("the position of the mark `{}` is not a number", mark.text);
+            let fault = || Fault::usage(what).hint("`at` is a place of the x axis");
+            mark.at.as_f64().ok_or_else(fault)
         })?);
         for name in &self.log {
             match name {
@@ -243,55 +229,47 @@ impl LineChart {
         }
         let (x, y) = (or(self.x.heading(), "x"), self.y.heading());
         let (mut sentences, mut spots) = (Vec::new(), Vec::new());
-        for series in &self.series.0 {
+        for series in &self.series {
             sentences.push(sentence(&series.name, series.present().map(|(x, y)| (number(x), y))));
-            let name = series.name.as_str();
-            spots.extend(
-                series
-                    .present()
-                    .map(|(x, y)| TooltipPoint::new((x, y), [name.into(), x.into(), y.into()])),
-            );
+            let entries = |(x, y): (f64, f64)| [series.name.as_str().into(), x.into(), y.into()];
+            spots.extend(series.present().map(|at| TooltipPoint::new(at, entries(at))));
         }
+        let headings = ["series".to_owned(), x.clone(), or(y.clone(), "y")];
+        let repeats = |series: &LineSeries| levels([series]).len() < series.points.len();
+        let sheet = match self.series.iter().any(repeats) {
+            true => Sheet::new(headings.clone(), spots.iter().map(|spot| spot.entries.clone())),
+            false => self.table(&x, &y),
+        };
         spots.truncate(TOOLTIPS);
-        let sheet = self.table(&x, &y);
         let panel = Panel::new("", self.x.clone(), self.y.clone(), layers);
-        let panel = panel.with_tooltips(Tooltips::new(["series".to_owned(), x, or(y, "y")], spots));
+        let panel = panel.with_tooltips(Tooltips::new(headings, spots));
         self.plot(vec![panel], sheet, &sentences, page)
     }
 
-    /// A row for each x and a column for each series, or a row for each point if x values repeat.
+    /// A row for each x and a column for each series.
     fn table(&self, x: &str, y: &str) -> Sheet {
-        let all = &self.series.0;
-        let repeats = |series: &LineSeries| {
-            let places: HashSet<u64> = series.points.iter().map(|point| point.0.to_bits()).collect();
-            places.len() < series.points.len()
-        };
-        if all.iter().any(repeats) {
-            let row = |name: &str, (x, y): (f64, Option<f64>)| vec![name.into(), x.into(), y.into()];
-            let rows = all
-                .iter()
-                .flat_map(|one| one.points.iter().map(move |point| row(&one.name, *point)));
-            return Sheet::new(["series", x, if y.is_empty() { "y" } else { y }], rows);
-        }
-        let mut levels: Vec<f64> = all
-            .iter()
-            .flat_map(|series| &series.points)
-            .map(|point| point.0)
-            .collect();
-        levels.sort_by(f64::total_cmp);
-        levels.dedup();
+        let levels = levels(&self.series);
         if levels.len() > ROWS {
             return Sheet::default();
         }
         let value = |series: &LineSeries, level: f64| series.points.iter().find(|point| point.0 == level)?.1;
-        let row = |level: &f64| -> Vec<Entry> {
-            let values = all.iter().map(|series| value(series, *level).into());
-            std::iter::once((*level).into()).chain(values).collect()
+        let row = |level: f64| -> Vec<Entry> {
+            let values = self.series.iter().map(|series| value(series, level).into());
+            std::iter::once(level.into()).chain(values).collect()
         };
-        let alone = all.len() == 1 && !y.is_empty();
-        let names = all.iter().map(|series| if alone { y } else { &series.name });
-        Sheet::new(std::iter::once(x).chain(names), levels.iter().map(row))
+        let alone = self.series.len() == 1 && !y.is_empty();
+        let names = self.series.iter().map(|series| if alone { y } else { &series.name });
+        Sheet::new(std::iter::once(x).chain(names), levels.into_iter().map(row))
     }
+}
+
+/// The x values of some series, rising, each once.
+fn levels<'a>(series: impl IntoIterator<Item = &'a LineSeries>) -> Vec<f64> {
+    let points = series.into_iter().flat_map(|series| &series.points);
+    let mut levels: Vec<f64> = points.map(|point| point.0).collect();
+    levels.sort_by(f64::total_cmp);
+    levels.dedup();
+    levels
 }
 
 chart! {
@@ -300,8 +278,8 @@ chart! {
         at: Vec<Value>,
         #[serde(default)]
         values: Vec<Option<f64>>,
-        #[serde(default)]
-        series: Named<BarSeries>,
+        #[serde(default, deserialize_with = "bar_series")]
+        series: Vec<BarSeries>,
         #[serde(default)]
         panels: Vec<BarPanel>,
         #[serde(default)]
@@ -315,10 +293,11 @@ struct BarPanel {
     #[serde(deserialize_with = "axis")]
     y: Axis,
     values: Vec<Option<f64>>,
-    series: Named<BarSeries>,
+    #[serde(deserialize_with = "bar_series")]
+    series: Vec<BarSeries>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BarSeries {
     name: String,
@@ -329,28 +308,13 @@ struct BarSeries {
     hatched: bool,
 }
 
-impl FromShorthand for BarSeries {
-    type Short = Vec<Option<f64>>;
-
-    fn from_shorthand(name: String, values: Self::Short) -> Self {
-        Self {
-            name,
-            values,
-            ..Self::default()
-        }
-    }
-}
-
 impl BarSeries {
-    fn bars(&self) -> impl Iterator<Item = (usize, Bar)> {
+    fn bars(&self) -> impl Iterator<Item = Bar> {
         let values = self.values.iter().enumerate();
         values.filter_map(|(index, value)| {
             let interval = self.intervals.get(index).copied().flatten();
-            let bar = Bar {
-                interval,
-                ..Bar::new(index, (*value)?)
-            };
-            Some((index, bar))
+            let bar = Bar::new(index, (*value)?);
+            Some(Bar { interval, ..bar })
         })
     }
 }
@@ -364,17 +328,15 @@ impl BarChart {
     pub fn draw(mut self, page: Page) -> Result<ScriptPlot> {
         let names = names(&self.at);
         let mut given = std::mem::take(&mut self.panels);
-        if !self.values.is_empty() || !self.series.0.is_empty() || given.is_empty() {
+        if !self.values.is_empty() || !self.series.is_empty() || given.is_empty() {
             let (y, values, series) = (self.y.clone(), self.values.clone(), self.series.clone());
             given.insert(0, BarPanel { y, values, series });
         }
-        let series: usize = given.iter().map(|panel| panel.series.0.len().max(1)).sum();
+        let series: usize = given.iter().map(|panel| panel.series.len().max(1)).sum();
         check_size("bars", names.len().saturating_mul(series))?;
-        let equal = |one: &Value, other: &Value| {
-            one == other || one.as_f64().is_some_and(|value| other.as_f64() == Some(value))
-        };
         let rules = rules(&self.marks, |mark| {
-            let index = self.at.iter().position(|at| equal(at, &mark.at));
+            let here = |at: &Value| *at == mark.at || at.as_f64().is_some_and(|at| mark.at.as_f64() == Some(at));
+            let index = self.at.iter().position(here);
             let fault = || Fault::usage(format!("the mark `{}` is at a position that is not in `at`", mark.text));
             index.map(|index| index as f64).ok_or_else(fault)
         })?;
@@ -384,27 +346,27 @@ impl BarChart {
         };
         let (mut panels, mut sentences, mut columns) = (Vec::new(), Vec::new(), vec![self.x.heading()]);
         let mut rows: Vec<Vec<Entry>> = names.iter().map(|name| vec![name.as_str().into()]).collect();
-        for BarPanel { y, values, series } in given {
-            let mut all = series.0;
+        for BarPanel { y, values, mut series } in given {
             // Plain `values` are a series without a name.
-            if !values.is_empty() || all.is_empty() {
-                all.insert(0, BarSeries::from_shorthand(String::new(), values));
+            if !values.is_empty() || series.is_empty() {
+                let plain = BarSeries {
+                    values,
+                    ..BarSeries::default()
+                };
+                series.insert(0, plain);
             }
             let about = y.heading();
             let (mut spots, mut layers) = (Vec::new(), rules.clone());
-            for (index, series) in all.iter().enumerate() {
+            for (index, series) in series.iter().enumerate() {
                 let (values, places) = (series.values.len(), names.len());
                 if values != places {
-                    let fault = Fault::usage(format!(
-                        "bars need one value for each entry of `at` (entries: {places}, values: {values})"
-                    ));
+                    let what = "bars need one value for each entry of `at`";
+                    let fault = Fault::usage(format!("{what} (entries: {places}, values: {values})"));
                     return Err(fault.hint("give a value, or `()`, for each of `at`"));
                 }
                 let name = or(series.name.clone(), &about);
-                sentences.push(sentence(
-                    &name,
-                    series.bars().map(|(at, bar)| (names[at].clone(), bar.value)),
-                ));
+                let place = |bar: &Bar| names[bar.at as usize].clone();
+                sentences.push(sentence(&name, series.bars().map(|bar| (place(&bar), bar.value))));
                 columns.push(match (about.as_str(), series.name.as_str()) {
                     ("", _) | (_, "") => name,
                     (about, name) => format!("{name}: {about}"),
@@ -412,15 +374,11 @@ impl BarChart {
                 for (row, value) in rows.iter_mut().zip(&series.values) {
                     row.push((*value).into());
                 }
-                spots.extend(series.bars().map(|(at, bar)| {
-                    let entries = [names[at].as_str().into(), series.name.as_str().into(), bar.value.into()];
+                spots.extend(series.bars().map(|bar| {
+                    let entries = [place(&bar).into(), series.name.as_str().into(), bar.value.into()];
                     TooltipPoint::new((bar.at, bar.value), entries)
                 }));
-                let layer = Layer::bars(
-                    series.name.clone(),
-                    series.bars().map(|(_, bar)| bar),
-                    Colour::series(index),
-                );
+                let layer = Layer::bars(&series.name, series.bars(), Colour::Series(index));
                 layers.push(layer.dashed(series.hatched));
             }
             let headings = [or(x.label.clone(), "at"), "series".to_owned(), or(about, "value")];
@@ -463,13 +421,10 @@ impl HeatMap {
             for ((column, up), value) in columns.iter().enumerate().zip(values) {
                 let Some(value) = *value else { continue };
                 let at = (column as f64, row as f64);
-                let around = |at: f64| (at - 0.5, at + 0.5);
-                let (x, y) = (around(at.0), around(at.1));
+                let [x, y] = [at.0, at.1].map(|at| (at - 0.5, at + 0.5));
                 cells.push(Cell { x, y, value });
-                spots.push(TooltipPoint::new(
-                    at,
-                    [up.as_str().into(), across.as_str().into(), value.into()],
-                ));
+                let entries = [up.as_str().into(), across.as_str().into(), value.into()];
+                spots.push(TooltipPoint::new(at, entries));
                 points.push((format!("{up} and {across}"), value));
             }
         }
@@ -488,41 +443,35 @@ impl HeatMap {
             ..Axis::categories(names)
         };
         let sentences = [sentence(&name, points)];
-        let layers = [Layer::cells(name.clone(), cells)];
+        let layers = [Layer::new(&name, Colour::Quiet, Marks::Cells { cells })];
         let panel = Panel::new("", axis(&x, columns), axis(&y, rows), layers);
         let panel = panel.with_tooltips(Tooltips::new([or(x, "x"), or(y, "y"), name], spots));
         self.plot(vec![panel], sheet, &sentences, page)
     }
 }
 
-/// Units that a label may end with, after a comma, or consist of.
-const UNITS: [(&str, Unit); 12] = [
-    ("tokens", Unit::Tokens),
-    ("tokens/s", Unit::TokensPerSecond),
-    ("requests/s", Unit::RequestsPerSecond),
-    ("s", Unit::Seconds),
-    ("seconds", Unit::Seconds),
-    ("ms", Unit::Milliseconds),
-    ("%", Unit::Percent),
-    ("W", Unit::Watts),
-    ("C", Unit::Celsius),
-    ("°C", Unit::Celsius),
-    ("B", Unit::Bytes),
-    ("bytes", Unit::Bytes),
-];
+/// The unit that a label may end with, after a comma, or consist of.
+fn unit(name: &str) -> Option<Unit> {
+    let name = match name {
+        "seconds" => "s",
+        "°C" => "C",
+        "B" => "bytes",
+        name => name,
+    };
+    from_value(json!(name)).ok()
+}
 
 /// An axis as a script gives it: `"latency, ms"`, or a map of an [`Axis`].
 fn axis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Axis, D::Error> {
     let text = match Value::deserialize(deserializer)? {
         Value::String(text) => text,
-        map @ Value::Object(_) => return read(map),
+        map @ Value::Object(_) => return from_value(map).map_err(D::Error::custom),
         other => {
             return Err(D::Error::custom(format!(
                 "expected a label such as \"latency, ms\" or a map with `label`, got {other}"
             )));
         }
     };
-    let unit = |name: &str| UNITS.iter().find(|(unit, _)| *unit == name).map(|(_, unit)| *unit);
     let (label, unit) = match text.rsplit_once(", ") {
         Some((label, name)) if unit(name).is_some() => (label, unit(name)),
         _ if matches!(text.as_str(), "s" | "seconds" | "ms") => ("time", unit(&text)),
@@ -531,55 +480,40 @@ fn axis<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Axis, D::Error> {
     Ok(Axis::new(label, unit.unwrap_or_default()))
 }
 
-/// A list of named things: a map of names to values, or a list of maps with `name`.
-#[derive(Clone, Debug, PartialEq)]
-struct Named<T>(Vec<T>);
-
-impl<T> Default for Named<T> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
+fn line_series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LineSeries>, D::Error> {
+    named(deserializer, "points")
 }
 
-/// A type that can also be written as a name and a short value.
-trait FromShorthand: DeserializeOwned {
-    /// The value behind the name.
-    type Short: DeserializeOwned;
-    fn from_shorthand(name: String, short: Self::Short) -> Self;
+fn bar_series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BarSeries>, D::Error> {
+    named(deserializer, "values")
 }
 
-impl<'de, T: FromShorthand> Deserialize<'de> for Named<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Errors begin with what they are about.
-        let about = |whose: &str, error: &D::Error| D::Error::custom(format!("{whose}: {error}"));
-        let all: Result<Vec<T>, D::Error> = match Value::deserialize(deserializer)? {
-            Value::Object(map) => map
-                .into_iter()
-                .map(|(name, short)| match read(short) {
-                    Ok(short) => Ok(T::from_shorthand(name, short)),
-                    Err(error) => Err(about(&format!("`{name}`"), &error)),
-                })
-                .collect(),
-            Value::Array(list) => (1..)
+/// A list of named things: a map of names to what belongs at `key`, or a list of maps with `name`.
+fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D, key: &str) -> Result<Vec<T>, D::Error> {
+    // Errors begin with what they are about.
+    let items: Vec<(String, Value)> = match Value::deserialize(deserializer)? {
+        Value::Object(map) => {
+            let item = |(name, short): (String, Value)| (format!("`{name}`"), json!({ "name": name, key: short }));
+            map.into_iter().map(item).collect()
+        }
+        Value::Array(list) => {
+            let about = |(place, item): (usize, &Value)| match &item["name"] {
+                Value::String(name) => format!("`{name}`"),
+                _ => format!("number {place} of the list"),
+            };
+            (1..)
                 .zip(list)
-                .map(|(place, one)| {
-                    let name = match one.get("name") {
-                        Some(Value::String(name)) => format!("`{name}`"),
-                        _ => format!("number {place} of the list"),
-                    };
-                    read(one).map_err(|error| about(&name, &error))
-                })
-                .collect(),
-            other => Err(D::Error::custom(format!(
+                .map(|(place, item)| (about((place, &item)), item))
+                .collect()
+        }
+        other => {
+            return Err(D::Error::custom(format!(
                 "expected a map of names or a list of maps with `name`, got {other}"
-            ))),
-        };
-        all.map(Self)
-    }
-}
-
-fn read<T: DeserializeOwned, E: Error>(value: Value) -> Result<T, E> {
-    serde_json::from_value(value).map_err(E::custom)
+            )));
+        }
+    };
+    let read = |(about, item)| from_value(item).map_err(|error| D::Error::custom(format!("{about}: {error}")));
+    items.into_iter().map(read).collect()
 }
 
 /// A text at a position of the x axis.
@@ -601,7 +535,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::report::plot::Marks;
 
     fn line(value: Value) -> ScriptPlot {
         serde_json::from_value::<LineChart>(value)
@@ -775,27 +708,14 @@ mod argument_tests {
 
     #[test]
     fn errors_name_the_item_they_are_about() {
-        #[derive(Debug, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Thing {
-            #[serde(rename = "name")]
-            _name: String,
-            #[serde(rename = "size")]
-            _size: u64,
-        }
-        impl FromShorthand for Thing {
-            type Short = u64;
-            fn from_shorthand(name: String, size: u64) -> Self {
-                Self {
-                    _name: name,
-                    _size: size,
-                }
-            }
-        }
-        let error = |value: Value| serde_json::from_value::<Named<Thing>>(value).unwrap_err().to_string();
-        assert!(error(json!({ "first": 1, "other": "much" })).starts_with("`other`: "));
+        let error = |series: Value| {
+            let given = json!({ "title": "t", "at": [1], "series": series });
+            serde_json::from_value::<BarChart>(given).unwrap_err().to_string()
+        };
+        assert!(error(json!({ "first": [1], "other": "much" })).starts_with("`other`: "));
         assert!(error(json!([{ "name": "first", "length": 2 }])).starts_with("`first`: unknown field `length`"));
-        assert!(error(json!([{ "name": "first", "size": 2 }, { "size": 3 }])).starts_with("number 2 of the list: "));
+        let second = json!([{ "name": "first", "values": [2] }, { "values": [3] }]);
+        assert!(error(second).starts_with("number 2 of the list: "));
         let error = |value: Value| axis(value).unwrap_err().to_string();
         assert!(error(json!(3)).contains("a label such as"));
         assert!(error(json!({ "label": "x", "log": true })).contains("unknown field `log`"));

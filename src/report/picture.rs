@@ -13,16 +13,11 @@ use crate::fmt::flow;
 use crate::report::Page;
 use crate::report::evidence::{NOT_SENT, ProbeClass};
 use crate::report::findings::at_most_as_hard;
-use crate::report::plot::{AxisScale, Canvas};
-
-/// Maximum number of rows.
-const ROWS: usize = 18;
-/// Maximum number of slices.
-const MAX_SLICES: usize = 3;
+use crate::report::plot::{AxisLayout, canvas, canvas_columns};
 
 /// What a cell shows.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Shade {
+#[derive(Clone, Copy)]
+enum Cell {
     Fits,
     Open,
     Fails,
@@ -34,30 +29,49 @@ enum Shade {
     Band,
     /// Refused for its length, or beyond what could be tested.
     Beyond,
+    Probe(ProbeClass),
 }
 
-/// The shades in the order of the legend, which always explains the first three, and the others if they are drawn.
-const SHADES: [(Shade, &str); 6] = [
-    (Shade::Fits, "fits"),
-    (Shade::Open, "unknown"),
-    (Shade::Fails, "fails"),
-    (Shade::Likely, "predicted to fit"),
-    (Shade::Unlikely, "predicted to fail"),
-    (Shade::Band, "contradictory"),
-];
+impl Cell {
+    /// Its character, which no other cell has, and its name in the legend.
+    fn drawn(self, boundary: &Boundary, page: Page) -> (String, &'static str) {
+        let style = Style::new();
+        let (character, style, name) = match self {
+            Self::Fits => (page.pick("█", "#"), style.green(), "fits"),
+            Self::Open => (page.pick("░", "-"), style.dim(), "unknown"),
+            Self::Fails => (page.pick("·", "."), style.red(), "fails"),
+            // Yellow is invisible on white, and blue on black.
+            Self::Likely => (page.pick("▒", "*"), style.cyan(), "predicted to fit"),
+            Self::Unlikely => (":", style.dim().red(), "predicted to fail"),
+            Self::Band => (page.pick("≈", "~"), style.magenta(), "contradictory"),
+            Self::Beyond => ("/", style.dim(), beyond(boundary)),
+            Self::Probe(ProbeClass::Fits) => ("o", style.green().bold(), "fitted"),
+            Self::Probe(ProbeClass::Fails) => ("x", style.red().bold(), "failed"),
+            Self::Probe(ProbeClass::Unclear) => ("?", style.bold(), "undecided"),
+            Self::Probe(ProbeClass::Clipped) => ("!", style.bold(), "refused for its length"),
+            Self::Probe(ProbeClass::NotSent) => ("%", style.red().bold(), NOT_SENT),
+        };
+        (page.paint(character, style), name)
+    }
 
-/// The characters of probes in the order of the legend, which always explains the first three.
-const MARKS: [(ProbeClass, &str, &str); 5] = [
-    (ProbeClass::Fits, "o", "fitted"),
-    (ProbeClass::Fails, "x", "failed"),
-    (ProbeClass::Unclear, "?", "undecided"),
-    (ProbeClass::Clipped, "!", "refused for its length"),
-    (ProbeClass::NotSent, "%", NOT_SENT),
-];
+    /// What the boundary says of a point; `clipped` are the smallest points that are beyond a length limit.
+    fn of(point: &Point, boundary: &Boundary, clipped: &[Point]) -> Result<Self> {
+        let axes = boundary.lattice().axes();
+        Ok(match boundary.classify(point)? {
+            Class::Fits => Self::Fits,
+            Class::Fails if boundary.is_in_band(point)? => Self::Band,
+            Class::Fails => Self::Fails,
+            Class::Unknown if clipped.iter().any(|limit| at_most_as_hard(axes, limit, point)) => Self::Beyond,
+            Class::Unknown if boundary.is_likely(point)? => Self::Likely,
+            Class::Unknown if boundary.is_unlikely(point)? => Self::Unlikely,
+            Class::Unknown => Self::Open,
+        })
+    }
+}
 
 /// Draws a boundary; the text has no line end after its last line.
 pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
-    let mut lines = draw_cells(boundary, ROWS, MAX_SLICES, page)?;
+    let mut lines = maps(boundary, 18, 3, page)?;
     lines.extend(legend(boundary, &lines, page));
     Ok(lines.join("\n"))
 }
@@ -72,49 +86,43 @@ pub(super) fn beyond(boundary: &Boundary) -> &'static str {
 
 /// Draws a boundary in so many rows of cells: of more than two axes, the slice with the most probes.
 pub(super) fn draw_compact(boundary: &Boundary, rows: usize, page: Page) -> Result<String> {
-    let mut lines = draw_cells(boundary, rows, 1, page)?;
+    let mut lines = maps(boundary, rows, 1, page)?;
     lines.retain(|line| !line.is_empty());
     lines.extend(legend(boundary, &lines, page).into_iter().next());
     Ok(lines.join("\n"))
 }
 
-fn draw_cells(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<Vec<String>> {
+/// The map of one or two axes; of more, up to `slices` maps. Each has at most `rows` rows of cells.
+fn maps(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<Vec<String>> {
     let axes = boundary.lattice().axes();
     // An axis of one value has nothing to show.
-    let (mut shown, fixed): (Vec<&Axis>, Vec<&Axis>) = axes.iter().partition(|axis| axis.range().0 != axis.range().1);
-    if shown.is_empty() {
-        shown.extend(fixed.first());
+    let (mut shown, mut fixed): (Vec<&Axis>, Vec<&Axis>) =
+        axes.iter().partition(|axis| axis.range().0 != axis.range().1);
+    if shown.is_empty() && !fixed.is_empty() {
+        shown.push(fixed.remove(0));
     }
     if shown.len() > 2 {
         // Lengths make the map.
         shown.sort_by_key(|axis| !matches!(axis.name(), "input" | "output"));
     }
-    let mut lines = Vec::new();
-    let held = fixed
-        .iter()
-        .filter(|axis| !shown.iter().any(|shown| shown.name() == axis.name()));
-    let held: Vec<String> = held.map(|axis| format!("{}={}", axis.name(), axis.range().0)).collect();
-    if !held.is_empty() {
-        lines.push(format!("at {}", held.join(" ")));
-    }
+    let held = fixed.iter().map(|axis| format!("{}={}", axis.name(), axis.range().0));
+    let held = held.collect::<Vec<_>>().join(" ");
+    let mut lines: Vec<String> = (!held.is_empty()).then(|| format!("at {held}")).into_iter().collect();
     let mut through = boundary.smallest();
     match shown[..] {
         [] => {}
-        [x] => lines.extend(draw_map(boundary, x, None, &through, 1, page)?),
-        [x, y] => lines.extend(draw_map(boundary, x, Some(y), &through, rows, page)?),
-        [x, y, third, ref others @ ..] => {
+        [_] | [_, _] => lines.extend(map(boundary, &shown, &through, rows, page)?),
+        [_, _, third, ref others @ ..] => {
             let easiest = |axis: &&Axis| match axis.easier() {
                 Easier::Down => axis.range().0,
                 Easier::Up => axis.range().1,
             };
-            let fixed = others
-                .iter()
-                .map(|axis| format!(", {}={}", axis.name(), format_value(easiest(axis))));
-            let fixed: String = fixed.collect();
+            let others = others.iter().map(|axis| format!(", {}={}", axis.name(), easiest(axis)));
+            let others: String = others.collect();
             for value in slice_values(boundary, third, slices) {
                 through.0.insert(third.name().to_owned(), value);
-                lines.push(format!("slice at {}={}{fixed}", third.name(), format_value(value)));
-                lines.extend(draw_map(boundary, x, Some(y), &through, rows, page)?);
+                lines.push(format!("slice at {}={value}{others}", third.name()));
+                lines.extend(map(boundary, &shown[..2], &through, rows, page)?);
                 lines.push(String::new());
             }
         }
@@ -122,147 +130,65 @@ fn draw_cells(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Re
     Ok(lines)
 }
 
-/// Draws the row of an axis, or the plane of two, through `through`, which fixes all others; probes elsewhere are left out.
-fn draw_map(
-    boundary: &Boundary,
-    x: &Axis,
-    y: Option<&Axis>,
-    through: &Point,
-    rows: usize,
-    page: Page,
-) -> Result<Vec<String>> {
-    let vertical = y.map(|y| Cells::new(y, rows));
-    let rows = vertical.as_ref().map_or(1, |vertical| vertical.count);
-    let y_ticks = vertical
-        .as_ref()
-        .map_or_else(Vec::new, |vertical| vertical.ticks((rows / 4).max(2)));
-    let gutter = y_ticks.iter().map(|(_, text)| text.len()).max().unwrap_or(0).max(1) + 2;
-    let horizontal = Cells::new(x, Canvas::columns(gutter, page));
-    let probes = probes(boundary, |point| {
-        let here = through.0.iter().all(|(name, value)| {
-            let drawn = name == x.name() || y.is_some_and(|y| name == y.name());
-            drawn || point.0.get(name).is_some_and(|at| at == value)
-        });
-        let row = vertical.as_ref().map_or(Some(0), |vertical| vertical.of(point))?;
-        let cell = (row, horizontal.of(point)?);
-        here.then_some(cell)
-    });
-    let clipped = boundary.clipped();
-    let cell = |row: usize, column: usize| -> Result<String> {
-        if let Some(class) = probes.get(&(row, column)) {
-            return Ok(probe_marker(*class, page));
+/// The row of an axis, or the plane of two, through `through`, which fixes all others; probes elsewhere are left out.
+fn map(boundary: &Boundary, shown: &[&Axis], through: &Point, rows: usize, page: Page) -> Result<Vec<String>> {
+    let axes: Vec<AxisLayout> = shown.iter().map(|axis| AxisLayout::of(axis)).collect();
+    let rows = shown.get(1).map_or(1, |y| count(y, rows));
+    let columns = count(shown[0], canvas_columns(axes.get(1), rows, page));
+    let along = || shown.iter().zip(&axes).zip([columns, rows]).enumerate();
+    // The column and the row of a point from below; none outside the search range.
+    let place = |point: &Point| {
+        let mut place = [0, 0];
+        for (index, ((axis, AxisLayout { scale, .. }), cells)) in along() {
+            let value = point.0.get(axis.name())?.as_f64();
+            place[index] = scale.contains(value).then(|| scale.cell(value, cells))?;
         }
+        Some(place)
+    };
+    let middle = |place: [usize; 2]| {
         let mut point = through.clone();
-        for (cells, index) in [(Some(&horizontal), column), (vertical.as_ref(), row)] {
-            if let Some(cells) = cells {
-                point.0.insert(cells.axis.name().to_owned(), cells.middle(index));
-            }
+        for (index, ((axis, AxisLayout { scale, .. }), cells)) in along() {
+            let value = scale.value((place[index] as f64 + 0.5) / cells as f64);
+            let value = match axis.range().0 {
+                Scalar::Int(_) => Scalar::Int(value.round() as i64),
+                Scalar::Float(_) => Scalar::Float(value),
+            };
+            point.0.insert(axis.name().to_owned(), value);
         }
-        Ok(fill(shade(boundary, &clipped, &point)?, page))
+        point
     };
-    let from_below = (0..rows).rev();
-    let drawn: Result<Vec<String>> = from_below
-        .map(|row| (0..horizontal.count).map(|column| cell(row, column)).collect())
-        .collect();
-    let canvas = Canvas {
-        y_label: vertical.as_ref().map_or_else(String::new, Cells::name),
-        x_label: horizontal.name(),
-        y_ticks: y_ticks.into_iter().map(|(row, text)| (rows - 1 - row, text)).collect(),
-        x_ticks: horizontal.ticks_in_a_row(),
-        columns: horizontal.count,
-        rows: drawn?,
-    };
-    let lines = canvas.lines(page).into_iter();
-    Ok(lines.skip(usize::from(y.is_none())).collect())
-}
-
-/// An axis divided into cells.
-struct Cells<'a> {
-    axis: &'a Axis,
-    scale: AxisScale,
-    count: usize,
-}
-
-impl<'a> Cells<'a> {
-    /// At most `most` cells, and no more than the axis has values.
-    fn new(axis: &'a Axis, most: usize) -> Self {
-        let (low, high) = axis.range();
-        let values = match (low, high) {
-            (Scalar::Int(low), Scalar::Int(high)) => usize::try_from(high - low + 1).unwrap_or(most),
-            _ => most,
-        };
-        let scale = AxisScale::of(axis);
-        let count = values.min(most).max(1);
-        Self { axis, scale, count }
-    }
-
-    /// The cell of a point; none outside the search range.
-    fn of(&self, point: &Point) -> Option<usize> {
-        let value = point.0.get(self.axis.name())?.as_f64();
-        let within = (self.scale.from..=self.scale.to).contains(&value);
-        within.then(|| self.scale.cell(value, self.count))
-    }
-
-    /// The value at the middle of a cell, rounded if the axis has integers.
-    fn middle(&self, index: usize) -> Scalar {
-        let value = self.scale.value((index as f64 + 0.5) / self.count as f64);
-        match self.axis.range().0 {
-            Scalar::Int(_) => Scalar::Int(value.round() as i64),
-            Scalar::Float(_) => Scalar::Float(value),
-        }
-    }
-
-    /// Labels of a few cells. The first and the last cell show the ends of the axis, others their middle.
-    fn ticks(&self, most: usize) -> Vec<(usize, String)> {
-        let (low, high) = self.axis.range();
-        let last = self.count - 1;
-        let most = most.clamp(2, self.count.max(2));
-        let value = |index: usize| match index {
-            0 => low,
-            index if index == last => high,
-            index => self.middle(index),
-        };
-        let mut cells: Vec<usize> = (0..most).map(|number| number * last / (most - 1)).collect();
-        cells.dedup();
-        cells
-            .into_iter()
-            .map(|index| (index, format_value(value(index))))
-            .collect()
-    }
-
-    /// As many labels as have room side by side.
-    fn ticks_in_a_row(&self) -> Vec<(usize, String)> {
-        let widest = self.ticks(2).iter().map(|(_, text)| text.len()).max().unwrap_or(1);
-        self.ticks((self.count / (widest + 3)).clamp(2, 6))
-    }
-
-    /// Names the axis, and its scale if that is not linear.
-    fn name(&self) -> String {
-        let note = if self.scale.log { " (log scale)" } else { "" };
-        format!("{}{note}", self.axis.name())
-    }
-}
-
-fn format_value(value: Scalar) -> String {
-    match value {
-        Scalar::Int(value) => value.to_string(),
-        Scalar::Float(value) => {
-            let short = format!("{value:.4}");
-            short.trim_end_matches('0').trim_end_matches('.').to_owned()
-        }
-    }
-}
-
-/// Probe results by cell.
-fn probes<K: Ord>(boundary: &Boundary, cell: impl Fn(&Point) -> Option<K>) -> BTreeMap<K, ProbeClass> {
-    let mut probes: BTreeMap<K, ProbeClass> = BTreeMap::new();
+    let mut probes: BTreeMap<[usize; 2], ProbeClass> = BTreeMap::new();
     for (point, record) in boundary.records() {
-        let Some(at) = cell(&point) else { continue };
-        let class = ProbeClass::of(record);
-        let shown = probes.entry(at).or_insert(class);
-        *shown = class.max(*shown);
+        let here = |(name, value): (&String, &Scalar)| {
+            shown.iter().any(|axis| axis.name() == name) || point.0.get(name) == Some(value)
+        };
+        if let Some(place) = place(&point).filter(|_| through.0.iter().all(here)) {
+            let class = ProbeClass::of(record);
+            let shown = probes.entry(place).or_insert(class);
+            *shown = class.max(*shown);
+        }
     }
-    probes
+    let clipped = boundary.clipped();
+    let cell = |place: [usize; 2]| -> Result<String> {
+        let cell = match probes.get(&place) {
+            Some(class) => Cell::Probe(*class),
+            None => Cell::of(&middle(place), boundary, &clipped)?,
+        };
+        Ok(cell.drawn(boundary, page).0)
+    };
+    let row = |row: usize| (0..columns).map(|column| cell([column, row])).collect();
+    let cells: Vec<String> = (0..rows).rev().map(row).collect::<Result<_>>()?;
+    let lines = canvas(&axes[0], axes.get(1), columns, &cells, page);
+    Ok(lines.into_iter().skip(2 - axes.len()).collect())
+}
+
+/// The number of cells of an axis: at most `most`, and no more than it has values.
+fn count(axis: &Axis, most: usize) -> usize {
+    let values = match axis.range() {
+        (Scalar::Int(low), Scalar::Int(high)) => usize::try_from(high - low + 1).unwrap_or(most),
+        _ => most,
+    };
+    values.min(most).max(1)
 }
 
 /// The values that were probed most; if there are fewer, also the ends of the axis.
@@ -275,9 +201,8 @@ fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
     }
     let mut probed: Vec<(usize, Scalar)> = probed.into_values().collect();
     probed.sort_by(|(a, _), (b, _)| b.cmp(a));
-    let (low, high) = axis.range();
     let mut values: Vec<Scalar> = probed.into_iter().map(|(_, value)| value).take(most).collect();
-    for end in [low, high] {
+    for end in <[Scalar; 2]>::from(axis.range()) {
         if values.len() < most && !values.contains(&end) {
             values.push(end);
         }
@@ -286,63 +211,21 @@ fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
     values
 }
 
-/// `clipped` are the smallest points that are beyond a length limit.
-fn shade(boundary: &Boundary, clipped: &[Point], point: &Point) -> Result<Shade> {
-    let axes = boundary.lattice().axes();
-    let is_beyond = |limit: &Point| at_most_as_hard(axes, limit, point);
-    Ok(match boundary.classify(point)? {
-        Class::Fits => Shade::Fits,
-        Class::Fails if boundary.is_in_band(point)? => Shade::Band,
-        Class::Fails => Shade::Fails,
-        Class::Unknown if clipped.iter().any(is_beyond) => Shade::Beyond,
-        Class::Unknown if boundary.is_likely(point)? => Shade::Likely,
-        Class::Unknown if boundary.is_unlikely(point)? => Shade::Unlikely,
-        Class::Unknown => Shade::Open,
-    })
-}
-
-/// A cell of a shade. The characters of rare shades appear nowhere else in a map.
-fn fill(shade: Shade, page: Page) -> String {
-    let (character, style) = match shade {
-        Shade::Fits => (page.pick("█", "#"), Style::new().green()),
-        // Yellow is invisible on white, and blue on black.
-        Shade::Likely => (page.pick("▒", "*"), Style::new().cyan()),
-        Shade::Unlikely => (":", Style::new().dim().red()),
-        Shade::Open => (page.pick("░", "-"), Style::new().dim()),
-        Shade::Band => (page.pick("≈", "~"), Style::new().magenta()),
-        Shade::Fails => (page.pick("·", "."), Style::new().red()),
-        Shade::Beyond => ("/", Style::new().dim()),
-    };
-    page.paint(character, style)
-}
-
-/// The marker of a probe.
-fn probe_marker(class: ProbeClass, page: Page) -> String {
-    let style = match class {
-        ProbeClass::Fits => Style::new().green().bold(),
-        ProbeClass::Unclear | ProbeClass::Clipped => Style::new().bold(),
-        ProbeClass::NotSent | ProbeClass::Fails => Style::new().red().bold(),
-    };
-    let character = MARKS.iter().find(|(known, ..)| *known == class);
-    page.paint(character.map_or("", |(_, character, _)| character), style)
-}
-
-/// Explains the characters: the shades, then the probes, each in as few lines as hold them.
+/// Explains the characters: the regions, then the probes, each in as few lines as hold them. The first three of each are
+/// always explained, the others if they are drawn.
 fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
-    let contains = |part: &str| drawn.iter().any(|line| line.contains(part));
-    let shown = |(index, (shade, _)): &(usize, (Shade, &str))| *index < 3 || contains(&fill(*shade, page));
-    let shades = SHADES.into_iter().chain([(Shade::Beyond, beyond(boundary))]);
-    let shades = shades.enumerate().filter(shown);
-    let shades = shades.map(|(_, (shade, name))| format!("{} {name}", fill(shade, page)));
-    let fits = |line: &str| measure_text_width(line) <= page.width;
-    let mut lines = flow(shades, "  ", fits);
-    let probes = MARKS.into_iter().enumerate().filter_map(|(index, (class, _, name))| {
-        let marker = probe_marker(class, page);
-        let title = if index == 0 { "probes: " } else { "" };
-        (index < 3 || contains(&marker)).then(|| format!("{title}{marker} {name}"))
-    });
-    lines.extend(flow(probes, "  ", fits));
-    lines
+    use Cell::{Band, Beyond, Fails, Fits, Likely, Open, Unlikely};
+    use ProbeClass::{Clipped, NotSent, Unclear};
+    let explained = |title: &str, cells: &[Cell]| {
+        let named = cells.iter().map(|cell| cell.drawn(boundary, page)).enumerate();
+        let shown = named.filter(|(index, (cell, _))| *index < 3 || drawn.iter().any(|line| line.contains(cell)));
+        let mut parts: Vec<String> = shown.map(|(_, (cell, name))| format!("{cell} {name}")).collect();
+        parts[0].insert_str(0, title);
+        flow(parts, "  ", |line| measure_text_width(line) <= page.width)
+    };
+    let regions = [Fits, Open, Fails, Likely, Unlikely, Band, Beyond];
+    let probes = [ProbeClass::Fits, ProbeClass::Fails, Unclear, Clipped, NotSent];
+    [explained("", &regions), explained("probes: ", &probes.map(Cell::Probe))].concat()
 }
 
 #[cfg(test)]
@@ -391,7 +274,7 @@ mod tests {
             "
   |##################o---?-------x.......
   +--------------------------------------
-   1      21     39      60     78    100
+   1          32           64         100
                                     input
 # fits  - unknown  . fails
 probes: o fitted  x failed  ? undecided

@@ -70,36 +70,32 @@ impl Terminal {
     /// `NO_COLOR` (set and not empty) and `TERM=dumb` turn colours off; `TERM=dumb` and `CI` turn the live view off;
     /// the locale says whether UTF-8 is understood. The user's [`OutputChoice`] goes first.
     pub fn detect() -> Self {
-        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let dumb = variable("TERM").as_deref() == Some("dumb");
         let plain = variable("NO_COLOR").is_some() || dumb;
         // Some CI services give their logs a terminal, but keep every line that was overwritten.
         let watched = variable("CI").is_none_or(|ci| ci == "false");
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
-        let utf8 = |locale: String| {
-            let locale = locale.to_lowercase();
-            locale.contains("utf-8") || locale.contains("utf8")
-        };
-        let columns = [console::Term::stdout(), console::Term::stderr()]
-            .iter()
-            .find_map(console::Term::size_checked)
-            .map(|(_, columns)| usize::from(columns));
+        let locale = locale.unwrap_or_default().to_lowercase();
+        let out = console::Term::stdout().size_checked();
+        let columns = out
+            .or_else(|| console::Term::stderr().size_checked())
+            .map(|size| size.1);
+        let given = variable("COLUMNS");
         let choice = *CHOICE.read().unwrap_or_else(PoisonError::into_inner);
         let colour = |terminal: bool| choice.colour.unwrap_or(terminal && !plain);
         Self {
             colour: colour(stdout().is_terminal()),
             error_colour: colour(stderr().is_terminal()),
             live: stderr().is_terminal() && !dumb && watched && !choice.quiet,
-            height: console::Term::stdout()
-                .size_checked()
-                .map(|(rows, _)| usize::from(rows)),
+            height: out.map(|size| size.0.into()),
             quiet: choice.quiet,
             verbose: choice.verbose,
-            unicode: locale.is_some_and(utf8),
-            width: columns
-                .or_else(|| variable("COLUMNS").and_then(|columns| columns.parse().ok()))
-                .unwrap_or(WIDTH),
-            wraps: columns.is_some() || variable("COLUMNS").is_some(),
+            unicode: locale.contains("utf-8") || locale.contains("utf8"),
+            wraps: columns.is_some() || given.is_some(),
+            width: match (columns, given) {
+                (Some(columns), _) => columns.into(),
+                (None, given) => given.and_then(|columns| columns.parse().ok()).unwrap_or(WIDTH),
+            },
             closed: AtomicBool::new(false),
         }
     }
@@ -163,11 +159,13 @@ impl Terminal {
     /// Prints a fault and its hint.
     pub fn print_fault(&self, fault: &Fault) {
         let style = |text: &str, style: Style| style.force_styling(self.error_colour).apply_to(text).to_string();
-        let error = style("error", Style::new().red().bold());
-        self.print_failure(&format!("{error}: {}", fault.message));
+        self.print_failure(&format!(
+            "{}: {}",
+            style("error", Style::new().red().bold()),
+            fault.message
+        ));
         if let Some(hint) = &fault.hint {
-            let label = style("hint", Style::new().bold());
-            self.print_failure(&format!("{label}: {}", hint));
+            self.print_failure(&format!("{}: {hint}", style("hint", Style::new().bold())));
         }
     }
 }
@@ -268,16 +266,16 @@ fn is_colour(code: &str) -> bool {
 
 /// Shows a text in the user's pager; false if there is none.
 fn shown_in_pager(text: &str) -> bool {
-    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-    let mut pager = Command::new("sh");
-    pager
-        .arg("-c")
-        .arg(variable("PAGER").unwrap_or_else(|| "less".to_owned()));
+    /// What a shell returns if it does not find the command.
+    const NO_SUCH_COMMAND: i32 = 127;
+    let pager = variable("PAGER").unwrap_or_else(|| "less".to_owned());
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(pager).stdin(Stdio::piped());
     if variable("LESS").is_none() {
         // Quit at the end of a short text, keep colours, leave the text on the screen.
-        pager.env("LESS", "FRX");
+        command.env("LESS", "FRX");
     }
-    let Ok(mut child) = pager.stdin(Stdio::piped()).spawn() else {
+    let Ok(mut child) = command.spawn() else {
         return false;
     };
     if let Some(mut pipe) = child.stdin.take() {
@@ -287,69 +285,63 @@ fn shown_in_pager(text: &str) -> bool {
     child.wait().is_ok_and(|status| status.code() != Some(NO_SUCH_COMMAND))
 }
 
-/// What a shell returns if it does not find the command.
-const NO_SUCH_COMMAND: i32 = 127;
+/// A variable of the environment that is not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
 
 /// Wraps long lines between words and keeps their indent. Command lines are meant for pasting, and tables and drawings
 /// are laid out: they stay whole.
 fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
         let laid_out = line.trim_start().contains("  ") || line.contains(['│', '█', '◄']);
-        if measure_text_width(line) <= most || line.contains(" --") || laid_out {
-            return line.to_owned();
+        match measure_text_width(line) <= most || line.contains(" --") || laid_out {
+            true => line.to_owned(),
+            false => wrap_indented(line, most, 2),
         }
-        let indent = line.len() - line.trim_start().len();
-        let blank = " ".repeat(indent);
-        format!(
-            "{blank}{}",
-            wrap(line, most - indent.min(most), 2).replace('\n', &format!("\n{blank}"))
-        )
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// Wraps a line between words, with its indent before each part and `hanging` more before all but the first.
+fn wrap_indented(line: &str, most: usize, hanging: usize) -> String {
+    let text = line.trim_start();
+    let indent = &line[..line.len() - text.len()];
+    let parts = wrap(text, most.saturating_sub(indent.len()), hanging);
+    format!("{indent}{}", parts.replace('\n', &format!("\n{indent}")))
 }
 
 /// Markdown of the documentation for a terminal of `width` columns: wrapped between words, headings without their marks, code
 /// as it is.
 fn prose(markdown: &str, width: usize, colour: bool) -> String {
     let bold = |text: &str| Style::new().bold().force_styling(colour).apply_to(text).to_string();
-    let mut lines: Vec<String> = Vec::new();
-    let mut paragraph = String::new();
+    // Lines, and whether they are prose, which goes on in the next line.
+    let mut lines: Vec<(String, bool)> = Vec::new();
     let mut is_code = false;
     for line in markdown.lines() {
         let text = line.trim();
         let heading = text.trim_start_matches('#');
-        let is_fence = text.starts_with("```");
-        let starts_block = text.is_empty() || is_fence || heading.len() < text.len() || is_item(text);
-        if is_code || starts_block {
-            lines.extend(wrapped_item(&std::mem::take(&mut paragraph), width));
-        }
-        match () {
-            () if is_fence => is_code = !is_code,
-            () if is_code => lines.push(format!("    {line}")),
-            () if heading.len() < text.len() => lines.push(bold(heading.trim().trim_matches('`'))),
-            () if text.is_empty() || text.starts_with('|') => lines.push(text.to_owned()),
-            () if paragraph.is_empty() => line.trim_end().clone_into(&mut paragraph),
-            () => paragraph.extend([" ", text]),
+        match lines.last_mut() {
+            _ if text.starts_with("```") => is_code = !is_code,
+            _ if is_code => lines.push((format!("    {line}"), false)),
+            _ if heading.len() < text.len() => lines.push((bold(heading.trim().trim_matches('`')), false)),
+            _ if text.is_empty() || text.starts_with('|') => lines.push((text.to_owned(), false)),
+            Some((last, true)) if !is_item(text) => last.extend([" ", text]),
+            _ => lines.push((line.trim_end().to_owned(), true)),
         }
     }
-    lines.extend(wrapped_item(&paragraph, width));
-    lines.dedup_by(|line, before| line.is_empty() && before.is_empty());
-    lines.join("\n")
+    lines.dedup_by(|line, before| line.0.is_empty() && before.0.is_empty());
+    let shown = lines.into_iter().map(|(line, is_prose)| match is_prose {
+        true => wrap_indented(&line, width, if is_item(line.trim_start()) { 2 } else { 0 }),
+        false => line,
+    });
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 /// Whether a line begins a list item.
 fn is_item(text: &str) -> bool {
     let number = text.trim_start_matches(|c: char| c.is_ascii_digit());
     text.starts_with("- ") || text.starts_with("* ") || (number.len() < text.len() && number.starts_with(". "))
-}
-
-/// A paragraph or list item in lines. Those after the first of an item are indented.
-fn wrapped_item(paragraph: &str, width: usize) -> Option<String> {
-    let text = paragraph.trim_start();
-    let indent = " ".repeat(paragraph.len() - text.len());
-    let hanging = if is_item(text) { 2 } else { 0 };
-    let lines = wrap(text, width.saturating_sub(indent.len()), hanging);
-    (!text.is_empty()).then(|| format!("{indent}{}", lines.replace('\n', &format!("\n{indent}"))))
 }
 
 #[cfg(test)]

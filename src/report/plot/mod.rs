@@ -5,7 +5,6 @@
 
 mod layout;
 mod marks;
-mod panel;
 mod scale;
 mod style;
 mod svg;
@@ -16,14 +15,17 @@ mod tests;
 
 use serde::{Deserialize, Serialize};
 
-pub use layout::{Drawing, Frame, Width, file, panel, png, svg};
-pub use scale::AxisScale;
-pub(in crate::report) use scale::unit_name;
+pub use layout::{Drawing, Width, file, panel, png, svg};
+pub(in crate::report) use scale::AxisLayout;
+pub use scale::{AxisScale, unit_name};
 pub use style::css;
-pub use text::reduced;
-pub(in crate::report) use text::{Canvas, max_per_column, progress_bar, sparkline, text};
+pub use svg::{Frame, Rect};
+pub(in crate::report) use text::{canvas, canvas_columns};
+pub use text::{max_per_column, progress_bar, reduced, sparkline, text};
 
+pub use crate::boundary::Scale;
 use crate::fmt::Unit;
+use crate::report::document::entry_text;
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -60,29 +62,15 @@ pub struct Panel {
     pub layers: Vec<Layer>,
     /// Tooltips of single points.
     pub spots: Tooltips,
-    /// Labels of single points; those without room are left out.
-    pub notes: Vec<Note>,
+    /// Labels of single points, each with its position on the axes; those without room are left out.
+    pub notes: Vec<((f64, f64), String)>,
     /// Whether it only accompanies the others and is not as high.
     pub low: bool,
 }
 
-/// A label of a point.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Note {
-    /// Position on the panel's axes.
-    pub at: (f64, f64),
-    /// Its text.
-    pub label: String,
-}
-
 impl Plot {
     /// A plot of panels, one below the other, without words and table.
-    pub(in crate::report) fn new(
-        name: impl Into<String>,
-        title: impl Into<String>,
-        panels: impl IntoIterator<Item = Panel>,
-    ) -> Self {
+    pub fn new(name: impl Into<String>, title: impl Into<String>, panels: impl IntoIterator<Item = Panel>) -> Self {
         Self {
             name: name.into(),
             title: title.into(),
@@ -92,7 +80,7 @@ impl Plot {
     }
 
     /// Sets its text alternative and its caption.
-    pub(in crate::report) fn with_words(self, words: impl Into<String>, caption: impl Into<String>) -> Self {
+    pub fn with_words(self, words: impl Into<String>, caption: impl Into<String>) -> Self {
         Self {
             words: words.into(),
             caption: caption.into(),
@@ -103,12 +91,7 @@ impl Plot {
 
 impl Panel {
     /// A panel without tooltips and labels of points.
-    pub(in crate::report) fn new(
-        title: impl Into<String>,
-        x: Axis,
-        y: Axis,
-        layers: impl IntoIterator<Item = Layer>,
-    ) -> Self {
+    pub fn new(title: impl Into<String>, x: Axis, y: Axis, layers: impl IntoIterator<Item = Layer>) -> Self {
         Self {
             title: title.into(),
             x,
@@ -118,21 +101,14 @@ impl Panel {
         }
     }
 
-    pub(in crate::report) fn with_tooltips(self, spots: Tooltips) -> Self {
+    /// Adds tooltips.
+    pub fn with_tooltips(self, spots: Tooltips) -> Self {
         Self { spots, ..self }
     }
 
-    pub(in crate::report) fn with_notes(self, notes: Vec<Note>) -> Self {
+    /// Adds labels of points.
+    pub fn with_notes(self, notes: Vec<((f64, f64), String)>) -> Self {
         Self { notes, ..self }
-    }
-}
-
-impl Note {
-    pub(in crate::report) fn new(at: (f64, f64), label: impl Into<String>) -> Self {
-        Self {
-            at,
-            label: label.into(),
-        }
     }
 }
 
@@ -154,7 +130,7 @@ pub struct Axis {
 
 impl Axis {
     /// A linear axis over what the layers need.
-    pub(in crate::report) fn new(label: impl Into<String>, unit: Unit) -> Self {
+    pub fn new(label: impl Into<String>, unit: Unit) -> Self {
         Self {
             label: label.into(),
             unit,
@@ -163,39 +139,30 @@ impl Axis {
     }
 
     /// An axis of categories.
-    pub(in crate::report) fn categories(names: impl IntoIterator<Item = String>) -> Self {
+    pub fn categories(names: impl IntoIterator<Item = String>) -> Self {
         Self {
             names: names.into_iter().collect(),
             ..Self::default()
         }
     }
 
-    pub(in crate::report) fn with_range(self, range: impl Into<Option<(f64, f64)>>) -> Self {
+    /// Sets the first and the last value, if they are known.
+    pub fn with_range(self, range: impl Into<Option<(f64, f64)>>) -> Self {
         Self {
             range: range.into(),
             ..self
         }
     }
 
-    pub(in crate::report) fn with_scale(self, scale: Scale) -> Self {
+    /// Sets its scale.
+    pub fn with_scale(self, scale: Scale) -> Self {
         Self { scale, ..self }
     }
 
     /// Its label with its unit: `latency, ms`.
-    pub(in crate::report) fn heading(&self) -> String {
-        scale::heading(self, scale::TickUnit::new(self.unit, 1.0))
+    pub fn heading(&self) -> String {
+        scale::heading(self, unit_name(self.unit))
     }
-}
-
-/// How values are mapped to positions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Scale {
-    /// Linearly.
-    #[default]
-    Linear,
-    /// By their logarithm: all values must be above 0.
-    Log,
 }
 
 /// The role of a colour. Roles also differ by shape, dash, pattern or label, never by hue alone.
@@ -220,14 +187,7 @@ pub enum Colour {
     #[default]
     Quiet,
     /// One of several series, from 0. Eight have a colour of their own, then colours repeat with another dash.
-    Series(u8),
-}
-
-impl Colour {
-    /// The colour of the series with this index.
-    pub(in crate::report) fn series(index: usize) -> Self {
-        Self::Series(u8::try_from(index).unwrap_or(u8::MAX))
-    }
+    Series(usize),
 }
 
 /// Points with a tooltip. There may be 10,000 of them; repeated texts are stored once on the page.
@@ -241,7 +201,8 @@ pub struct Tooltips {
 }
 
 impl Tooltips {
-    pub(in crate::report) fn new(
+    /// Points with these entries.
+    pub fn new(
         columns: impl IntoIterator<Item = impl Into<String>>,
         points: impl IntoIterator<Item = TooltipPoint>,
     ) -> Self {
@@ -263,7 +224,8 @@ pub struct TooltipPoint {
 }
 
 impl TooltipPoint {
-    pub(in crate::report) fn new(at: (f64, f64), entries: impl Into<Vec<Entry>>) -> Self {
+    /// A point with these values.
+    pub fn new(at: (f64, f64), entries: impl Into<Vec<Entry>>) -> Self {
         Self {
             at,
             entries: entries.into(),
@@ -285,7 +247,7 @@ pub struct Sheet {
 
 impl Sheet {
     /// A table without a title.
-    pub(in crate::report) fn new(
+    pub fn new(
         columns: impl IntoIterator<Item = impl Into<String>>,
         rows: impl IntoIterator<Item = Vec<Entry>>,
     ) -> Self {
@@ -297,7 +259,7 @@ impl Sheet {
     }
 
     /// The same of rows that name their columns, all alike.
-    pub(in crate::report) fn of<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
+    pub fn of<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
         let (mut columns, mut all) = (Vec::new(), Vec::new());
         for row in rows {
             let (names, entries): (_, Vec<Entry>) = row.into_iter().unzip();
@@ -308,7 +270,7 @@ impl Sheet {
     }
 
     /// The table without its empty columns.
-    pub(in crate::report) fn filled(self) -> Self {
+    pub fn filled(self) -> Self {
         let columns = 0..self.columns.len();
         let filled: Vec<usize> = columns
             .filter(|&at| self.rows.iter().any(|row| row[at] != Entry::None))
@@ -321,42 +283,27 @@ impl Sheet {
         }
     }
 
-    pub(in crate::report) fn titled(self, title: impl Into<String>) -> Self {
+    /// Sets its title.
+    pub fn titled(self, title: impl Into<String>) -> Self {
         Self {
             title: title.into(),
             ..self
         }
     }
 
-    /// Swaps rows and columns. The new headings are the first entries if these are unique, otherwise row numbers.
+    /// Swaps rows and columns. The new headings are the first entries.
     pub fn transposed(&self) -> Self {
-        let mut heads: Vec<String> = self
-            .rows
-            .iter()
-            .filter_map(|row| Some(row.first()?.as_text()))
-            .collect();
-        let mut unique = heads.clone();
-        unique.sort_unstable();
-        unique.dedup();
-        let unique_heads = unique.len() == self.rows.len();
-        if !unique_heads {
-            heads = (1..=self.rows.len()).map(|number| format!("row {number}")).collect();
-        }
-        let (corner, first) = match self.columns.first() {
-            Some(name) if unique_heads => (name.clone(), 1),
-            _ => (String::new(), 0),
-        };
-        let row = |(at, name): (usize, &String)| {
-            let entries = self
-                .rows
-                .iter()
-                .map(move |row| row.get(at).cloned().unwrap_or(Entry::None));
-            std::iter::once(Entry::from(name.as_str())).chain(entries).collect()
-        };
+        let mut columns = self.columns.iter().enumerate().map(|(at, name)| {
+            let entries = self.rows.iter().map(move |row| row.get(at).unwrap_or(&Entry::None));
+            std::iter::once(Entry::from(name.as_str()))
+                .chain(entries.cloned())
+                .collect()
+        });
+        let heads: Vec<Entry> = columns.next().unwrap_or_default();
         Self {
             title: self.title.clone(),
-            columns: std::iter::once(corner).chain(heads).collect(),
-            rows: self.columns.iter().enumerate().skip(first).map(row).collect(),
+            columns: heads.iter().map(entry_text).collect(),
+            rows: columns.collect(),
         }
     }
 }
@@ -371,16 +318,6 @@ pub enum Entry {
     Text(String),
     /// Unknown or not measured: shown as a dash.
     None,
-}
-
-impl Entry {
-    fn as_text(&self) -> String {
-        match self {
-            Self::Number(number) => number.to_string(),
-            Self::Text(text) => text.clone(),
-            Self::None => String::new(),
-        }
-    }
 }
 
 impl From<&str> for Entry {
@@ -408,16 +345,19 @@ impl<T: Into<Entry>> From<Option<T>> for Entry {
 }
 
 /// Marks of one kind and colour.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Layer {
     /// Its name in the legend, or the label of a rule; without a name it has neither.
+    #[serde(default)]
     pub name: String,
     /// Its colour.
+    #[serde(default)]
     pub colour: Colour,
     /// Estimates and targets, in contrast to measurements: lines are dashed, areas and bars hatched.
+    #[serde(default)]
     pub dashed: bool,
     /// Values of a line or a band hold until the next x.
+    #[serde(default)]
     pub steps: bool,
     /// The marks.
     #[serde(flatten)]
@@ -479,51 +419,30 @@ pub enum Marks {
     },
 }
 
-impl Default for Marks {
-    fn default() -> Self {
-        Self::Line {
-            points: Vec::new(),
-            dots: false,
-            shape: Shape::default(),
-        }
-    }
-}
-
 impl Layer {
-    fn new(name: impl Into<String>, colour: Colour, marks: Marks) -> Self {
+    /// Solid marks.
+    pub fn new(name: impl Into<String>, colour: Colour, marks: Marks) -> Self {
         Self {
             name: name.into(),
             colour,
+            dashed: false,
+            steps: false,
             marks,
-            ..Self::default()
         }
     }
 
     /// A solid line without markers.
-    pub(in crate::report) fn line(
-        name: impl Into<String>,
-        points: impl IntoIterator<Item = (f64, Option<f64>)>,
-        colour: Colour,
-    ) -> Self {
+    pub fn line(name: impl Into<String>, points: impl IntoIterator<Item = (f64, Option<f64>)>, colour: Colour) -> Self {
         let marks = Marks::Line {
             points: points.into_iter().collect(),
             dots: false,
-            shape: Shape::default(),
+            shape: Shape::Circle,
         };
         Self::new(name, colour, marks)
     }
 
-    /// A translucent area between two lines.
-    pub(in crate::report) fn ribbon(
-        name: impl Into<String>,
-        points: impl IntoIterator<Item = (f64, f64, f64)>,
-        colour: Colour,
-    ) -> Self {
-        let points = points.into_iter().collect();
-        Self::new(name, colour, Marks::Ribbon { points })
-    }
-
-    pub(in crate::report) fn dots(
+    /// Markers at points.
+    pub fn dots(
         name: impl Into<String>,
         points: impl IntoIterator<Item = (f64, f64)>,
         colour: Colour,
@@ -533,55 +452,34 @@ impl Layer {
         Self::new(name, colour, Marks::Dots { points, shape })
     }
 
-    pub(in crate::report) fn area(
-        name: impl Into<String>,
-        outlines: impl IntoIterator<Item = Vec<(f64, f64)>>,
-        colour: Colour,
-    ) -> Self {
-        let outlines = outlines.into_iter().collect();
-        Self::new(name, colour, Marks::Area { outlines })
-    }
-
-    pub(in crate::report) fn bars(
-        name: impl Into<String>,
-        bars: impl IntoIterator<Item = Bar>,
-        colour: Colour,
-    ) -> Self {
+    /// Bars of one series.
+    pub fn bars(name: impl Into<String>, bars: impl IntoIterator<Item = Bar>, colour: Colour) -> Self {
         let bars = bars.into_iter().collect();
         Self::new(name, colour, Marks::Bars { bars })
     }
 
-    pub(in crate::report) fn spans(spans: Vec<Span>) -> Self {
-        Self::new("", Colour::Quiet, Marks::Spans { spans })
-    }
-
-    /// A heat map; `name` says what the values are, with their unit.
-    pub(in crate::report) fn cells(name: impl Into<String>, cells: Vec<Cell>) -> Self {
-        Self::new(name, Colour::Quiet, Marks::Cells { cells })
-    }
-
     /// A solid rule at an x.
-    pub(in crate::report) fn vertical_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
+    pub fn vertical_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
         Self::new(name, colour, Marks::Rule { at, upright: true })
     }
 
     /// A solid rule at a y.
-    pub(in crate::report) fn horizontal_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
+    pub fn horizontal_rule(name: impl Into<String>, at: f64, colour: Colour) -> Self {
         Self::new(name, colour, Marks::Rule { at, upright: false })
     }
 
     /// Dashes lines and rules, hatches areas and bars.
-    pub(in crate::report) fn dashed(self, dashed: bool) -> Self {
+    pub fn dashed(self, dashed: bool) -> Self {
         Self { dashed, ..self }
     }
 
     /// Makes values of a line or a ribbon hold until the next x.
-    pub(in crate::report) fn stepped(self, steps: bool) -> Self {
+    pub fn stepped(self, steps: bool) -> Self {
         Self { steps, ..self }
     }
 
     /// Adds markers to a line.
-    pub(in crate::report) fn with_markers(mut self, marker: Shape) -> Self {
+    pub fn with_markers(mut self, marker: Shape) -> Self {
         if let Marks::Line { dots, shape, .. } = &mut self.marks {
             (*dots, *shape) = (true, marker);
         }
@@ -589,7 +487,7 @@ impl Layer {
     }
 
     /// All its x values and all its y values.
-    pub(super) fn values(&self) -> (Vec<f64>, Vec<f64>) {
+    pub fn values(&self) -> (Vec<f64>, Vec<f64>) {
         let (mut xs, mut ys) = (Vec::new(), Vec::new());
         let mut add = |x: &[f64], y: &[f64]| {
             xs.extend(x);
@@ -638,7 +536,7 @@ pub enum Shape {
 
 impl Shape {
     /// The marker of the series with this index: series do not differ by hue alone. Diamonds mark saturation points.
-    pub(in crate::report) fn series(index: usize) -> Self {
+    pub fn series(index: usize) -> Self {
         let all = [Self::Circle, Self::Cross, Self::Ring, Self::Square, Self::Triangle];
         all[index % all.len()]
     }
@@ -673,7 +571,7 @@ pub struct Bar {
 
 impl Bar {
     /// A bar from 0 at the category with this index.
-    pub(in crate::report) fn new(category: usize, value: f64) -> Self {
+    pub fn new(category: usize, value: f64) -> Self {
         Self {
             at: category as f64,
             value,
@@ -700,16 +598,13 @@ mod sheet_tests {
 
     #[test]
     fn a_transposed_table_has_a_row_for_each_column() {
-        let sheet = |levels: [f64; 2]| Sheet {
+        let sheet = Sheet {
             title: "x".to_owned(),
             columns: vec!["level".to_owned(), "speed".to_owned()],
-            rows: vec![vec![levels[0].into(), 5.5.into()], vec![levels[1].into(), Entry::None]],
+            rows: vec![vec![1.0.into(), 5.5.into()], vec![8.0.into(), Entry::None]],
         };
-        let transposed = sheet([1.0, 8.0]).transposed();
+        let transposed = sheet.transposed();
         assert_eq!(transposed.columns, ["level", "1", "8"]);
         assert_eq!(transposed.rows, [["speed".into(), 5.5.into(), Entry::None]]);
-        let transposed = sheet([1.0, 1.0]).transposed();
-        assert_eq!(transposed.columns, ["", "row 1", "row 2"]);
-        assert_eq!(transposed.rows[0], ["level".into(), 1.0.into(), 1.0.into()]);
     }
 }

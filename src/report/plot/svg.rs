@@ -4,26 +4,31 @@
 //! and in tenths of a pixel, so that these dots take about 100 KB and rounding errors do not add up.
 
 use std::collections::BTreeSet;
+use std::f64::consts::TAU;
 use std::fmt::Write as _;
 use std::sync::LazyLock;
 
+use serde::Serialize;
 use ttf_parser::Face;
 
-use super::scale::AxisScale;
-use super::style::{FAINT, Fill, Stroke, TEXT, heat_colour};
-use crate::fmt::flow;
-use crate::report::plot::{Colour, Shape};
+use super::style::heat_colour;
+use crate::fmt::{escape_html, flow};
+use crate::report::plot::{AxisScale, Colour, Shape};
 
 /// A position in tenths of a pixel from the upper left corner.
 pub(super) type PixelPoint = (i32, i32);
 
-/// A rectangle in pixels.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Rect {
-    pub(super) left: f64,
-    pub(super) top: f64,
-    pub(super) width: f64,
-    pub(super) height: f64,
+/// A rectangle in pixels, the units of the `viewBox`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Rect {
+    /// Left edge.
+    pub left: f64,
+    /// Upper edge.
+    pub top: f64,
+    /// Width.
+    pub width: f64,
+    /// Height.
+    pub height: f64,
 }
 
 impl Rect {
@@ -36,10 +41,6 @@ impl Rect {
         }
     }
 
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
-        self.left < other.right() && other.left < self.right() && self.top < other.bottom() && other.top < self.bottom()
-    }
-
     pub(super) fn right(&self) -> f64 {
         self.left + self.width
     }
@@ -48,95 +49,46 @@ impl Rect {
         self.top + self.height
     }
 
-    fn corners(&self) -> [PixelPoint; 4] {
+    pub(super) fn middle(&self) -> (f64, f64) {
+        (self.left + self.width / 2.0, self.top + self.height / 2.0)
+    }
+
+    pub(super) fn overlaps(&self, other: &Self) -> bool {
+        self.left < other.right() && other.left < self.right() && self.top < other.bottom() && other.top < self.bottom()
+    }
+
+    pub(super) fn within(&self, outer: &Self) -> bool {
+        let across = outer.left <= self.left && self.right() <= outer.right();
+        across && outer.top <= self.top && self.bottom() <= outer.bottom()
+    }
+
+    pub(super) fn corners(&self) -> [PixelPoint; 4] {
         let (right, bottom) = (self.right(), self.bottom());
         [
-            point(self.left, self.top),
-            point(right, self.top),
-            point(right, bottom),
-            point(self.left, bottom),
+            (self.left, self.top),
+            (right, self.top),
+            (right, bottom),
+            (self.left, bottom),
         ]
+        .map(point)
     }
 }
 
-/// Font size, role and alignment of a text.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct TextStyle {
-    pub(super) size: f64,
-    role: &'static str,
-    /// Which end is at its position: `start`, `middle` or `end`.
-    anchor: &'static str,
-    /// From its position down to its baseline, in font sizes.
-    shift: f64,
-    bold: bool,
-    /// To be read from below.
-    rotated: bool,
-    /// With an outline in the colour of the paper.
-    halo: bool,
+/// The area between a panel's axes, and its scales: maps values to pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Frame {
+    /// The area.
+    #[serde(flatten)]
+    pub rect: Rect,
+    /// Scale from the left edge to the right one.
+    pub x: AxisScale,
+    /// Scale from the lower edge to the upper one.
+    pub y: AxisScale,
 }
 
-impl TextStyle {
-    /// Secondary text with its position at the upper left corner.
-    pub(super) fn new(size: f64) -> Self {
-        Self {
-            size,
-            role: FAINT,
-            anchor: "start",
-            shift: 0.78,
-            bold: false,
-            rotated: false,
-            halo: false,
-        }
-    }
-
-    pub(super) fn role(self, role: &'static str) -> Self {
-        Self { role, ..self }
-    }
-
-    pub(super) fn anchor(self, anchor: &'static str) -> Self {
-        Self { anchor, ..self }
-    }
-
-    /// With its position at half its height.
-    pub(super) fn middle(self) -> Self {
-        Self { shift: 0.36, ..self }
-    }
-
-    pub(super) fn bold(self) -> Self {
-        Self { bold: true, ..self }
-    }
-
-    pub(super) fn rotated(self) -> Self {
-        Self { rotated: true, ..self }
-    }
-
-    /// Primary text among marks.
-    pub(super) fn on_marks(self) -> Self {
-        Self {
-            role: TEXT,
-            halo: true,
-            ..self
-        }
-    }
-}
-
-/// The area between a panel's axes: maps values to pixels.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct PlotArea {
-    pub(super) x: AxisScale,
-    pub(super) y: AxisScale,
-    pub(super) rect: Rect,
-}
-
-impl PlotArea {
+impl Frame {
     pub(super) fn point(&self, x: f64, y: f64) -> PixelPoint {
-        point(self.x_pixel(x), self.y_pixel(y))
-    }
-
-    /// The rectangle between two x and two y values.
-    pub(super) fn rect_of(&self, x: (f64, f64), y: (f64, f64)) -> Rect {
-        let (left, top) = (self.x_pixel(x.0), self.y_pixel(y.1));
-        Rect::new(left, top, self.x_pixel(x.1) - left, self.y_pixel(y.0) - top)
+        point((self.x_pixel(x), self.y_pixel(y)))
     }
 
     pub(super) fn contains(&self, x: f64, y: f64) -> bool {
@@ -152,8 +104,52 @@ impl PlotArea {
     }
 }
 
+/// Font size, class and alignment of a text.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct TextStyle {
+    pub(super) size: f64,
+    class: &'static str,
+    /// Which end is at its position: `start`, `middle` or `end`.
+    anchor: &'static str,
+    /// From its position down to its baseline, in font sizes.
+    shift: f64,
+    /// To be read from below.
+    rotated: bool,
+}
+
+impl TextStyle {
+    /// Secondary text with its position at the upper left corner.
+    pub(super) fn new(size: f64) -> Self {
+        Self {
+            size,
+            class: "pa-faint",
+            anchor: "start",
+            shift: 0.78,
+            rotated: false,
+        }
+    }
+
+    /// Text of other classes: a role; `p-bold`; `p-halo`, an outline in the colour of the paper.
+    pub(super) fn class(self, class: &'static str) -> Self {
+        Self { class, ..self }
+    }
+
+    pub(super) fn anchor(self, anchor: &'static str) -> Self {
+        Self { anchor, ..self }
+    }
+
+    /// With its position at half its height.
+    pub(super) fn middle(self) -> Self {
+        Self { shift: 0.36, ..self }
+    }
+
+    pub(super) fn rotated(self) -> Self {
+        Self { rotated: true, ..self }
+    }
+}
+
 /// Converts a position in pixels to tenths.
-pub(super) fn point(x: f64, y: f64) -> PixelPoint {
+pub(super) fn point((x, y): (f64, f64)) -> PixelPoint {
     (to_tenths(x), to_tenths(y))
 }
 
@@ -161,14 +157,9 @@ fn to_tenths(pixels: f64) -> i32 {
     (pixels * 10.0).round() as i32
 }
 
-/// Formats a number of tenths: `12.3`, `-.5`, `4`.
+/// Formats a number of tenths: `12.3`, `0.5`, `4`.
 fn format_tenths(value: i32) -> String {
-    let (sign, size) = (if value < 0 { "-" } else { "" }, value.unsigned_abs());
-    match (size / 10, size % 10) {
-        (whole, 0) => format!("{sign}{whole}"),
-        (0, part) => format!("{sign}.{part}"),
-        (whole, part) => format!("{sign}{whole}.{part}"),
-    }
+    (f64::from(value) / 10.0).to_string()
 }
 
 /// A number of pixels, in tenths.
@@ -177,7 +168,7 @@ pub(super) fn pixels(value: f64) -> String {
 }
 
 /// Writes one SVG.
-#[derive(Debug)]
+#[derive(Default)]
 pub(super) struct SvgWriter {
     /// Prefix of all ids.
     prefix: String,
@@ -190,113 +181,91 @@ pub(super) struct SvgWriter {
 
 impl SvgWriter {
     /// All ids begin with `prefix`.
-    pub(super) fn new(prefix: &str) -> Self {
+    pub(super) fn new(prefix: String) -> Self {
         Self {
-            prefix: prefix.to_owned(),
-            text: String::new(),
-            open: None,
-            hatches: BTreeSet::new(),
-            clips: Vec::new(),
+            prefix,
+            ..Self::default()
         }
     }
 
-    /// A polyline.
-    pub(super) fn line(&mut self, points: &[PixelPoint], stroke: Stroke) {
-        let dash = match stroke.dash {
+    /// A polyline; `dash` is its `stroke-dasharray`, if any.
+    pub(super) fn line(&mut self, points: &[PixelPoint], role: &str, width: f64, dash: &str) {
+        let dash = match dash {
             "" => String::new(),
             dash => format!(r#" stroke-dasharray="{dash}""#),
         };
-        let attributes = format!(
-            r#"class="pl-{}" stroke-width="{}"{dash}"#,
-            stroke.role,
-            pixels(stroke.width)
-        );
         if points.len() > 1 {
-            self.shape(attributes, points, false);
+            let attributes = format!(r#"class="pl-{role}" stroke-width="{}"{dash}"#, pixels(width));
+            self.path(attributes).add(points, false);
         }
+    }
+
+    /// The outline of a polygon.
+    pub(super) fn outline(&mut self, corners: &[PixelPoint], role: &str, width: f64) {
+        let attributes = format!(r#"class="pl-{role}" stroke-width="{}""#, pixels(width));
+        self.path(attributes).add(corners, true);
     }
 
     /// A filled polygon.
-    pub(super) fn polygon(&mut self, corners: &[PixelPoint], role: &'static str, fill: Fill) {
-        let attributes = match fill {
-            Fill::Plain => format!(r#"class="pa-{role}""#),
-            Fill::Wash => format!(r#"class="pa-{role}" fill-opacity=".2""#),
-            Fill::Solid => format!(r#"class="pa-{role}" fill-opacity=".62""#),
-            Fill::Hatched => {
-                self.hatches.insert(role);
-                format!(r#"fill="url(#{}-{role})""#, self.prefix)
-            }
+    pub(super) fn fill(&mut self, corners: &[PixelPoint], role: &str, opacity: f64) {
+        let attributes = match opacity {
+            1.0 => format!(r#"class="pa-{role}""#),
+            _ => format!(r#"class="pa-{role}" fill-opacity="{opacity}""#),
         };
-        if corners.len() > 2 {
-            self.shape(attributes, corners, true);
-        }
+        self.path(attributes).add(corners, true);
     }
 
-    /// A filled rectangle.
-    pub(super) fn rect(&mut self, rect: Rect, role: &'static str, fill: Fill) {
-        self.polygon(&rect.corners(), role, fill);
+    /// A hatched polygon.
+    pub(super) fn hatch(&mut self, corners: &[PixelPoint], role: &'static str) {
+        self.hatches.insert(role);
+        let attributes = format!(r#"fill="url(#{}-{role})""#, self.prefix);
+        self.path(attributes).add(corners, true);
     }
 
     /// A rectangle in the colour of a value. Touching ones show no line between them.
     pub(super) fn heat(&mut self, rect: Rect, share: f64) {
         let attributes = format!(r#"fill="{}" shape-rendering="crispEdges""#, heat_colour(share));
-        self.shape(attributes, &rect.corners(), true);
-    }
-
-    /// The outline of a rectangle.
-    pub(super) fn outline(&mut self, rect: Rect, role: &'static str) {
-        let [first, second, third, fourth] = rect.corners();
-        self.line(&[first, second, third, fourth, first], Stroke::solid(role, 1.0));
+        self.path(attributes).add(&rect.corners(), true);
     }
 
     /// A filled circle, drawn as a line without length that has round ends.
-    pub(super) fn dot(&mut self, centre: PixelPoint, role: &'static str, radius: f64) {
+    pub(super) fn dot(&mut self, centre: PixelPoint, role: &str, radius: f64) {
         let width = pixels(2.0 * radius);
-        let attributes = format!(r#"class="pl-{role}" stroke-width="{width}" stroke-linecap="round""#);
-        let path = self.path(attributes);
+        let path = self.path(format!(
+            r#"class="pl-{role}" stroke-width="{width}" stroke-linecap="round""#
+        ));
         path.go('m', centre);
         path.data.push_str("h0");
     }
 
     /// A marker whose half width is `reach` pixels.
-    pub(super) fn marker(&mut self, (x, y): PixelPoint, shape: Shape, role: &'static str, reach: f64) {
-        let r = to_tenths(reach);
+    pub(super) fn marker(&mut self, (x, y): PixelPoint, shape: Shape, role: &str, reach: f64) {
+        // The corners of a polygon around the centre, clockwise from above; every other one is as far from it.
+        let corners = |count: u8, turned: f64, lengths: [f64; 2]| -> Vec<PixelPoint> {
+            let corner = |index: u8| {
+                let (sin, cos) = (TAU * (f64::from(index) + turned) / f64::from(count)).sin_cos();
+                let length = reach * lengths[usize::from(index % 2)];
+                (x + to_tenths(length * sin), y - to_tenths(length * cos))
+            };
+            (0..count).map(corner).collect()
+        };
         match shape {
             Shape::Circle => self.dot((x, y), role, reach),
             Shape::Ring => {
                 let path = self.path(format!(r#"class="pl-{role}" stroke-width="1.6""#));
-                path.go('m', (x - r, y));
-                let (r, d) = (format_tenths(r), format_tenths(2 * r));
+                path.go('m', (x - to_tenths(reach), y));
+                let (r, d) = (pixels(reach), pixels(2.0 * reach));
                 let _ = write!(path.data, "a{r} {r} 0 1 0 {d} 0a{r} {r} 0 1 0-{d} 0z");
             }
             Shape::Cross => {
-                let r = r * 9 / 10;
-                self.line(&[(x - r, y - r), (x + r, y + r)], Stroke::solid(role, 1.6));
-                self.line(&[(x - r, y + r), (x + r, y - r)], Stroke::solid(role, 1.6));
+                let ends = corners(4, 0.5, [1.27; 2]);
+                self.line(&[ends[0], ends[2]], role, 1.6, "");
+                self.line(&[ends[1], ends[3]], role, 1.6, "");
             }
-            Shape::Diamond => {
-                let r = r * 13 / 10;
-                self.polygon(&[(x, y - r), (x + r, y), (x, y + r), (x - r, y)], role, Fill::Plain);
-            }
-            Shape::Star => {
-                let corner = |index: u8| {
-                    let turn = f64::from(index) * std::f64::consts::PI / 5.0;
-                    let length = 2.4 * reach * if index.is_multiple_of(2) { 1.0 } else { 0.45 };
-                    (x + to_tenths(length * turn.sin()), y - to_tenths(length * turn.cos()))
-                };
-                let corners: Vec<PixelPoint> = (0..10).map(corner).collect();
-                self.polygon(&corners, role, Fill::Plain);
-            }
-            Shape::Square => {
-                let (left, right, top, bottom) = (x - r, x + r, y - r, y + r);
-                let corners = [(left, top), (right, top), (right, bottom), (left, bottom), (left, top)];
-                self.line(&corners, Stroke::solid(role, 1.6));
-            }
-            Shape::Triangle => {
-                let (top, half) = ((x, y - r * 12 / 10), r * 12 / 10);
-                let corners = [top, (x + half, y + r), (x - half, y + r), top];
-                self.line(&corners, Stroke::solid(role, 1.6));
-            }
+            Shape::Diamond => self.fill(&corners(4, 0.0, [1.3; 2]), role, 1.0),
+            Shape::Star => self.fill(&corners(10, 0.0, [2.4, 1.08]), role, 1.0),
+            Shape::Square => self.outline(&corners(4, 0.5, [1.41; 2]), role, 1.6),
+            Shape::Triangle => self.outline(&corners(3, 0.0, [1.4; 2]), role, 1.6),
         }
     }
 
@@ -309,21 +278,14 @@ impl SvgWriter {
         let shift = style.shift * style.size;
         let (x, y) = if style.rotated { (x + shift, y) } else { (x, y + shift) };
         let (x, y, size) = (pixels(x), pixels(y), pixels(style.size));
-        let anchor = match style.anchor {
-            "start" => String::new(),
-            anchor => format!(r#" text-anchor="{anchor}""#),
-        };
-        let rotation = match style.rotated {
-            true => format!(r#" transform="rotate(-90 {x} {y})""#),
-            false => String::new(),
-        };
-        let class = [style.halo.then_some(" p-halo"), style.bold.then_some(" p-bold")];
-        let class: String = class.into_iter().flatten().collect();
-        let (role, text) = (style.role, escaped(text));
-        let _ = write!(
-            self.text,
-            r#"<text class="pa-{role}{class}" x="{x}" y="{y}" font-size="{size}"{anchor}{rotation}>{text}</text>"#
-        );
+        let mut attributes = format!(r#"class="{}" x="{x}" y="{y}" font-size="{size}""#, style.class);
+        if style.anchor != "start" {
+            attributes += &format!(r#" text-anchor="{}""#, style.anchor);
+        }
+        if style.rotated {
+            attributes += &format!(r#" transform="rotate(-90 {x} {y})""#);
+        }
+        let _ = write!(self.text, "<text {attributes}>{}</text>", escaped(text));
     }
 
     /// Clips what `draw` writes to a rectangle.
@@ -339,7 +301,7 @@ impl SvgWriter {
 
     /// Ends the current element, so that the next mark starts a new one whatever its style.
     pub(super) fn end_element(&mut self) {
-        if let Some((attributes, path)) = self.open.take() {
+        if let Some((attributes, path)) = self.open.take().filter(|(_, path)| !path.data.is_empty()) {
             let _ = write!(self.text, r#"<path {attributes} d="{}"/>"#, path.data);
         }
     }
@@ -347,39 +309,22 @@ impl SvgWriter {
     /// The definitions and the marks.
     pub(super) fn finish(mut self) -> String {
         self.end_element();
-        let mut defs = String::new();
-        let prefix = &self.prefix;
+        let (prefix, mut defs) = (&self.prefix, String::new());
         for role in &self.hatches {
             // A predicted failure does not differ from a predicted fit by hue alone.
             let turn = if *role == Colour::Fails.role() { 135 } else { 45 };
             let _ = write!(
                 defs,
-                concat!(
-                    r#"<pattern id="{0}-{1}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate({2})">"#,
-                    r#"<path class="pa-{1}" fill-opacity=".12" d="M0 0h6v6h-6z"/><path class="pl-{1}" stroke-width="1.6" d="M1 0v6"/></pattern>"#
-                ),
-                prefix, role, turn
+                r#"<pattern id="{prefix}-{role}" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate({turn})"><path class="pa-{role}" fill-opacity=".12" d="M0 0h6v6h-6z"/><path class="pl-{role}" stroke-width="1.6" d="M1 0v6"/></pattern>"#
             );
         }
         for (number, clip) in self.clips.iter().enumerate() {
             let mut path = Path::default();
-            path.polyline(&clip.corners());
-            let _ = write!(
-                defs,
-                r#"<clipPath id="{prefix}-clip-{number}"><path d="{}z"/></clipPath>"#,
-                path.data
-            );
+            path.add(&clip.corners(), true);
+            let (id, data) = (format!("{prefix}-clip-{number}"), path.data);
+            let _ = write!(defs, r#"<clipPath id="{id}"><path d="{data}"/></clipPath>"#);
         }
         format!("<defs>{defs}</defs>{}", self.text)
-    }
-
-    fn shape(&mut self, attributes: String, points: &[PixelPoint], closed: bool) {
-        let path = self.path(attributes);
-        path.polyline(points);
-        if closed && let Some(first) = points.first() {
-            path.data.push('z');
-            path.position = *first;
-        }
     }
 
     /// The open path, or a new one if it has other attributes.
@@ -399,21 +344,26 @@ struct Path {
 }
 
 impl Path {
-    fn polyline(&mut self, points: &[PixelPoint]) {
+    /// Adds a polyline, or a polygon.
+    fn add(&mut self, points: &[PixelPoint], closed: bool) {
         for (index, point) in points.iter().enumerate() {
             self.go(if index == 0 { 'm' } else { 'l' }, *point);
+        }
+        if let Some(first) = points.first().filter(|_| closed) {
+            self.data.push('z');
+            self.position = *first;
         }
     }
 
     /// Goes to a point: `m` starts a sub-path, `l` draws a line.
     fn go(&mut self, command: char, to: PixelPoint) {
         let (x, y) = (to.0 - self.position.0, to.1 - self.position.1);
-        let _ = match (command, x, y) {
-            ('l', _, 0) => write!(self.data, "h{}", format_tenths(x)),
-            ('l', 0, _) => write!(self.data, "v{}", format_tenths(y)),
-            // A sign separates two numbers, too.
-            (_, _, ..0) => write!(self.data, "{command}{}{}", format_tenths(x), format_tenths(y)),
-            _ => write!(self.data, "{command}{} {}", format_tenths(x), format_tenths(y)),
+        // A sign separates two numbers, too.
+        let gap = if y < 0 { "" } else { " " };
+        self.data += &match (command, x, y) {
+            ('l', _, 0) => format!("h{}", format_tenths(x)),
+            ('l', 0, _) => format!("v{}", format_tenths(y)),
+            _ => format!("{command}{}{gap}{}", format_tenths(x), format_tenths(y)),
         };
         self.position = to;
     }
@@ -426,7 +376,7 @@ pub(super) fn escaped(text: &str) -> String {
         '\u{0}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => '\u{fffd}',
         _ => letter,
     };
-    crate::fmt::escape_html(&text.chars().map(allowed).collect::<String>())
+    escape_html(&text.chars().map(allowed).collect::<String>())
 }
 
 /// The height from descent to ascent in em, the unit of SVG's font size. Ubuntu: ascent 932 and descent 189 of 1000
@@ -513,7 +463,7 @@ mod tests {
             points.dedup();
             prop_assume!(points.len() > 1);
             let mut path = Path::default();
-            path.polyline(&points);
+            path.add(&points, false);
             prop_assert_eq!(corners(&path.data), points);
         }
 

@@ -5,38 +5,30 @@
 //! A reduced curve keeps the first, lowest, highest and last point of each column (M4: Jugel et al., "M4: A
 //! Visualization-Oriented Time Series Data Aggregation", VLDB 2014).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use console::{measure_text_width as width, truncate_str};
-use serde_json::{Number, Value};
+use serde_json::Value;
 
-use super::scale::{AxisLayout, TickUnit, heading, unshowable_note};
-use super::{Entry, Layer, Marks, Panel, Plot};
+use super::scale::{AxisLayout, Tick, extremes, heading, multiple, unshowable_note};
+use super::{AxisScale, Entry, Layer, Marks, Panel, Plot};
 use crate::fmt::{Unit, json_number, number};
 use crate::report::Page;
-use crate::report::document::{ColumnFormat, text_table, wrapped};
-
-/// Maximum number of columns of a canvas: wider ones are harder to read.
-const WIDEST: usize = 72;
-/// Maximum number of positions of lines that get a row each.
-const LEVELS: usize = 24;
-/// Rows of a canvas.
-const ROWS: usize = 14;
-/// Maximum and minimum length of a bar in columns, and the minimum next to labels.
-const LONGEST: usize = 28;
-const SHORTEST: usize = 6;
-const BESIDE: usize = 12;
+use crate::report::document::{ColumnFormat, entry_text, text_table, wrapped};
 
 /// Draws a plot as text, no wider than the page unless that is too narrow for anything.
-pub(in crate::report) fn text(plot: &Plot, page: Page) -> String {
+pub fn text(plot: &Plot, page: Page) -> String {
     let mut layers = plot.panels.iter().flat_map(|panel| &panel.layers);
-    let text = if let Some(cells) = layers.find(|layer| matches!(layer.marks, Marks::Cells { .. })) {
-        heat_table(cells, plot, page)
-    } else if let Some(positions) = positions(&plot.panels) {
-        bar_table(&plot.panels, &positions, page)
-    } else {
-        let panels = plot.panels.iter().map(|panel| scatter(panel, page));
-        panels.collect::<Vec<_>>().join("\n\n")
+    let cells = layers.find(|layer| matches!(layer.marks, Marks::Cells { .. }));
+    let text = match (cells, positions(&plot.panels)) {
+        (Some(cells), _) => heat_table(cells, plot, page),
+        (None, Some(positions)) => bar_table(&plot.panels, &positions, page),
+        (None, None) => plot
+            .panels
+            .iter()
+            .map(|panel| scatter(panel, page))
+            .collect::<Vec<_>>()
+            .join("\n\n"),
     };
     match page.unicode {
         true => text,
@@ -46,12 +38,13 @@ pub(in crate::report) fn text(plot: &Plot, page: Page) -> String {
 
 /// The table of a heat map, below what its values, rows and columns are.
 fn heat_table(cells: &Layer, plot: &Plot, page: Page) -> String {
-    let names: Vec<String> = plot
-        .sheet
-        .rows
-        .iter()
-        .filter_map(|row| Some(row.first()?.as_text()))
-        .collect();
+    let names = plot.sheet.rows.iter().filter_map(|row| row.first());
+    let names: Vec<String> = names.map(entry_text).collect();
+    let value = |entry: &Entry| match entry {
+        Entry::Number(number) => Value::from(*number),
+        Entry::Text(text) => Value::from(text.as_str()),
+        Entry::None => Value::Null,
+    };
     let rows = plot.sheet.rows.iter().zip(categories(&names, page));
     let rows = rows.map(|(row, name)| std::iter::once(name).chain(row.iter().skip(1).map(value)).collect());
     // Both axes in the corner would make its column wide.
@@ -73,21 +66,13 @@ fn heat_table(cells: &Layer, plot: &Plot, page: Page) -> String {
 
 /// Names of categories, cut to a third of the page. If all are numbers, they are aligned as numbers.
 fn categories(names: &[String], page: Page) -> Vec<Value> {
-    let numbers: Result<Vec<Number>, _> = names.iter().map(|name| serde_json::from_str(name)).collect();
+    let numbers: Result<Vec<serde_json::Number>, _> = names.iter().map(|name| serde_json::from_str(name)).collect();
     match numbers {
         Ok(numbers) => numbers.into_iter().map(Value::from).collect(),
         Err(_) => {
             let cut = |name| truncate_str(name, page.width / 3, page.pick("…", "..."));
             names.iter().map(|name| cut(name).into()).collect()
         }
-    }
-}
-
-fn value(entry: &Entry) -> Value {
-    match entry {
-        Entry::Number(number) => Value::from(*number),
-        Entry::Text(text) => Value::from(text.as_str()),
-        Entry::None => Value::Null,
     }
 }
 
@@ -115,28 +100,21 @@ fn labels(panel: &Panel) -> impl Iterator<Item = (f64, &str)> {
     })
 }
 
-fn label_line(at: &str, label: &str, page: Page) -> String {
-    wrapped(&format!("at {at}: {label}"), page.width)
-}
-
-/// A position with its unit: `4.07 s`.
-fn position(at: f64, unit: TickUnit) -> String {
-    format!("{} {}", number(at / unit.size), unit.name)
-        .trim_end()
-        .to_owned()
+/// A label with its position and unit: `at 4.07 s: queue grows`.
+fn label_line(at: f64, unit: Unit, most: f64, label: &str, page: Page) -> String {
+    let (size, unit) = multiple(unit, most);
+    let at = format!("at {} {unit}", number(at / size));
+    wrapped(&format!("{}: {label}", at.trim_end()), page.width)
 }
 
 /// The positions of bars and of short lines, which get a row each; `None` for other plots.
 fn positions(panels: &[Panel]) -> Option<Vec<f64>> {
+    /// Maximum number of positions of lines that get a row each.
+    const LEVELS: usize = 24;
     let x = &panels.first()?.x;
-    let any = |kind: fn(&Marks) -> bool| {
-        panels
-            .iter()
-            .flat_map(|panel| &panel.layers)
-            .any(|layer| kind(&layer.marks))
-    };
-    let bars = any(|marks| matches!(marks, Marks::Bars { .. }));
-    let dots = any(|marks| matches!(marks, Marks::Dots { .. }));
+    let mut layers = panels.iter().flat_map(|panel| &panel.layers);
+    let bars = layers.clone().any(|layer| matches!(layer.marks, Marks::Bars { .. }));
+    let dots = layers.any(|layer| matches!(layer.marks, Marks::Dots { .. }));
     let points = panels.iter().flat_map(series).flat_map(|(_, points)| points);
     let mut at: Vec<f64> = match x.names.is_empty() {
         false => (0..x.names.len()).map(|index| index as f64).collect(),
@@ -160,10 +138,12 @@ struct BarColumn {
 
 impl BarColumn {
     fn of_panel(panel: &Panel, positions: &[f64]) -> Vec<Self> {
-        let (unit, heading) = (y_unit(panel), y_heading(panel));
-        let single = series(panel).count() == 1;
+        let values = panel.layers.iter().flat_map(|layer| layer.values().1);
+        let (_, most) = extremes(values.filter(|value| value.is_finite()).map(f64::abs));
+        let (size, unit) = multiple(panel.y.unit, most.max(0.0));
+        let (single, heading) = (series(panel).count() == 1, heading(&panel.y, unit));
         let column = |(name, points): Series| {
-            let value = |at: &f64| Some(points.iter().find(|point| point.0 == *at)?.1? / unit.size);
+            let value = |at: &f64| Some(points.iter().find(|point| point.0 == *at)?.1? / size);
             let values: Vec<Option<f64>> = positions.iter().map(value).collect();
             let highest = values.iter().flatten().copied().fold(f64::MIN_POSITIVE, f64::max);
             let entries: Vec<Value> = values.iter().map(|value| Value::from(*value)).collect();
@@ -172,8 +152,7 @@ impl BarColumn {
             Self {
                 heading: match (name, heading.as_str()) {
                     (name, "") => name.to_owned(),
-                    ("", heading) => heading.to_owned(),
-                    (_, heading) if single => heading.to_owned(),
+                    (name, heading) if single || name.is_empty() => heading.to_owned(),
                     (name, heading) => format!("{name}: {heading}"),
                 },
                 shares: values.iter().map(|value| value.unwrap_or(0.0) / highest).collect(),
@@ -183,94 +162,68 @@ impl BarColumn {
         };
         series(panel).map(column).collect()
     }
-
-    fn cell(&self, row: usize, long: usize, page: Page) -> String {
-        let bar = bar(self.shares[row], long, page);
-        format!("{bar:<long$} {:>figures$}", self.texts[row], figures = self.figures)
-    }
 }
 
-/// A row for each position, with a bar and a number for each series. Labels of positions stand next to the rows if the
-/// bars keep their room, else below.
+/// A row for each position, with a bar and a number for each series. Labels of positions stand beside the rows if the
+/// bars keep some length, else below.
 fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
+    /// Maximum and minimum length of a bar in columns, and the minimum beside labels.
+    const LONGEST: usize = 28;
+    const SHORTEST: usize = 6;
+    const BESIDE: usize = 12;
     let Some(first) = panels.first() else {
         return String::new();
     };
-    let most = positions.iter().fold(0.0, |most: f64, at| most.max(at.abs()));
-    let unit = TickUnit::new(first.x.unit, most);
+    let (_, most) = extremes(positions.iter().map(|at| at.abs()));
+    let most = most.max(0.0);
+    let (size, unit) = multiple(first.x.unit, most);
     let levels: Vec<Value> = match first.x.names.is_empty() {
-        true => positions.iter().map(|at| json_number(at / unit.size)).collect(),
+        true => positions.iter().map(|at| json_number(at / size)).collect(),
         false => categories(&first.x.names, page),
     };
     let format = ColumnFormat::new(levels.iter());
-    let mut marks: Vec<Vec<&str>> = vec![Vec::new(); positions.len()];
-    let mut elsewhere = Vec::new();
-    for (at, label) in labels(first) {
-        match positions.iter().position(|position| *position == at) {
-            Some(row) => marks[row].push(label),
-            None => elsewhere.push(label_line(&position(at, unit), label, page)),
+    let bars = panels.iter().flat_map(|panel| BarColumn::of_panel(panel, positions));
+    let bars: Vec<BarColumn> = bars.collect();
+    let marks = positions.iter().map(|position| {
+        let here = labels(first).filter(|(at, _)| at == position);
+        here.map(|(_, label)| label).collect::<Vec<_>>().join(", ")
+    });
+    let marks: Vec<String> = marks.collect();
+    // The length of bars next to the positions, their numbers, and `rest` columns.
+    let x_heading = heading(&first.x, unit);
+    let names = levels.iter().map(|level| width(&format.apply(level)));
+    let left = names.chain(x_heading.split_whitespace().map(width)).max().unwrap_or(0);
+    let figures: usize = bars.iter().map(|column| column.figures + 3).sum();
+    let room = |rest: usize| page.width.saturating_sub(left + 2 + figures + rest) / bars.len().max(1);
+    let widest = marks.iter().map(|mark| width(mark)).max().unwrap_or(0);
+    let beside = widest > 0 && room(widest + 4) >= BESIDE;
+    let long = room(if beside { widest + 4 } else { 0 }).clamp(SHORTEST, LONGEST);
+    let row = |(index, level): (usize, &Value)| {
+        let cells = bars.iter().map(|column| {
+            let (bar, text) = (bar(column.shares[index], long, page), &column.texts[index]);
+            format!("{bar:<long$} {text:>figures$}", figures = column.figures).into()
+        });
+        let mark = match marks[index].as_str() {
+            "" => String::new(),
+            mark => format!("{} {mark}", page.pick("◄", "<")),
+        };
+        let mark = beside.then_some(mark.into());
+        std::iter::once(level.clone()).chain(cells).chain(mark).collect()
+    };
+    let rows: Vec<Vec<Value>> = levels.iter().enumerate().map(row).collect();
+    let headings = bars.iter().map(|column| column.heading.clone());
+    let headings = std::iter::once(x_heading)
+        .chain(headings)
+        .chain(beside.then(String::new));
+    let mut lines = vec![text_table(&headings.collect::<Vec<_>>(), &rows, page)];
+    for (level, mark) in levels.iter().zip(&marks) {
+        if !beside && !mark.is_empty() {
+            lines.push(wrapped(&format!("at {}: {mark}", format.apply(level)), page.width));
         }
     }
-    let marks: Vec<String> = marks.iter().map(|labels| labels.join(", ")).collect();
-    let bars: Vec<BarColumn> = panels
-        .iter()
-        .flat_map(|panel| BarColumn::of_panel(panel, positions))
-        .collect();
-    let x_heading = heading(&first.x, unit);
-    let draw = |long: usize, beside: bool| {
-        let mut headings = vec![x_heading.clone()];
-        headings.extend(bars.iter().map(|column| column.heading.clone()));
-        headings.extend(beside.then(String::new));
-        let arrow = |mark: &str| if mark.is_empty() { "" } else { page.pick("◄ ", "< ") };
-        let row = |(index, level): (usize, &Value)| {
-            let cells = bars.iter().map(|column| column.cell(index, long, page).into());
-            let mark = beside.then(|| format!("{}{}", arrow(&marks[index]), marks[index]).into());
-            std::iter::once(level.clone()).chain(cells).chain(mark).collect()
-        };
-        text_table(&headings, &levels.iter().enumerate().map(row).collect::<Vec<_>>(), page)
-    };
-    // The length of bars next to the positions, their numbers, and `rest` columns.
-    let words = x_heading.split_whitespace().map(width);
-    let left = levels
-        .iter()
-        .map(|level| width(&format.apply(level)))
-        .chain(words)
-        .max();
-    let figures: usize = bars.iter().map(|column| column.figures + 3).sum();
-    let room = |rest: usize| {
-        let free = page.width.saturating_sub(left.unwrap_or(0) + 2 + figures + rest);
-        free / bars.len().max(1)
-    };
-    let widest = marks.iter().map(|mark| width(mark)).max().unwrap_or(0);
-    let beside = match widest {
-        0 => 0,
-        widest => room(widest + 4),
-    };
-    // What continues below would tear labels off their rows.
-    let table = (beside >= BESIDE).then(|| draw(beside.min(LONGEST), true));
-    let table = table.filter(|table| !table.contains("\n\n"));
-    let mut lines = match table {
-        Some(table) => vec![table],
-        None => {
-            let marked = levels.iter().zip(&marks).filter(|(_, mark)| !mark.is_empty());
-            let below = marked.map(|(level, mark)| label_line(&format.apply(level), mark, page));
-            std::iter::once(draw(room(0).clamp(SHORTEST, LONGEST), false))
-                .chain(below)
-                .collect()
-        }
-    };
-    lines.append(&mut elsewhere);
+    let elsewhere = labels(first).filter(|(at, _)| !positions.contains(at));
+    lines.extend(elsewhere.map(|(at, label)| label_line(at, first.x.unit, most, label, page)));
     lines.join("\n")
-}
-
-fn y_unit(panel: &Panel) -> TickUnit {
-    let values = panel.layers.iter().flat_map(|layer| layer.values().1);
-    let finite = values.filter(|value| value.is_finite());
-    TickUnit::new(panel.y.unit, finite.fold(0.0, |most: f64, value| most.max(value.abs())))
-}
-
-fn y_heading(panel: &Panel) -> String {
-    heading(&panel.y, y_unit(panel))
 }
 
 /// A bar of a share of the length; at least a sliver unless the share is 0.
@@ -285,22 +238,27 @@ fn bar(share: f64, long: usize, page: Page) -> String {
 /// The points of all series of a panel, each series with its character; where two share a cell, the later one is shown.
 /// A value of a line holds until the next.
 fn scatter(panel: &Panel, page: Page) -> String {
-    let all: Vec<Series> = series(panel).collect();
+    const ROWS: usize = 14;
     let one = std::slice::from_ref(panel);
-    let (x, y) = (AxisLayout::new(one, false), AxisLayout::new(one, true));
-    let y_ticks = y.ticks(ROWS / 3);
-    let gutter = y_ticks.iter().map(|tick| width(&tick.label)).max().unwrap_or(1) + 4;
-    let columns = Canvas::columns(gutter, page);
+    let (x, mut y) = (AxisLayout::new(one, false), AxisLayout::new(one, true));
     let letters = page.pick(
         ['●', '×', '◆', '○', '▲', '□', '+', '*'],
         ['o', 'x', '+', '*', '#', '@', '%', '='],
     );
+    let all: Vec<(Series, char)> = series(panel).zip(letters.into_iter().cycle()).collect();
+    if let ([((name, _), _)], true) = (all.as_slice(), y.heading.is_empty()) {
+        y.heading = (*name).to_owned();
+    }
+    // All lines are indented.
+    let width = page.width.saturating_sub(2);
+    let narrower = Page { width, ..page };
+    let columns = canvas_columns(Some(&y), ROWS, narrower);
     let mut field = vec![vec![' '; columns]; ROWS];
     let scattered = panel
         .layers
         .iter()
         .any(|layer| matches!(layer.marks, Marks::Dots { .. }));
-    for ((_, points), letter) in all.iter().zip(letters.iter().cycle()) {
+    for ((_, points), letter) in &all {
         for (index, point) in points.iter().enumerate() {
             let (at, Some(value)) = *point else { continue };
             if x.scale.contains(at) && y.scale.contains(value) {
@@ -311,155 +269,118 @@ fn scatter(panel: &Panel, page: Page) -> String {
             }
         }
     }
-    let name = match (all.as_slice(), y_heading(panel)) {
-        ([(name, _)], heading) if heading.is_empty() => (*name).to_owned(),
-        (_, heading) => heading,
-    };
     if field.iter().flatten().all(|cell| *cell == ' ') {
-        return format!("  {name}: no values");
+        return format!("  {}: no values", y.heading);
     }
-    let canvas = Canvas {
-        y_label: name,
-        x_label: x.heading.clone(),
-        y_ticks: y_ticks
-            .into_iter()
-            .map(|tick| (ROWS - 1 - y.scale.cell(tick.at, ROWS), tick.label))
-            .collect(),
-        x_ticks: x
-            .ticks(columns / 10)
-            .into_iter()
-            .map(|tick| (x.scale.cell(tick.at, columns), tick.label))
-            .collect(),
-        columns,
-        rows: field.into_iter().map(String::from_iter).collect(),
-    };
-    let lines = canvas
-        .lines(page)
-        .into_iter()
-        .map(|line| format!("  {line}").trim_end().to_owned());
-    let mut text = lines.collect::<Vec<_>>().join("\n");
-    for (at, label) in labels(panel) {
-        text += &format!("\n{}", label_line(&position(at, x.unit), label, page));
-    }
+    let cells: Vec<String> = field.into_iter().map(String::from_iter).collect();
+    let canvas = canvas(&x, Some(&y), columns, &cells, narrower);
+    let mut lines: Vec<String> = canvas
+        .iter()
+        .map(|line| format!("  {line}").trim_end().to_owned())
+        .collect();
+    lines.extend(labels(panel).map(|(at, label)| label_line(at, panel.x.unit, x.scale.to, label, page)));
     if all.len() > 1 {
-        let keys = all.iter().zip(letters.iter().cycle());
-        let keys: Vec<String> = keys.map(|((name, _), letter)| format!("{letter} {name}")).collect();
-        text += &format!("\n  {}", keys.join("   "));
-    }
-    text.extend(unshowable_note(panel).map(|note| format!("\n  {note}")));
-    text
-}
-
-/// Cells between two axes.
-pub(in crate::report) struct Canvas {
-    /// What the rows are; above the axis.
-    pub(in crate::report) y_label: String,
-    /// What the columns are; below the axis.
-    pub(in crate::report) x_label: String,
-    /// Rows from the top, with their labels.
-    pub(in crate::report) y_ticks: Vec<(usize, String)>,
-    /// Columns with their labels, rising.
-    pub(in crate::report) x_ticks: Vec<(usize, String)>,
-    pub(in crate::report) columns: usize,
-    /// The cells of each row, from the top; they may have colours.
-    pub(in crate::report) rows: Vec<String>,
-}
-
-impl Canvas {
-    /// How many columns fit next to `left` columns.
-    pub(in crate::report) fn columns(left: usize, page: Page) -> usize {
-        page.width.min(WIDEST).saturating_sub(left + 1).max(8)
-    }
-
-    /// Columns before the first cell.
-    fn gutter(&self) -> usize {
-        self.y_ticks
+        let keys: Vec<String> = all
             .iter()
-            .map(|(_, text)| width(text))
-            .max()
-            .unwrap_or(0)
-            .max(1)
-            + 2
+            .map(|((name, _), letter)| format!("{letter} {name}"))
+            .collect();
+        lines.push(format!("  {}", keys.join("   ")));
     }
-
-    /// The lines from the label of the y axis to that of the x axis.
-    pub(in crate::report) fn lines(&self, page: Page) -> Vec<String> {
-        let gutter = self.gutter();
-        let labels: BTreeMap<usize, &str> = self.y_ticks.iter().map(|(row, text)| (*row, text.as_str())).collect();
-        let mut lines = vec![format!("{:>gutter$}", self.y_label)];
-        let (side, corner, edge) = page.pick(("│", "└", "─"), ("|", "+", "-"));
-        for (row, cells) in self.rows.iter().enumerate() {
-            let label = labels.get(&row).copied().unwrap_or_default();
-            lines.push(format!("{label:>room$} {side}{cells}", room = gutter - 2));
-        }
-        lines.push(format!(
-            "{}{corner}{}",
-            " ".repeat(gutter - 1),
-            edge.repeat(self.columns)
-        ));
-        lines.push(ruler(&self.x_ticks, self.columns, gutter));
-        lines.push(format!("{:>room$}", self.x_label, room = gutter + self.columns));
-        lines
-    }
+    lines.extend(unshowable_note(panel).map(|note| format!("  {note}")));
+    lines.join("\n")
 }
 
-/// A line with each label below its cell, as far as they do not touch; the first cell is at column `left`.
-fn ruler(ticks: &[(usize, String)], columns: usize, left: usize) -> String {
-    let mut line = " ".repeat(left);
-    let mut end = 0;
-    for (number, (column, text)) in ticks.iter().enumerate() {
-        // A label does not go on beyond the last cell.
-        let start = (left + column).min((left + columns).saturating_sub(width(text)));
-        if number > 0 && start <= end {
-            continue;
-        }
-        line.push_str(&" ".repeat(start.saturating_sub(width(&line))));
-        line.push_str(text);
-        end = width(&line);
+/// The ticks of the vertical axis of a canvas by their row from the top, and the width of their labels.
+fn row_ticks(y: Option<&AxisLayout>, rows: usize) -> (BTreeMap<usize, String>, usize) {
+    let ticks = y.into_iter().flat_map(|y| {
+        let row = |at: f64| rows - 1 - y.scale.cell(at, rows);
+        y.ticks((rows / 3).max(2))
+            .into_iter()
+            .map(move |tick| (row(tick.at), tick.label))
+    });
+    let ticks: BTreeMap<usize, String> = ticks.collect();
+    let widest = ticks.values().map(|text| width(text)).max().unwrap_or(0).max(1);
+    (ticks, widest)
+}
+
+/// How many columns a canvas of so many rows has. Wider ones are harder to read.
+pub(in crate::report) fn canvas_columns(y: Option<&AxisLayout>, rows: usize, page: Page) -> usize {
+    let (_, left) = row_ticks(y, rows);
+    page.width.min(72).saturating_sub(left + 3).max(8)
+}
+
+/// Rows of cells, from the top, between two axes: the lines from the name of the y axis to that of the x axis. The cells
+/// may have colours.
+pub(in crate::report) fn canvas(
+    x: &AxisLayout,
+    y: Option<&AxisLayout>,
+    columns: usize,
+    cells: &[String],
+    page: Page,
+) -> Vec<String> {
+    let (ticks, room) = row_ticks(y, cells.len());
+    let left = room + 2;
+    let (side, corner, edge) = page.pick(("│", "└", "─"), ("|", "+", "-"));
+    let mut lines = vec![format!("{:>left$}", y.map_or("", |y| &y.heading))];
+    for (row, cells) in cells.iter().enumerate() {
+        let label = ticks.get(&row).map_or("", String::as_str);
+        lines.push(format!("{label:>room$} {side}{cells}"));
     }
-    line
+    lines.push(format!("{:room$} {corner}{}", "", edge.repeat(columns)));
+    // Each label below its cell, as far as they do not touch and do not go on beyond the last cell; the last one goes first.
+    let ticks = x.ticks(columns / 8);
+    let start = |tick: &Tick| {
+        let most = (left + columns).saturating_sub(width(&tick.label));
+        (left + x.scale.cell(tick.at, columns)).min(most)
+    };
+    let end = ticks.last().map_or(0, start);
+    let mut ruler = " ".repeat(left);
+    for (number, tick) in (1..).zip(&ticks) {
+        let free = start(tick) > width(&ruler) && start(tick) + width(&tick.label) < end;
+        if number == 1 || free || number == ticks.len() && end > width(&ruler) {
+            let blanks = start(tick).saturating_sub(width(&ruler));
+            ruler += &format!("{:blanks$}{}", "", tick.label);
+        }
+    }
+    lines.push(ruler);
+    lines.push(format!("{:>all$}", x.heading, all = left + columns));
+    lines
 }
 
 /// One character per height from 0 to 1; a blank where there is no value.
-pub(in crate::report) fn sparkline(heights: &[Option<f64>], page: Page) -> String {
-    let levels: &[char] = page.pick(
-        &['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
-        &['_', '.', ':', '-', '=', '+', '*', '#'],
+pub fn sparkline(heights: &[Option<f64>], page: Page) -> String {
+    let levels = page.pick(
+        ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'],
+        ['_', '.', ':', '-', '=', '+', '*', '#'],
     );
-    let level = |height: &Option<f64>| {
-        let Some(height) = height else { return ' ' };
-        let at = (height.clamp(0.0, 1.0) * levels.len() as f64).ceil() as usize;
-        levels[at.clamp(1, levels.len()) - 1]
-    };
-    heights.iter().map(level).collect()
+    let level = |height: f64| levels[((height.clamp(0.0, 1.0) * 8.0).ceil() as usize).saturating_sub(1)];
+    heights.iter().map(|height| height.map_or(' ', level)).collect()
 }
 
 /// A bar of `columns` columns, filled to a share from 0 to 1.
-pub(in crate::report) fn progress_bar(share: f64, columns: usize, page: Page) -> String {
+pub fn progress_bar(share: f64, columns: usize, page: Page) -> String {
     let full = (share.clamp(0.0, 1.0) * columns as f64).round() as usize;
     let (filled, empty) = page.pick(("█", "░"), ("#", "."));
     format!("{}{}", filled.repeat(full), empty.repeat(columns - full))
 }
 
 /// The highest value in each of `columns` equal intervals. A value holds from its time to the next one's.
-pub(in crate::report) fn max_per_column(values: &[(f64, f64)], end: f64, columns: usize) -> Vec<Option<f64>> {
+pub fn max_per_column(values: &[(f64, f64)], end: f64, columns: usize) -> Vec<Option<f64>> {
     let mut heights: Vec<Option<f64>> = vec![None; columns];
-    let Some((begin, _)) = values.first().copied() else {
-        return heights;
+    let from = values.first().map_or(0.0, |first| first.0);
+    let scale = AxisScale {
+        from,
+        to: end,
+        log: false,
     };
     for (index, (from, value)) in values.iter().enumerate() {
         let to = values.get(index + 1).map_or(end, |(next, _)| *next);
-        for height in &mut heights[column(*from, begin, end, columns)..=column(to, begin, end, columns)] {
+        let from = scale.cell(*from, columns);
+        for height in &mut heights[from..=scale.cell(to, columns).max(from)] {
             *height = Some(height.map_or(*value, |highest| highest.max(*value)));
         }
     }
     heights
-}
-
-/// The column of a time.
-fn column(at: f64, begin: f64, end: f64, columns: usize) -> usize {
-    let share = if end > begin { (at - begin) / (end - begin) } else { 0.0 };
-    ((share.clamp(0.0, 1.0) * columns as f64) as usize).min(columns.saturating_sub(1))
 }
 
 /// Keeps the extremes of each of `columns` columns of equal width; x must not fall. A gap (y is none) stays a gap.
@@ -467,45 +388,37 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();
     };
-    let width = (last.0 - first.0) / columns.max(1) as f64;
-    if points.len() <= 2 * columns || width <= 0.0 {
+    let scale = AxisScale {
+        from: first.0,
+        to: last.0,
+        log: false,
+    };
+    if points.len() <= 2 * columns || first.0 >= last.0 {
         return points.to_vec();
     }
-    let mut kept = Vec::new();
-    let mut from = 0;
-    let mut column = 1_u32;
-    while from < points.len() {
-        let end = first.0 + f64::from(column) * width;
-        let to = from + points[from..].partition_point(|point| point.0 < end);
-        // Points at the very end belong to the last column.
-        let to = if column as usize >= columns { points.len() } else { to };
-        keep(&points[from..to], &mut kept);
-        from = to;
-        column += 1;
-    }
-    kept
-}
-
-/// Appends the points of one column that must be kept.
-fn keep(points: &[(f64, Option<f64>)], kept: &mut Vec<(f64, Option<f64>)>) {
-    if points.is_empty() {
-        return;
-    }
-    let values = || {
-        points
-            .iter()
-            .enumerate()
-            .filter_map(|(index, point)| Some((index, point.1?)))
+    let column = |point: &(f64, Option<f64>)| scale.cell(point.0, columns);
+    let kept = |points: &[(f64, Option<f64>)]| {
+        let values = || {
+            points
+                .iter()
+                .enumerate()
+                .filter_map(|(index, point)| Some((index, point.1?)))
+        };
+        let extremes = [
+            values().min_by(|one, other| one.1.total_cmp(&other.1)).map(|low| low.0),
+            values()
+                .max_by(|one, other| one.1.total_cmp(&other.1))
+                .map(|high| high.0),
+            points.iter().position(|point| point.1.is_none()),
+        ];
+        let ends = [0, points.len() - 1].into_iter();
+        let kept: BTreeSet<usize> = ends.chain(extremes.into_iter().flatten()).collect();
+        kept.into_iter().map(|index| points[index]).collect::<Vec<_>>()
     };
-    let lowest = values().min_by(|a, b| a.1.total_cmp(&b.1));
-    let highest = values().max_by(|a, b| a.1.total_cmp(&b.1));
-    let gap = points.iter().position(|point| point.1.is_none());
-    let extremes = [lowest.map(|low| low.0), highest.map(|high| high.0), gap];
-    let mut indices = vec![0, points.len() - 1];
-    indices.extend(extremes.into_iter().flatten());
-    indices.sort_unstable();
-    indices.dedup();
-    kept.extend(indices.into_iter().map(|index| points[index]));
+    points
+        .chunk_by(|one, other| column(one) == column(other))
+        .flat_map(kept)
+        .collect()
 }
 
 #[cfg(test)]
@@ -766,10 +679,8 @@ mod reduced_tests {
             prop_assert!(kept.windows(2).all(|pair| pair[0].0 <= pair[1].0));
             prop_assert!(kept.iter().all(|point| points.contains(point)));
             prop_assert_eq!((kept.first(), kept.last()), (points.first(), points.last()));
-            let width = f64::from(at) - points[0].0;
-            let width = width / columns as f64;
-            // Uses the same rounded column edges.
-            let column = |x: f64| (1..columns).filter(|&edge| x >= points[0].0 + edge as f64 * width).count();
+            let scale = AxisScale { from: points[0].0, to: f64::from(at).max(points[0].0 + 1e-9), log: false };
+            let column = |x: f64| scale.cell(x, columns);
             let extremes = |points: &[(f64, Option<f64>)], index: usize| {
                 let of = || points.iter().filter(|point| column(point.0) == index);
                 let values: Vec<f64> = of().filter_map(|point| point.1).collect();

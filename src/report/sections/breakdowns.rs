@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::experiment::is_negligible;
 use crate::fmt::{GIB, Gib, Unit, gib_number, rounded, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
-use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Note, Panel, Plot, Sheet, TooltipPoint, Tooltips};
+use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::memory::{Device, SIMULATED, devices_of};
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Bytes, Fact, Page, Weight};
@@ -325,7 +325,7 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
             ];
             tooltips.push(TooltipPoint::new(middle, entries));
             if share >= MIN_LABELLED {
-                notes.push(Note::new(middle, format!("{title} {}", Bytes(bytes as u64))));
+                notes.push((middle, format!("{title} {}", Bytes(bytes as u64))));
             }
         }
         // A component that only the estimate has needs a name of its own.

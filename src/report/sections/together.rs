@@ -261,7 +261,7 @@ fn frontier_panel(names: [&str; 2], runs: &[Frontier]) -> Panel {
         });
         let mut points: Vec<(f64, f64)> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
-        Layer::line(*run, outline(&points, corner.into()), Colour::series(index))
+        Layer::line(*run, outline(&points, corner.into()), Colour::Series(index))
     });
     let [x, y] = names.map(|name| of_name(name).into_iter().next().map(plot_axis).unwrap_or_default());
     Panel::new("", x, y, lines)

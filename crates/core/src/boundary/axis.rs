@@ -87,7 +87,7 @@ const FLOAT_STEPS: i64 = 1000;
 const LARGEST: f64 = 9_007_199_254_740_992.0;
 
 /// How the midpoint of two values is computed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scale {
     /// Arithmetic mean.

@@ -22,6 +22,20 @@ fn line(name: &str, points: impl IntoIterator<Item = (f64, f64)>, colour: Colour
     Layer::line(name, points.into_iter().map(|(x, y)| (x, Some(y))), colour)
 }
 
+fn area(name: &str, outline: Vec<(f64, f64)>, colour: Colour) -> Layer {
+    let outlines = vec![outline];
+    Layer::new(name, colour, Marks::Area { outlines })
+}
+
+fn ribbon(name: &str, points: impl IntoIterator<Item = (f64, f64, f64)>, colour: Colour) -> Layer {
+    let points = points.into_iter().collect();
+    Layer::new(name, colour, Marks::Ribbon { points })
+}
+
+pub(super) fn spans(spans: Vec<Span>) -> Layer {
+    Layer::new("", Colour::Quiet, Marks::Spans { spans })
+}
+
 fn boundary_panel(limit: f64, scale: Scale) -> Panel {
     let (mut fits, mut fails) = (vec![], vec![]);
     for input in [128.0, 512.0, 1024.0, 2048.0, 3072.0, 4096.0, 6144.0, 8192.0] {
@@ -58,9 +72,9 @@ fn boundary_panel(limit: f64, scale: Scale) -> Panel {
         x: axis("input length", 8192.0),
         y: axis("output length", 4096.0),
         layers: vec![
-            Layer::area("proven to fit", [stairs(0.0)], Colour::Fits),
-            Layer::area("proven to fail", [above], Colour::Fails),
-            Layer::area("predicted to fit", [predicted], Colour::Predicted).dashed(true),
+            area("proven to fit", stairs(0.0), Colour::Fits),
+            area("proven to fail", above, Colour::Fails),
+            area("predicted to fit", predicted, Colour::Predicted).dashed(true),
             line("predicted limit", edge.clone(), Colour::Predicted).dashed(true),
             Layer::dots("fits", fits, Colour::Fits, Shape::Circle),
             Layer::dots("out of memory", fails, Colour::Fails, Shape::Cross),
@@ -126,9 +140,9 @@ pub(super) fn memory(gpus: usize, samples: usize) -> Plot {
         x: axis("time", Unit::Seconds, Scale::Linear),
         y: axis("memory used", Unit::Bytes, Scale::Linear),
         layers: vec![
-            Layer::spans(spans.clone()),
-            Layer::ribbon("weights", times(21).map(|at| (at, 0.0, 15.0 * GIB)), Colour::Series(0)),
-            Layer::ribbon(
+            self::spans(spans.clone()),
+            ribbon("weights", times(21).map(|at| (at, 0.0, 15.0 * GIB)), Colour::Series(0)),
+            ribbon(
                 "KV cache",
                 times(111).map(|at| (at, 15.0 * GIB, 66.0 * GIB)),
                 Colour::Series(2),
@@ -190,7 +204,7 @@ pub(super) fn load() -> Plot {
     above.extend(rules("knee", "preemption from here"));
     let fan = levels().map(|level| (level, latency(level), 2.4 * latency(level)));
     let mut below = vec![
-        Layer::ribbon("p50 to p99", fan, Colour::Series(1)),
+        ribbon("p50 to p99", fan, Colour::Series(1)),
         line("p50 time to first token", curve(1.0), Colour::Series(1)).with_markers(Shape::Circle),
         line("p99 time to first token", curve(2.4), Colour::Series(5)).with_markers(Shape::Circle),
         Layer::horizontal_rule("goal: 1 s", 1000.0, Colour::Limit).dashed(true),
@@ -222,7 +236,11 @@ fn heat_map() -> Plot {
     let panel = Panel {
         x: axis("input length", Unit::Tokens, Scale::Log),
         y: axis("output length", Unit::Tokens, Scale::Log),
-        layers: vec![Layer::cells("output tokens/s", cells.collect())],
+        layers: vec![Layer::new(
+            "output tokens/s",
+            Colour::Quiet,
+            Marks::Cells { cells: cells.collect() },
+        )],
         ..Panel::default()
     };
     plot("heat", "Throughput by lengths", vec![panel])
@@ -237,7 +255,7 @@ pub(super) fn engines() -> Plot {
             (level, (2000.0 - 100.0 * slow) * level / (level + 20.0 + 6.0 * slow))
         });
         let name = format!("{} run {number}", names[usize::from(number) % 4]);
-        line(&name, points, Colour::Series(number))
+        line(&name, points, Colour::Series(number.into()))
     };
     let panel = Panel {
         x: axis("concurrency", Unit::Count, Scale::Log),
@@ -259,7 +277,7 @@ pub(super) fn rows() -> Plot {
             Layer::dots("not tested", [(0.0, 2.0)], Colour::Fails, Shape::Square),
             Layer::dots("inconclusive", [(2048.0, 2.0)], Colour::Open, Shape::Triangle),
         ],
-        notes: vec![Note::new((4096.0, 1.0), "4,096"), Note::new((0.0, 2.0), "not tested")],
+        notes: vec![((4096.0, 1.0), "4,096".into()), ((0.0, 2.0), "not tested".into())],
         ..Panel::default()
     };
     plot("rows", "Probes of one axis", vec![panel])
@@ -279,10 +297,8 @@ pub(super) fn stacks(gpus: usize) -> Plot {
             base,
             ..Bar::new(at, value)
         });
-        notes.extend(
-            (0..=gpus).map(|at| Note::new((at as f64, f64::midpoint(base, value)), format!("{name} {size} GiB"))),
-        );
-        layers.push(Layer::bars(name, bars, Colour::series(index)));
+        notes.extend((0..=gpus).map(|at| ((at as f64, f64::midpoint(base, value)), format!("{name} {size} GiB"))));
+        layers.push(Layer::bars(name, bars, Colour::Series(index)));
         base = value;
     }
     let names = (0..gpus).map(|gpu| format!("GPU {gpu}")).chain(["estimate".to_owned()]);
@@ -333,7 +349,7 @@ pub(super) fn hostile() -> Plot {
             Layer::dots(name.clone(), points, Colour::Fits, Shape::Diamond),
             Layer::horizontal_rule(name.clone(), 3.0, Colour::Limit),
             Layer::vertical_rule(name.clone(), 1.0, Colour::Limit),
-            Layer::spans((0..6).map(span).collect()),
+            self::spans((0..6).map(span).collect()),
         ]
         .into_iter()
         .chain((0..9).map(moment))

@@ -12,7 +12,7 @@ use crate::fmt::Unit;
 use crate::report::Advice;
 use crate::report::evidence::{NOT_SENT, ProbeClass, nearest_failure};
 use crate::report::picture::beyond;
-use crate::report::plot::{Axis, Colour, Layer, Panel, Scale, Shape, TooltipPoint, Tooltips};
+use crate::report::plot::{Axis, Colour, Layer, Marks, Panel, Shape, TooltipPoint, Tooltips};
 
 /// The rows of a strip from bottom to top.
 const ROWS: [(ProbeClass, &str); 5] = [
@@ -210,10 +210,7 @@ pub(in crate::report::sections) fn plot_axis(axis: &boundary::Axis) -> Axis {
         "output" => ("output length", Unit::Tokens),
         name => (name, Unit::Count),
     };
-    Axis::new(label, unit).with_scale(match axis.scale() {
-        boundary::Scale::Linear => Scale::Linear,
-        boundary::Scale::Log => Scale::Log,
-    })
+    Axis::new(label, unit).with_scale(axis.scale())
 }
 
 /// The non-empty regions of a cut; `beyond` names the one that neither fits nor fails nor is open.
@@ -237,7 +234,8 @@ fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
     let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| {
-        Layer::area(name, drawn(outlines), colour).dashed(hatched)
+        let outlines = drawn(outlines);
+        Layer::new(name, colour, Marks::Area { outlines }).dashed(hatched)
     };
     Ok(some.map(layer).collect())
 }

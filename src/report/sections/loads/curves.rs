@@ -4,7 +4,7 @@
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::compare::LoadMetric;
 use crate::fmt::{Unit, number};
-use crate::report::plot::{Axis, Colour, Entry, Layer, Note, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
+use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
 
 /// An axis is logarithmic if its largest value is at least this many times its smallest.
 const LOG_LEVEL_RATIO: f64 = 8.0;
@@ -88,8 +88,8 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
             };
             // Throughput does not look like one of the statistics in the legend.
             let colour = match single && !is_latency {
-                true => Colour::series(STATISTICS.len()),
-                false => Colour::series(index + at),
+                true => Colour::Series(STATISTICS.len()),
+                false => Colour::Series(index + at),
             };
             layers.push(
                 Layer::line(name, points, colour)
@@ -196,14 +196,14 @@ fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: &str) -> Option<Panel
     let (mut layers, mut notes, mut knees) = (Vec::new(), Vec::new(), Vec::new());
     for (index, sweep) in sweeps.iter().enumerate() {
         let levels = sweep.levels.iter();
-        let own: Vec<Note> = levels
-            .filter_map(|level| Some(Note::new(place(level)?, number(level.at))))
+        let own: Vec<((f64, f64), String)> = levels
+            .filter_map(|level| Some((place(level)?, number(level.at))))
             .collect();
         if own.len() < 2 {
             continue;
         }
-        let points = own.iter().map(|note| (note.at.0, Some(note.at.1)));
-        layers.push(Layer::line(sweep.name.clone(), points, Colour::series(index)).with_markers(Shape::series(index)));
+        let points = own.iter().map(|((x, y), _)| (*x, Some(*y)));
+        layers.push(Layer::line(sweep.name.clone(), points, Colour::Series(index)).with_markers(Shape::series(index)));
         notes.extend(own);
         knees.extend(sweep.knee().and_then(place));
     }
@@ -211,7 +211,7 @@ fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: &str) -> Option<Panel
         return None;
     }
     layers.extend(knee_marks(knees));
-    let (latencies, tokens): (Vec<f64>, Vec<f64>) = notes.iter().map(|note| note.at).unzip();
+    let (latencies, tokens): (Vec<f64>, Vec<f64>) = notes.iter().map(|(at, _)| *at).unzip();
     let x = value_axis(label, Unit::Milliseconds, &latencies);
     let y = zero_based_axis("output throughput", Unit::TokensPerSecond, &tokens);
     let panel = Panel::new("", x, y, layers).with_tooltips(tooltips(sweeps, place));
@@ -298,8 +298,8 @@ mod tests {
         ]);
         let plot = tradeoff(&[&sweep], "trade".to_owned(), String::new()).unwrap();
         let notes = &plot.panels[0].notes;
-        let labels: Vec<&str> = notes.iter().map(|note| note.label.as_str()).collect();
-        assert_eq!((labels, notes[1].at), (vec!["1", "8", "64"], (91.0, 1386.0)));
+        let labels: Vec<&str> = notes.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!((labels, notes[1].0), (vec!["1", "8", "64"], (91.0, 1386.0)));
         assert!(
             plot.caption.contains("labelled with its concurrency"),
             "{}",

@@ -174,7 +174,7 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
             .filter(|(_, (_, requests))| !times(requests).is_empty());
         let curves = curves.map(|(index, (name, requests))| {
             // Neighbouring curves lie close, so they differ in more than colour.
-            let line = Layer::line(name.clone(), curve(times(requests)), Colour::series(index));
+            let line = Layer::line(name.clone(), curve(times(requests)), Colour::Series(index));
             line.dashed(index % 2 == 1).stepped(true)
         });
         let curves: Vec<Layer> = curves.collect();
@@ -349,7 +349,7 @@ impl Timeline {
                 continue;
             };
             top = points.iter().filter_map(|point| point.1).fold(top, f64::max);
-            let line = Layer::line(*name, points, Colour::series(index)).dashed(*column == "in_flight");
+            let line = Layer::line(*name, points, Colour::Series(index)).dashed(*column == "in_flight");
             // A sample holds until the next one.
             layers.push(line.stepped(true));
         }

@@ -14,8 +14,8 @@ use crate::engine::{Stage, UsageFile};
 use crate::fmt::{Gib, Unit, gib_number, rounded, slug};
 use crate::report::document::wrapped;
 use crate::report::plot::{
-    Axis, Colour, Entry, Layer, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, max_per_column, reduced,
-    sparkline,
+    Axis, Colour, Entry, Layer, Marks, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, max_per_column,
+    reduced, sparkline,
 };
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Bytes, Clock, Count, Page};
@@ -212,7 +212,7 @@ fn activity(start: &Start, columns: usize) -> Vec<Panel> {
 fn colour(start: &Start, device: usize) -> Colour {
     match start.devices.len() {
         1 => Colour::Series(4),
-        _ => Colour::series(device),
+        _ => Colour::Series(device),
     }
 }
 
@@ -224,7 +224,11 @@ fn time_axis(start: &Start) -> Axis {
 fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Panel {
     let (rows, end, first) = (start.series.rows(), start.end(), devices[0]);
     let mut layers: Vec<Layer> = Vec::new();
-    layers.extend(start.phased.then(|| Layer::spans(spans(rows))));
+    layers.extend(
+        start
+            .phased
+            .then(|| Layer::new("", Colour::Quiet, Marks::Spans { spans: spans(rows) })),
+    );
     layers.extend(devices.iter().map(|&device| {
         let name = match start.devices.len() {
             1 => "in use",
