@@ -94,9 +94,7 @@ fn agreed_value(engines: &[Value], pointers: &[&str]) -> Option<String> {
         _ => None,
     };
     pointers.iter().find_map(|pointer| {
-        let mut values = engines
-            .iter()
-            .filter_map(|engine| engine.pointer(pointer).and_then(text));
+        let mut values = engines.iter().filter_map(|engine| text(engine.pointer(pointer)?));
         let first = values.next()?;
         values.all(|other| other == first).then_some(first)
     })
@@ -109,14 +107,11 @@ fn settings(experiment: &Experiment) -> Vec<Case> {
         .map(|(index, setting)| {
             let mut case = Case::new(&setting.name);
             for one in &experiment.comparisons {
-                let metric = experiment
-                    .measured
-                    .metrics
-                    .iter()
-                    .find(|metric| metric.name == one.name);
+                let mut metrics = experiment.measured.metrics.iter();
+                let metric = metrics.find(|metric| metric.name == one.name);
                 let rounded = metric.map_or(0.0, |metric| metric.resolution);
-                let interval = Spread::from_values(one.values[index].iter().map(|value| Some(*value)))
-                    .and_then(|spread| spread.ci);
+                let spread = Spread::from_values(one.values[index].iter().map(|value| Some(*value)));
+                let interval = spread.and_then(|spread| spread.ci);
                 let interval = interval.map(|[low, high]| [low - rounded, high + rounded]);
                 case.metric_with_interval(&one.name, one.means[index], one.unit, interval);
             }
@@ -149,10 +144,8 @@ fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
     let mut cases: Vec<Case> = Vec::new();
     for (_, repeats) in kinds {
         let mut case = Case::mean(repeats);
-        let same = cases
-            .iter()
-            .filter(|other| other.name.split(" #").next() == Some(&*case.name));
-        let earlier = same.count();
+        let same = |other: &&Case| other.name.split(" #").next() == Some(&*case.name);
+        let earlier = cases.iter().filter(same).count();
         if earlier > 0 {
             case.name = format!("{} #{}", case.name, earlier + 1);
         }
@@ -164,15 +157,9 @@ fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
 /// One load as a case: named by its settings, with the metric names of vLLM's bench.
 fn load(args: &Value, answer: &Value) -> Case {
     let setting = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
-    let parts = [
-        ("concurrency", "concurrency"),
-        ("rate", "request_rate"),
-        ("input", "input"),
-        ("output", "output"),
-    ];
-    let parts = parts
-        .iter()
-        .filter_map(|(key, name)| Some(format!("{name}={}", setting(key)?)));
+    let part = |(key, name): (&str, &str)| Some(format!("{name}={}", setting(key)?));
+    let rate = [("concurrency", "concurrency"), ("rate", "request_rate")].into_iter();
+    let parts = rate.chain([("input", "input"), ("output", "output")]).filter_map(part);
     let mut case = Case::new(parts.collect::<Vec<_>>().join(" "));
     if case.name.is_empty() {
         case.name = "load".to_owned();
@@ -198,10 +185,8 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     let used: Vec<&Value> = manifest.gpus.iter().filter(|gpu| manifest.uses_gpu(gpu)).collect();
     let all = || manifest.gpus.iter().collect();
     add("GPU", gpus(if used.is_empty() { all() } else { used }));
-    let memory = manifest
-        .engines
-        .iter()
-        .filter_map(|engine| engine["memory_total"].as_u64());
+    let memory = manifest.engines.iter();
+    let memory = memory.filter_map(|engine| engine["memory_total"].as_u64());
     let memory: Vec<Value> = memory.map(|bytes| Gib::from(bytes).to_string().into()).collect();
     add("memory of the GPUs", distinct(memory.iter()));
     add("driver", manifest.driver.clone().unwrap_or_default());
@@ -215,10 +200,8 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
         ("image", "/launched/image"),
         ("simulated profile", "/launched/profile"),
     ] {
-        add(
-            name,
-            distinct(manifest.engines.iter().filter_map(|engine| engine.pointer(pointer))),
-        );
+        let values = manifest.engines.iter().filter_map(|engine| engine.pointer(pointer));
+        add(name, distinct(values));
     }
     if let Some(Value::Object(parameters)) = &manifest.parameters {
         for (name, value) in parameters {
@@ -254,11 +237,10 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         value => value.to_string(),
     };
-    if text.chars().count() <= MAX_LENGTH {
-        return text;
+    match text.char_indices().nth(MAX_LENGTH) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
     }
-    let cut: String = text.chars().take(MAX_LENGTH).collect();
-    format!("{cut}…")
 }
 
 #[cfg(test)]

@@ -16,38 +16,13 @@ const MAX_FULL_CASES: usize = 2;
 const MAX_COLUMNS: usize = 6;
 
 /// The main metrics, which tables show and findings name first; a name ends at its last letter or is a prefix.
-pub(super) const MAIN_METRICS: [&str; 30] = [
-    "largest input + output that fits",
-    "frontier ",
-    "volume",
-    "output_throughput",
-    "request_throughput",
-    "total_token_throughput",
-    "tokens_per_second",
-    "request_goodput",
-    "mean_ttft_ms",
-    "mean_tpot_ms",
-    "mean_itl_ms",
-    "mean_e2el_ms",
-    "mean_latency_ms",
-    "kv_tokens",
-    "memory_beside_kv",
-    "peak_memory",
-    "physical",
-    "total_measured",
-    "model_weights",
-    "kv_cache_pool",
-    "kv_cache_used",
-    "activations",
-    "max_allocated_after",
-    "reserved_after",
-    "reserved_added",
-    "cuda_graphs",
-    "framework_overhead",
-    "failed",
-    "preemptions",
-    "start_time",
-];
+/// Commas separate them.
+pub(super) const MAIN_METRICS: &str = "largest input + output that fits,frontier ,volume,\
+    output_throughput,request_throughput,total_token_throughput,tokens_per_second,request_goodput,\
+    mean_ttft_ms,mean_tpot_ms,mean_itl_ms,mean_e2el_ms,mean_latency_ms,\
+    kv_tokens,memory_beside_kv,peak_memory,physical,total_measured,\
+    model_weights,kv_cache_pool,kv_cache_used,activations,max_allocated_after,reserved_after,reserved_added,\
+    cuda_graphs,framework_overhead,failed,preemptions,start_time";
 
 /// The content of a file; implausible values first.
 ///
@@ -56,20 +31,20 @@ pub(super) const MAIN_METRICS: [&str; 30] = [
 /// Those of the boundary that it holds.
 pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block>> {
     let mut head = vec![format!("{}: {}", input.title, input.format), input.holds.to_owned()];
-    let properties = [("model", &input.model), ("engine", &input.engine)];
-    let properties = properties
-        .iter()
-        .filter_map(|(name, value)| Some(format!("{name} {}", value.as_ref()?)));
-    head.extend(Some(properties.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty()));
+    let model = input.model.iter().map(|model| format!("model {model}"));
+    let engine = input.engine.iter().map(|engine| format!("engine {engine}"));
+    head.push(model.chain(engine).collect::<Vec<_>>().join(", "));
+    head.retain(|line| !line.is_empty());
     let mut blocks: Vec<Block> = Block::list("", head, Weight::Normal).into_iter().collect();
     blocks.extend(Block::notice(input.simulated.then(|| SIMULATED.to_owned())));
-    let several = input.cases.len() > 1;
-    blocks.extend(
-        input
-            .cases
-            .iter()
-            .filter_map(|case| implausible(case, if several { &case.name } else { "" })),
-    );
+    let of = |case: &Case| {
+        if input.cases.len() > 1 {
+            case.name.clone()
+        } else {
+            String::new()
+        }
+    };
+    blocks.extend(input.cases.iter().filter_map(|case| implausible(case, &of(case))));
     if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
         blocks.extend(overview(&found.rebuild()?, &Extras::default(), page)?);
     }
@@ -84,7 +59,7 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
         blocks.push(Block::Paragraph("more figures of each with --json".to_owned()));
     }
     for case in others {
-        blocks.extend(case_blocks(case, page));
+        blocks.extend(case_blocks(case));
     }
     blocks.extend(Block::list("notes", input.notes.clone(), Weight::Normal));
     Ok(blocks)
@@ -101,16 +76,17 @@ pub fn implausible(case: &Case, of: &str) -> Option<Block> {
     Block::list(&title, found.collect(), Weight::Warning)
 }
 
-fn case_blocks(case: &Case, page: Page) -> Vec<Block> {
+fn case_blocks(case: &Case) -> Vec<Block> {
     let mut blocks = Vec::new();
     if let Some(all) = &case.breakdown {
+        let (per_gpu, details) = (Vec::new(), Value::Null);
         let footprint = Footprint {
             all: all.clone(),
-            per_gpu: Vec::new(),
+            per_gpu,
             overhead: None,
-            details: Value::Null,
+            details,
         };
-        blocks.extend(breakdown(&case.name, &footprint, page));
+        blocks.extend(breakdown(&case.name, &footprint));
     }
     if !case.figures.is_empty() {
         let row = |one: &Metric| vec![one.name.as_str().into(), with_unit(one.value, one.unit).into()];
@@ -121,16 +97,15 @@ fn case_blocks(case: &Case, page: Page) -> Vec<Block> {
 
 /// The main metrics that at least one case has.
 fn columns(cases: &[Case]) -> Vec<&'static str> {
-    let there = |name: &&&str| cases.iter().any(|case| case.figure(name).is_some());
-    MAIN_METRICS.iter().filter(there).take(MAX_COLUMNS).copied().collect()
+    let there = |name: &&str| cases.iter().any(|case| case.figure(name).is_some());
+    MAIN_METRICS.split(',').filter(there).take(MAX_COLUMNS).collect()
 }
 
 /// One row per case; the metrics left out are in the JSON.
 fn summary(cases: &[&Case], names: &[&str]) -> Sheet {
     let rows = cases.iter().map(|case| {
-        let figures = names
-            .iter()
-            .map(|name| Entry::from(case.figure(name).map(|metric| with_unit(metric.value, metric.unit))));
+        let text = |metric: &Metric| with_unit(metric.value, metric.unit);
+        let figures = names.iter().map(|name| Entry::from(case.figure(name).map(text)));
         std::iter::once(case.name.as_str().into()).chain(figures).collect()
     });
     Sheet::new(std::iter::once("").chain(names.iter().copied()), rows)

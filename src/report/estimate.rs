@@ -14,18 +14,11 @@ pub fn estimates(estimates: &[(&str, Estimate)]) -> Vec<Block> {
     let Some((_, first)) = estimates.first() else {
         return Vec::new();
     };
-    let question = &first.question;
+    let asked = &first.question;
+    let (input, output, concurrency, ranks) = (asked.input, asked.output, asked.concurrency, asked.tensor_parallel);
+    let each = if ranks == 1 { "one rank" } else { "each rank" };
     let head = format!(
-        "estimate, nothing was started: input {}, output {}, concurrency {}, {} of {}",
-        question.input,
-        question.output,
-        question.concurrency,
-        if question.tensor_parallel == 1 {
-            "one rank"
-        } else {
-            "each rank"
-        },
-        question.tensor_parallel,
+        "estimate, nothing was started: input {input}, output {output}, concurrency {concurrency}, {each} of {ranks}"
     );
     let columns = std::iter::once("").chain(columns(estimates));
     let mut blocks = vec![
@@ -45,84 +38,66 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<Vec<Entry>> {
         let values = estimates.iter().map(|(_, estimate)| value(estimate));
         std::iter::once(label.into()).chain(values).collect()
     };
-    let ranks = estimates
-        .first()
-        .map_or(1, |(_, estimate)| estimate.question.tensor_parallel);
+    let ranks = estimates.first().map_or(1, |(_, one)| one.question.tensor_parallel);
     let component = |component: Component| {
-        let provenance = estimates
-            .iter()
-            .find_map(|(_, estimate)| Some(part(estimate, component)?.provenance));
-        let label = provenance.map_or_else(
-            || component.title().to_owned(),
-            |provenance| format!("{} ({provenance})", component.title()),
-        );
-        row(&label, &|estimate| {
-            part(estimate, component).map(|part| Gib(part.bytes).to_string()).into()
-        })
+        let mut all = estimates.iter();
+        let provenance = all.find_map(|(_, one)| Some(part(one, component)?.provenance));
+        let provenance = provenance.map_or_else(String::new, |provenance| format!(" ({provenance})"));
+        let bytes = |one: &Estimate| Entry::from(part(one, component).map(|part| Gib(part.bytes).to_string()));
+        row(&format!("{}{provenance}", component.title()), &bytes)
     };
     let mut rows = vec![
-        row("parameters", &|estimate| {
-            format!("{:.3} B", estimate.parameters as f64 / 1e9).into()
+        row("parameters", &|one| {
+            format!("{:.3} B", one.parameters as f64 / 1e9).into()
         }),
-        row("weights", &|estimate| match &estimate.quantization {
-            Some(quantization) => format!("{quantization}, {}", estimate.dtype).into(),
-            None => estimate.dtype.to_string().into(),
+        row("weights", &|one| match &one.quantization {
+            Some(quantization) => format!("{quantization}, {}", one.dtype).into(),
+            None => one.dtype.to_string().into(),
         }),
-        row("KV cache", &|estimate| estimate.kv_cache_dtype.to_string().into()),
+        row("KV cache", &|one| one.kv_cache_dtype.to_string().into()),
         component(Component::Weights),
         component(Component::KvUsed),
         component(Component::Activations),
         component(Component::RuntimeContext),
+        row("total", &|one| one.ranks.first().map(|rank| gib(rank.total)).into()),
     ];
-    rows.push(row("total", &|estimate| {
-        estimate.ranks.first().map(|rank| gib(rank.total)).into()
-    }));
     if ranks > 1 {
-        rows.push(row(&format!("on all {ranks} ranks"), &|estimate| {
-            gib(estimate.total.total).into()
+        rows.push(row(&format!("on all {ranks} ranks"), &|one| {
+            gib(one.total.total).into()
         }));
     }
-    rows.push(row("KV bytes per token", &|estimate| {
-        estimate.kv_bytes_per_token.to_string().into()
+    rows.push(row("KV bytes per token", &|one| {
+        one.kv_bytes_per_token.to_string().into()
     }));
     if ranks > 1 {
-        rows.push(row("on each rank", &|estimate| {
-            estimate.kv_bytes_per_token_per_rank.to_string().into()
+        rows.push(row("on each rank", &|one| {
+            one.kv_bytes_per_token_per_rank.to_string().into()
         }));
     }
-    if estimates
-        .iter()
-        .any(|(_, estimate)| estimate.state_bytes_per_sequence > 0)
-    {
-        rows.push(row("state bytes of a sequence", &|estimate| {
-            estimate.state_bytes_per_sequence.to_string().into()
-        }));
+    if estimates.iter().any(|(_, one)| one.state_bytes_per_sequence > 0) {
+        let bytes = |one: &Estimate| Entry::from(one.state_bytes_per_sequence.to_string());
+        rows.push(row("state bytes of a sequence", &bytes));
     }
     if estimates.iter().any(|(_, estimate)| estimate.fits.is_some()) {
-        let fits = |label: &str, value: &dyn Fn(&Fits) -> String| {
-            row(label, &|estimate| estimate.fits.as_ref().map(value).into())
-        };
-        rows.push(fits("usable of a GPU", &|fits| gib(fits.budget)));
-        rows.push(fits("left for KV cache", &|fits| gib(fits.kv_bytes)));
-        rows.push(fits("tokens of KV cache", &|fits| {
-            fits.tokens
-                .map_or_else(|| "any".to_owned(), |tokens| tokens.to_string())
-        }));
-        rows.push(fits("concurrent requests", &|fits| fits.sequences.to_string()));
-        rows.push(fits("longest sequence", &|fits| fits.longest.to_string()));
-        rows.push(fits("fits", &|fits| if fits.fits { "yes" } else { "no" }.to_owned()));
+        let fits = |label: &str, value: fn(&Fits) -> String| row(label, &|one| one.fits.as_ref().map(value).into());
+        rows.extend([
+            fits("usable of a GPU", |fits| gib(fits.budget)),
+            fits("left for KV cache", |fits| gib(fits.kv_bytes)),
+            fits("tokens of KV cache", |fits| {
+                fits.tokens.map_or("any".to_owned(), |tokens| tokens.to_string())
+            }),
+            fits("concurrent requests", |fits| fits.sequences.to_string()),
+            fits("longest sequence", |fits| fits.longest.to_string()),
+            fits("fits", |fits| if fits.fits { "yes" } else { "no" }.to_owned()),
+        ]);
     }
     rows
 }
 
 /// The sources of a model's numbers, its layers and its notes.
 fn sources(estimate: &Estimate) -> Vec<String> {
-    let parts = estimate
-        .ranks
-        .first()
-        .map(|rank| rank.parts.as_slice())
-        .unwrap_or_default();
-    let shown = parts.iter().filter(|part| part.component != Component::Unexplained);
+    let parts = estimate.ranks.iter().take(1).flat_map(|rank| &rank.parts);
+    let shown = parts.filter(|part| part.component != Component::Unexplained);
     let mut lines: Vec<String> = shown
         .map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source))
         .collect();
@@ -137,13 +112,11 @@ fn sources(estimate: &Estimate) -> Vec<String> {
         if kind.state_bytes > 0 {
             kept.push(format!("{} bytes of each sequence", kind.state_bytes));
         }
-        let (count, keep) = (kind.count, if kind.count == 1 { "layer keeps" } else { "layers keep" });
-        let kept = if kept.is_empty() {
-            "nothing".to_owned()
-        } else {
-            kept.join(" and ")
-        };
-        format!("{count} {keep} {kept}")
+        if kept.is_empty() {
+            kept.push("nothing".to_owned());
+        }
+        let keep = if kind.count == 1 { "layer keeps" } else { "layers keep" };
+        format!("{} {keep} {}", kind.count, kept.join(" and "))
     });
     lines.extend(kinds);
     lines.extend(estimate.notes.iter().map(|note| format!("note: {note}")));
@@ -165,12 +138,8 @@ fn columns<'a>(estimates: &[(&'a str, Estimate)]) -> Vec<&'a str> {
 }
 
 fn short(model: &str) -> &str {
-    let trimmed = model.trim_end_matches('/');
-    trimmed
-        .rsplit('/')
-        .next()
-        .filter(|name| !name.is_empty())
-        .unwrap_or(model)
+    let name = model.trim_end_matches('/').rsplit('/').next();
+    name.filter(|name| !name.is_empty()).unwrap_or(model)
 }
 
 fn gib(bytes: u64) -> String {
@@ -183,25 +152,20 @@ const MAX_NAMED: usize = 3;
 /// By how much the estimate is off: `too low: weights (-9.7 %); too high: kv (+32.5 %)`.
 fn estimate_finding(comparison: &Comparison) -> String {
     let off = |low: bool| {
-        let rows = comparison
-            .rows
-            .iter()
-            .filter_map(|row| Some((row.term.name(), row.percent?)));
-        let mut rows: Vec<_> = rows
-            .filter(|(_, percent)| percent.abs() >= 1.0 && (*percent < 0.0) == low)
-            .collect();
+        let rows = comparison.rows.iter();
+        let mut rows: Vec<_> = rows.filter_map(|row| Some((row.term.name(), row.percent?))).collect();
+        rows.retain(|(_, percent)| percent.abs() >= 1.0 && (*percent < 0.0) == low);
         rows.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
-        let named = rows
-            .into_iter()
-            .take(MAX_NAMED)
-            .map(|(name, percent)| format!("{name} ({percent:+.1} %)"));
-        list(&named.collect::<Vec<_>>())
+        let named = rows.iter().take(MAX_NAMED);
+        list(
+            &named
+                .map(|(name, percent)| format!("{name} ({percent:+.1} %)"))
+                .collect::<Vec<_>>(),
+        )
     };
-    let parts: Vec<String> = [("too low", off(true)), ("too high", off(false))]
-        .into_iter()
-        .filter(|(_, names)| !names.is_empty())
-        .map(|(what, names)| format!("{what}: {names}"))
-        .collect();
+    let mut parts = vec![("too low", off(true)), ("too high", off(false))];
+    parts.retain(|(_, names)| !names.is_empty());
+    let parts: Vec<String> = parts.iter().map(|(what, names)| format!("{what}: {names}")).collect();
     match parts.is_empty() {
         true => "no estimate is off by 1 % or more".to_owned(),
         false => format!("the estimate is {}", parts.join("; ")),
@@ -227,31 +191,24 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
         let from = row.measured_as.as_ref()?;
         Some(format!("{}: {from}", row.term.name()))
     });
-    let explanations = comparison
-        .explanations
-        .iter()
-        .map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
+    let explanations = comparison.explanations.iter();
+    let explanations = explanations.map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
     let lists = [
         ("what was measured", measured.collect()),
         ("which assumption explains it", explanations.collect()),
         ("notes", claim.notes.clone()),
     ];
     let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::of(rows))];
-    blocks.extend(
-        lists
-            .into_iter()
-            .filter_map(|(title, items)| Block::list(title, items, Weight::Normal)),
-    );
+    let lists = lists.into_iter();
+    blocks.extend(lists.filter_map(|(title, items)| Block::list(title, items, Weight::Normal)));
     blocks
 }
 
 /// How far an estimate is from several measurements, which are named: its errors by component. None for a single one.
 pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
     let compared = cases.iter().flat_map(|(_, case)| &case.rows);
-    let terms: BTreeSet<Term> = compared
-        .filter(|row| row.percent.is_some())
-        .map(|row| row.term)
-        .collect();
+    let compared = compared.filter(|row| row.percent.is_some());
+    let terms: BTreeSet<Term> = compared.map(|row| row.term).collect();
     let rows = terms.into_iter().map(|term| {
         let of_case = |(name, case): &'_ (String, &Comparison)| Some((case.row(term)?.percent?, name.clone()));
         let mut errors: Vec<(f64, String)> = cases.iter().filter_map(of_case).collect();

@@ -1,6 +1,7 @@
 //! Why a probe failed: the failing probe nearest to the largest confirmed point, and one line of evidence for a verdict (the
 //! decisive log line without its prefix, or what the process and the queue did).
 
+use std::fmt::Display;
 use std::sync::LazyLock;
 
 use regex::Regex;
@@ -16,12 +17,7 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
     let distance = |other: &Point| -> Option<(f64, bool)> {
         let (mut sum, mut harder) = (0.0, true);
         for axis in axes {
-            let at = |point: &Point| {
-                point
-                    .0
-                    .get(axis.name())
-                    .map(|value| axis_position(axis, value.as_f64()))
-            };
+            let at = |point: &Point| Some(axis_position(axis, point.0.get(axis.name())?.as_f64()));
             let difference = at(other)? - at(point)?;
             sum += difference.abs();
             harder &= match axis.easier() {
@@ -73,26 +69,24 @@ pub(super) fn not_sent(record: &Record) -> bool {
 
 /// Why a point failed, with a line of evidence.
 fn failure_sentence(point: &Point, record: &Record) -> String {
-    let shown = line(record.evidence().as_ref()).unwrap_or_default();
+    let shown = line(record.evidence().as_ref());
     // If an earlier start already stated a bound, points beyond it are ruled out without a start, and the bound
     // says it all.
-    let bound_known = shown.starts_with(ENGINE_SAYS);
-    let shown = match shown.split_once(": ").filter(|_| bound_known) {
-        Some((bound, _)) => bound,
-        None => &shown,
-    };
-    let shown = match shown.is_empty() {
-        true => String::new(),
-        false => format!(": “{shown}”"),
-    };
-    match (record.verdict, bound_known) {
-        (Verdict::StartFailed, true) => format!("{point} does not fit{shown}"),
-        (verdict, _) => format!("at {point} {}{shown}", verdict_text(verdict, record.cause.as_deref())),
+    if record.verdict == Verdict::StartFailed
+        && let Some(shown) = shown.as_ref().filter(|shown| shown.starts_with(ENGINE_SAYS))
+    {
+        let bound = shown.split(": ").next().unwrap_or_default();
+        return format!("{point} does not fit: “{bound}”");
     }
+    let shown = shown.map_or_else(String::new, |shown| format!(": “{shown}”"));
+    format!(
+        "at {point} {}{shown}",
+        verdict_text(record.verdict, record.cause.as_deref())
+    )
 }
 
 /// A verdict in words: `the engine ran out of GPU memory (cuda)`.
-pub(super) fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
+fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
     let words = match (verdict, cause) {
         (Verdict::Ok, _) => "the engine served it",
         (Verdict::Oom, Some("cuda")) => "the engine ran out of GPU memory",
@@ -113,14 +107,19 @@ pub(super) fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
         (Verdict::Error, Some("died")) => "the engine died",
         (Verdict::Error, _) => "the answer was inconclusive",
     };
+    with_cause(words, cause.filter(|cause| !words.contains(cause)))
+}
+
+/// `oom (cuda)`.
+pub(super) fn with_cause(verdict: impl Display, cause: Option<&str>) -> String {
     match cause {
-        Some(cause) if !words.contains(cause) => format!("{words} ({cause})"),
-        _ => words.to_owned(),
+        Some(cause) => format!("{verdict} ({cause})"),
+        None => verdict.to_string(),
     }
 }
 
 /// Longest line of evidence, in characters.
-pub(super) const MAX_CHARS: usize = 200;
+const MAX_CHARS: usize = 200;
 
 /// More log lines than this are the tail of the log, not lines that a failure rule matched.
 const MAX_RULE_LINES: usize = 3;
@@ -129,7 +128,7 @@ const MAX_RULE_LINES: usize = 3;
 const ENGINE_NOTE: &str = "; the engine itself says ";
 
 /// Start of the line made from such a message.
-pub(super) const ENGINE_SAYS: &str = "the engine itself says ";
+const ENGINE_SAYS: &str = "the engine itself says ";
 
 /// Prefixes of log lines in any order: process, level, time, file.
 static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -162,19 +161,16 @@ pub(in crate::report) fn line(evidence: Option<&Value>) -> Option<String> {
 /// The decisive log line or message.
 fn main_text(evidence: &Value) -> Option<String> {
     // `error_msg` is the name in imported files.
-    let message = ["message", "error_msg"]
-        .iter()
-        .find_map(|key| evidence.get(key)?.as_str());
-    let message = message.unwrap_or_default();
-    let log = evidence.get("log").and_then(Value::as_array);
+    let message = evidence["message"].as_str();
+    let message = message.or(evidence["error_msg"].as_str()).unwrap_or_default();
+    let log = evidence["log"].as_array();
     let lines: Vec<&str> = log.into_iter().flatten().filter_map(Value::as_str).collect();
     // A few lines were picked by a failure rule; many are the tail of the log.
     let rule_line =
         (lines.len() <= MAX_RULE_LINES).then(|| lines.iter().find(|line| names_cause(line)).or(lines.first()));
     if let Some((_, own)) = message.split_once(ENGINE_NOTE) {
-        let line = rule_line
-            .flatten()
-            .map_or_else(String::new, |line| format!(": {}", without_prefix(line)));
+        let line = rule_line.flatten();
+        let line = line.map_or_else(String::new, |line| format!(": {}", without_prefix(line)));
         return Some(format!("{ENGINE_SAYS}{own}{line}"));
     }
     let best = match rule_line.flatten() {
@@ -195,31 +191,25 @@ fn names_cause(line: &str) -> bool {
 
 /// Exit status, HTTP status and queue. If nothing else is known (`only_fact`), also how many requests completed.
 fn facts(evidence: &Value, only_fact: bool) -> String {
-    let count = |at: &Value, key: &str| at.get(key).and_then(Value::as_u64);
     let mut facts = Vec::new();
-    if let Some(code) = evidence.get("exit_code").and_then(Value::as_i64) {
+    if let Some(code) = evidence["exit_code"].as_i64() {
         facts.push(format!("exit status {code}"));
     }
-    if evidence.get("oom_killed").and_then(Value::as_bool) == Some(true) {
+    if evidence["oom_killed"] == true {
         facts.push("killed by the kernel (out of memory)".to_owned());
     }
-    if let Some(status) = count(evidence, "http_status") {
+    if let Some(status) = evidence["http_status"].as_u64() {
         facts.push(format!("HTTP status {status}"));
     }
-    let (completed, issued) = (count(evidence, "completed"), count(evidence, "issued"));
-    if let (Some(completed), Some(issued), true) = (completed, issued, only_fact && facts.is_empty())
-        && issued > 0
-    {
+    let issued = evidence["issued"]
+        .as_u64()
+        .filter(|issued| *issued > 0 && only_fact && facts.is_empty());
+    if let Some((completed, issued)) = evidence["completed"].as_u64().zip(issued) {
         let noun = if issued == 1 { "request" } else { "requests" };
         facts.push(format!("{completed} of {issued} {noun} served"));
     }
-    if let Some(queue) = evidence.get("queue").filter(|queue| queue.is_object()) {
-        let named = [("running", "running"), ("waiting", "waiting")];
-        let counts = named
-            .iter()
-            .filter_map(|(key, word)| Some(format!("{} {word}", count(queue, key)?)));
-        facts.extend(counts);
-    }
+    let count = |key: &str| Some(format!("{} {key}", evidence["queue"][key].as_u64()?));
+    facts.extend(["running", "waiting"].into_iter().filter_map(count));
     facts.join(", ")
 }
 

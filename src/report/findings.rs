@@ -7,8 +7,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::answer::{Answer, Context};
-use crate::boundary::{Axis, Band, Boundary, Easier, Point, PredictedCrossing, Scalar};
+use crate::boundary::{Axis, Band, Boundary, Easier, Limit, Point, PredictedCrossing, Scalar};
 use crate::fault::Result;
+use crate::fmt::rounded;
 use crate::report::plot::AxisScale;
 
 /// What `report(map)` returns.
@@ -85,24 +86,18 @@ pub struct Advice {
 /// answer, the point of the frontier with the largest product of its normalised coordinates, which is a balanced one.
 pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
     let axes = boundary.lattice().axes();
-    if let Some(limit) = boundary.stated_limit() {
-        let exact = limit.is_exact();
-        return Ok(Some(Advice {
-            recommended: if exact {
-                limit.at.clone()
-            } else {
-                with_margin(axes, &limit.at)
-            },
-            safe: limit.at,
-        }));
-    }
-    let frontier = boundary.frontier()?;
-    let best = frontier
-        .into_iter()
-        .map(|point| (score(axes, &point), point))
-        .max_by(|(a, _), (b, _)| a.total_cmp(b));
-    Ok(best.map(|(_, safe)| Advice {
-        recommended: with_margin(axes, &safe),
+    let limit = boundary.stated_limit();
+    let exact = limit.as_ref().is_some_and(Limit::is_exact);
+    let safe = match limit {
+        Some(limit) => Some(limit.at),
+        None => {
+            let scored = boundary.frontier()?;
+            let scored = scored.into_iter().map(|point| (score(axes, &point), point));
+            scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, point)| point)
+        }
+    };
+    Ok(safe.map(|safe| Advice {
+        recommended: if exact { safe.clone() } else { with_margin(axes, &safe) },
         safe,
     }))
 }
@@ -156,17 +151,18 @@ fn step_back(axis: &Axis, value: Scalar) -> Scalar {
     if matches!(value, Scalar::Int(_)) && MARGIN * real.abs() < 1.0 {
         return value;
     }
-    let eased = match axis.easier() {
-        Easier::Down => (real - MARGIN * real.abs()).max(low.as_f64()),
-        Easier::Up => (real + MARGIN * real.abs()).min(high.as_f64()),
+    let margin = MARGIN * real.abs();
+    // Six decimals are finer than any axis is measured.
+    let eased = match (axis.easier(), value) {
+        (Easier::Down, Scalar::Int(_)) => (real - margin).floor(),
+        (Easier::Up, Scalar::Int(_)) => (real + margin).ceil(),
+        (Easier::Down, Scalar::Float(_)) => rounded(real - margin, 6),
+        (Easier::Up, Scalar::Float(_)) => rounded(real + margin, 6),
     };
+    let eased = eased.max(low.as_f64()).min(high.as_f64());
     match value {
-        Scalar::Int(_) => Scalar::Int(match axis.easier() {
-            Easier::Down => eased.floor().max(low.as_f64()) as i64,
-            Easier::Up => eased.ceil().min(high.as_f64()) as i64,
-        }),
-        // Six decimals are finer than any axis is measured.
-        Scalar::Float(_) => Scalar::Float((eased * 1e6).round() / 1e6),
+        Scalar::Int(_) => Scalar::Int(eased as i64),
+        Scalar::Float(_) => Scalar::Float(eased),
     }
 }
 

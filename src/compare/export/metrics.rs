@@ -31,9 +31,8 @@ fn subject(found: &RecordedRun) -> BTreeMap<&'static str, String> {
         ("engine", input.engine),
         ("simulated", Some(manifest.simulated.to_string())),
     ];
-    let some = all
-        .into_iter()
-        .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+    let some = all.into_iter();
+    let some = some.filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
     some.map(|(name, value)| (name, hide(&value).into_owned())).collect()
 }
 
@@ -53,31 +52,22 @@ fn figures(found: &RecordedRun) -> Vec<Figure> {
             labels: labels(None),
         }));
         let parts = case.breakdown.iter().flat_map(|breakdown| &breakdown.parts);
-        figures.extend(parts.map(|part| {
-            Figure {
-                name: "memory".to_owned(),
-                unit: Unit::Bytes,
-                value: part.bytes as f64,
-                labels: labels(
-                    json!(part.component)
-                        .as_str()
-                        .map(|name| ("component", name.to_owned())),
-                ),
-            }
+        figures.extend(parts.map(|part| Figure {
+            name: "memory".to_owned(),
+            unit: Unit::Bytes,
+            value: part.bytes as f64,
+            labels: labels(Some(("component", part.component.name().to_owned()))),
         }));
     }
     // What was probed or follows from it: nothing that is only predicted.
-    let frontier = input
-        .boundary
-        .and_then(|boundary| boundary.rebuild().ok()?.frontier().ok());
-    for (number, point) in frontier.iter().flatten().enumerate() {
-        figures.extend(point.0.iter().filter_map(|(axis, value)| {
-            Some(Figure {
-                name: "largest_that_fits".to_owned(),
-                unit: Unit::Count,
-                value: json!(value).as_f64()?,
-                labels: BTreeMap::from([("axis", axis.clone()), ("point", (number + 1).to_string())]),
-            })
+    let frontier = input.boundary;
+    let frontier = frontier.and_then(|boundary| boundary.rebuild().ok()?.frontier().ok());
+    for (number, point) in (1..).zip(frontier.iter().flatten()) {
+        figures.extend(point.0.iter().map(|(axis, value)| Figure {
+            name: "largest_that_fits".to_owned(),
+            unit: Unit::Count,
+            value: value.as_f64(),
+            labels: BTreeMap::from([("axis", axis.clone()), ("point", number.to_string())]),
         }));
     }
     figures
@@ -101,16 +91,9 @@ fn unit(unit: Unit) -> (&'static str, &'static str) {
 
 /// `profiler_mean_ttft_ms`: letters, digits and `_`, with its unit at the end.
 fn prometheus_name(figure: &Figure) -> String {
-    let name: String = figure
-        .name
-        .chars()
-        .map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '_' })
-        .collect();
+    let name = figure.name.replace(|letter: char| !letter.is_ascii_alphanumeric(), "_");
     let (end, _) = unit(figure.unit);
-    match name.ends_with(end) {
-        true => format!("profiler_{name}"),
-        false => format!("profiler_{name}{end}"),
-    }
+    format!("profiler_{}{end}", name.strip_suffix(end).unwrap_or(&name))
 }
 
 /// The text format of Prometheus, version 0.0.4, as the text-file collector of its node exporter reads it.
@@ -127,9 +110,8 @@ pub fn prometheus(found: &RecordedRun) -> String {
         let _ = writeln!(text, "# TYPE {name} gauge");
         for figure in figures {
             let labels = subject.iter().chain(&figure.labels);
-            let labels: Vec<String> = labels
-                .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
-                .collect();
+            let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
+            let labels: Vec<String> = labels.collect();
             let _ = writeln!(text, "{name}{{{}}} {}", labels.join(","), figure.value);
         }
     }
@@ -140,7 +122,7 @@ pub fn prometheus(found: &RecordedRun) -> String {
 pub fn opentelemetry(found: &RecordedRun) -> Value {
     let attribute = |(name, value): (&&str, &String)| json!({ "key": name, "value": { "stringValue": value } });
     let mut metrics: BTreeMap<(String, &str), Vec<Value>> = BTreeMap::new();
-    let nanoseconds = i128::from(milliseconds(found.manifest.ended.as_deref())) * 1_000_000;
+    let nanoseconds = i128::from(milliseconds(found.manifest.ended.as_ref())) * 1_000_000;
     for figure in figures(found) {
         let name = format!("profiler.{}", figure.name);
         metrics.entry((name, unit(figure.unit).1)).or_default().push(json!({
@@ -154,11 +136,8 @@ pub fn opentelemetry(found: &RecordedRun) -> Value {
         metrics.map(|((name, unit), points)| json!({ "name": name, "unit": unit, "gauge": { "dataPoints": points } }));
     let subject = subject(found);
     let mut resource = vec![json!({ "key": "service.name", "value": { "stringValue": "profiler" } })];
-    resource.extend(
-        subject
-            .iter()
-            .map(|(name, value)| attribute((&&*format!("profiler.{name}"), value))),
-    );
+    let subject = subject.iter();
+    resource.extend(subject.map(|(name, value)| attribute((&&*format!("profiler.{name}"), value))));
     json!({ "resourceMetrics": [{
         "resource": { "attributes": resource },
         "scopeMetrics": [{
@@ -171,21 +150,11 @@ pub fn opentelemetry(found: &RecordedRun) -> Value {
 /// The files of MLflow's file store, by their paths below its folder (`mlruns`): an experiment for the script, and the run in it.
 pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
     let manifest = &found.manifest;
-    let digest = |text: &str| Sha256::digest(text.as_bytes());
-    let experiment: String = digest(&manifest.script.name)
-        .iter()
-        .take(9)
-        .map(|byte| format!("{:02}", byte % 100))
-        .collect();
-    let run: String = digest(&manifest.run)
-        .iter()
-        .take(16)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let (started, ended) = (
-        milliseconds(Some(&manifest.started)),
-        milliseconds(manifest.ended.as_deref()),
-    );
+    let digest = Sha256::digest(manifest.script.name.as_bytes());
+    let experiment: String = digest.iter().take(9).map(|byte| format!("{:02}", byte % 100)).collect();
+    let digest = Sha256::digest(manifest.run.as_bytes());
+    let run: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let [started, ended] = [Some(&manifest.started), manifest.ended.as_ref()].map(milliseconds);
     let folder = PathBuf::from(&experiment).join(&run);
     // JSON is YAML.
     let of_experiment = json!({
@@ -202,11 +171,8 @@ pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
         (folder.join("meta.yaml"), of_run.to_string()),
         (folder.join("tags/mlflow.runName"), manifest.run.clone()),
     ];
-    files.extend(
-        subject(found)
-            .into_iter()
-            .map(|(name, value)| (folder.join("tags").join(format!("profiler.{name}")), value)),
-    );
+    let tags = subject(found).into_iter();
+    files.extend(tags.map(|(name, value)| (folder.join("tags").join(format!("profiler.{name}")), value)));
     let parameters = manifest.parameters.as_ref().and_then(Value::as_object);
     for (name, value) in parameters.into_iter().flatten().filter(|(_, value)| !value.is_null()) {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -218,27 +184,21 @@ pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
         let name: Vec<String> = std::iter::once(mlflow_name(&figure.name)).chain(labels).collect();
         seen.insert(name.join("."), figure.value);
     }
-    files.extend(
-        seen.into_iter()
-            .map(|(name, value)| (folder.join("metrics").join(name), format!("{ended} {value} 0\n"))),
-    );
+    let seen = seen.into_iter();
+    files.extend(seen.map(|(name, value)| (folder.join("metrics").join(name), format!("{ended} {value} 0\n"))));
     files
 }
 
 /// Letters, digits, `_`, `-` and blanks, of which MLflow makes names.
 fn mlflow_name(text: &str) -> String {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() || "_- ".contains(letter) {
-            letter
-        } else {
-            '_'
-        }
-    };
-    text.chars().map(plain).collect()
+    text.replace(
+        |letter: char| !letter.is_ascii_alphanumeric() && !"_- ".contains(letter),
+        "_",
+    )
 }
 
 /// Milliseconds since 1970 of a time as text; 0 where it is not known.
-fn milliseconds(time: Option<&str>) -> i64 {
+fn milliseconds(time: Option<&String>) -> i64 {
     let parsed = time.and_then(|time| time.parse::<jiff::Timestamp>().ok());
     parsed.map_or(0, jiff::Timestamp::as_millisecond)
 }

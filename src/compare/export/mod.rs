@@ -97,11 +97,8 @@ fn points(found: &RecordedRun) -> Table {
                 ("evidence", evidence(&answer)),
             ];
             let measured = PROBE_RESULTS.map(|key| (key, answer[key].clone()));
-            let cells = boundary_number
-                .into_iter()
-                .chain(coordinates)
-                .chain(judged)
-                .chain(measured);
+            let cells = boundary_number.into_iter().chain(coordinates);
+            let cells = cells.chain(judged).chain(measured);
             table.row(cells.chain([("time", json!(boundary.times.get(number)))]));
         }
     }
@@ -111,23 +108,15 @@ fn points(found: &RecordedRun) -> Table {
 /// What each point proves about the boundary; empty if its axes are lost.
 fn moves(boundary: &RecordedBoundary) -> Vec<Value> {
     let rebuilt = boundary.rebuild().ok();
-    let records = rebuilt.iter().flat_map(|rebuilt| {
-        rebuilt
-            .records()
-            .map(|(_, record)| json!(record.moves))
-            .collect::<Vec<_>>()
-    });
-    records.collect()
+    let records = rebuilt.iter().flat_map(|rebuilt| rebuilt.records());
+    records.map(|(_, record)| json!(record.moves)).collect()
 }
 
 /// The first line of the evidence.
 fn evidence(answer: &Value) -> Value {
     let evidence = &answer["evidence"];
-    let lines = [evidence, &evidence["message"], &evidence["log"][0]];
-    let first = lines
-        .iter()
-        .find_map(|value| value.as_str())
-        .and_then(|text| text.lines().next());
+    let texts = [evidence, &evidence["message"], &evidence["log"][0]];
+    let first = texts.iter().find_map(|value| value.as_str()?.lines().next());
     first.map_or(Value::Null, |line| line.trim().into())
 }
 
@@ -144,9 +133,8 @@ fn loads(found: &RecordedRun) -> Table {
         let settings = LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone()));
         let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())];
         let cells = LoadAnswer::measured(answer).map_or_else(Map::new, |load| load_metrics::row(&load));
-        let measured = measured
-            .iter()
-            .map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
+        let measured = measured.iter();
+        let measured = measured.map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
         let load = load.map(|(name, value)| (name.to_owned(), value));
         table.row(load.into_iter().chain(settings).chain(measured));
     }
@@ -216,10 +204,8 @@ pub fn stored_tables(folder: &Folder, missing: &mut Vec<String>) -> Vec<Sheet> {
     let files = folder.names("tables").map_err(&mut record_missing).unwrap_or_default();
     let sheets = files.iter().filter_map(|file| {
         let name = file.strip_suffix(".csv")?;
-        let bytes = folder
-            .read(format!("tables/{file}"))
-            .map_err(&mut record_missing)
-            .ok()??;
+        let read = folder.read(format!("tables/{file}"));
+        let bytes = read.map_err(&mut record_missing).ok()??;
         Some(Sheet {
             name: format!("tables/{name}"),
             text: String::from_utf8_lossy(&bytes).into_owned(),

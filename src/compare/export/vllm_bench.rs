@@ -15,8 +15,9 @@
 
 use serde_json::{Value, json};
 
-use crate::load::Record;
-use crate::load::stats::{LoadStats, RequestStats, Settings, Summary, request_stats};
+use crate::compare::{LoadMetric, Unit};
+use crate::load::stats::{LoadStats, RequestStats, Settings, request_stats};
+use crate::load::{LoadAnswer, Record};
 
 /// Metadata of a load. `None`: unknown or not applicable.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -100,33 +101,22 @@ impl VllmBench {
             "max_concurrent_requests": figures.max_concurrent_requests,
             "rtfx": null,
         });
-        let latencies = &figures.latencies;
-        for (name, summary) in [
-            ("ttft_ms", &latencies.ttft_ms),
-            ("tpot_ms", &latencies.tpot_ms),
-            ("itl_ms", &latencies.itl_ms),
-            ("e2el_ms", &latencies.e2el_ms),
-        ] {
-            for (statistic, value) in statistics(summary) {
-                document[format!("{statistic}_{name}")] = json!(value);
-            }
+        let stats = figures.clone();
+        let load = LoadAnswer {
+            stats,
+            ..LoadAnswer::default()
+        };
+        for metric in LoadMetric::all()
+            .iter()
+            .filter(|metric| metric.unit == Unit::Milliseconds)
+        {
+            document[metric.name.replace("p99_9", "p99.9")] = json!(metric.value(&load));
+        }
+        for latency in ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"] {
+            document[format!("p50_{latency}")] = document[format!("median_{latency}")].clone();
         }
         document
     }
-}
-
-/// The statistics of one latency under vLLM's names.
-fn statistics(summary: &Summary) -> [(&'static str, Option<f64>); 8] {
-    [
-        ("mean", summary.mean),
-        ("median", summary.median),
-        ("std", summary.std),
-        ("p50", summary.median),
-        ("p90", summary.p90),
-        ("p95", summary.p95),
-        ("p99", summary.p99),
-        ("p99.9", summary.p99_9),
-    ]
 }
 
 #[cfg(test)]

@@ -104,12 +104,8 @@ fn object(row: csv::Row) -> Value {
 /// What the file is, for a message.
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names: Vec<_> = self
-            .keys
-            .iter()
-            .take(MAX_LISTED)
-            .map(|key| format!("`{key}`"))
-            .collect();
+        let names = self.keys.iter().take(MAX_LISTED);
+        let names: Vec<_> = names.map(|key| format!("`{key}`")).collect();
         let more = if self.keys.len() > MAX_LISTED { ", …" } else { "" };
         let names = format!("{}{more}", names.join(", "));
         match self.what {
@@ -128,9 +124,8 @@ pub(super) struct Node<'a>(pub(super) &'a Value);
 impl<'a> Node<'a> {
     /// The value at a path; null if there is none.
     pub(super) fn at(self, path: &str) -> Self {
-        let found = path
-            .split('.')
-            .try_fold(self.0, |value, key| value.as_object()?.get(key));
+        let mut keys = path.split('.');
+        let found = keys.try_fold(self.0, |value, key| value.as_object()?.get(key));
         Self(found.unwrap_or(&Value::Null))
     }
 
@@ -243,11 +238,9 @@ fn repair(text: &str) -> Cow<'_, str> {
         true => found[0].to_owned(),
         false => "null".to_owned(),
     };
-    let repaired = form.replace_all(text, null);
-    if repaired == text {
-        Cow::Borrowed(text)
-    } else {
-        repaired
+    match form.replace_all(text, null) {
+        repaired if repaired == text => Cow::Borrowed(text),
+        repaired => repaired,
     }
 }
 

@@ -20,11 +20,11 @@ use crate::fmt::GIB;
 use crate::memory::compare::{Facts, implausible};
 use crate::memory::{Breakdown, Component, Part, Provenance};
 
-/// Figures that were read from the device: in all, before the start, and the difference.
+/// Figures of the breakdown that were read from the device: in all, before the start, and the difference.
 const DEVICE: &[Pick] = &[
-    ("total_measured", "memory_breakdown.total_measured_gb", GIB, Unit::Bytes),
-    ("baseline", "memory_breakdown.baseline_gb", GIB, Unit::Bytes),
-    ("net_increase", "memory_breakdown.net_increase_gb", GIB, Unit::Bytes),
+    ("total_measured", "total_measured_gb", GIB, Unit::Bytes),
+    ("baseline", "baseline_gb", GIB, Unit::Bytes),
+    ("net_increase", "net_increase_gb", GIB, Unit::Bytes),
 ];
 
 /// A component of a profile's breakdown, which comes from vLLM's log, from a formula, or is a share that is assumed.
@@ -111,36 +111,27 @@ impl SizerComponent {
     }
 }
 
+/// What the parts of the breakdown leave.
+const OVERHEAD: Pick = ("framework_overhead", "framework_overhead_gb", GIB, Unit::Bytes);
+
 const FURTHER: &[Pick] = &[
-    (
-        "framework_overhead",
-        "memory_breakdown.framework_overhead_gb",
-        GIB,
-        Unit::Bytes,
-    ),
     ("mean_latency_ms", "latency_ms", 1.0, Unit::Milliseconds),
     ("duration", "duration_seconds", 1.0, Unit::Seconds),
     ("kv_tokens", KV_TOKENS, 1.0, Unit::Tokens),
-    ("timeline_min", "memory_timeline.min_gb", GIB, Unit::Bytes),
-    ("timeline_mean", "memory_timeline.mean_gb", GIB, Unit::Bytes),
-    ("timeline_median", "memory_timeline.median_gb", GIB, Unit::Bytes),
-    ("timeline_p95", "memory_timeline.p95_gb", GIB, Unit::Bytes),
-    ("timeline_max", "memory_timeline.max_gb", GIB, Unit::Bytes),
-    ("timeline_samples", "memory_timeline.num_samples", 1.0, Unit::Count),
-    ("power_mean", "memory_timeline.extended.power.mean_w", 1.0, Unit::Watts),
-    ("power_max", "memory_timeline.extended.power.max_w", 1.0, Unit::Watts),
-    (
-        "temperature_mean",
-        "memory_timeline.extended.temperature.mean_c",
-        1.0,
-        Unit::Celsius,
-    ),
-    (
-        "temperature_max",
-        "memory_timeline.extended.temperature.max_c",
-        1.0,
-        Unit::Celsius,
-    ),
+];
+
+/// Figures of the memory timeline.
+const TIMELINE: &[Pick] = &[
+    ("timeline_min", "min_gb", GIB, Unit::Bytes),
+    ("timeline_mean", "mean_gb", GIB, Unit::Bytes),
+    ("timeline_median", "median_gb", GIB, Unit::Bytes),
+    ("timeline_p95", "p95_gb", GIB, Unit::Bytes),
+    ("timeline_max", "max_gb", GIB, Unit::Bytes),
+    ("timeline_samples", "num_samples", 1.0, Unit::Count),
+    ("power_mean", "extended.power.mean_w", 1.0, Unit::Watts),
+    ("power_max", "extended.power.max_w", 1.0, Unit::Watts),
+    ("temperature_mean", "extended.temperature.mean_c", 1.0, Unit::Celsius),
+    ("temperature_max", "extended.temperature.max_c", 1.0, Unit::Celsius),
 ];
 
 const KV_TOKENS: &str = "vllm_internal_metrics.total_gpu_kv_cache_tokens";
@@ -200,10 +191,8 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         ));
     }
     if ranks.is_some() && count("gpu_info.system_gpus") > ranks {
-        notes.push(
-            "the machine has more GPUs than were used, and the total sums all of them: others' memory is in it"
-                .to_owned(),
-        );
+        let note = "the machine has more GPUs than were used, and the total sums all of them: others' memory is in it";
+        notes.push(note.to_owned());
     }
     // With rocm-smi the total is a constant of the tool, not a measurement.
     let capacity = file.number_if_any("gpu_info.total_gpu_memory_gb");
@@ -221,15 +210,16 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     };
     let case = case(file, name(file, None)?, facts, &mut notes)?;
     // `info` is what a batch of this program adds.
-    let version = file
-        .chosen("engine_metadata.engine_version")
-        .or_else(|| file.chosen("info.version"));
+    let version = file.chosen("engine_metadata.engine_version");
+    let version = version.or(file.chosen("info.version"));
     let engine = file.text("info.engine").unwrap_or_else(|| "vllm".to_owned());
     Ok(ComparisonInput {
-        model: file
-            .text("model_info.name")
-            .or_else(|| file.text("benchmark_parameters.model")),
-        engine: Some(version.map_or_else(|| engine.clone(), |version| format!("{engine} {version}"))),
+        model: file.text("model_info.name").or(file.text("benchmark_parameters.model")),
+        engine: Some(
+            format!("{engine} {}", version.unwrap_or_default())
+                .trim_end()
+                .to_owned(),
+        ),
         simulated: file.at("info.simulated").0 == true,
         cases: vec![case],
         notes,
@@ -305,7 +295,8 @@ fn name(profile: &Node, model: Option<String>) -> Result<String, String> {
 fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> Result<Case, String> {
     let ranks = known.tensor_parallel.unwrap_or(1).max(1) as f64;
     let mut case = Case::new(name);
-    pick(&mut case, profile, DEVICE)?;
+    let breakdown = profile.at("memory_breakdown");
+    pick(&mut case, &breakdown, DEVICE)?;
     let metric = |case: &Case, name| case.figure(name).map(|figure| figure.value);
     let total = bytes(metric(&case, "total_measured"), 1.0);
     let mut parts = Vec::new();
@@ -320,7 +311,9 @@ fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> 
         }
     }
     latencies(&mut case, &profile.at("latency_stats"))?;
+    pick(&mut case, &breakdown, &[OVERHEAD])?;
     pick(&mut case, profile, FURTHER)?;
+    pick(&mut case, &profile.at("memory_timeline"), TIMELINE)?;
     let [input, output, concurrency] = SETTINGS.map(|(_, path)| path);
     case.facts = Facts {
         weight_dtype: profile.chosen("dtype_metadata.weight_dtype"),

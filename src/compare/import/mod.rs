@@ -19,10 +19,8 @@ use crate::fault::{Fault, Result};
 
 /// A format of another tool.
 struct Format {
-    /// The name in JSON.
+    /// The name in JSON and in messages.
     name: &'static str,
-    /// The tool, in messages.
-    tool: &'static str,
     /// A description for people.
     holds: &'static str,
     /// A list of objects or a table, not one object.
@@ -36,7 +34,6 @@ struct Format {
 const FORMATS: &[Format] = &[
     Format {
         name: "tgi-profiler",
-        tool: "tgi-profiler",
         holds: "input and output lengths that tgi-profiler tried, each in a fresh TGI container, and whether they passed; no memory",
         rows: false,
         keys: &[&["config", "results"]],
@@ -44,7 +41,6 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "llm-sizer profile (schema 3)",
-        tool: "LLM-sizer",
         holds: "GPU memory of one `vllm bench latency` by component, mostly computed from formulas, with latencies (LLM-sizer schema 3)",
         rows: false,
         keys: &[&["memory_breakdown", "schema_version"]],
@@ -52,7 +48,6 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "llm-sizer batch CSV (schema 3)",
-        tool: "LLM-sizer's batch driver",
         holds: "one row for each configuration that LLM-sizer's batch driver profiled",
         rows: true,
         // The first is missing from schema 2, which means other things by the same names.
@@ -61,7 +56,6 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "vllm bench",
-        tool: "vllm bench",
         holds: "throughput and latency of one `vllm bench` run",
         rows: false,
         keys: &[
@@ -73,7 +67,6 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "vllm bench sweep summary",
-        tool: "vllm bench",
         holds: "throughput and latency of the runs of a `vllm bench sweep`",
         rows: true,
         keys: &[&["request_throughput", "duration"]],
@@ -81,7 +74,6 @@ const FORMATS: &[Format] = &[
     },
     Format {
         name: "TensorRT-LLM CUDA graph memory",
-        tool: "the TensorRT-LLM graph profiler",
         holds: "torch's memory and the CUDA graphs of a TensorRT-LLM engine after its construction",
         rows: false,
         keys: &[&["model_name", "experiments"], &["experiment_name", "max_concurrency"]],
@@ -112,8 +104,8 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
     let root = document.root.as_ref().map_err(Clone::clone);
     let input = root.and_then(|root| (format.read)(&Node(root)));
     let mut input = input.map_err(|what| {
-        let (path, tool) = (document.path.display(), format.tool);
-        Fault::usage(format!("`{path}` looks like a file of {tool}, but {what}"))
+        let (path, name) = (document.path.display(), format.name);
+        Fault::usage(format!("`{path}` looks like a file of {name}, but {what}"))
             .hint("it was edited or cut off: write it again with the tool that it is from, or take that entry out")
     })?;
     input.title = path.display().to_string();

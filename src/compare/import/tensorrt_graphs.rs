@@ -9,22 +9,17 @@ use super::document::Node;
 use super::{MIB, Pick, case_name, pick};
 use crate::compare::{Case, ComparisonInput, Unit};
 
-/// Torch's counters of the current device. Without CUDA the file has them under names without a unit.
+/// Torch's counters of the current device, at each of [`MOMENTS`]. Without CUDA the file has them under names without a unit.
+const COUNTERS: [&str; 3] = ["allocated", "reserved", "max_allocated"];
+
+/// The ends of our names and the objects of the file.
+const MOMENTS: [(&str, &str); 3] = [
+    ("before", "memory_before"),
+    ("after", "memory_after"),
+    ("added", "memory_diff"),
+];
+
 const EXPERIMENT: &[Pick] = &[
-    ("allocated_before", "memory_before.allocated_mb", MIB, Unit::Bytes),
-    ("reserved_before", "memory_before.reserved_mb", MIB, Unit::Bytes),
-    (
-        "max_allocated_before",
-        "memory_before.max_allocated_mb",
-        MIB,
-        Unit::Bytes,
-    ),
-    ("allocated_after", "memory_after.allocated_mb", MIB, Unit::Bytes),
-    ("reserved_after", "memory_after.reserved_mb", MIB, Unit::Bytes),
-    ("max_allocated_after", "memory_after.max_allocated_mb", MIB, Unit::Bytes),
-    ("allocated_added", "memory_diff.allocated_mb", MIB, Unit::Bytes),
-    ("reserved_added", "memory_diff.reserved_mb", MIB, Unit::Bytes),
-    ("max_allocated_added", "memory_diff.max_allocated_mb", MIB, Unit::Bytes),
     ("cuda_graphs", "num_cuda_graphs", 1.0, Unit::Count),
     ("start_time", "creation_time_seconds", 1.0, Unit::Seconds),
 ];
@@ -58,24 +53,29 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     };
     let summarizes = |node: &Node| node.at("summary").0.is_object();
     if experiments.iter().filter(|one| !summarizes(one)).count() > 1 {
-        input.notes.push(
-            "unless its experiments were isolated, both ran in one process: the second begins with what the first left"
-                .to_owned(),
-        );
+        let note =
+            "unless its experiments were isolated, both ran in one process: the second begins with what the first left";
+        input.notes.push(note.to_owned());
     }
     // A matrix repeats its summary as its last experiment.
     let summary = std::iter::once(file).chain(&experiments).find(|node| summarizes(node));
     for experiment in experiments.iter().filter(|one| !summarizes(one)) {
         if !experiment.at("error").is_null() {
             let name = experiment.text("experiment_name");
-            let name = name.as_deref().unwrap_or("an experiment");
-            let error = experiment
-                .text("error")
-                .unwrap_or_else(|| "without a message".to_owned());
+            let name = name.unwrap_or_else(|| "an experiment".to_owned());
+            let error = experiment.text("error");
+            let error = error.unwrap_or_else(|| "without a message".to_owned());
             input.notes.push(format!("`{name}` failed: \"{error}\""));
             continue;
         }
         let mut case = Case::new(name(experiment)?);
+        for (end, object) in MOMENTS {
+            for counter in COUNTERS {
+                let bytes = experiment.number(&format!("{object}.{counter}_mb"))?;
+                let bytes = bytes.map(|value| value * MIB);
+                case.metric(&format!("{counter}_{end}"), bytes, Unit::Bytes);
+            }
+        }
         pick(&mut case, experiment, EXPERIMENT)?;
         input.cases.push(case);
         if experiment.number("num_cuda_graphs")? == Some(0.0) {

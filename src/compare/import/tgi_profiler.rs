@@ -82,9 +82,8 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let config = file.at("config");
     let gpus = config.at("gpu_ids").objects()?.len() as u64;
     case.facts.tensor_parallel = Some(gpus).filter(|gpus| *gpus > 0);
-    let points = results
-        .iter()
-        .map(|tested| (tested.point.clone(), JsonText::from(&answer(tested))));
+    let points = results.iter();
+    let points = points.map(|tested| (tested.point.clone(), JsonText::from(&answer(tested))));
     Ok(ComparisonInput {
         model: config.text("model_id"),
         engine: Some("tgi".to_owned()),
@@ -105,10 +104,7 @@ fn answer(tested: &Tested<'_>) -> Value {
         return json!({ "verdict": "ok" });
     }
     let kind = tested.error_type;
-    let (message, logs) = (
-        words(tested.result, "error_msg"),
-        words(tested.result, "container_logs"),
-    );
+    let [message, logs] = ["error_msg", "container_logs"].map(|name| words(tested.result, name));
     if Verdict::from_name(kind).is_some() {
         let cause = (!tested.result.at("error_msg").is_null()).then_some(message);
         return json!({ "verdict": kind, "cause": cause, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });
@@ -143,9 +139,8 @@ fn notes(config: &Node, results: &[Tested<'_>]) -> Result<Vec<String>, String> {
     let failures = || results.iter().filter(|tested| !tested.success);
     let failed = |kind: &str| failures().filter(|tested| tested.error_type == kind).count();
     let (starts, lengths) = (failed("ContainerError"), failed("TokenGenerationError"));
-    let all = failures()
-        .filter(|tested| Verdict::from_name(tested.error_type).is_none())
-        .count();
+    let foreign = failures().filter(|tested| Verdict::from_name(tested.error_type).is_none());
+    let all = foreign.count();
     if all > 0 {
         notes.push(format!(
             "tgi-profiler takes all {all} failures as lack of memory and keeps no container logs: {starts} are containers that did not start, for whatever \

@@ -88,28 +88,25 @@ fn notes(run: &Node) -> Vec<String> {
             "{prompts} prompts cannot reach a concurrency of {concurrency}: the figures are of less"
         ));
     }
-    if let Some(failed) = number("failed").filter(|failed| *failed > 0.0) {
-        notes.push(format!(
-            "{failed} requests of a run failed: its throughput is without them"
-        ));
-    }
+    let failed = number("failed").filter(|failed| *failed > 0.0);
+    notes.extend(failed.map(|failed| format!("{failed} requests of a run failed: its throughput is without them")));
     notes
 }
 
 /// `vllm bench latency` writes seconds; here they become milliseconds, like every latency.
 pub(super) fn latencies(case: &mut Case, stats: &Node) -> Result<(), String> {
-    let milliseconds = |seconds: Option<f64>| seconds.map(|seconds| seconds * 1000.0);
-    case.metric(
-        "mean_latency_ms",
-        milliseconds(stats.number("avg_latency")?),
-        Unit::Milliseconds,
-    );
+    let mut add = |statistic: &str, seconds: Option<f64>| {
+        let milliseconds = seconds.map(|seconds| seconds * 1000.0);
+        case.metric(&format!("{statistic}_latency_ms"), milliseconds, Unit::Milliseconds);
+    };
+    add("mean", stats.number("avg_latency")?);
     for (percentile, value) in stats.at("percentiles").entries() {
-        let name = match percentile.as_str() {
-            "50" => "median_latency_ms".to_owned(),
-            percentile => format!("p{percentile}_latency_ms"),
+        let name = if percentile == "50" {
+            "median".to_owned()
+        } else {
+            format!("p{percentile}")
         };
-        case.metric(&name, milliseconds(value.as_number()?), Unit::Milliseconds);
+        add(&name, value.as_number()?);
     }
     Ok(())
 }
@@ -124,10 +121,9 @@ fn name(run: &Node) -> String {
     if parts.len() > 1 {
         parts.retain(|part| !part.starts_with("num_prompts"));
     }
-    if parts.is_empty() {
-        "run".to_owned()
-    } else {
-        parts.join(" ")
+    match parts.is_empty() {
+        true => "run".to_owned(),
+        false => parts.join(" "),
     }
 }
 
@@ -178,24 +174,16 @@ fn setting(run: &Node, key: &str) -> Option<String> {
 
 /// Settings that differ between the runs, except those that every name has.
 fn swept(runs: &[Node], cases: &[Case]) -> BTreeSet<String> {
-    let measured: BTreeSet<&str> = cases
-        .iter()
-        .flat_map(|case| &case.figures)
-        .map(|figure| figure.name.as_str())
-        .collect();
-    let names: BTreeSet<&String> = runs
-        .iter()
-        .flat_map(|run| run.entries().map(|(name, _)| name))
-        .collect();
+    let measured = cases.iter().flat_map(|case| &case.figures);
+    let measured: BTreeSet<&str> = measured.map(|figure| figure.name.as_str()).collect();
+    let names = runs.iter();
+    let names: BTreeSet<&String> = names.flat_map(|run| run.entries().map(|(name, _)| name)).collect();
     let excluded = |name: &str| OF_EACH.contains(&name) || SETTINGS.contains(&name) || measured.contains(name);
     let differs = |name: &&String| {
         let mut values = runs.iter().map(|run| setting(run, name));
         let first = values.next().flatten();
         values.any(|value| value != first)
     };
-    names
-        .into_iter()
-        .filter(|name| !excluded(name) && differs(name))
-        .cloned()
-        .collect()
+    let swept = names.into_iter().filter(|name| !excluded(name) && differs(name));
+    swept.cloned().collect()
 }

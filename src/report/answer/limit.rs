@@ -1,9 +1,12 @@
 //! The limit in words, why there is none where none was found, and how sure the answer is.
 
+use std::collections::BTreeSet;
+use std::time::Duration;
+
 use serde_json::Value;
 
 use super::{Answer, Context, State};
-use crate::boundary::{Boundary, Class, Limit, Moves, Quantity, Verdict};
+use crate::boundary::{Boundary, Class, Limit, Moves, Quantity, Record, Verdict};
 use crate::fault::Result;
 use crate::fmt::thousands;
 use crate::report::evidence::{NOT_SENT, not_sent};
@@ -11,18 +14,12 @@ use crate::report::{Clock, Count};
 
 /// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`.
 pub(super) fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
-    let held: Vec<String> = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .filter(|axis| !boundary.varies(axis.name()) && !limit.quantity.formula().contains(axis.name()))
-        .filter(|axis| axis.name() != "concurrency" || axis.range().0.as_f64() != 1.0)
-        .map(|axis| format!("{}={}", axis.name(), axis.range().0))
-        .collect();
-    let held = match held.is_empty() {
-        true => String::new(),
-        false => format!(" at {}", held.join(" ")),
-    };
+    let held = boundary.lattice().axes().iter();
+    let held = held.filter(|axis| !boundary.varies(axis.name()) && !limit.quantity.formula().contains(axis.name()));
+    let held = held.filter(|axis| axis.name() != "concurrency" || axis.range().0.as_f64() != 1.0);
+    let held: Vec<String> = held.map(|axis| format!("{}={}", axis.name(), axis.range().0)).collect();
+    let at = if held.is_empty() { "" } else { " at " };
+    let held = format!("{at}{}", held.join(" "));
     let confirmed = match (limit.within(), limit.quantity) {
         (0, _) if limit.configured => format!("; {} is refused", thousands(limit.fails)),
         (0, _) | (_, Quantity::Concurrency) => format!("; {} fails", thousands(limit.fails)),
@@ -32,11 +29,8 @@ pub(super) fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
         Some(claimed) => format!(" (the engine reports {})", thousands(claimed)),
         None => String::new(),
     };
-    format!(
-        "{}{held} ({}){confirmed}{claimed}",
-        limit.inequality(),
-        cause(boundary, limit)
-    )
+    let (inequality, cause) = (limit.inequality(), cause(boundary, limit));
+    format!("{inequality}{held} ({cause}){confirmed}{claimed}")
 }
 
 /// The cause of a limit that leaves memory outside the engine's share as it is.
@@ -56,9 +50,8 @@ pub(super) fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
     if limit.confirmed().is_some() && limit.quantity != Quantity::Input {
         return KV_CACHE;
     }
-    let record = boundary
-        .records()
-        .find(|(point, record)| *point == limit.beyond && record.moves == Moves::Fails);
+    let mut failing = boundary.records().filter(|(_, record)| record.moves == Moves::Fails);
+    let record = failing.find(|(point, _)| *point == limit.beyond);
     match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
         Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => KV_CACHE,
         Some((Verdict::Queued, _)) => ADMISSION,
@@ -102,20 +95,12 @@ pub(super) fn unanswered(boundary: &Boundary) -> Option<String> {
 /// Where a range of one length stands for the lengths that the engine counted.
 pub(super) fn counted_otherwise(boundary: &Boundary) -> Option<String> {
     let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
-    let counted = || {
-        boundary
-            .records()
-            .filter_map(|(_, record)| record.evidence()?["counted"].as_i64())
-    };
-    let (least, most) = (counted().min()?, counted().max()?);
-    let range = if least == most {
-        thousands(most.unsigned_abs())
-    } else {
-        format!(
-            "{} to {}",
-            thousands(least.unsigned_abs()),
-            thousands(most.unsigned_abs())
-        )
+    let counted = |(_, record): (_, &Record)| record.evidence()?["counted"].as_u64();
+    let counted: BTreeSet<u64> = boundary.records().filter_map(counted).collect();
+    let least = thousands(*counted.first()?);
+    let range = match counted.last().filter(|_| counted.len() > 1) {
+        Some(most) => format!("{least} to {}", thousands(*most)),
+        None => least,
     };
     Some(format!(
         "besides: input={input} stands for {range} tokens, as the engine counts them"
@@ -124,147 +109,102 @@ pub(super) fn counted_otherwise(boundary: &Boundary) -> Option<String> {
 
 /// What is known along the only axis that varies, and whether that is all there is to know.
 pub(super) fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool)>> {
-    let mut axes = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .filter(|axis| boundary.varies(axis.name()));
-    let (Some(axis), None) = (axes.next(), axes.next()) else {
+    let axes = boundary.lattice().axes().iter();
+    let mut axes = axes.filter(|axis| boundary.varies(axis.name()));
+    let (Some(axis), None, None) = (axes.next(), axes.next(), boundary.band()) else {
         return Ok(None);
     };
-    if boundary.band().is_some() {
-        return Ok(None);
-    }
     let name = axis.name();
     let bracket = boundary.bracket(&boundary.smallest(), name)?;
     let fits = bracket
         .fits
         .map_or_else(String::new, |fits| format!("{name}={fits} fits"));
+    let undecided = |why: String| Ok(Some((format!("undecided: {fits}{why}"), false)));
     let Some(fails) = bracket.fails else {
-        return Ok(Some((
-            format!("undecided: {fits}, and nothing harder is known to fail"),
-            false,
-        )));
+        return undecided(", and nothing harder is known to fail".to_owned());
     };
     let mut at = boundary.smallest();
     at.0.insert(name.to_owned(), fails);
     if boundary.untested().is_some() && boundary.classify(&at)? == Class::Unknown {
-        return Ok(Some((
-            format!("undecided: {fits}; {name}={fails} could not be tested"),
-            false,
-        )));
+        return undecided(format!("; {name}={fails} could not be tested"));
     }
     let failed = boundary.records().any(|(_, record)| record.moves == Moves::Fails);
-    let fails = format!(
-        "{name}={fails} {}",
-        if failed { "fails" } else { "is refused for its length" }
-    );
+    let ends = if failed { "fails" } else { "is refused for its length" };
     let (low, high) = axis.range();
     // As narrow as searches make it where no tolerance is given.
-    let narrow = axis
-        .tolerance()
-        .unwrap_or((high.as_f64() - low.as_f64()) / 64.0)
-        .max(f64::EPSILON);
-    Ok(Some(match bracket.width.as_f64() <= narrow {
-        true => (format!("{fits}, {fails}"), true),
-        false => (
-            format!("undecided: {fits}, {fails}; what lies between is not known"),
-            false,
-        ),
-    }))
+    let narrow = axis.tolerance().unwrap_or((high.as_f64() - low.as_f64()) / 64.0);
+    if bracket.width.as_f64() > narrow.max(f64::EPSILON) {
+        return undecided(format!(", {name}={fails} {ends}; what lies between is not known"));
+    }
+    Ok(Some((format!("{fits}, {name}={fails} {ends}"), true)))
 }
 
 /// How sure the answer is, and what it cost.
 pub(super) fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<String> {
-    let field = |key: &str| {
-        context
-            .search
-            .and_then(|search| search.get(key))
-            .filter(|value| !value.is_null())
-    };
+    let search = context.search.unwrap_or(&Value::Null);
     let count = |value: &Value| value.as_u64().and_then(|count| usize::try_from(count).ok());
-    let probes = field("probes")
-        .and_then(count)
-        .unwrap_or_else(|| boundary.records().len());
-    let ended = field("stopped").and_then(Value::as_str);
-    let cut_short = context.run.stopped.clone().or_else(|| match ended {
-        Some(budget) if budget.starts_with("max_") => Some(format!("stopped by `{budget}`")),
-        Some("server") => Some("stopped: the server died or did not answer".to_owned()),
-        Some("unanswered") => Some("stopped: several probes in a row gave no clear answer".to_owned()),
+    let probes = count(&search["probes"]).unwrap_or_else(|| boundary.records().len());
+    let ended = search["stopped"].as_str();
+    let cut_short = context.run.stopped.clone().or_else(|| match ended? {
+        budget if budget.starts_with("max_") => Some(format!("stopped by `{budget}`")),
+        "server" => Some("stopped: the server died or did not answer".to_owned()),
+        "unanswered" => Some("stopped: several probes in a row gave no clear answer".to_owned()),
         _ => None,
     });
-    let coverage = boundary.options().coverage;
-    let expected = boundary
-        .expected(probes as u64, coverage)?
-        .filter(|expected| *expected > probes as u64);
+    let expected = boundary.expected(probes as u64, boundary.options().coverage)?;
+    let of = expected
+        .filter(|expected| *expected > probes as u64)
+        .map(|all| format!(" of about {all}"));
+    let counted = match (probes, of) {
+        (1, None) => "1 probe".to_owned(),
+        (_, of) => format!("{probes}{} probes", of.unwrap_or_default()),
+    };
     let volume = boundary.volume()?;
     // What lies beyond a length limit is known; what could not be tested is not.
     let untested = boundary.untested().map_or(0, |_| volume.clipped);
     let open = (volume.open + untested) as f64 / volume.total.max(1) as f64;
+    let is_bounded = matches!(answer.state, State::Limit | State::Table);
+    let verified = Some(&search["verified"]).filter(|verified| is_bounded && !verified.is_null());
     let mut parts = Vec::new();
-    let verified = field("verified").filter(|_| matches!(answer.state, State::Limit | State::Table));
-    let of = expected.map_or_else(String::new, |all| format!(" of about {all}"));
-    let counted = match probes {
-        1 if of.is_empty() => "1 probe".to_owned(),
-        probes => format!("{probes}{of} probes"),
-    };
-    match answer.state {
-        State::Undecided => parts.push(format!("undecided: {counted}")),
-        State::Table if cut_short.is_some() => parts.push(format!("undecided: {counted}")),
-        State::Table | State::Limit if open > 0.5 && verified.is_none() => parts.push(format!(
-            "undecided: {:.0} % of the search range is unknown, {counted}",
-            100.0 * open
-        )),
-        state => {
-            let part = |key: &str| {
-                verified
-                    .and_then(|verified| verified.get(key))
-                    .and_then(count)
-                    .unwrap_or(0)
-            };
-            match part("ends") {
-                0 if matches!(state, State::Limit | State::Table) => {
-                    parts.push(format!(
-                        "{:.0} % of the search range is resolved",
-                        (100.0 * (1.0 - open)).floor()
-                    ));
-                }
-                0 => {}
-                ends => {
-                    let middle = if part("middle") > 0 { " and in the middle" } else { "" };
-                    parts.push(format!("checked on both sides at {}{middle}", Count(ends, "end")));
-                    if ended == Some("verified") && part("middle") > 0 {
-                        let by = match verified.and_then(|verified| verified["by"].as_str()) {
-                            Some("fitted") if state == State::Table => "limits that agree with all answers",
-                            Some("fitted") => "a limit that agrees with all answers",
-                            Some("memory model") => "a memory model",
-                            Some("report") => "the engine's own report",
-                            _ => "what was given",
-                        };
-                        parts.push(format!("between them predicted by {by}"));
-                    }
-                }
-            }
-            // What the engine's own report excludes is not sent.
-            let skipped = boundary.records().filter(|(_, record)| not_sent(record)).count();
-            parts.push(match skipped {
-                0 => Count(probes, "probe").to_string(),
-                _ => format!("{}, {skipped} of them {NOT_SENT}", Count(probes, "probe")),
-            });
+    if answer.state == State::Undecided || answer.state == State::Table && cut_short.is_some() {
+        parts.push(format!("undecided: {counted}"));
+    } else if is_bounded && open > 0.5 && verified.is_none() {
+        let open = 100.0 * open;
+        parts.push(format!(
+            "undecided: {open:.0} % of the search range is unknown, {counted}"
+        ));
+    } else {
+        let part = |key: &str| verified.and_then(|verified| count(&verified[key])).unwrap_or(0);
+        let (ends, middle) = (part("ends"), part("middle") > 0);
+        if ends > 0 {
+            let middle = if middle { " and in the middle" } else { "" };
+            parts.push(format!("checked on both sides at {}{middle}", Count(ends, "end")));
+        } else if is_bounded {
+            let resolved = (100.0 * (1.0 - open)).floor();
+            parts.push(format!("{resolved:.0} % of the search range is resolved"));
         }
+        if ends > 0 && middle && ended == Some("verified") {
+            let by = match search["verified"]["by"].as_str() {
+                Some("fitted") if answer.state == State::Table => "limits that agree with all answers",
+                Some("fitted") => "a limit that agrees with all answers",
+                Some("memory model") => "a memory model",
+                Some("report") => "the engine's own report",
+                _ => "what was given",
+            };
+            parts.push(format!("between them predicted by {by}"));
+        }
+        parts.push(Count(probes, "probe").to_string());
+        // What the engine's own report excludes is not sent.
+        let skipped = boundary.records().filter(|(_, record)| not_sent(record)).count();
+        parts.extend((skipped > 0).then(|| format!("{skipped} of them {NOT_SENT}")));
     }
     parts.extend(cut_short);
     parts.extend(report_failed(context).then(|| "the engine's report did not hold".to_owned()));
     // An attached server is not started.
-    if let Some(starts) = field("starts").and_then(count).filter(|starts| *starts > 0) {
-        parts.push(Count(starts, "engine start").to_string());
-    }
-    if let Some(seconds) = field("seconds")
-        .and_then(Value::as_f64)
-        .filter(|seconds| *seconds >= 1.0)
-    {
-        parts.push(Clock(std::time::Duration::from_secs_f64(seconds)).to_string());
-    }
+    let starts = count(&search["starts"]).filter(|starts| *starts > 0);
+    parts.extend(starts.map(|starts| Count(starts, "engine start").to_string()));
+    let seconds = search["seconds"].as_f64().filter(|seconds| *seconds >= 1.0);
+    parts.extend(seconds.map(|seconds| Clock(Duration::from_secs_f64(seconds)).to_string()));
     Ok(parts.join(", "))
 }
 

@@ -97,13 +97,13 @@ impl Answer {
         let untested = untested(boundary);
         if boundary.classify(&largest)? == Class::Fits {
             answer.state = State::NotReached;
-            let question = context.search.map_or(&Value::Null, |search| &search["question"]);
-            let positions = question["bounds"]["positions"].as_u64();
+            let positions = context
+                .search
+                .and_then(|search| search["question"]["bounds"]["positions"].as_u64());
             let positions = positions.filter(|positions| Some(*positions) == Quantity::Total.of(&largest));
-            let note = match positions {
-                Some(positions) => format!(", which is the model's own maximum of {} tokens", thousands(positions)),
-                None => String::new(),
-            };
+            let note = positions.map_or_else(String::new, |positions| {
+                format!(", which is the model's own maximum of {} tokens", thousands(positions))
+            });
             answer.limit = format!("limit not reached: everything up to {largest} fits{note}");
             answer.next = next(boundary, positions.is_some(), context);
         } else if let Some(limit) = &limit {
@@ -128,13 +128,11 @@ impl Answer {
         } else if boundary.clipped().contains(&smallest) {
             answer.state = State::NothingFits;
             answer.limit = format!("nothing fits: even {smallest} is refused for its length, not for lack of memory");
+        } else if boundary.frontier()?.is_empty() && clear {
+            answer.limit =
+                format!("undecided: what was tested fails, and nothing smaller was; {smallest} is not known to fit");
         } else if boundary.frontier()?.is_empty() {
-            answer.limit = match clear {
-                true => {
-                    format!("undecided: what was tested fails, and nothing smaller was; {smallest} is not known to fit")
-                }
-                false => "undecided: no probe gave a clear answer".to_owned(),
-            };
+            answer.limit = "undecided: no probe gave a clear answer".to_owned();
         } else if !boundary.records().any(|(_, record)| record.moves == Moves::Fails)
             && (boundary.clipped().is_empty() || untested.is_some())
         {
@@ -223,18 +221,15 @@ pub fn simulated_notice(found: &RecordedRun) -> Option<String> {
 impl Extras {
     /// What a run recorded, with what `report(map)` returned.
     pub fn of_run(found: &RecordedRun, report: Option<Value>) -> Self {
+        let manifest = &found.manifest;
         Self {
             report,
             stopped: (!found.done()).then(|| found.ended()),
-            script: found.manifest.script.path.clone(),
-            set: found.manifest.set.clone(),
-            allow: found.manifest.permissions.clone(),
+            script: manifest.script.path.clone(),
+            set: manifest.set.clone(),
+            allow: manifest.permissions.clone(),
             simulated: simulated_notice(found),
-            on_host: found
-                .manifest
-                .engines
-                .iter()
-                .any(|engine| engine["memory_source"] == "host"),
+            on_host: manifest.engines.iter().any(|engine| engine["memory_source"] == "host"),
         }
     }
 
@@ -266,11 +261,10 @@ impl Extras {
 fn named_workload(question: &Value) -> Option<String> {
     let work = &question["workload"];
     let given = question["given"].as_array();
-    let lengths: Vec<String> = ["input", "output"]
-        .into_iter()
-        .filter(|name| given.is_none_or(|given| given.iter().all(|one| one != name)))
-        .filter_map(|name| Some(format!("{name} {}", thousands(work[name]["p95"].as_u64()?))))
-        .collect();
+    let mut lengths = vec!["input", "output"];
+    lengths.retain(|name| given.is_none_or(|given| given.iter().all(|one| one != name)));
+    let length = |name: &&str| Some(format!("{name} {}", thousands(work[*name]["p95"].as_u64()?)));
+    let lengths: Vec<String> = lengths.iter().filter_map(length).collect();
     let lengths = match lengths.is_empty() {
         true => String::new(),
         false => format!(": {} tokens, the 95th percentiles of its lengths", lengths.join(", ")),

@@ -31,10 +31,7 @@ impl Row {
     }
 
     fn count(&self, axis: &str) -> Option<String> {
-        self.point
-            .int(axis)
-            .and_then(|value| u64::try_from(value).ok())
-            .map(thousands)
+        Some(thousands(u64::try_from(self.point.int(axis)?).ok()?))
     }
 
     /// `4,096 + 128 tokens`.
@@ -50,19 +47,14 @@ impl Row {
     /// `24 concurrent requests of 4,096 + 128 tokens`.
     fn workload(&self) -> String {
         let shape = self.shape();
-        let many = self
-            .count("concurrency")
-            .filter(|many| self.axis == "concurrency" || many != "1");
-        let noun = if many.as_deref() == Some("1") {
-            "request"
-        } else {
-            "requests"
+        let many = self.count("concurrency");
+        let many = many.filter(|many| self.axis == "concurrency" || many != "1");
+        let Some(many) = many else {
+            return format!("a request of {shape}");
         };
-        match many {
-            Some(many) if shape.is_empty() => format!("{many} concurrent {noun}"),
-            Some(many) => format!("{many} concurrent {noun} of {shape}"),
-            None => format!("a request of {shape}"),
-        }
+        let noun = if many == "1" { "request" } else { "requests" };
+        let of = if shape.is_empty() { "" } else { " of " };
+        format!("{many} concurrent {noun}{of}{shape}")
     }
 
     /// How many concurrent requests the limit predicts, where that is far more than what fitted: nearer to the limit no
@@ -76,8 +68,12 @@ impl Row {
         (is_shared && predicted > fitted + fitted / 10).then_some(predicted)
     }
 
-    /// The largest value that the limits which agree with all answers predict, where that is far more than what fitted.
-    fn likely(&self, boundary: &Boundary) -> Result<Option<u64>> {
+    /// The largest value that the limits which agree with all answers predict, where they were verified and it is far more
+    /// than what fitted.
+    fn likely(&self, boundary: &Boundary, context: &Context) -> Result<Option<String>> {
+        if context.search.is_none_or(|search| search["verified"]["by"] != "fitted") {
+            return Ok(None);
+        }
         let most = boundary.largest().int(self.axis).unwrap_or(0);
         let (mut fits, mut beyond) = (self.value(), most + 1);
         while beyond - fits > 1 {
@@ -89,15 +85,13 @@ impl Row {
             }
         }
         let far = fits > self.value() + self.value() / 10;
-        Ok(u64::try_from(fits).ok().filter(|_| far))
+        Ok(u64::try_from(fits).ok().filter(|_| far).map(thousands))
     }
 
     /// Whether the point is at the limit along another axis than its own.
     fn is_at_limit(&self, boundary: &Boundary) -> Result<bool> {
-        let others = ["input", "output", "concurrency"]
-            .into_iter()
-            .filter(|axis| *axis != self.axis);
-        for axis in others.filter(|axis| boundary.varies(axis)) {
+        let axes = ["input", "output", "concurrency"].into_iter();
+        for axis in axes.filter(|axis| *axis != self.axis && boundary.varies(axis)) {
             let bracket = boundary.bracket(&self.point, axis)?;
             if bracket.fails.is_some() && bracket.fits == self.point.int(axis).map(Scalar::Int) {
                 return Ok(true);
@@ -123,10 +117,8 @@ impl Row {
 /// does not vary.
 fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
     let smallest = boundary.smallest();
-    let lengths: Vec<&str> = ["input", "output"]
-        .into_iter()
-        .filter(|name| boundary.varies(name))
-        .collect();
+    let mut lengths = vec!["input", "output"];
+    lengths.retain(|name| boundary.varies(name));
     let (by, axis) = match (lengths.as_slice(), boundary.varies("concurrency")) {
         ([by, ..], true) => (Some(*by), "concurrency"),
         ([], true) => (None, "concurrency"),
@@ -139,26 +131,21 @@ fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
     if let Some(by) = by {
         let total = |point: &Point| Some((Quantity::Total.of(point), point.int(by)?));
         let longest = boundary.frontier()?.iter().filter_map(total).max();
-        let lengths: BTreeSet<i64> = ROUND.into_iter().chain(longest.map(|(_, length)| length)).collect();
+        let mut lengths: BTreeSet<i64> = ROUND.into_iter().chain(longest.map(|(_, length)| length)).collect();
         let range = smallest.int(by)..=boundary.largest().int(by);
-        let lengths: Vec<i64> = lengths
-            .into_iter()
-            .filter(|length| range.contains(&Some(*length)))
-            .collect();
+        lengths.retain(|length| range.contains(&Some(*length)));
         if !lengths.is_empty() {
             points = lengths
-                .into_iter()
-                .map(|length| smallest.clone().with(by, length))
+                .iter()
+                .map(|length| smallest.clone().with(by, *length))
                 .collect();
         }
     }
     let mut rows = Vec::new();
     for point in points {
         if let Some(Scalar::Int(value)) = boundary.bracket(&point, axis)?.fits {
-            rows.push(Row {
-                point: point.with(axis, value),
-                axis,
-            });
+            let point = point.with(axis, value);
+            rows.push(Row { point, axis });
         }
     }
     Ok(rows.split_off(rows.len().saturating_sub(ROWS)))
@@ -166,39 +153,34 @@ fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
 
 /// What to run. Flags limit concurrency only if concurrency was searched or given.
 pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Context) -> Result<Vec<Command>> {
-    let asked = boundary
-        .lattice()
-        .axes()
-        .iter()
-        .any(|axis| axis.name() == "concurrency" && axis.range() != (Scalar::Int(1), Scalar::Int(1)));
+    let one = (Scalar::Int(1), Scalar::Int(1));
+    let mut axes = boundary.lattice().axes().iter();
+    let asked = axes.any(|axis| axis.name() == "concurrency" && axis.range() != one);
+    let command = |workload: String, point: Point, flags: &Point| -> Result<Command> {
+        let flags = (context.flags)(flags, asked)?;
+        Ok(Command { workload, point, flags })
+    };
     let largest = boundary.largest();
     if boundary.classify(&largest)? == Class::Fits {
-        return Ok(vec![Command {
-            workload: format!("{largest}, the end of the search range"),
-            flags: (context.flags)(&largest, asked)?,
-            point: largest,
-        }]);
+        let workload = format!("{largest}, the end of the search range");
+        return Ok(vec![command(workload, largest.clone(), &largest)?]);
     }
     // The engine's own figure is exact; memory that is allocated as needed is not.
     let exact = limit.is_some_and(|limit| limit.is_exact() || cause(boundary, limit) == ADMISSION);
     if let (Some(limit), false) = (limit, boundary.varies("concurrency")) {
-        let point = if exact {
-            limit.at.clone()
-        } else {
-            with_margin(boundary.lattice().axes(), &limit.at)
+        let point = match exact {
+            true => limit.at.clone(),
+            false => with_margin(boundary.lattice().axes(), &limit.at),
         };
-        let total = Quantity::Total.of(&point).filter(|_| limit.quantity == Quantity::Total);
-        let workload = match (exact, total) {
-            (true, Some(total)) => format!("requests of up to {} tokens (tested)", thousands(total)),
-            (true, None) => format!("{point} (tested)"),
-            (false, _) if point == limit.at => format!("{point} (tested)"),
-            (false, _) => format!("{point} ({} fitted, less 5 %)", limit.at),
+        let total = Quantity::Total.of(&point);
+        let total = total.filter(|_| exact && limit.quantity == Quantity::Total);
+        let workload = match total {
+            Some(total) => format!("requests of up to {} tokens (tested)", thousands(total)),
+            None if point == limit.at => format!("{point} (tested)"),
+            None => format!("{point} ({} fitted, less 5 %)", limit.at),
         };
-        return Ok(vec![Command {
-            workload,
-            flags: (context.flags)(&longest_input(boundary, limit, &point), asked)?,
-            point,
-        }]);
+        let longest = longest_input(boundary, limit, &point);
+        return Ok(vec![command(workload, point, &longest)?]);
     }
     let mut commands = Vec::new();
     for row in rows(boundary)? {
@@ -216,24 +198,22 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
             Some(limit) => row
                 .predicted(limit, boundary)
                 .map(|most| format!("the formula predicts {}", thousands(most))),
-            None if is_fitted(context) => row
-                .likely(boundary)?
-                .map(|most| format!("{} predicted", thousands(most))),
-            None => None,
+            None => row.likely(boundary, context)?.map(|most| format!("{most} predicted")),
         };
-        let note = match (point == row.point, predicted) {
-            (true, None) if at_end => " (the end of the search range)".to_owned(),
-            (true, None) => String::new(),
-            (false, None) => format!(" ({fitted} fitted, less 5 %)"),
-            (true, Some(predicted)) => format!(" ({predicted}, not tested)"),
-            (false, Some(predicted)) => format!(" ({fitted} fitted, less 5 %; {predicted}, not tested)"),
+        let mut notes = Vec::new();
+        notes.extend((point != row.point).then(|| format!("{fitted} fitted, less 5 %")));
+        notes.extend(predicted.map(|predicted| format!("{predicted}, not tested")));
+        if notes.is_empty() && at_end {
+            notes.push("the end of the search range".to_owned());
+        }
+        let note = if notes.is_empty() {
+            String::new()
+        } else {
+            format!(" ({})", notes.join("; "))
         };
         let eased = Row { point, axis };
-        commands.push(Command {
-            workload: format!("{}{note}", eased.workload()),
-            flags: (context.flags)(&eased.point, asked)?,
-            point: eased.point,
-        });
+        let workload = format!("{}{note}", eased.workload());
+        commands.push(command(workload, eased.point.clone(), &eased.point)?);
     }
     Ok(commands)
 }
@@ -252,24 +232,12 @@ fn longest_input(boundary: &Boundary, limit: &Limit, point: &Point) -> Point {
     }
 }
 
-/// Whether limits that agree with all answers were verified.
-fn is_fitted(context: &Context) -> bool {
-    context
-        .search
-        .is_some_and(|search| search["verified"]["by"] == "fitted")
-}
-
 /// Describes limits that are no single inequality.
 pub(super) fn table_text(boundary: &Boundary, context: &Context) -> Result<String> {
     let rows = rows(boundary)?;
     let shown = |row: &Row| -> Result<String> {
-        let likely = if is_fitted(context) {
-            row.likely(boundary)?
-        } else {
-            None
-        };
-        Ok(match likely {
-            Some(most) => format!("at least {} ({} predicted)", row.workload(), thousands(most)),
+        Ok(match row.likely(boundary, context)? {
+            Some(most) => format!("at least {} ({most} predicted)", row.workload()),
             None => row.workload(),
         })
     };

@@ -14,6 +14,7 @@ use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Recor
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
 use crate::report::Extras;
+use crate::report::evidence::with_cause;
 use crate::report::findings::{advise, at_most_as_hard};
 use crate::run::RecordedBoundary;
 
@@ -26,10 +27,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
     let mut boundaries = Vec::new();
     for input in inputs {
         let recorded = input.boundary.as_ref().filter(|found| !found.points.is_empty());
-        boundaries.push(match recorded {
-            Some(recorded) => Some((recorded, recorded.rebuild()?)),
-            None => None,
-        });
+        let rebuilt = recorded.map(|recorded| Ok((recorded, recorded.rebuild()?)));
+        boundaries.push(rebuilt.transpose()?);
     }
     let common = common_axes(&boundaries, comparison)?;
     let mut on_common = Vec::new();
@@ -40,27 +39,30 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
             (boundary, _) => boundary.map(|(_, own)| own),
         });
     }
-    let mut metrics = Vec::new();
-    for boundary in &on_common {
-        metrics.push(boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics_of)?);
-    }
+    let metrics = on_common.iter();
+    let metrics = metrics.map(|boundary| boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics_of));
+    let mut metrics: Vec<Vec<MetricValue>> = metrics.collect::<Result<_>>()?;
     let (Some(_), Some(Some(first))) = (common, on_common.first()) else {
         return Ok(metrics);
     };
     let recommended = advise(first)?.map(|advice| advice.recommended);
     let mut add_counts = |index: usize, counts: [usize; 2]| {
         for (name, count) in ["newly failing", "newly fitting"].into_iter().zip(counts) {
-            metrics[index].push(MetricValue {
-                proven: true,
-                ..MetricValue::new(name, Unit::Count, count as f64)
-            });
+            let mut metric = MetricValue::new(name, Unit::Count, count as f64);
+            metric.proven = true;
+            metrics[index].push(metric);
         }
     };
     add_counts(0, [0, 0]);
     for (index, other) in on_common.iter().enumerate().skip(1) {
         let Some(other) = other else { continue };
         if let Some(point) = &recommended {
-            let status = recommendation_status(point, other.classify(point)?, index);
+            let now = match other.classify(point)? {
+                Class::Fits => "fits still",
+                Class::Fails => "FAILS",
+                Class::Unknown => "is not proven to fit",
+            };
+            let status = format!("the recommended point of [1], {point}, {now} in {}", label(index));
             comparison.advice.push(status);
         }
         let (listed, counts) = changed_points(first, other, recommended.as_ref(), index)?;
@@ -86,15 +88,6 @@ pub(super) fn possible_values(metric: &MetricValue) -> [f64; 2] {
     }
 }
 
-fn recommendation_status(point: &Point, class: Class, index: usize) -> String {
-    let now = match class {
-        Class::Fits => "fits still",
-        Class::Fails => "FAILS",
-        Class::Unknown => "is not proven to fit",
-    };
-    format!("the recommended point of [1], {point}, {now} in {}", label(index))
-}
-
 /// The intersection of the search spaces of all boundaries that answer the baseline's question; `None` if there is none.
 /// The others are listed as not judged.
 fn common_axes(
@@ -112,15 +105,12 @@ fn common_axes(
         let Some((found, other)) = boundary else { continue };
         let own = other.lattice().axes();
         let same_question = own.len() == axes.len() && workload(asked) == workload(found);
-        let cut: Option<Vec<Axis>> = axes
-            .iter()
-            .zip(own)
-            .map(|(one, other_axis)| {
-                let (name, same) = (one.name(), one.easier() == other_axis.easier());
-                let same = same && name == other_axis.name() && first.varies(name) == other.varies(name);
-                intersection(one, other_axis).filter(|_| same)
-            })
-            .collect();
+        let cut = axes.iter().zip(own).map(|(one, other_axis)| {
+            let (name, same) = (one.name(), one.easier() == other_axis.easier());
+            let same = same && name == other_axis.name() && first.varies(name) == other.varies(name);
+            intersection(one, other_axis).filter(|_| same)
+        });
+        let cut: Option<Vec<Axis>> = cut.collect();
         let Some(cut) = cut.filter(|_| same_question) else {
             comparison.not_judged.push(NotJudged {
                 subject: index,
@@ -139,8 +129,9 @@ fn common_axes(
             format!("{} {low} to {high}", axis.name())
         });
         let ranges = ranges.collect::<Vec<_>>().join(", ");
-        let note = format!("boundaries are compared on their common search space: {ranges}");
-        comparison.notes.push(note);
+        comparison.notes.push(format!(
+            "boundaries are compared on their common search space: {ranges}"
+        ));
     }
     Ok((others > 0).then_some(axes))
 }
@@ -268,12 +259,9 @@ fn max_total(boundary: &Boundary, axes: &[Axis]) -> Result<Option<i64>> {
         return Ok(None);
     };
     let mut most: Option<i64> = None;
-    let mut walls: Vec<(i64, i64)> = boundary
-        .failing()?
-        .iter()
-        .chain(&boundary.clipped())
-        .filter_map(|point| Some((point.int("input")?, point.int("output")?)))
-        .collect();
+    let walls = boundary.failing()?.into_iter().chain(boundary.clipped());
+    let walls = walls.filter_map(|point| Some((point.int("input")?, point.int("output")?)));
+    let mut walls: Vec<(i64, i64)> = walls.collect();
     walls.sort_unstable();
     for (wide, high) in walls {
         if high <= corner {
@@ -364,12 +352,8 @@ fn witness<'a>(
 ) -> Option<&'a (Point, &'a Record)> {
     let moves = if fits { Moves::Fits } else { Moves::Fails };
     let proves = |(at, record): &&(Point, &Record)| {
-        let easier = if fits {
-            at_most_as_hard(axes, point, at)
-        } else {
-            at_most_as_hard(axes, at, point)
-        };
-        record.moves == moves && easier
+        let (easier, harder) = if fits { (point, at) } else { (at, point) };
+        record.moves == moves && at_most_as_hard(axes, easier, harder)
     };
     let mut proving = records.iter().filter(proves).peekable();
     let first = proving.peek().copied();
@@ -385,8 +369,5 @@ fn inside(axes: &[Axis], point: &Point) -> bool {
 }
 
 fn verdict_text(record: &Record) -> String {
-    match &record.cause {
-        Some(cause) => format!("{} ({cause})", record.verdict.name()),
-        None => record.verdict.name().to_owned(),
-    }
+    with_cause(record.verdict, record.cause.as_deref())
 }

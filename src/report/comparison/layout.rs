@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 
 use super::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label, property};
 use crate::compare::{ComparisonInput, Direction};
-use crate::experiment;
 use crate::fmt::{GIB, Unit, list, metric_label, metric_term, relative, with_unit};
 use crate::report::comparison_input::{MAIN_METRICS, implausible};
 use crate::report::document::{Block, Section, Weight, markdown};
@@ -26,10 +25,9 @@ const SETUP: [&str; 7] = [
 /// The comparison in sections, whose headings only Markdown shows. `findings` are those with their thresholds.
 pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> Vec<Section> {
     let untitled = || Section::new("", "");
-    let mut first: Vec<String> = simulated(inputs).into_iter().collect();
-    first.extend(completeness_warnings(inputs));
-    let mut important = Vec::new();
-    let mut others = Vec::new();
+    let first = simulated(inputs).into_iter();
+    let first = first.chain(completeness_warnings(inputs)).collect();
+    let (mut important, mut others) = (Vec::new(), Vec::new());
     for difference in &comparison.setup_differences {
         let (name, before, after) = (&difference.name, &difference.before, &difference.after);
         let text = format!("{name}: {before}, {after} in {}", label(difference.subject));
@@ -102,35 +100,26 @@ fn threshold_headline(inputs: &[ComparisonInput], findings: &[Finding]) -> Strin
         exceeded => format!("{} exceeded", Count(exceeded, "threshold")),
     };
     let others = counts(findings, &[Verdict::NotCompared]);
-    let unfinished = inputs.iter().enumerate();
-    let unfinished: String = unfinished
-        .filter(|(_, input)| input.unfinished.is_some())
-        .map(|(index, _)| format!("; {} did not come to its end", label(index)))
-        .collect();
+    let unfinished = (0..inputs.len()).filter(|index| inputs[*index].unfinished.is_some());
+    let unfinished = unfinished.map(|index| format!("; {} did not come to its end", label(index)));
+    let unfinished: String = unfinished.collect();
     format!("{verdict}{others}{unfinished}")
 }
 
 /// What each input is.
 fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
     let row = |name: &str, value: &dyn Fn(&ComparisonInput) -> Option<String>| -> Option<Vec<Entry>> {
-        let values: Vec<Option<String>> = inputs.iter().map(value).collect();
-        let known = values.iter().any(Option::is_some);
-        known.then(|| {
-            std::iter::once(name.into())
-                .chain(values.into_iter().map(Into::into))
-                .collect()
-        })
+        let values = inputs.iter().map(|input| Entry::from(value(input)));
+        let row: Vec<Entry> = std::iter::once(name.into()).chain(values).collect();
+        row[1..].iter().any(|value| *value != Entry::None).then_some(row)
     };
     let mut rows = vec![
         row("source", &|input| Some(input.title.clone())),
         row("type", &|input| Some(input.holds.to_owned())),
     ];
     rows.extend(SETUP.map(|name| row(name, &|input| property(input, name).map(str::to_owned))));
-    let columns = labels(inputs.len());
-    Sheet::new(
-        std::iter::once("what was run".to_owned()).chain(columns),
-        rows.into_iter().flatten(),
-    )
+    let columns = std::iter::once("what was run".to_owned()).chain(labels(inputs.len()));
+    Sheet::new(columns, rows.into_iter().flatten())
 }
 
 /// Warnings for unfinished runs and for inputs without any measurement.
@@ -197,37 +186,30 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
         (!phrases.is_empty()).then(|| list(&phrases))
     };
     let count = |wanted: fn(&Finding) -> bool| all.iter().filter(|one| wanted(one)).count();
-    let apart = comparison.not_judged.iter().find(|one| one.subject == subject);
-    let apart = apart.map(|one| {
-        let (before, after) = (&one.before, &one.after);
-        format!("{name}: different questions: not judged; {first}: {before}; {name}: {after}")
-    });
-    let mut parts: Vec<String> = apart.into_iter().collect();
+    let mut changes: Vec<String> = Vec::new();
     let (better, worse) = (named(Verdict::Better), named(Verdict::Worse));
-    parts.extend(match (better, worse) {
+    changes.extend(match (better, worse) {
         (Some(better), Some(worse)) => Some(format!("{name} against {first}: better: {better}; worse: {worse}")),
         (Some(better), None) => Some(format!("{name} is better than {first}: {better}")),
         (None, Some(worse)) => Some(format!("{name} is worse than {first}: {worse}")),
         (None, None) => None,
     });
-    parts.extend(named(Verdict::Other).map(|other| format!("different: {other}")));
-    // A title has no room for what does not differ.
-    let brief = most == 1
-        && parts.len()
-            > comparison
-                .not_judged
-                .iter()
-                .filter(|one| one.subject == subject)
-                .count();
+    changes.extend(named(Verdict::Other).map(|other| format!("different: {other}")));
     let same = count(|one| matches!(one.verdict, Verdict::Same | Verdict::NotSignificant));
-    if same > 0 && !brief {
-        parts.push(format!("no significant difference in {}", Count(same, "metric")));
+    // A title has no room for what does not differ.
+    if same > 0 && (most > 1 || changes.is_empty()) {
+        changes.push(format!("no significant difference in {}", Count(same, "metric")));
     }
-    let unclear = count(|one| one.why.is_some());
-    if unclear > 0 {
-        let unclear = Count(unclear, "metric");
-        parts.push(format!("{unclear} cannot be compared: a run did not come to its end"));
+    let unclear = Count(count(|one| one.why.is_some()), "metric");
+    if unclear.0 > 0 {
+        changes.push(format!("{unclear} cannot be compared: a run did not come to its end"));
     }
+    let apart = comparison.not_judged.iter().find(|one| one.subject == subject);
+    let apart = apart.map(|one| {
+        let (before, after) = (&one.before, &one.after);
+        format!("{name}: different questions: not judged; {first}: {before}; {name}: {after}")
+    });
+    let parts: Vec<String> = apart.into_iter().chain(changes).collect();
     match parts.first() {
         None => format!("{name}: nothing in common to compare"),
         Some(part) if part.starts_with(name) => parts.join("; "),
@@ -238,8 +220,8 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
 /// One phrase for each family of metrics, the most important first; how many more metrics changed.
 fn phrases(comparison: &Comparison, mut changed: Vec<&Finding>, most: usize) -> Vec<String> {
     let rank = |one: &Finding| {
-        let rank = MAIN_METRICS.iter().position(|name| one.name.starts_with(name));
-        rank.unwrap_or(MAIN_METRICS.len())
+        let rank = MAIN_METRICS.split(',').position(|name| one.name.starts_with(name));
+        rank.unwrap_or(usize::MAX)
     };
     let size = |one: &Finding| one.percent.map_or(f64::INFINITY, f64::abs);
     changed.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
@@ -294,11 +276,8 @@ pub(in crate::report) fn differences(comparison: &Comparison) -> Vec<Sheet> {
     };
     let cases = comparison.findings.chunk_by(|one, next| one.case == next.case);
     let tables = cases.map(|case| {
-        let rows: Vec<Vec<Entry>> = case
-            .chunk_by(|one, next| one.name == next.name)
-            .filter_map(row)
-            .collect();
-        Sheet::new(columns.clone(), rows).titled(case[0].case.as_str())
+        let metrics = case.chunk_by(|one, next| one.name == next.name);
+        Sheet::new(columns.clone(), metrics.filter_map(row)).titled(case[0].case.as_str())
     });
     tables.filter(|table| !table.rows.is_empty()).collect()
 }
@@ -359,9 +338,8 @@ fn in_run(subject: usize, several: bool) -> String {
 
 /// What a threshold allows: `<= 210.00 ms`; the user's own text if the limit is unknown.
 fn limit(finding: &Finding) -> String {
-    let [lowest, highest] = finding
-        .allowed
-        .map(|limit| limit.map(|limit| with_unit(limit, finding.unit)));
+    let text = |limit: Option<f64>| limit.map(|limit| with_unit(limit, finding.unit));
+    let [lowest, highest] = finding.allowed.map(text);
     match (lowest, highest) {
         (None, Some(highest)) => format!("<= {highest}"),
         (Some(lowest), None) => format!(">= {lowest}"),
@@ -378,13 +356,10 @@ fn count(findings: &[Finding], verdict: Verdict) -> usize {
 
 /// `, 1 within, 1 not compared`: how many thresholds have each verdict, except those that none has.
 fn counts(findings: &[Finding], verdicts: &[Verdict]) -> String {
-    let counted = verdicts
-        .iter()
-        .map(|verdict| (count(findings, *verdict), verdict.words()));
-    counted
-        .filter(|(count, _)| *count > 0)
-        .map(|(count, words)| format!(", {count} {words}"))
-        .collect()
+    let counted = verdicts.iter();
+    let counted = counted.map(|verdict| (count(findings, *verdict), verdict.words()));
+    let counted = counted.filter(|(count, _)| *count > 0);
+    counted.map(|(count, words)| format!(", {count} {words}")).collect()
 }
 
 /// `input=4000 output=512: ok, now oom (cuda) at input=3900 output=500`, for the points that now fit, or now fail.
@@ -401,26 +376,8 @@ fn changed_points(comparison: &Comparison, fits: bool) -> Vec<String> {
 /// From this ratio on, a change is stated as a multiple rather than in per cent.
 const MULTIPLE: f64 = 1.5;
 
-/// A metric that changed.
-#[derive(Clone, Debug, PartialEq)]
-pub(in crate::report) struct Change {
-    /// Its name for people.
-    pub(in crate::report) label: String,
-    pub(in crate::report) unit: Unit,
-    pub(in crate::report) before: f64,
-    pub(in crate::report) after: f64,
-    pub(in crate::report) verdict: experiment::Verdict,
-}
-
-impl Change {
-    /// The change in words.
-    pub(in crate::report) fn phrase(&self) -> String {
-        change_phrase(&self.label, self.unit, self.before, self.after)
-    }
-}
-
 /// A metric that changed: `2.0x throughput (11.1 against 5.5 requests/s)`, `12 % higher …`, `0.13 GiB more memory`.
-fn change_phrase(label: &str, unit: Unit, before: f64, after: f64) -> String {
+pub(in crate::report) fn change_phrase(label: &str, unit: Unit, before: f64, after: f64) -> String {
     if unit == Unit::Bytes {
         let word = if after > before { "more" } else { "less" };
         return format!("{:.2} GiB {word} {label}", (after - before).abs() / GIB);
@@ -468,93 +425,37 @@ pub(in crate::report) fn decimals(values: impl IntoIterator<Item = f64>, unit: U
     }
 }
 
-/// The finding about `subject`: what it gains, for what cost, and in which of the metrics that matter there is
-/// `no_difference`. Empty without any of these.
-pub(in crate::report) fn change_finding(subject: &str, changes: &[Change], no_difference: &[String]) -> String {
-    let of = |wanted: fn(experiment::Verdict) -> bool| {
-        let phrases = changes
-            .iter()
-            .filter(|change| wanted(change.verdict))
-            .map(Change::phrase);
-        list(&phrases.collect::<Vec<_>>())
-    };
-    let better = of(|verdict| verdict == experiment::Verdict::Better);
-    let worse = of(|verdict| verdict == experiment::Verdict::Worse);
-    let other = of(|verdict| matches!(verdict, experiment::Verdict::Higher | experiment::Verdict::Lower));
-    let mut parts = match (better.is_empty(), worse.is_empty()) {
-        (false, false) => vec![format!("{subject}: {better} for {worse}")],
-        (false, true) => vec![format!("{subject}: {better}")],
-        (true, false) => vec![format!("{subject}: worse: {worse}")],
-        (true, true) => Vec::new(),
-    };
-    parts.extend(Some(other).filter(|other| !other.is_empty()));
-    if !no_difference.is_empty() {
-        parts.push(format!("no significant difference in {}", list(no_difference)));
-    }
-    let text = parts.join("; ");
-    match better.is_empty() && worse.is_empty() && !text.is_empty() {
-        true => format!("{subject}: {text}"),
-        false => text,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn change(label: &str, unit: Unit, before: f64, after: f64, verdict: experiment::Verdict) -> Change {
-        Change {
-            label: label.to_owned(),
-            unit,
-            before,
-            after,
-            verdict,
-        }
-    }
-
     #[test]
-    fn a_finding_says_gain_and_cost() {
-        let throughput = change(
-            "throughput",
-            Unit::RequestsPerSecond,
-            5.527,
-            11.128,
-            experiment::Verdict::Better,
-        );
-        let memory = change(
-            "non-KV memory",
-            Unit::Bytes,
-            0.0,
-            0.13 * GIB,
-            experiment::Verdict::Worse,
-        );
-        assert_eq!(
-            change_finding("CUDA graphs", &[throughput.clone(), memory.clone()], &[]),
-            "CUDA graphs: 2.0x throughput (11.1 against 5.5 requests/s) for 0.13 GiB more non-KV memory"
-        );
-        assert_eq!(
-            change_finding("fp8", &[throughput], &["mean TTFT".to_owned()]),
-            "fp8: 2.0x throughput (11.1 against 5.5 requests/s); no significant difference in mean TTFT"
-        );
-        let slower = change(
-            "mean TTFT",
-            Unit::Milliseconds,
-            100.0,
-            112.4,
-            experiment::Verdict::Worse,
-        );
-        assert_eq!(
-            change_finding("[2]", &[slower], &[]),
-            "[2]: worse: 12 % higher mean TTFT (112 against 100 ms)"
-        );
-        assert_eq!(
-            change_finding("[2]", &[], &["all 9 metrics".to_owned()]),
-            "[2]: no significant difference in all 9 metrics"
-        );
-        let power = change("power", Unit::Watts, 300.0, 306.0, experiment::Verdict::Higher);
-        assert_eq!(
-            change_finding("[2]", &[power], &[]),
-            "[2]: 2.0 % higher power (306 against 300 W)"
-        );
+    fn a_change_is_a_multiple_or_per_cent_or_memory() {
+        for (label, unit, before, after, phrase) in [
+            (
+                "throughput",
+                Unit::RequestsPerSecond,
+                5.527,
+                11.128,
+                "2.0x throughput (11.1 against 5.5 requests/s)",
+            ),
+            ("memory", Unit::Bytes, 0.0, 0.13 * GIB, "0.13 GiB more memory"),
+            (
+                "mean TTFT",
+                Unit::Milliseconds,
+                100.0,
+                112.4,
+                "12 % higher mean TTFT (112 against 100 ms)",
+            ),
+            (
+                "power",
+                Unit::Watts,
+                300.0,
+                306.0,
+                "2.0 % higher power (306 against 300 W)",
+            ),
+        ] {
+            assert_eq!(change_phrase(label, unit, before, after), phrase);
+        }
     }
 }

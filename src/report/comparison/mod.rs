@@ -10,7 +10,7 @@ mod thresholds;
 use std::collections::BTreeSet;
 
 pub use boundaries::ChangedPoint;
-pub(super) use layout::{Change, change_finding, decimals, differences, findings};
+pub(super) use layout::{change_phrase, decimals, differences, findings};
 pub use layout::{
     comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, threshold_blocks,
 };
@@ -20,6 +20,7 @@ pub use thresholds::{Rule, Thresholds};
 use crate::compare::{Case, ComparisonInput, Direction, Unit};
 use crate::experiment::is_negligible;
 use crate::fault::Result;
+use crate::fmt::list;
 
 /// Metrics that describe the effort of measuring. Only thresholds that name them apply.
 const EFFORT: [&str; 3] = ["points", "runs", "timeline_samples"];
@@ -242,13 +243,10 @@ impl Finding {
     /// Names the unfinished inputs whose value can still change; `None` if there are none.
     fn unfinished(&self) -> Option<String> {
         let [first, other] = self.proof?.ranges;
-        let (one, both) = ("did not come to its end", "did not come to their end");
-        match (first.is_some(), other.is_some()) {
-            (false, false) => None,
-            (true, false) => Some(format!("{} {one}", label(0))),
-            (false, true) => Some(format!("{} {one}", label(self.subject))),
-            (true, true) => Some(format!("{} and {} {both}", label(0), label(self.subject))),
-        }
+        let mut unfinished: Vec<String> = first.iter().map(|_| label(0)).collect();
+        unfinished.extend(other.iter().map(|_| label(self.subject)));
+        let end = if unfinished.len() == 1 { "its end" } else { "their end" };
+        (!unfinished.is_empty()).then(|| format!("{} did not come to {end}", list(&unfinished)))
     }
 
     /// The verdict with its reason: `not compared: [2] did not come to its end`.
@@ -293,26 +291,20 @@ impl Comparison {
         let boundaries = boundaries::compare(&mut comparison, inputs)?;
         comparison.add("boundary", &boundaries, inputs);
         for case in matched_cases(inputs) {
-            let mut having = case
-                .iter()
-                .zip(inputs)
-                .filter_map(|(case, input)| Some(((*case)?, input)));
+            let having = case.iter();
+            let mut having = having.zip(inputs).filter_map(|(case, input)| Some(((*case)?, input)));
             let Some((first, input)) = having.next() else { continue };
+            let name = &first.name;
             if having.next().is_none() {
-                comparison
-                    .notes
-                    .push(format!("only {} has {}", input.title, first.name));
+                comparison.notes.push(format!("only {} has {name}", input.title));
             }
             let metrics: Vec<_> = case.iter().map(|case| case.map_or_else(Vec::new, metrics_of)).collect();
-            comparison.add(&first.name, &metrics, inputs);
-            let thin = case
-                .iter()
-                .flatten()
-                .flat_map(|case| &case.figures)
-                .filter(|figure| figure.thin);
+            comparison.add(name, &metrics, inputs);
+            let figures = case.iter().flatten().flat_map(|case| &case.figures);
+            let thin = figures.filter(|figure| figure.thin);
             comparison
                 .thin
-                .extend(thin.map(|figure| (first.name.clone(), figure.name.clone())));
+                .extend(thin.map(|figure| (name.clone(), figure.name.clone())));
         }
         comparison.ignore_moves_along_the_boundary();
         Ok(comparison)
@@ -359,11 +351,12 @@ impl Comparison {
     /// Where a recommended point gives up one axis for another, neither is better or worse.
     fn ignore_moves_along_the_boundary(&mut self) {
         for subject in 1..self.inputs {
-            let mut moved: Vec<&mut Finding> = self.findings.iter_mut().collect();
-            moved.retain(|finding| finding.subject == subject && is_recommendation(&finding.name));
+            let findings = self.findings.iter_mut();
+            let moved = findings.filter(|finding| finding.subject == subject && is_recommendation(&finding.name));
+            let moved: Vec<&mut Finding> = moved.collect();
             let any = |verdict| moved.iter().any(|finding| finding.verdict == verdict);
             if any(Verdict::Better) && any(Verdict::Worse) {
-                moved.iter_mut().for_each(|finding| finding.verdict = Verdict::Other);
+                moved.into_iter().for_each(|finding| finding.verdict = Verdict::Other);
             }
         }
     }
@@ -381,23 +374,18 @@ fn matched_cases(inputs: &[ComparisonInput]) -> Vec<Vec<Option<&Case>>> {
         return Vec::new();
     };
     let of_first = first.cases.iter().map(|case| {
-        let partners = others
-            .iter()
-            .map(|other| matching_case(case, &first.cases, &other.cases));
+        let partners = others.iter();
+        let partners = partners.map(|other| matching_case(case, &first.cases, &other.cases));
         std::iter::once(Some(case)).chain(partners).collect()
     });
     let mut matched: Vec<Vec<Option<&Case>>> = of_first.collect();
     for (index, input) in inputs.iter().enumerate().skip(1) {
-        let is_matched = |case: &Case| {
-            matched
-                .iter()
-                .any(|all| all[index].is_some_and(|own| std::ptr::eq(own, case)))
-        };
-        let alone = input.cases.iter().filter(|case| !is_matched(case));
-        let alone: Vec<Vec<Option<&Case>>> = alone
-            .map(|case| (0..inputs.len()).map(|at| (at == index).then_some(case)).collect())
-            .collect();
-        matched.extend(alone);
+        for case in &input.cases {
+            let is_it = |all: &Vec<Option<&Case>>| all[index].is_some_and(|own| std::ptr::eq(own, case));
+            if !matched.iter().any(is_it) {
+                matched.push((0..inputs.len()).map(|at| (at == index).then_some(case)).collect());
+            }
+        }
     }
     matched
 }
@@ -483,11 +471,12 @@ fn setup_differences(inputs: &[ComparisonInput]) -> Vec<SetupDifference> {
             if before == after || !(optional || before.is_some() && after.is_some()) {
                 continue;
             }
+            let [before, after] = [before, after].map(|value| value.unwrap_or("none").to_owned());
             found.push(SetupDifference {
                 subject: index + 1,
                 name: name.to_owned(),
-                before: before.unwrap_or("none").to_owned(),
-                after: after.unwrap_or("none").to_owned(),
+                before,
+                after,
                 important: IMPORTANT.contains(&name),
             });
         }

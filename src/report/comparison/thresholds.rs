@@ -256,16 +256,12 @@ impl Thresholds {
         if let Some(nothing) = inputs.iter().find(|input| input.is_empty()) {
             let (title, how) = (&nothing.title, nothing.unfinished.as_ref());
             let how = how.map_or_else(String::new, |how| format!(" ({how})"));
-            return Err(Fault::usage(format!(
-                "`{title}` has nothing to compare: nothing was measured in it{how}"
-            ))
-            .hint(format!("see `profiler show {title}`")));
+            let why = format!("`{title}` has nothing to compare: nothing was measured in it{how}");
+            return Err(Fault::usage(why).hint(format!("see `profiler show {title}`")));
         }
         if inputs.iter().any(|input| input.simulated != inputs[0].simulated) {
-            return Err(
-                Fault::usage("a threshold cannot compare a simulated with a measured run")
-                    .hint("compare two simulated or two measured runs, or leave out the thresholds"),
-            );
+            let fault = Fault::usage("a threshold cannot compare a simulated with a measured run");
+            return Err(fault.hint("compare two simulated or two measured runs, or leave out the thresholds"));
         }
         Ok(())
     }
@@ -354,9 +350,8 @@ fn is_decided(finding: &Finding, after: f64, is_exceeded: impl Fn(Option<f64>, f
     let [befores, afters] = finding.proof.unwrap_or_default().ranges;
     let befores = befores.map_or_else(|| vec![finding.before], |range| range.map(Some).to_vec());
     let afters = afters.map_or_else(|| vec![after], |range| range.to_vec());
-    let sides = befores
-        .iter()
-        .flat_map(|before| afters.iter().map(|after| is_exceeded(*before, *after)));
+    let sides = befores.iter();
+    let sides = sides.flat_map(|before| afters.iter().map(|after| is_exceeded(*before, *after)));
     let exceeded = sides.filter(|exceeded| *exceeded).count();
     exceeded == 0 || exceeded == befores.len() * afters.len()
 }
@@ -364,12 +359,9 @@ fn is_decided(finding: &Finding, after: f64, is_exceeded: impl Fn(Option<f64>, f
 /// Rejects a threshold on an unknown metric, or on one without a worse side.
 fn check(rule: &Rule, comparison: &Comparison) -> Result<()> {
     let refuse = |why: String, hint: String| Err(Fault::usage(format!("`{}`: {why}", rule.text)).hint(hint));
-    let mut matched = comparison
-        .findings
-        .iter()
-        .filter(|one| rule.matches(&one.case, &one.name))
-        .peekable();
-    let Some(first) = matched.peek() else {
+    let mut matched: Vec<&Finding> = comparison.findings.iter().collect();
+    matched.retain(|one| rule.matches(&one.case, &one.name));
+    let Some(first) = matched.first() else {
         let name = &rule.name;
         if comparison.thin.iter().any(|(case, name)| rule.matches(case, name)) {
             let hint = "measure more requests, or set the limit on a lower percentile or the mean";
@@ -382,13 +374,11 @@ fn check(rule: &Rule, comparison: &Comparison) -> Result<()> {
         );
     };
     let name = &first.name;
-    let mut directions: Vec<Option<Direction>> = matched.map(|finding| finding.better).collect();
-    directions.dedup();
     // A pattern may match several metrics, of which at least one must be possible.
-    if let [better] = directions[..] {
-        rule.check(better)?;
+    if matched.iter().all(|one| one.better == first.better) {
+        rule.check(first.better)?;
     }
-    if directions.iter().all(|better| !rule.has_side(*better)) {
+    if matched.iter().all(|one| !rule.has_side(one.better)) {
         return refuse(
             format!("it is unknown whether a higher or a lower `{name}` is worse"),
             "write `<=` or `>=`, or a limit with a sign".to_owned(),
@@ -400,16 +390,11 @@ fn check(rule: &Rule, comparison: &Comparison) -> Result<()> {
 /// The names most similar to an unknown one, for an error hint.
 fn nearest_names(wanted: &str, findings: &[Finding]) -> String {
     let figure = wanted.rsplit('/').next().unwrap_or(wanted);
-    let in_cases: Vec<&str> = findings
-        .iter()
-        .filter(|one| one.name == figure)
-        .map(|one| one.case.as_str())
-        .collect();
+    let in_cases = findings.iter().filter(|one| one.name == figure);
+    let in_cases: Vec<&str> = in_cases.map(|one| one.case.as_str()).collect();
+    let all = || findings.iter().map(|one| one.name.as_str()).collect();
     let (what, mut names) = match in_cases.is_empty() {
-        true => (
-            "the nearest are".to_owned(),
-            findings.iter().map(|one| one.name.as_str()).collect(),
-        ),
+        true => ("the nearest are".to_owned(), all()),
         false => (format!("`{figure}` is a figure of"), in_cases),
     };
     names.sort_unstable();

@@ -27,20 +27,18 @@ const BEGINNING: usize = 60;
 /// Renders sections below a title, which is one line. No trailing newline.
 pub fn markdown(title: &str, sections: &[Section]) -> String {
     let mut page = Markdown(format!("## {}\n", escape(title)));
+    // The title need not be repeated.
+    let is_new = |text: &String| !repeats(title, text);
     for section in sections {
         let begun = page.0.len();
         page.add(&heading(&section.title));
         let before = page.0.len();
         for block in &section.blocks {
-            // The title need not be repeated.
             match block {
-                Block::Paragraph(text) if repeats(title, text) => {}
-                Block::List(list)
-                    if list.title.is_empty() && list.items.first().is_some_and(|first| repeats(title, first)) =>
-                {
-                    let mut rest = list.clone();
-                    rest.items.remove(0);
-                    page.block(&Block::List(rest), &section.title);
+                Block::Paragraph(text) if !is_new(text) => {}
+                Block::List(list) if list.title.is_empty() => {
+                    let items = list.items.iter().filter(|text| is_new(text)).cloned().collect();
+                    page.list(&List { items, ..list.clone() }, "");
                 }
                 block => page.block(block, &section.title),
             }
@@ -134,15 +132,17 @@ impl Markdown {
             title => format!("**{}**\n", escape(title)),
         };
         if list.weight == Weight::Warning {
-            let texts = list.items.iter().take(ROWS / 2);
-            let texts = texts.map(|text| format!("**{}**\n", escape(text)));
+            let mut texts = vec![bold];
+            texts.retain(|text| !text.is_empty());
+            texts.extend(
+                list.items
+                    .iter()
+                    .take(ROWS / 2)
+                    .map(|text| format!("**{}**\n", escape(text))),
+            );
             let more = list.items.len().saturating_sub(ROWS / 2);
-            let more = (more > 0).then(|| format!("and {more} more with `--json`\n"));
-            let bold = (!bold.is_empty()).then_some(bold);
-            for text in bold.into_iter().chain(texts).chain(more) {
-                self.add(&format!("\n> {text}"));
-            }
-            return;
+            texts.extend((more > 0).then(|| format!("and {more} more with `--json`\n")));
+            return texts.iter().for_each(|text| self.add(&format!("\n> {text}")));
         }
         if list.title.is_empty() {
             let texts = list.items.iter().take(ROWS / 2);
@@ -249,13 +249,8 @@ fn row_line(row: &[Entry]) -> String {
 /// A text as it is, in a fence that it cannot end.
 fn fenced(text: &str, language: &str, indent: &str) -> String {
     let text = shown(text, false);
-    let mut longest = 2;
-    let mut ticks = 0;
-    for letter in text.chars() {
-        ticks = if letter == '`' { ticks + 1 } else { 0 };
-        longest = longest.max(ticks);
-    }
-    let fence = "`".repeat(longest + 1);
+    let ticks = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(ticks.max(2) + 1);
     let lines: String = text.lines().map(|line| format!("{indent}{line}\n")).collect();
     format!("\n{indent}{fence}{language}\n{lines}{indent}{fence}\n")
 }

@@ -90,23 +90,6 @@ impl Section {
         self
     }
 
-    /// The section with figures and what they show in words. Many paragraphs stand below the first figure, which they
-    /// speak of; only the first of them stands above.
-    pub fn with_figures(self, paragraphs: Vec<String>, plots: Vec<Plot>) -> Self {
-        const FEW: usize = 3;
-        let above = if plots.is_empty() || paragraphs.len() <= FEW {
-            paragraphs.len()
-        } else {
-            1
-        };
-        let (above, below) = paragraphs.split_at(above);
-        let mut plots = plots.into_iter();
-        self.with(above.to_vec())
-            .with(plots.next())
-            .with(below.to_vec())
-            .with(plots)
-    }
-
     /// Its figures.
     pub fn plots(&self) -> Vec<&Plot> {
         self.all(|block| match block {

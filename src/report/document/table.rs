@@ -47,9 +47,8 @@ pub(in crate::report) fn is_text<'a>(entries: impl Iterator<Item = &'a str>) -> 
     let is_word = |entry: &str| {
         let entry = entry.trim_start_matches(['<', '>', '=', ' ']);
         let (number, unit) = entry.split_once(' ').unwrap_or((entry, ""));
-        let is_number = number
-            .chars()
-            .all(|letter| letter.is_ascii_digit() || "~+-−±.,".contains(letter));
+        let mut letters = number.chars();
+        let is_number = letters.all(|letter| letter.is_ascii_digit() || "~+-−±.,".contains(letter));
         !is_number || unit.contains(' ')
     };
     let (mut all, mut words) = (0, 0);
@@ -218,9 +217,8 @@ impl Column {
 fn render(columns: &[Column], rows: usize) -> String {
     let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
     let line = |entry: &dyn Fn(&Column) -> Option<String>| {
-        let cells = columns
-            .iter()
-            .map(|column| column.cell(&entry(column).unwrap_or_default()));
+        let cells = columns.iter();
+        let cells = cells.map(|column| column.cell(&entry(column).unwrap_or_default()));
         cells.collect::<String>().trim_end().to_owned()
     };
     // Headings end right above their columns.

@@ -53,10 +53,8 @@ fn block_text(block: &Block, page: Page) -> String {
 
 /// A wrapped paragraph, indented.
 fn paragraph(text: &str, page: Page) -> String {
-    wrapped(
-        &page.signs(text.to_owned()),
-        page.width.clamp(*PROSE.start(), *PROSE.end()),
-    )
+    let width = page.width.clamp(*PROSE.start(), *PROSE.end());
+    wrapped(&page.signs(text.to_owned()), width)
 }
 
 /// Facts: the terms in a column of their own, the texts wrapped next to it. Code is never wrapped.
@@ -68,18 +66,13 @@ fn facts_text(facts: &[Fact], page: Page) -> String {
     for fact in facts {
         let term = if fact.term == last { "" } else { &fact.term };
         last = &fact.term;
-        let texts = match fact.paste {
-            true => vec![page.paint(&fact.text, Style::new().bold())],
-            false => wrap(&page.signs(fact.text.clone()), room, 0)
-                .lines()
-                .map(str::to_owned)
-                .collect(),
+        let text = match fact.paste {
+            true => page.paint(&fact.text, Style::new().bold()),
+            false => wrap(&page.signs(fact.text.clone()), room, 0),
         };
-        for (index, text) in texts.into_iter().enumerate() {
-            let term = if index == 0 { term } else { "" };
-            let blanks = " ".repeat(indent - width(term));
-            lines.push(format!("{}{blanks}{text}", page.paint(term, Style::new().dim())));
-        }
+        let text = text.replace('\n', &format!("\n{}", " ".repeat(indent)));
+        let blanks = " ".repeat(indent - width(term));
+        lines.push(format!("{}{blanks}{text}", page.paint(term, Style::new().dim())));
     }
     lines.join("\n")
 }
@@ -87,23 +80,18 @@ fn facts_text(facts: &[Fact], page: Page) -> String {
 fn list_text(list: &List, page: Page) -> String {
     // In the colour of warnings: yellow is unreadable on white.
     let serious = |text: &str| page.paint(text, Style::new().magenta().bold());
-    let mut lines: Vec<String> = match (list.title.is_empty(), list.weight) {
-        (true, Weight::Warning) => {
-            let item = |item: &String| match item.starts_with("SIMULATED") {
-                true => page.paint(item, Style::new().black().on_yellow()),
-                false => serious(item),
-            };
-            return list.items.iter().map(item).collect::<Vec<_>>().join("\n");
-        }
-        (true, _) => Vec::new(),
-        (false, Weight::Warning) => vec![serious(&list.title)],
-        (false, _) => vec![list.title.clone()],
+    let item = |item: &String| match (list.title.is_empty(), list.weight) {
+        (true, Weight::Warning) if item.starts_with("SIMULATED") => page.paint(item, Style::new().black().on_yellow()),
+        (true, Weight::Warning) => serious(item),
+        (true, _) => page.signs(item.clone()),
+        (false, _) => paragraph(item, page),
     };
-    let shown = list.items.iter().take(MAX_LISTED);
-    match list.title.is_empty() {
-        true => lines.extend(shown.map(|item| page.signs(item.clone()))),
-        false => lines.extend(shown.map(|item| paragraph(item, page))),
-    }
+    let mut lines = match list.weight {
+        Weight::Warning => vec![serious(&list.title)],
+        _ => vec![list.title.clone()],
+    };
+    lines.retain(|_| !list.title.is_empty());
+    lines.extend(list.items.iter().take(MAX_LISTED).map(item));
     let more = list.items.len().saturating_sub(MAX_LISTED);
     if more > 0 {
         lines.push(format!("  and {more} more with --json"));

@@ -19,7 +19,7 @@ use serde_json::{Value as Json, json};
 use crate::fault::{Fault, Result};
 use crate::fmt::{escape_html, json_number, slug};
 use crate::report::document::{Block, Section, digits, entry_text, is_text, readable};
-use crate::report::plot::{Axis, Drawing, Entry, Panel, Plot, Sheet, Width, panel, svg};
+use crate::report::plot::{Drawing, Entry, Panel, Plot, Sheet, Width, panel, svg};
 use crate::report::sections::{Document, Together};
 use crate::report::terminal::shown;
 use crate::report::{SIMULATED, plot};
@@ -82,13 +82,12 @@ pub struct Anchors(HashSet<String>);
 impl Anchors {
     /// A unique slug for the name.
     pub fn give(&mut self, name: &str) -> String {
-        let slug = slug(name);
-        let numbered = (2..).map(|number| format!("{slug}-{number}"));
-        let free = std::iter::once(slug.clone())
-            .chain(numbered)
-            .find(|id| !self.0.contains(id));
-        let id = free.unwrap_or(slug);
-        self.0.insert(id.clone());
+        let (slug, mut number) = (slug(name), 1);
+        let mut id = slug.clone();
+        while !self.0.insert(id.clone()) {
+            number += 1;
+            id = format!("{slug}-{number}");
+        }
         id
     }
 }
@@ -185,9 +184,8 @@ fn figure(plot: &Plot, id: &str, heading: &str) -> Value {
 
 /// The whole figure, and with a slider also each of its panels; and the positions of their panels, for the script.
 fn views(plot: &Plot, each: bool) -> (Vec<Value>, Vec<Json>) {
-    let all = if plot.panels.is_empty() { 0 } else { 1 };
-    let whole = std::iter::repeat_n(None, all);
-    let panels = (0..if each { plot.panels.len() } else { 0 }).map(Some);
+    let whole = plot.panels.first().map(|_| None);
+    let panels = (0..plot.panels.len()).filter(|_| each).map(Some);
     let view = |at: Option<usize>| {
         let drawn = |width: Width| match at {
             Some(index) => panel(plot, index, width),
@@ -202,7 +200,7 @@ fn views(plot: &Plot, each: bool) -> (Vec<Value>, Vec<Json>) {
             frames,
         )
     };
-    whole.chain(panels).map(view).unzip()
+    whole.into_iter().chain(panels).map(view).unzip()
 }
 
 /// The drawing is escaped already; secrets are hidden here.
@@ -216,13 +214,8 @@ fn data(plot: &Plot, frames: &[Json]) -> String {
     let mut columns = Columns::default();
     let places = columns.places(&plot.panels);
     let panels = plot.panels.iter().zip(places).map(|(panel, places)| {
-        let axis = |axis: &Axis| json!([axis.label, axis.unit, axis.names]);
-        json!({
-            "title": panel.title,
-            "x": axis(&panel.x),
-            "y": axis(&panel.y),
-            "places": places,
-        })
+        let [x, y] = [&panel.x, &panel.y].map(|axis| json!([axis.label, axis.unit, axis.names]));
+        json!({ "title": panel.title, "x": x, "y": y, "places": places })
     });
     let panels: Vec<_> = panels.collect();
     let long = readable(&plot.sheet).rows.len() > MAX_COMPLETE;
@@ -248,9 +241,8 @@ impl Columns {
 
     /// The points of every panel. Panels with equal tooltip entries share columns, as their table does.
     fn places(&mut self, panels: &[Panel]) -> Vec<Json> {
-        let same = panels
-            .windows(2)
-            .all(|pair| pair[0].spots.columns == pair[1].spots.columns);
+        let mut all = panels.iter();
+        let same = all.all(|panel| panel.spots.columns == panels[0].spots.columns);
         let groups: Vec<&[Panel]> = if same { vec![panels] } else { panels.chunks(1).collect() };
         groups.into_iter().flat_map(|group| self.group(group)).collect()
     }
@@ -261,21 +253,19 @@ impl Columns {
         let Some(first) = panels.first() else { return Vec::new() };
         let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
         let names = &first.spots.columns;
-        let values: Vec<usize> = (0..names.len())
-            .map(|at| self.entries(spots().map(|spot| spot.entries.get(at).unwrap_or(&Entry::None))))
-            .collect();
+        let column = |at: usize| spots().map(move |spot| spot.entries.get(at).unwrap_or(&Entry::None));
+        let values: Vec<usize> = (0..names.len()).map(|at| self.entries(column(at))).collect();
         let at = [
             self.numbers(spots().map(|spot| spot.at.0)),
             self.numbers(spots().map(|spot| spot.at.1)),
         ];
         let mut from = 0;
-        let mut places = Vec::new();
-        for panel in panels {
+        let places = panels.iter().map(|panel| {
             let count = panel.spots.spots.len();
-            places.push(json!({ "from": from, "count": count, "at": at, "names": names, "values": values }));
             from += count;
-        }
-        places
+            json!({ "from": from - count, "count": count, "at": at, "names": names, "values": values })
+        });
+        places.collect()
     }
 
     fn numbers(&mut self, values: impl Iterator<Item = f64>) -> usize {
@@ -291,32 +281,25 @@ impl Columns {
             });
             return self.keep(Json::Array(values.collect()));
         }
-        let mut words: Vec<String> = Vec::new();
-        let mut known: HashMap<String, usize> = HashMap::new();
-        let indices: Vec<i64> = entries
-            .map(|entry| {
-                let word = match entry {
-                    Entry::None => return -1,
-                    entry => entry_text(entry),
-                };
-                let index = *known.entry(word.clone()).or_insert_with(|| {
+        let (mut words, mut known) = (Vec::new(), HashMap::new());
+        let index = |entry: &Entry| {
+            let word = Some(entry_text(entry)).filter(|_| *entry != Entry::None);
+            word.map_or(-1, |word| {
+                *known.entry(word.clone()).or_insert_with(|| {
                     words.push(word);
-                    words.len() - 1
-                });
-                i64::try_from(index).unwrap_or(-1)
+                    words.len() as i64 - 1
+                })
             })
-            .collect();
+        };
+        let indices: Vec<i64> = entries.map(index).collect();
         self.keep(json!({ "w": words, "i": indices }))
     }
 
     fn keep(&mut self, column: Json) -> usize {
-        let text = column.to_string();
-        if let Some(index) = self.index.get(&text) {
-            return *index;
-        }
-        self.index.insert(text, self.columns.len());
-        self.columns.push(column);
-        self.columns.len() - 1
+        *self.index.entry(column.to_string()).or_insert_with(|| {
+            self.columns.push(column);
+            self.columns.len() - 1
+        })
     }
 }
 

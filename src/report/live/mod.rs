@@ -16,11 +16,9 @@ use serde_json::Value;
 use state::{State, TICK};
 
 use crate::boundary::Verdict;
-use crate::report::evidence::line as evidence_line;
+use crate::report::evidence::{line as evidence_line, with_cause};
 use crate::report::terminal::shown;
-use crate::report::{
-    Block, Clock, Count, Page, Terminal, WarningGroup, breakdown, experiment, simulated_line, text as blocks_text,
-};
+use crate::report::{Block, Clock, Count, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text};
 use crate::run::{Event, Run, engine_number};
 use crate::task::lock;
 
@@ -122,7 +120,7 @@ impl Live {
 impl View {
     fn show(&mut self, event: &Event) {
         let elapsed = self.begun.elapsed();
-        let kinds = self.state.warnings().len();
+        let kinds = self.state.warnings.len();
         let load = self.state.update(event, elapsed);
         let simulated = self.run.upgrade().is_some_and(|run| run.simulated());
         self.state.simulated = simulated;
@@ -148,7 +146,7 @@ impl View {
             Event::Print { text } => self.above(|terminal| drop(terminal.print_wrapped(text))),
             Event::Warning(warning) => {
                 // The screen shows the kinds of warnings, and so does the end.
-                let is_new = kinds < self.state.warnings().len() && matches!(self.output, Output::Plain(_));
+                let is_new = kinds < self.state.warnings.len() && matches!(self.output, Output::Plain(_));
                 if self.terminal.verbose || is_new {
                     self.warn(&warning.message);
                 }
@@ -174,7 +172,7 @@ impl View {
             Event::Report { text, .. } => return Some(text.clone()),
             Event::Shown { text, .. } => vec![Block::Text(text.clone())],
             Event::Experiment { value, .. } => experiment(&crate::compare::read_experiment(value).ok()?, page),
-            Event::Breakdown { name, value } => breakdown(name, &serde_json::from_value(value.clone()).ok()?, page),
+            Event::Breakdown { name, value } => breakdown(name, &serde_json::from_value(value.clone()).ok()?),
             _ => return None,
         };
         let notice = Block::notice(mark.then(|| self.notice()));
@@ -215,12 +213,13 @@ impl View {
             return;
         }
         let first_shown = matches!(self.output, Output::Plain(_));
-        let sentence = |group: &WarningGroup| match group.messages.len() > 1 {
-            true => Some(format!("{}; -v shows each", group.sentence())),
-            false => (!first_shown).then(|| group.sentence()),
-        };
-        let sentences: Vec<String> = self.state.warnings().iter().filter_map(sentence).collect();
-        sentences.iter().for_each(|sentence| self.warn(sentence));
+        for group in self.state.warnings.clone() {
+            match group.messages.len() > 1 {
+                true => self.warn(&format!("{}; -v shows each", group.sentence())),
+                false if first_shown => {}
+                false => self.warn(&group.sentence()),
+            }
+        }
     }
 
     fn aside(&mut self, text: &str) {
@@ -241,11 +240,11 @@ impl View {
 /// The event with texts as a terminal shows them. Values are kept: text made of them is made safe when it is printed.
 fn redacted(event: &Event) -> Cow<'_, Event> {
     let mut event = Cow::Borrowed(event);
+    // Large, frequent, and without text.
     if matches!(
         *event,
         Event::Done { .. } | Event::Engine { .. } | Event::Restored { .. }
     ) {
-        // Large, frequent, and without text.
         return event;
     }
     // Tables and drawings may have colours of ours.
@@ -295,15 +294,9 @@ impl Plain {
 
     /// A sign of life after a long silence: what is done, for how long, and the newest log line of a start.
     fn still_running(&mut self, (doing, lasts): &(String, String), log: &str, elapsed: Duration) -> Option<String> {
-        if elapsed < self.last + MAX_SILENCE {
-            return None;
-        }
-        let log = if log.is_empty() {
-            String::new()
-        } else {
-            format!(": {log}")
-        };
-        Some(self.stamped(&format!("still {doing}{lasts}{log}"), elapsed))
+        let colon = if log.is_empty() { "" } else { ": " };
+        let is_silent = elapsed >= self.last + MAX_SILENCE;
+        is_silent.then(|| self.stamped(&format!("still {doing}{lasts}{colon}{log}"), elapsed))
     }
 
     fn text(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
@@ -325,20 +318,16 @@ impl Plain {
                 answer,
                 ..
             } => {
-                let cause = cause.as_ref().map_or_else(String::new, |cause| format!(" ({cause})"));
-                let outcome = skipped(*verdict, answer).unwrap_or_else(|| format!("{verdict}{cause}"));
-                let said = answer.pointer("/evidence/message").and_then(Value::as_str);
+                let outcome = skipped(*verdict, answer).unwrap_or_else(|| with_cause(verdict, cause.as_deref()));
+                let said = answer["evidence"]["message"].as_str();
                 let said = said.filter(|_| *verdict == Verdict::Error);
                 let said = said.map_or_else(String::new, |said| format!(": {said}"));
                 Some(format!("{point}: {outcome}{said}"))
             }
             Event::StartFailed { failure, .. } => {
-                let cause = failure["cause"]
-                    .as_str()
-                    .map_or_else(String::new, |cause| format!(" ({cause})"));
+                let failed = with_cause("the start failed", failure["cause"].as_str());
                 let said = evidence_line(failure.get("evidence"));
-                let said = said.map_or_else(String::new, |said| format!(": {said}"));
-                Some(format!("the start failed{cause}{said}"))
+                Some(said.map_or_else(|| failed.clone(), |said| format!("{failed}: {said}")))
             }
             Event::Progress {
                 done,
@@ -362,14 +351,13 @@ impl Plain {
 
 /// Why a point was not tried: the starts before it show that no start serves it.
 fn skipped(verdict: Verdict, answer: &Value) -> Option<String> {
-    if verdict != Verdict::StartFailed || answer.get("starts") != Some(&0.into()) {
+    if verdict != Verdict::StartFailed || answer["starts"] != 0 {
         return None;
     }
-    let longest = answer.pointer("/report/longest").and_then(Value::as_u64);
-    Some(longest.map_or_else(
-        || "skipped: the engine did not start for less".to_owned(),
-        |tokens| format!("skipped: the engine reports room for {tokens} tokens"),
-    ))
+    Some(match answer["report"]["longest"].as_u64() {
+        Some(tokens) => format!("skipped: the engine reports room for {tokens} tokens"),
+        None => "skipped: the engine did not start for less".to_owned(),
+    })
 }
 
 /// Minimum time between frames; skipped changes appear in the next frame.
@@ -425,9 +413,7 @@ impl Screen {
         if self.drawn.is_empty() {
             return;
         }
-        let columns = Term::stderr()
-            .size_checked()
-            .map_or(DEFAULT_SIZE.1, |(_, columns)| columns);
+        let (_, columns) = Term::stderr().size_checked().unwrap_or(DEFAULT_SIZE);
         let up = up(&self.drawn, usize::from(columns));
         self.drawn.clear();
         write(&format!("{up}\x1b[J"));

@@ -11,6 +11,7 @@ use crate::boundary::{Answer, Axis, Boundary, Easier, Moves, Point};
 use crate::engine::LoadOptions;
 use crate::fmt::number;
 use crate::load::LoadAnswer;
+use crate::load::stats::LoadStats;
 use crate::report::document::table;
 use crate::report::picture::draw_compact;
 use crate::report::{Clock, Page};
@@ -42,7 +43,7 @@ struct EndedLoad {
     /// None if its number of requests or its duration is unknown.
     pace: Option<Pace>,
     level: Option<f64>,
-    answer: LoadAnswer,
+    stats: LoadStats,
 }
 
 /// Requests per second at a level.
@@ -95,7 +96,7 @@ impl Levels {
                 .all_requests()
                 .and_then(|requests| Pace::new(&options, requests, took)),
             level: level(&options),
-            answer: LoadAnswer::read(answer),
+            stats: LoadAnswer::read(answer).stats,
         };
         let line = format!("{}: {}", self.name(&options), load.figures(self.untimed));
         if self.planned.is_empty() {
@@ -103,13 +104,12 @@ impl Levels {
             self.ended.clear();
         }
         self.ended.push(load);
-        let left = self
-            .place(&options)
-            .and_then(|place| self.following(place, &self.paces()));
-        let left = left
-            .filter(|left| *left >= 1.0)
-            .and_then(|left| Duration::try_from_secs_f64(left).ok());
-        left.map_or_else(|| line.clone(), |left| format!("{line}; about {} left", Clock(left)))
+        let left = self.place(&options);
+        let left = left.and_then(|place| self.following(place, &self.paces()));
+        match left.map(Duration::try_from_secs_f64) {
+            Some(Ok(left)) if left.as_secs() > 0 => format!("{line}; about {} left", Clock(left)),
+            _ => line,
+        }
     }
 
     /// The engine is ready for the load: its start does not count.
@@ -122,12 +122,8 @@ impl Levels {
     /// The load that runs: `level 3 of 9: 4 concurrent requests`.
     pub(super) fn running(&self) -> Option<String> {
         let running = self.running.as_ref()?;
-        let name = self.name(&running.options);
-        Some(if self.planned.is_empty() {
-            format!("testing {name}")
-        } else {
-            name
-        })
+        let testing = if self.planned.is_empty() { "testing " } else { "" };
+        Some(format!("{testing}{}", self.name(&running.options)))
     }
 
     fn name(&self, options: &LoadOptions) -> String {
@@ -139,8 +135,7 @@ impl Levels {
 
     /// The index among the planned loads. Loads that an earlier execution finished are not seen here.
     fn place(&self, options: &LoadOptions) -> Option<usize> {
-        let same = |(_, planned): &(usize, &LoadOptions)| *planned == options;
-        self.planned.iter().enumerate().find(same).map(|(place, _)| place)
+        self.planned.iter().position(|planned| planned == options)
     }
 
     /// Requests of the load that runs, and the time left.
@@ -157,10 +152,8 @@ impl Levels {
             parts.push(format!("{} under way", issued.saturating_sub(done)));
             parts.push(format!("{per_second:.1} requests/s"));
         }
-        parts.extend(
-            self.left(running, elapsed)
-                .map(|left| format!("about {} left", Clock(left))),
-        );
+        let left = self.left(running, elapsed);
+        parts.extend(left.map(|left| format!("about {} left", Clock(left))));
         parts
     }
 
@@ -207,18 +200,13 @@ impl Levels {
         let from = self.ended.len().saturating_sub(lines - 1);
         let rows: Vec<Vec<String>> = self.ended[from..].iter().map(EndedLoad::row).collect();
         // Columns without room are left out: the result has them all.
-        let fits = |columns: &usize| {
-            headings[..*columns]
-                .iter()
-                .map(|heading| 2 + heading.len())
-                .sum::<usize>()
-                <= page.width
-        };
-        let columns = (1..=headings.len()).rev().find(fits).unwrap_or(1);
-        table(&headings[..columns], &rows, page)
-            .lines()
-            .map(str::to_owned)
-            .collect()
+        let mut width = 0;
+        let fits = headings.iter().take_while(|heading| {
+            width += 2 + heading.len();
+            width <= page.width
+        });
+        let table = table(&headings[..fits.count().max(1)], &rows, page);
+        table.lines().map(str::to_owned).collect()
     }
 }
 
@@ -256,7 +244,7 @@ fn exponent(before: &Pace, last: &Pace) -> Option<f64> {
 impl EndedLoad {
     /// `571 output tokens/s, mean TTFT 14.1 ms (p95 15.0), mean TPOT 1.63 ms, 2 of 60 requests failed`.
     fn figures(&self, untimed: bool) -> String {
-        let stats = &self.answer.stats;
+        let stats = &self.stats;
         if untimed || stats.completed == 0 {
             return format!("{} of {} requests completed", stats.completed, stats.issued);
         }
@@ -276,7 +264,7 @@ impl EndedLoad {
     }
 
     fn row(&self) -> Vec<String> {
-        let stats = &self.answer.stats;
+        let stats = &self.stats;
         let level = self.level.map_or_else(|| "-".to_owned(), |level| level.to_string());
         let figures = [
             stats.rates.output_throughput,
@@ -312,18 +300,10 @@ pub(super) struct Map {
     boundary: Option<Boundary>,
     /// The fitting point with the largest product of coordinates.
     largest: Option<(f64, String)>,
-    drawn: Option<Drawn>,
-}
-
-/// The map as it was last drawn. Drawing takes time that the search needs.
-#[derive(Debug)]
-struct Drawn {
-    points: usize,
-    rows: usize,
+    /// The map as it was last drawn, for what page, and when it may be drawn again: that takes time that the search needs.
+    drawn: Vec<String>,
     page: Page,
-    /// When it may be drawn again.
     again: Duration,
-    lines: Vec<String>,
 }
 
 impl Map {
@@ -373,29 +353,19 @@ impl Map {
     /// The map in at most so many lines; nothing if there is no room for it.
     pub(super) fn lines(&mut self, most: usize, elapsed: Duration, page: Page) -> &[String] {
         let rows = most.saturating_sub(AROUND).min(*ROWS.end());
-        let Some(boundary) = self.boundary.as_ref().filter(|boundary| boundary.records().len() > 0) else {
-            return &[];
-        };
-        if rows < *ROWS.start() || page.width < MIN_WIDTH {
-            return &[];
-        }
-        let points = boundary.records().len();
-        let current = self.drawn.as_ref().is_some_and(|drawn| {
-            let newest = drawn.points == points && drawn.rows == rows;
-            drawn.page == page && drawn.rows <= rows && (newest || elapsed < drawn.again)
-        });
-        if !current {
+        let has_room = rows >= *ROWS.start() && page.width >= MIN_WIDTH;
+        let boundary = self
+            .boundary
+            .as_ref()
+            .filter(|boundary| has_room && boundary.records().len() > 0);
+        let Some(boundary) = boundary else { return &[] };
+        if self.page != page || self.drawn.len() > most || elapsed >= self.again {
             let began = Instant::now();
-            let text = draw_compact(boundary, rows, page);
-            let again = elapsed + TICK.max(PAUSE * began.elapsed());
-            self.drawn = text.ok().map(|text| Drawn {
-                points,
-                rows,
-                page,
-                again,
-                lines: text.lines().map(str::to_owned).collect(),
-            });
+            let text = draw_compact(boundary, rows, page).unwrap_or_default();
+            self.drawn = text.lines().map(str::to_owned).collect();
+            self.again = elapsed + TICK.max(PAUSE * began.elapsed());
+            self.page = page;
         }
-        self.drawn.as_ref().map_or(&[], |drawn| &drawn.lines)
+        &self.drawn
     }
 }

@@ -37,7 +37,8 @@ pub(super) struct State {
     map: Map,
     levels: Levels,
     progress: Option<Progress>,
-    warnings: Vec<WarningGroup>,
+    /// The warnings so far, by kind.
+    pub(super) warnings: Vec<WarningGroup>,
     /// What the script shows while it waits.
     watched: Vec<String>,
     pub(super) simulated: bool,
@@ -143,15 +144,12 @@ impl State {
                 resolved,
                 seconds_left,
             } => {
-                let first = self
-                    .progress
-                    .as_ref()
-                    .map_or((*done, elapsed), |progress| progress.first);
+                let first = self.progress.as_ref().map(|progress| progress.first);
                 self.progress = Some(Progress {
                     done: *done,
                     expected: *expected,
                     resolved: *resolved,
-                    first,
+                    first: first.unwrap_or((*done, elapsed)),
                     at: elapsed,
                     left: seconds_left.and_then(|left| Duration::try_from_secs_f64(left).ok()),
                 });
@@ -177,26 +175,21 @@ impl State {
         None
     }
 
-    /// The warnings so far, by kind.
-    pub(super) fn warnings(&self) -> &[WarningGroup] {
-        &self.warnings
-    }
-
     /// What is done now, and for how long already: `testing input=4096`, `, 2:10 of at most 10:00`.
     pub(super) fn doing(&self, elapsed: Duration) -> (String, String) {
         let first = self.engines.first();
         let lasts = first.map_or_else(String::new, |engine| engine.lasts(elapsed));
-        let load = self
-            .levels
-            .running()
-            .filter(|_| first.is_some_and(|engine| engine.phase == "probing"));
-        if load.is_none()
-            && let Some(line) = self.watched.first()
-        {
-            return (line.clone(), String::new());
+        let is_probing = first.is_some_and(|engine| engine.phase == "probing");
+        match (
+            self.levels.running().filter(|_| is_probing),
+            self.watched.first(),
+            first,
+        ) {
+            (Some(load), ..) => (load, lasts),
+            (None, Some(line), _) => (line.clone(), String::new()),
+            (None, None, Some(engine)) => (engine.doing(), lasts),
+            (None, None, None) => (RUNNING.to_owned(), lasts),
         }
-        let doing = load.or_else(|| Some(first?.doing()));
-        (doing.unwrap_or_else(|| RUNNING.to_owned()), lasts)
     }
 
     /// The newest log line of an engine that starts; empty if there is none.
@@ -239,7 +232,7 @@ impl State {
         let last = self.warnings.last()?;
         let more = match self.warnings.len() {
             1 => String::new(),
-            kinds => format!("{} kinds, the newest: ", kinds),
+            kinds => format!("{kinds} kinds, the newest: "),
         };
         let label = page.pick("⚠", "!");
         Some(cut(&format!("  {label} {more}{}", last.sentence()), page.width, page))
@@ -271,13 +264,11 @@ impl State {
             None => Count(self.points, "point").to_string(),
         }];
         if self.points > 0 {
-            let unclear = self.points - self.fits - self.fails;
-            let unclear = if unclear > 0 {
-                format!(", {unclear} unclear")
-            } else {
-                String::new()
-            };
-            parts.push(format!("{} fit, {} fail{unclear}", self.fits, self.fails));
+            let mut counts = format!("{} fit, {} fail", self.fits, self.fails);
+            if self.points > self.fits + self.fails {
+                counts += &format!(", {} unclear", self.points - self.fits - self.fails);
+            }
+            parts.push(counts);
         }
         if let Some(progress) = &self.progress {
             parts.push(format!("{:.0} % resolved", (100.0 * progress.resolved).floor()));
@@ -419,8 +410,10 @@ fn engine(detail: &str) -> &str {
 /// Joins parts with `; `, wrapped at the page's width. Only a part wider than a line is cut.
 fn flow(parts: &[String], page: Page) -> Vec<String> {
     let lines = fmt::flow(parts.to_vec(), "; ", |line| measure_text_width(line) + 2 <= page.width);
-    let lines = lines.iter().map(|line| cut(&format!("  {line}"), page.width, page));
-    lines.collect()
+    lines
+        .iter()
+        .map(|line| cut(&format!("  {line}"), page.width, page))
+        .collect()
 }
 
 /// One line of a text, cut at `most` columns.
@@ -429,10 +422,8 @@ fn cut(text: &str, most: usize, page: Page) -> String {
 }
 
 /// The text without line ends and other control characters.
-pub(super) fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter })
-        .collect()
+fn one_line(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
 /// The period that the sparkline shows.
@@ -459,13 +450,9 @@ impl Recent {
 
     /// The peak of each of `columns` equal intervals up to now, relative to `total`.
     pub(super) fn heights(&self, now: Duration, total: u64, columns: usize) -> Vec<Option<f64>> {
-        let share = |used: u64| used as f64 / total.max(1) as f64;
         let begin = now.saturating_sub(WINDOW);
-        let values: Vec<(f64, f64)> = self
-            .0
-            .iter()
-            .map(|(at, used)| (at.max(&begin).as_secs_f64(), share(*used)))
-            .collect();
+        let share = |(at, used): &(Duration, u64)| (at.max(&begin).as_secs_f64(), *used as f64 / total.max(1) as f64);
+        let values: Vec<(f64, f64)> = self.0.iter().map(share).collect();
         max_per_column(&values, now.as_secs_f64(), columns)
     }
 }

@@ -6,17 +6,19 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::boundaries::MAX_DRAWN;
-use super::{Fact, RebuiltBoundary, Source, breakdown_finding, experiment_findings, facts, loads};
+use super::{Fact, Source, breakdown_finding, experiment_findings, facts, loads};
+use crate::boundary::Boundary;
 use crate::compare::experiments;
+use crate::fault::Result;
 use crate::fmt::shell_quoted;
 use crate::report::document::capitalized;
 use crate::report::{Answer, Extras};
-use crate::run::{Manifest, RecordedRun, has_hidden};
+use crate::run::{Manifest, RecordedBoundary, RecordedRun, has_hidden};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
     let mut facts = Vec::new();
-    let boundaries = source.boundaries().len();
+    let boundaries = source.boundaries.len();
     // With this many boundaries, individual recommendations are of no use.
     if boundaries > MAX_DRAWN {
         facts.push(Fact::new(
@@ -24,31 +26,24 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
             format!("{boundaries}; the first {MAX_DRAWN} are drawn below, and the run's folder has the points of all"),
         ));
     }
-    let few = source.boundaries().iter().filter(|_| boundaries <= MAX_DRAWN);
-    for (number, boundary) in few.enumerate() {
+    let few = source.boundaries.iter().filter(|_| boundaries <= MAX_DRAWN);
+    for (number, boundary) in (1..).zip(few) {
         let several = boundaries > 1;
         // The boundary's own section reports a fault.
-        let Some(answer) = answer(source, boundary) else {
-            continue;
-        };
+        let own = answer(source, boundary).map(|answer| answer.facts());
+        let own = own.unwrap_or_default();
         // The limit of the only boundary is the heading.
-        let facts_of_it = answer.facts().into_iter().skip(usize::from(!several));
-        facts.extend(facts_of_it.map(|fact| match several {
-            true => Fact {
-                term: format!("boundary {}: {}", number + 1, fact.term),
-                ..fact
-            },
-            false => fact,
+        facts.extend(own.into_iter().skip(usize::from(!several)).map(|mut fact| {
+            if several {
+                fact.term = format!("boundary {number}: {}", fact.term);
+            }
+            fact
         }));
     }
     // So is the first finding of a run without one.
     let heading = usize::from(boundaries == 0);
-    facts.extend(
-        findings(source.found)
-            .into_iter()
-            .skip(heading)
-            .map(|text| Fact::new("finding", text)),
-    );
+    let others = findings(source.found).into_iter().skip(heading);
+    facts.extend(others.map(|text| Fact::new("finding", text)));
     facts.extend(reproduction(source));
     facts
 }
@@ -63,37 +58,32 @@ pub(super) fn headline(source: &Source) -> String {
 
 fn summary_line(source: &Source) -> String {
     let found = source.found;
-    if source.boundaries().len() > MAX_DRAWN {
-        return format!(
-            "{} boundaries: {}",
-            source.boundaries().len(),
-            found.manifest.script.name
-        );
+    let (boundaries, script) = (&source.boundaries, &found.manifest.script.name);
+    if boundaries.len() > MAX_DRAWN {
+        return format!("{} boundaries: {script}", boundaries.len());
     }
-    if let Some(answer) = source.boundaries().iter().find_map(|boundary| answer(source, boundary)) {
+    if let Some(answer) = boundaries.iter().find_map(|boundary| answer(source, boundary)) {
         return answer.limit;
     }
     match findings(found).into_iter().next() {
         Some(finding) => capitalized(&finding),
-        None => found.manifest.script.name.clone(),
+        None => script.clone(),
     }
 }
 
 /// What the run was about: `meta-llama/Llama-3.1-8B-Instruct on NVIDIA H200`.
 pub(super) fn subject(source: &Source) -> String {
     let manifest = &source.found.manifest;
-    let parts = [facts::models(manifest), facts::cards(manifest)];
-    let parts = parts
-        .map(|names| names.join(", "))
-        .into_iter()
-        .filter(|names| !names.is_empty());
+    let mut parts = vec![facts::models(manifest), facts::cards(manifest)];
+    parts.retain(|names| !names.is_empty());
+    let parts = parts.iter().map(|names| names.join(", "));
     parts.collect::<Vec<_>>().join(" on ")
 }
 
 /// The answer of a boundary; none if it cannot be read or nothing was tested.
-fn answer(source: &Source, boundary: &RebuiltBoundary) -> Option<Answer> {
-    let rebuilt = boundary.boundary.as_ref().ok()?;
-    let extras = Extras::of_run(source.found, boundary.recorded.report.clone());
+fn answer(source: &Source, (recorded, rebuilt): &(&RecordedBoundary, Result<Boundary>)) -> Option<Answer> {
+    let rebuilt = rebuilt.as_ref().ok()?;
+    let extras = Extras::of_run(source.found, recorded.report.clone());
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?
 }
 
@@ -112,22 +102,25 @@ pub fn findings(found: &RecordedRun) -> Vec<String> {
     sentences
 }
 
-/// Members of the manifest that the command needs. `simulated` comes after the optional members in the file, so if it
-/// was read, they were complete.
-const NEEDED: [&str; 5] = ["script", "set", "seed", "permissions", "simulated"];
+/// Members of the manifest that the command needs, in a user's words. `simulated` comes after the optional members in the
+/// file, so if it was read, they were complete.
+const NEEDED: [(&str, &str); 5] = [
+    ("script", "the script"),
+    ("set", "what was set"),
+    ("seed", "the seed"),
+    ("permissions", "what was allowed"),
+    ("simulated", "further options"),
+];
 
 /// The commands and what they need, or why they are unknown.
 fn reproduction(source: &Source) -> Vec<Fact> {
     let found = source.found;
-    let lost: Vec<&str> = NEEDED.into_iter().filter(|name| found.lost.contains(*name)).collect();
+    let lost = NEEDED.iter().filter(|(name, _)| found.lost.contains(*name));
+    let lost: Vec<&str> = lost.map(|(_, words)| *words).collect();
     if !lost.is_empty() {
-        return vec![Fact::new(
-            "to repeat it",
-            format!(
-                "not known: manifest.json is lost or damaged, and with it {} of this run",
-                member_names(&lost)
-            ),
-        )];
+        let lost = lost.join(", ");
+        let why = format!("not known: manifest.json is lost or damaged, and with it {lost} of this run");
+        return vec![Fact::new("to repeat it", why)];
     }
     let mut facts = Vec::new();
     if let Some(command) = unfinished(source) {
@@ -140,18 +133,6 @@ fn reproduction(source: &Source) -> Vec<Fact> {
     facts
 }
 
-/// Members of the manifest in a user's words.
-fn member_names(lost: &[&str]) -> String {
-    let names = lost.iter().map(|name| match *name {
-        "script" => "the script",
-        "set" => "what was set",
-        "seed" => "the seed",
-        "permissions" => "what was allowed",
-        _ => "further options",
-    });
-    names.collect::<Vec<_>>().join(", ")
-}
-
 /// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
 fn unfinished(source: &Source) -> Option<String> {
     let (found, manifest) = (source.found, &source.found.manifest);
@@ -159,26 +140,17 @@ fn unfinished(source: &Source) -> Option<String> {
     if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
         return None;
     }
-    let (script, folder) = (&manifest.script.path, source.folder.path());
-    Some(resume_command(
-        script,
-        folder,
-        &manifest.set,
-        &permission_flags(manifest),
-    ))
+    let (script, flags) = (&manifest.script.path, permission_flags(manifest));
+    Some(resume_command(script, source.folder.path(), &manifest.set, &flags))
 }
 
 /// `profiler run SCRIPT --resume FOLDER FLAGS`. What a folder names may come from somebody else: a resume may only use
 /// the addresses, containers and files that its own command line names, so the parameters are repeated if they have any.
 pub fn resume_command(script: &str, folder: &Path, set: &Map<String, Value>, flags: &[String]) -> String {
-    let set = match names_something(set) {
-        true => set.clone(),
-        false => Map::new(),
-    };
+    let none = Map::new();
+    let command = run_command(script, if names_something(set) { set } else { &none }, &[]);
     let folder = shell_quoted(&folder.display().to_string());
-    let mut words = vec![run_command(script, &set, &[]), "--resume".to_owned(), folder];
-    words.extend_from_slice(flags);
-    words.join(" ")
+    [&[command, "--resume".to_owned(), folder], flags].concat().join(" ")
 }
 
 /// Whether parameters name an address, a container, or a file or folder of this machine.
@@ -231,10 +203,8 @@ pub(in crate::report) fn run_command(script: &str, set: &Map<String, Value>, fla
 /// The engine that `auto` resolved to; on another machine it may resolve to another.
 fn auto_engine(manifest: &Manifest) -> Option<String> {
     let requested = manifest.parameters.as_ref()?.get("engine")?;
-    let mut used = manifest
-        .engines
-        .iter()
-        .filter_map(|engine| engine["info"]["engine"].as_str());
+    let engines = manifest.engines.iter();
+    let mut used = engines.filter_map(|engine| engine["info"]["engine"].as_str());
     let first = used.next()?;
     (*requested == "auto" && used.all(|other| other == first)).then(|| first.to_owned())
 }

@@ -9,17 +9,13 @@ use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::memory::{Device, SIMULATED, devices_of};
 use crate::report::sections::{Section, Source};
-use crate::report::{Block, Bytes, Fact, Page, Weight};
+use crate::report::{Block, Bytes, Fact, Weight};
 
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
 const MAX_DEVICE_COLUMNS: usize = 4;
 
 /// Components that the finding names after the largest.
 const MAX_NAMED: usize = 3;
-
-/// Width of a column of figures with its gap in the terminal, and of the others together.
-const FIGURE: usize = 10;
-const REST: usize = 22 + 17 + 9;
 
 /// If less than this share of a device is in use, the axis does not extend to its capacity.
 const MIN_FILL: f64 = 0.25;
@@ -33,15 +29,11 @@ pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
     let simulated = (found.manifest.simulated).then(|| SIMULATED.to_owned());
     let mut section = Section::new("breakdown", "Where memory goes").with(simulated);
     for (index, (name, footprint)) in found.footprints().enumerate() {
-        let ids: Vec<&str> = footprint
-            .per_gpu
-            .iter()
-            .map(|device| device.device.as_deref().unwrap_or_default())
-            .collect();
-        let devices = devices_of(&ids, found);
-        let labels = devices.iter().map(|device| format!("{}, GiB", device.label));
-        let labels: Vec<String> = labels.collect();
-        let mut blocks = blocks(name, &footprint, &labels, MAX_DEVICE_COLUMNS);
+        let ids = footprint.per_gpu.iter();
+        let ids = ids.map(|device| device.device.as_deref().unwrap_or_default());
+        let devices = devices_of(&ids.collect::<Vec<_>>(), found);
+        let labels: Vec<String> = devices.iter().map(|device| format!("{}, GiB", device.label)).collect();
+        let mut blocks = blocks(name, &footprint, &labels);
         let mut plot = plot(&footprint, &devices, found.manifest.simulated);
         plot.name = format!("breakdown-{}", index + 1);
         plot.title = format!("Where the memory of {name} goes");
@@ -57,12 +49,10 @@ pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
 }
 
 /// The breakdown called `name` for the terminal.
-pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> Vec<Block> {
+pub fn breakdown(name: &str, footprint: &Footprint) -> Vec<Block> {
     let devices = &footprint.per_gpu;
     let labels: Vec<String> = (0..devices.len()).map(|index| format!("[{index}]")).collect();
-    let estimate = if footprint.estimate().is_some() { 2 } else { 0 };
-    let most = page.width.saturating_sub(REST + (1 + estimate) * FIGURE) / FIGURE;
-    let mut blocks = blocks(name, footprint, &labels, most);
+    let mut blocks = blocks(name, footprint, &labels);
     if devices.len() > 1 {
         let named = labels.iter().zip(devices);
         let named = named.map(|(label, device)| Fact::new(label, device.device.as_deref().unwrap_or("not named")));
@@ -72,18 +62,15 @@ pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> Vec<Block> {
     blocks
 }
 
-/// The finding, the table, where its figures come from, and what the script recorded in words. Each device has a column
-/// if they are at most `most`.
-fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> Vec<Block> {
-    let (sheet, sources) = table(footprint, labels, most);
+/// The finding, the table, where its figures come from, and what the script recorded in words.
+fn blocks(name: &str, footprint: &Footprint, labels: &[String]) -> Vec<Block> {
+    let (sheet, sources) = table(footprint, labels);
     let mut details = detail_lines(&footprint.details);
     // A script that could not make an estimate says why.
     let has_reason = footprint.details.get("estimate").is_some_and(Value::is_string);
     if footprint.details.is_object() && footprint.estimate().is_none() && !has_reason {
-        details.push(
-            "no estimate was recorded (`architecture=true` makes one where the model's config.json can be read)"
-                .to_owned(),
-        );
+        let how = "`architecture=true` makes one where the model's config.json can be read";
+        details.push(format!("no estimate was recorded ({how})"));
     }
     let mut blocks = vec![
         Block::Paragraph(format!("memory of {name}: {}", finding(footprint))),
@@ -108,22 +95,17 @@ pub fn finding(footprint: &Footprint) -> String {
         format!("{value:.decimals$} {unit}")
     };
     let bytes = |bytes: i64| figure(bytes.unsigned_abs());
-    let mut parts: Vec<_> = all
-        .parts
-        .iter()
-        .filter(|part| part.within.is_none() && part.bytes > 0 && part.component != Component::Unexplained)
-        .collect();
+    let mut parts: Vec<_> = all.parts.iter().collect();
+    parts.retain(|part| part.within.is_none() && part.bytes > 0 && part.component != Component::Unexplained);
     parts.sort_by_key(|part| -part.bytes);
-    let mut parts = parts
-        .into_iter()
-        .map(|part| format!("{} {}", part.component.title(), bytes(part.bytes)));
-    let total = figure(all.total);
-    let mut texts = vec![
-        parts
-            .next()
-            .map_or_else(|| format!("{total} used"), |first| format!("{first} of {total} used")),
-    ];
-    texts.extend(parts.take(MAX_NAMED));
+    let parts = parts.into_iter();
+    let parts = parts.map(|part| format!("{} {}", part.component.title(), bytes(part.bytes)));
+    let mut texts: Vec<String> = parts.take(1 + MAX_NAMED).collect();
+    let total = format!("{} used", figure(all.total));
+    match texts.first_mut() {
+        Some(first) => *first = format!("{first} of {total}"),
+        None => texts.push(total),
+    }
     let left = all.unexplained();
     let used = all.total as f64;
     if !is_negligible(used, used - left as f64, Unit::Bytes) {
@@ -139,16 +121,16 @@ pub fn finding(footprint: &Footprint) -> String {
 }
 
 /// A row for each component, the total, and the overhead of tensor parallelism, and in sentences where the figures come
-/// from. The columns are those of all devices, of each device if they are at most `most`, else of the lowest and the
-/// highest, the estimate, share and source.
-fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<String>) {
+/// from. The columns are those of all devices, of each device if they are few, else of the lowest and the highest, the
+/// estimate, share and source.
+fn table(footprint: &Footprint, labels: &[String]) -> (Sheet, Vec<String>) {
     let all = &footprint.all;
     let estimate = footprint.estimate();
     let devices = &footprint.per_gpu;
     let mut columns = vec![("all, GiB".to_owned(), vec![all])];
     match devices.len() {
         0 | 1 => columns[0].0 = "GiB".to_owned(),
-        some if some <= most => columns.extend(
+        some if some <= MAX_DEVICE_COLUMNS => columns.extend(
             labels
                 .iter()
                 .zip(devices)
@@ -172,9 +154,8 @@ fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<S
             Entry::from(if heading == "lowest" { known.min() } else { known.max() }.map(gib))
         }));
         if estimate.is_some() {
-            let off = bytes(all)
-                .zip(expected)
-                .map(|(found, expected)| signed(gib(found - expected)));
+            let off = bytes(all).zip(expected);
+            let off = off.map(|(found, expected)| signed(gib(found - expected)));
             row.extend([expected.map(gib).into(), off.into()]);
         }
         row.extend(sources);
@@ -213,12 +194,13 @@ fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<S
         let sources = [share(overhead.bytes).into(), overhead.provenance.to_string().into()];
         rows.push(row(overhead.title(), &only_all, None, sources));
     }
-    let headings = columns.iter().map(|(heading, _)| heading.as_str());
-    let expected = ["estimate", "off by"].into_iter().filter(|_| estimate.is_some());
-    let headings = std::iter::once("")
-        .chain(headings)
-        .chain(expected)
-        .chain(["share", "source"]);
+    let expected: &[&str] = if estimate.is_some() {
+        &["estimate", "off by"]
+    } else {
+        &[]
+    };
+    let columns: Vec<&str> = columns.iter().map(|(heading, _)| heading.as_str()).collect();
+    let headings = [&[""], &columns[..], expected, &["share", "source"]].concat();
     (Sheet::new(headings, rows), texts)
 }
 
@@ -228,10 +210,9 @@ fn detail_lines(details: &Value) -> Vec<String> {
     let text = |value: &Value| match value {
         Value::String(text) => Some(text.clone()),
         Value::Object(parts) => {
-            let parts = parts
-                .iter()
-                .filter_map(|(name, value)| Some(format!("{} {}", with_blanks(name), value.as_str()?)));
-            Some(parts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
+            let part = |(name, value): (&String, &Value)| Some(format!("{} {}", with_blanks(name), value.as_str()?));
+            let parts: Vec<String> = parts.iter().filter_map(part).collect();
+            (!parts.is_empty()).then(|| parts.join(", "))
         }
         _ => None,
     };
@@ -242,23 +223,23 @@ fn detail_lines(details: &Value) -> Vec<String> {
 
 /// The chart in words.
 fn alt_text(footprint: &Footprint, devices: &[Device]) -> String {
-    let all = &footprint.all;
-    let total = i64::try_from(all.total).unwrap_or(i64::MAX);
+    let total = footprint.all.total;
     let capacity: Option<u64> = devices.iter().map(|device| device.total).sum();
-    let mut sentences = vec![format!("{}.", finding(footprint))];
     let of = capacity
         .filter(|&capacity| capacity > 0)
         .map_or_else(String::new, |capacity| {
-            let share = 100.0 * all.total as f64 / capacity as f64;
+            let share = 100.0 * total as f64 / capacity as f64;
             format!(", {share:.1} % of {}", Gib::from(capacity))
         });
     let on = match devices {
         [one] => one.named(),
         several => format!("{} devices", several.len()),
     };
-    sentences.push(format!("{} in use on {on}{of}.", Gib(total)));
-    sentences.push("The table has every component with its source, and the estimate if there is one.".to_owned());
-    sentences.join(" ")
+    let finding = finding(footprint);
+    format!(
+        "{finding}. {} in use on {on}{of}. The table has every component with its source.",
+        Gib::from(total)
+    )
 }
 
 /// The chart of the breakdown with number `index` on the page: a stack of components for each device, and one for the
@@ -274,15 +255,13 @@ fn plot(footprint: &Footprint, devices: &[Device], simulated: bool) -> Plot {
     if footprint.estimate().is_some() {
         caption += " Hatched bars were expected from the model's architecture, before anything was started.";
     }
-    let panel = stacked_panel(footprint, devices);
-    Plot::new("", "", [panel]).with_words(alt_text(footprint, devices), caption)
+    Plot::new("", "", [stacked_panel(footprint, devices)]).with_words(alt_text(footprint, devices), caption)
 }
 
 fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
     let measured = footprint.per_gpu.iter().zip(devices);
-    let mut columns: Vec<(String, &Breakdown, f64)> = measured
-        .map(|(breakdown, device)| (device.named(), breakdown, 1.0))
-        .collect();
+    let measured = measured.map(|(breakdown, device)| (device.named(), breakdown, 1.0));
+    let mut columns: Vec<(String, &Breakdown, f64)> = measured.collect();
     let estimated = columns.len();
     let estimate = footprint.estimate();
     if let Some(estimate) = &estimate {
@@ -303,10 +282,8 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
             let bytes = part.bytes as f64 * scale;
             let base = tops[at];
             tops[at] += bytes;
-            let bar = Bar {
-                base,
-                ..Bar::new(at, tops[at])
-            };
+            let mut bar = Bar::new(at, tops[at]);
+            bar.base = base;
             match at == estimated {
                 true => hatched.push(bar),
                 false => {
@@ -329,11 +306,8 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
             }
         }
         // A component that only the estimate has needs a name of its own.
-        let of_estimate = if name.is_some() {
-            String::new()
-        } else {
-            format!("{title} (estimate)")
-        };
+        let of_estimate = name.as_ref();
+        let of_estimate = of_estimate.map_or_else(|| format!("{title} (estimate)"), |_| String::new());
         for (name, bars, is_hatched) in [(name.unwrap_or_default(), bars, false), (of_estimate, hatched, true)] {
             if !bars.is_empty() {
                 layers.push(Layer::bars(name, bars, colour(component)).dashed(is_hatched));
@@ -342,24 +316,15 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
     }
     let highest = tops.into_iter().fold(1.0, f64::max);
     let total = devices.first().and_then(|device| device.total);
-    let limit = total.filter(|&total| {
-        let same_total = devices.iter().all(|device| device.total == Some(total));
-        same_total && highest >= MIN_FILL * total as f64
-    });
-    layers.extend(
-        limit.map(|total| {
-            Layer::horizontal_rule(format!("capacity: {}", Gib::from(total)), total as f64, Colour::Limit)
-        }),
-    );
+    let total = total.filter(|_| devices.iter().all(|device| device.total == total));
+    let limit = total.filter(|&total| highest >= MIN_FILL * total as f64);
+    let name = |total| format!("capacity: {}", Gib::from(total));
+    layers.extend(limit.map(|total| Layer::horizontal_rule(name(total), total as f64, Colour::Limit)));
     let top = limit.map_or(highest * 1.1, |total| highest.max(total as f64) * 1.04);
     let x = Axis::categories(columns.into_iter().map(|(name, ..)| name));
     let y = Axis::new("memory", Unit::Bytes).with_range((0.0, top));
-    Panel::new("", x, y, layers)
-        .with_tooltips(Tooltips::new(
-            ["component", "of", "GiB", "share, %", "source"],
-            tooltips,
-        ))
-        .with_notes(notes)
+    let tooltips = Tooltips::new(["component", "of", "GiB", "share, %", "source"], tooltips);
+    Panel::new("", x, y, layers).with_tooltips(tooltips).with_notes(notes)
 }
 
 fn colour(component: Component) -> Colour {
@@ -536,7 +501,7 @@ mod tests {
 
     #[test]
     fn one_device_is_one_column_in_the_terminal() {
-        let text = text(&breakdown("vllm", &reported(1), Page::default()), Page::default());
+        let text = text(&breakdown("vllm", &reported(1)), Page::default());
         let (head, rest) = text.split_once("where the figures come from").unwrap();
         assert_eq!(
             head,
@@ -556,7 +521,7 @@ mod tests {
 
     #[test]
     fn each_device_has_a_column_while_there_is_space() {
-        let shown = |devices| text(&breakdown("vllm", &reported(devices), Page::default()), Page::default());
+        let shown = |devices| text(&breakdown("vllm", &reported(devices)), Page::default());
         let two = shown(2);
         for part in [
             "  weights               21.00  10.50  10.50   33.9 %  engine-reported",

@@ -7,7 +7,8 @@ use serde_json::Value;
 use crate::compare::experiments;
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
 use crate::fmt::{GIB, Unit, list, metric_label, relative, signed, with_unit, without_negative_zero};
-use crate::report::comparison::{Change, change_finding, decimals};
+use crate::report::comparison::{change_phrase, decimals};
+use crate::report::evidence::with_cause;
 use crate::report::plot::{Entry, Sheet, unit_name};
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Count, Page, Weight};
@@ -30,8 +31,7 @@ pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
         } else {
             "experiment".to_owned()
         };
-        let title = format!("Experiment: {}", found.measured.name);
-        Section::new(anchor, title).with(blocks(&found, true))
+        Section::new(anchor, format!("Experiment: {}", found.measured.name)).with(blocks(&found, true))
     };
     (1..).zip(experiments(source.found)).map(section).collect()
 }
@@ -159,19 +159,16 @@ fn derived(found: &Experiment) -> Option<Sheet> {
 /// The failed starts with their reasons, each once.
 fn failures(found: &Experiment) -> Option<Block> {
     let trials = found.measured.trials.iter();
-    let failed: Vec<(usize, &Value)> = trials
-        .filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)))
-        .collect();
-    let (skipped, tried): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(_, failed)| failed["tried"] == false);
+    let failed = trials.filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)));
+    let (skipped, tried): (Vec<_>, Vec<_>) = failed.partition(|(_, failed)| failed["tried"] == false);
     let rest = match skipped.len() {
         0 => String::new(),
         skipped => format!(", and {} like it not tried", Count(skipped, "repeat")),
     };
     let reasons = tried.iter().map(|(setting, failed)| {
         let why = failed["message"].as_str().unwrap_or("unknown reason");
-        let cause = failed["cause"].as_str();
-        let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
-        format!("{}: {why}{cause}", found.measured.settings[*setting].name)
+        let why = with_cause(why, failed["cause"].as_str());
+        format!("{}: {why}", found.measured.settings[*setting].name)
     });
     let reasons: BTreeSet<String> = reasons.collect();
     let title = format!("{} failed{rest}", Count(tried.len(), "start"));
@@ -180,16 +177,12 @@ fn failures(found: &Experiment) -> Option<Block> {
 
 /// Lines for a dry run: the settings in the order of their starts.
 pub fn planned_starts(experiment: &Value) -> Vec<String> {
-    let settings = &experiment["settings"];
     let order = experiment["order"].as_array().into_iter().flatten();
     let names = order.map(|index| {
-        let index = index
-            .as_u64()
-            .and_then(|index| usize::try_from(index).ok())
-            .unwrap_or(0);
-        settings[index]["name"].as_str().unwrap_or_default().to_owned()
+        let setting = &experiment["settings"][index.as_u64().unwrap_or(0) as usize];
+        setting["name"].as_str().unwrap_or_default()
     });
-    let names: Vec<String> = names.collect();
+    let names: Vec<&str> = names.collect();
     vec![
         format!("{} starts, each anew: {}", names.len(), names.join(", ")),
         format!("workload, {}", experiment["asked"].as_str().unwrap_or_default()),
@@ -218,80 +211,105 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
     let subject = name.strip_suffix("=true").map_or_else(|| name.clone(), metric_label);
     let of = |metric: &str| {
         let comparison = found.comparisons.iter().find(|one| one.name == metric)?;
-        let verdict = comparison
+        let contrast = comparison
             .contrasts
             .iter()
-            .find(|contrast| contrast.setting == setting)?
-            .verdict;
-        let change = Change {
+            .find(|contrast| contrast.setting == setting)?;
+        Some(Change {
             label: metric_label(metric).replace("request throughput", "throughput"),
             unit: comparison.unit,
             before: comparison.means[before]?,
             after: comparison.means[after]?,
-            verdict: if switched_off { verdict.swapped() } else { verdict },
-        };
-        Some(change)
+            verdict: if switched_off {
+                contrast.verdict.swapped()
+            } else {
+                contrast.verdict
+            },
+        })
     };
     let throughput = of("request_throughput").or_else(|| of("output_throughput"));
     let faster = throughput.as_ref().is_some_and(|change| change.verdict.is_difference());
     // Latencies follow the throughput of a closed loop.
-    let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"]
-        .into_iter()
-        .filter(|_| !faster);
-    let changes: Vec<Change> = [throughput, of("kv_tokens")]
-        .into_iter()
-        .chain(latencies.map(&of))
-        .chain([
-            of("memory_beside_kv").or_else(|| of("memory")),
-            of("failed"),
-            of("start_time"),
-        ])
-        .flatten()
-        // Nobody waits for less than a second.
-        .filter(|change| change.unit != Unit::Seconds || (change.after - change.before).abs() >= 1.0)
-        .collect();
-    let labels = |wanted: fn(Verdict) -> bool| -> Vec<String> {
-        changes
-            .iter()
-            .filter(|change| wanted(change.verdict))
-            .map(|change| change.label.clone())
-            .take(MAX_NAMED)
-            .collect()
-    };
-    let any = changes.iter().any(|change| change.verdict.is_difference());
-    let mut no_difference = labels(|verdict| matches!(verdict, Verdict::NotSignificant | Verdict::Negligible));
-    // Where something differs, only throughput is worth saying that it does not.
-    no_difference.retain(|label| !any || changes.first().is_some_and(|first| first.label == *label));
-    let too_few = labels(|verdict| verdict == Verdict::TooFewStarts);
-    let repeat = "too few starts; set `repeats` to 3 or more";
-    match (any, too_few.is_empty(), changes.is_empty()) {
-        (_, _, true) => format!("{subject}: nothing was measured"),
-        (false, false, _) => {
-            let seen = changes.iter().filter(|change| change.verdict == Verdict::TooFewStarts);
-            let seen = seen.filter(|change| !is_negligible(change.before, change.after, change.unit));
-            let seen: Vec<String> = seen.map(Change::phrase).take(MAX_NAMED).collect();
-            match seen.is_empty() {
-                true => format!("{subject}: no difference can be judged from {repeat}"),
-                false => format!("{subject}: seen, but not judged: {}; {repeat}", list(&seen)),
-            }
-        }
-        (true, false, _) => format!(
-            "{}; {} cannot be judged from {repeat}",
-            change_finding(&subject, &changes, &[]),
-            list(&too_few)
-        ),
-        (_, true, _) => change_finding(&subject, &changes, &no_difference),
+    let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"].into_iter();
+    let latencies = latencies.filter(|_| !faster);
+    let mut changes: Vec<Change> = throughput.into_iter().chain(of("kv_tokens")).collect();
+    changes.extend(latencies.filter_map(of));
+    changes.extend(of("memory_beside_kv").or_else(|| of("memory")));
+    changes.extend(["failed", "start_time"].into_iter().filter_map(of));
+    // Nobody waits for less than a second.
+    changes.retain(|change| change.unit != Unit::Seconds || (change.after - change.before).abs() >= 1.0);
+    if changes.is_empty() {
+        return format!("{subject}: nothing was measured");
     }
+    let too_few = changes.iter().filter(|change| change.verdict == Verdict::TooFewStarts);
+    let too_few: Vec<&Change> = too_few.collect();
+    let repeat = "too few starts; set `repeats` to 3 or more";
+    if changes.iter().any(|change| change.verdict.is_difference()) {
+        let mut finding = change_finding(&subject, &changes);
+        if !too_few.is_empty() {
+            let labels = too_few.iter();
+            let labels: Vec<String> = labels.take(MAX_NAMED).map(|change| change.label.clone()).collect();
+            finding += &format!("; {} cannot be judged from {repeat}", list(&labels));
+        }
+        return finding;
+    }
+    if too_few.is_empty() {
+        return change_finding(&subject, &changes);
+    }
+    let seen = too_few.iter();
+    let seen = seen.filter(|change| !is_negligible(change.before, change.after, change.unit));
+    let seen: Vec<String> = seen.map(|change| change.phrase()).take(MAX_NAMED).collect();
+    match seen.is_empty() {
+        true => format!("{subject}: no difference can be judged from {repeat}"),
+        false => format!("{subject}: seen, but not judged: {}; {repeat}", list(&seen)),
+    }
+}
+
+/// A metric that changed.
+struct Change {
+    /// Its name for people.
+    label: String,
+    unit: Unit,
+    before: f64,
+    after: f64,
+    verdict: Verdict,
+}
+
+impl Change {
+    fn phrase(&self) -> String {
+        change_phrase(&self.label, self.unit, self.before, self.after)
+    }
+}
+
+/// What `subject` gains, for what cost, and what is no different.
+fn change_finding(subject: &str, changes: &[Change]) -> String {
+    let phrases = |wanted: &[Verdict]| {
+        let wanted = changes.iter().filter(|change| wanted.contains(&change.verdict));
+        list(&wanted.map(Change::phrase).collect::<Vec<_>>())
+    };
+    let (better, worse) = (phrases(&[Verdict::Better]), phrases(&[Verdict::Worse]));
+    let mut parts = match (better.is_empty(), worse.is_empty()) {
+        (false, false) => vec![format!("{better} for {worse}")],
+        (false, true) => vec![better],
+        (true, false) => vec![format!("worse: {worse}")],
+        (true, true) => Vec::new(),
+    };
+    parts.extend(Some(phrases(&[Verdict::Higher, Verdict::Lower])).filter(|other| !other.is_empty()));
+    let no_difference = |change: &&Change| matches!(change.verdict, Verdict::NotSignificant | Verdict::Negligible);
+    // Where something differs, only throughput is worth saying that it does not.
+    let most = if parts.is_empty() { changes.len() } else { 1 };
+    let same = changes.iter().take(most).filter(no_difference).take(MAX_NAMED);
+    let same: Vec<String> = same.map(|change| change.label.clone()).collect();
+    if !same.is_empty() {
+        parts.push(format!("no significant difference in {}", list(&same)));
+    }
+    format!("{subject}: {}", parts.join("; "))
 }
 
 /// Why no start of a setting succeeded.
 fn never_started(found: &Experiment, setting: usize) -> Option<String> {
-    let mut trials = found
-        .measured
-        .trials
-        .iter()
-        .filter(|trial| trial.setting == setting)
-        .peekable();
+    let trials = found.measured.trials.iter();
+    let mut trials = trials.filter(|trial| trial.setting == setting).peekable();
     let first = trials.peek()?.failed.as_ref()?;
     let why = first["message"].as_str().unwrap_or("unknown reason").to_owned();
     trials.all(|trial| trial.failed.is_some()).then_some(why)

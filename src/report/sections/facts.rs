@@ -15,14 +15,6 @@ use crate::run::{Manifest, RecordedRun};
 /// An engine in the manifest. What is damaged of it is not known; the rest is read.
 pub(super) struct StartedEngine<'a>(pub(super) &'a Value);
 
-/// A GPU in the manifest.
-pub(super) struct Gpu {
-    pub(super) id: String,
-    pub(super) index: Option<u64>,
-    pub(super) name: String,
-    pub(super) total: Option<u64>,
-}
-
 impl StartedEngine<'_> {
     /// The text at a JSON pointer.
     fn text(&self, at: &str) -> Option<&str> {
@@ -41,30 +33,19 @@ impl StartedEngine<'_> {
 
     /// `vllm 0.11`; `version` stands for an unknown version.
     pub(super) fn name(&self, version: &str) -> Option<String> {
-        let known = self.text("/info/version").map(|version| format!(" {version}"));
-        Some(format!(
-            "{}{}",
-            self.text("/info/engine")?,
-            known.as_deref().unwrap_or(version)
-        ))
+        let name = self.text("/info/engine")?;
+        Some(match self.text("/info/version") {
+            Some(version) => format!("{name} {version}"),
+            None => format!("{name}{version}"),
+        })
     }
 
     pub(super) fn model(&self) -> Option<String> {
-        let model = self.text("/info/model").or_else(|| self.text("/options/model"));
-        model.map(str::to_owned)
-    }
-}
-
-impl Gpu {
-    /// What is damaged of it is not known; the rest is read.
-    pub(super) fn read(gpu: &Value) -> Self {
-        let text = |name: &str| gpu[name].as_str().unwrap_or_default().to_owned();
-        Self {
-            id: text("id"),
-            index: gpu["index"].as_u64(),
-            name: text("name"),
-            total: gpu["total"].as_u64(),
-        }
+        Some(
+            self.text("/info/model")
+                .or_else(|| self.text("/options/model"))?
+                .to_owned(),
+        )
     }
 }
 
@@ -92,19 +73,21 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
     let without_checksums = found
         .without_checksums
         .then_some("without checksums: an older version wrote it, and changes to it cannot be noticed");
+    let lost_driver = found.lost.contains("driver").then(|| UNKNOWN.to_owned());
+    let of_script = format!("{}, SHA-256 {}", script.path, or_unknown(&script.sha256));
     let terms = [
         ("model", models(manifest)),
         ("engine", engines(manifest)),
         ("image", from_engines(manifest, image)),
         ("GPU", gpus(found)),
-        ("GPU driver", driver(found)),
+        (
+            "GPU driver",
+            manifest.driver.clone().or(lost_driver).into_iter().collect(),
+        ),
         ("host", vec![host(manifest)]),
         ("launched", from_engines(manifest, launched)),
         ("attached to", from_engines(manifest, attached)),
-        (
-            "script",
-            vec![format!("{}, SHA-256 {}", script.path, or_unknown(&script.sha256))],
-        ),
+        ("script", vec![of_script]),
         ("seed", vec![or_unknown(&seed).to_owned()]),
         ("allowed", vec![allowed]),
         ("took", vec![time_taken(source)]),
@@ -112,46 +95,39 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         ("run", vec![run]),
         ("journal", without_checksums.map(str::to_owned).into_iter().collect()),
     ];
-    let fact = |term: &str, text: String| match term {
-        "launched" | "attached to" => Fact::code(term, text),
-        _ => Fact::new(term, text),
-    };
-    let facts = terms
-        .into_iter()
-        .flat_map(|(term, texts)| texts.into_iter().map(move |text| fact(term, text)));
-    facts.collect()
+    let mut facts = Vec::new();
+    for (term, texts) in terms {
+        let paste = matches!(term, "launched" | "attached to");
+        facts.extend(texts.into_iter().map(|text| Fact {
+            paste,
+            ..Fact::new(term, text)
+        }));
+    }
+    facts
 }
 
 fn or_unknown(text: &str) -> &str {
     if text.is_empty() { UNKNOWN } else { text }
 }
 
-fn driver(found: &RecordedRun) -> Vec<String> {
-    let known = found.manifest.driver.iter().cloned();
-    let lost = found.lost.contains("driver").then(|| UNKNOWN.to_owned());
-    known.chain(lost).take(1).collect()
-}
-
 /// Parameters (those set by the user first), modules with their hashes, and the warnings behind grouped ones.
 pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> {
     let manifest = &source.found.manifest;
     let set = |name: &String| manifest.set.contains_key(name);
-    let mut parameters: Vec<(&String, &Value)> = manifest
-        .parameters
-        .as_ref()
-        .and_then(Value::as_object)
-        .into_iter()
-        .flatten()
-        .collect();
-    let unused = manifest
-        .set
-        .iter()
-        .filter(|(name, _)| parameters.iter().all(|(known, _)| known != name));
-    parameters.extend(unused.collect::<Vec<_>>());
+    // What was set and not used, too.
+    let mut parameters = manifest.set.clone();
+    parameters.extend(
+        manifest
+            .parameters
+            .clone()
+            .and_then(|all| all.as_object().cloned())
+            .unwrap_or_default(),
+    );
+    let mut parameters: Vec<(String, Value)> = parameters.into_iter().collect();
     parameters.sort_by_key(|(name, _)| !set(name));
     let parameters = parameters.into_iter().map(|(name, value)| {
-        let by = if set(name) { "the user" } else { "default" };
-        vec![name.as_str().into(), value.to_string().into(), by.into()]
+        let by = if set(&name) { "the user" } else { "default" };
+        vec![name.into(), value.to_string().into(), by.into()]
     });
     let modules = manifest.modules.iter();
     let modules = modules.map(|(name, hash)| vec![name.as_str().into(), hash.as_str().into()]);
@@ -160,9 +136,8 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
     let loads: Vec<_> = loads.zip(found.load_warnings()).collect();
     let grouped = warnings.iter().filter(|one| one.messages.len() > 1);
     let grouped = grouped.flat_map(|one| &one.messages).map(|text| {
-        let own = loads
-            .iter()
-            .filter(|(_, warnings)| warnings.iter().any(|one| one.message == *text));
+        let own = loads.iter();
+        let own = own.filter(|(_, warnings)| warnings.iter().any(|one| one.message == *text));
         let levels = own.map(|((args, _), _)| LoadOptions::deserialize(&args["load"]).unwrap_or_default().level());
         vec![text.as_str().into(), levels.collect::<Vec<_>>().join(", ").into()]
     });
@@ -177,10 +152,8 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
 /// The models of all engines; the requested model if none was started.
 pub(super) fn models(manifest: &Manifest) -> Vec<String> {
     let texts = from_engines(manifest, StartedEngine::model);
-    match texts.is_empty() {
-        true => parameter(manifest, "model").into_iter().collect(),
-        false => texts,
-    }
+    let requested = parameter(manifest, "model").filter(|_| texts.is_empty());
+    texts.into_iter().chain(requested).collect()
 }
 
 /// Names and versions of the engines, and their runtimes.
@@ -190,13 +163,11 @@ fn engines(manifest: &Manifest) -> Vec<String> {
         let runtime = runtime.map_or_else(String::new, |runtime| format!(" ({runtime})"));
         Some(format!("{}{runtime}", engine.name(", version unknown")?))
     });
-    match texts.is_empty() {
-        true => parameter(manifest, "engine")
-            .map(|name| format!("{name}, never ready"))
-            .into_iter()
-            .collect(),
-        false => texts,
-    }
+    let requested = parameter(manifest, "engine").filter(|_| texts.is_empty());
+    texts
+        .into_iter()
+        .chain(requested.map(|name| format!("{name}, never ready")))
+        .collect()
 }
 
 /// A parameter of the script that is a text.
@@ -226,12 +197,15 @@ fn gpus(found: &RecordedRun) -> Vec<String> {
         Some(format!("SIMULATED: {known}profile {profile}"))
     };
     let mut texts = from_engines(manifest, simulated);
-    let one = |gpu: &Gpu| {
-        let total = gpu
-            .total
+    let one = |gpu: &&Value| {
+        let text = |name: &str| gpu[name].as_str().unwrap_or_default();
+        let total = gpu["total"]
+            .as_u64()
             .map_or_else(String::new, |total| format!(", {}", Bytes(total)));
-        let index = gpu.index.map_or_else(String::new, |index| format!(", index {index}"));
-        format!("{}{total}, {}{index}", gpu.name, gpu.id)
+        let index = gpu["index"]
+            .as_u64()
+            .map_or_else(String::new, |index| format!(", index {index}"));
+        format!("{}{total}, {}{index}", text("name"), text("id"))
     };
     let (ours, others) = used(manifest);
     texts.extend(ours.iter().map(one));
@@ -249,27 +223,19 @@ pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
         let gpu = engine.text("/launched/gpu").filter(|_| engine.is_simulated());
         gpu.map(|gpu| format!("a simulated {gpu}"))
     });
-    let names: Vec<String> = used(manifest).0.into_iter().map(|gpu| gpu.name).collect();
-    for (at, name) in names
-        .iter()
-        .enumerate()
-        .filter(|(at, name)| !names[..*at].contains(name))
-    {
-        let count = names[at..].iter().filter(|other| *other == name).count();
-        cards.push(if count == 1 {
-            name.clone()
-        } else {
-            format!("{count} × {name}")
-        });
-    }
+    let names = used(manifest).0.into_iter();
+    let mut names: Vec<&str> = names.map(|gpu| gpu["name"].as_str().unwrap_or_default()).collect();
+    names.sort_unstable();
+    cards.extend(names.chunk_by(|one, next| one == next).map(|same| match same {
+        [one] => (*one).to_owned(),
+        several => format!("{} × {}", several.len(), several[0]),
+    }));
     cards
 }
 
 /// Splits the machine's GPUs into those that engines were given and the others.
-fn used(manifest: &Manifest) -> (Vec<Gpu>, Vec<Gpu>) {
-    let (ours, others): (Vec<_>, Vec<_>) = manifest.gpus.iter().partition(|gpu| manifest.uses_gpu(gpu));
-    let read = |gpus: Vec<&Value>| gpus.into_iter().map(Gpu::read).collect();
-    (read(ours), read(others))
+fn used(manifest: &Manifest) -> (Vec<&Value>, Vec<&Value>) {
+    manifest.gpus.iter().partition(|gpu| manifest.uses_gpu(gpu))
 }
 
 fn image(engine: &StartedEngine) -> Option<String> {
@@ -290,9 +256,7 @@ fn launched(engine: &StartedEngine) -> Option<String> {
 
 /// The address or the container of a server that ran already.
 fn attached(engine: &StartedEngine) -> Option<String> {
-    let at = engine
-        .text("/launched/url")
-        .or_else(|| engine.text("/launched/container"));
+    let at = engine.text("/launched/url").or(engine.text("/launched/container"));
     launched(engine).filter(String::is_empty).and(at).map(str::to_owned)
 }
 
@@ -306,40 +270,27 @@ fn host(manifest: &Manifest) -> String {
 
 fn time_taken(source: &Source) -> String {
     let manifest = &source.found.manifest;
+    let (verb, until) = match (&manifest.ended, &source.found.last) {
+        (Some(ended), _) => ("until", ended),
+        (None, Some(last)) => ("last event", last),
+        (None, None) => return format!("began {}", or_unknown(&manifest.started)),
+    };
     let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
-    let until = manifest.ended.as_ref().or(source.found.last.as_ref());
-    let Some(until) = until else {
-        return format!("began {}", or_unknown(&manifest.started));
-    };
-    let lasted = time(&manifest.started)
-        .zip(time(until))
-        .and_then(|(from, until)| Duration::try_from(until.duration_since(from)).ok());
+    let times = time(&manifest.started).zip(time(until));
+    let lasted = times.and_then(|(from, until)| Duration::try_from(until.duration_since(from)).ok());
     let lasted = lasted.map_or_else(String::new, |lasted| format!(" ({})", Clock(lasted)));
-    let verb = if manifest.ended.is_some() {
-        "until"
-    } else {
-        "last event"
-    };
     format!("{} {verb} {until}{lasted}", manifest.started)
 }
 
 fn measured_counts(found: &RecordedRun) -> String {
     let points: usize = found.boundaries.iter().map(|boundary| boundary.points.len()).sum();
     let parts = [
-        (
-            found.finished,
-            [
-                "finished probe, load or experiment",
-                "finished probes, loads or experiments",
-            ],
-        ),
-        (points as u64, ["recorded point", "recorded points"]),
-        (found.starts, ["start of an engine", "starts of engines"]),
+        (found.finished as usize, "finished operation"),
+        (points, "recorded point"),
+        (found.starts as usize, "engine start"),
     ];
     let counted = parts.into_iter().filter(|(count, _)| *count > 0);
-    let texts: Vec<String> = counted
-        .map(|(count, [one, more])| format!("{count} {}", if count == 1 { one } else { more }))
-        .collect();
+    let texts: Vec<String> = counted.map(|(count, noun)| Count(count, noun).to_string()).collect();
     match texts.is_empty() {
         true => "nothing".to_owned(),
         false => texts.join(", "),

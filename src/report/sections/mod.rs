@@ -23,7 +23,6 @@ pub use together::Together;
 pub(super) use answers::run_command;
 pub use answers::{allow_flags, findings as run_findings, resume_command};
 
-use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -83,13 +82,8 @@ struct Source<'a> {
     found: &'a RecordedRun,
     /// For what page boundaries are drawn in characters; `None` where charts show them.
     sketches: Option<Page>,
-    boundaries: OnceCell<Vec<RebuiltBoundary<'a>>>,
-}
-
-struct RebuiltBoundary<'a> {
-    /// A fault if the journal's entry is invalid.
-    boundary: Result<Boundary>,
-    recorded: &'a RecordedBoundary,
+    /// In the order of creation; a fault if the journal's entry is invalid.
+    boundaries: Vec<(&'a RecordedBoundary, Result<Boundary>)>,
 }
 
 impl<'a> Source<'a> {
@@ -98,19 +92,8 @@ impl<'a> Source<'a> {
             folder,
             found,
             sketches: None,
-            boundaries: OnceCell::new(),
+            boundaries: found.drawn().map(|one| (one, one.rebuild())).collect(),
         }
-    }
-
-    /// The run's boundaries in the order of creation, rebuilt on first use.
-    fn boundaries(&self) -> &[RebuiltBoundary<'a>] {
-        self.boundaries.get_or_init(|| {
-            let rebuilt = |recorded: &'a RecordedBoundary| RebuiltBoundary {
-                boundary: recorded.rebuild(),
-                recorded,
-            };
-            self.found.drawn().map(rebuilt).collect()
-        })
     }
 }
 
@@ -142,12 +125,8 @@ pub fn run_markdown(folder: &Path) -> Result<String> {
         warnings.push(format!("This run did not come to its end: {}", document.status));
     }
     warnings.extend(document.missing.iter().map(|text| format!("Missing: {text}")));
-    let subject = [&document.script, &document.subject, &document.run];
-    let subject: Vec<&str> = subject
-        .into_iter()
-        .map(String::as_str)
-        .filter(|text| !text.is_empty())
-        .collect();
+    let mut subject = vec![document.script, document.subject, document.run];
+    subject.retain(|text| !text.is_empty());
     let mut sections = vec![
         Section::new("", "")
             .with(Block::warnings(warnings))
@@ -172,11 +151,8 @@ pub fn run_markdown(folder: &Path) -> Result<String> {
 pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
     let folders: Vec<Folder> = folders.iter().map(|path| Folder::open(path)).collect::<Result<_>>()?;
     let found: Vec<RecordedRun> = folders.iter().map(RecordedRun::from_folder).collect::<Result<_>>()?;
-    let sources: Vec<Source> = folders
-        .into_iter()
-        .zip(&found)
-        .map(|(folder, found)| Source::new(folder, found))
-        .collect();
+    let sources = folders.into_iter().zip(&found);
+    let sources: Vec<Source> = sources.map(|(folder, found)| Source::new(folder, found)).collect();
     Ok((sources.iter().map(build).collect(), together::together(&sources)))
 }
 
@@ -189,9 +165,10 @@ pub fn imported(input: &ComparisonInput) -> Result<Document> {
     let mut document = Document {
         script: input.title.clone(),
         headline: input.format.to_owned(),
-        subject: [&input.model, &input.engine]
-            .into_iter()
-            .flatten()
+        subject: input
+            .model
+            .iter()
+            .chain(&input.engine)
             .cloned()
             .collect::<Vec<_>>()
             .join(" · "),
@@ -270,22 +247,17 @@ fn script_output(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     // What is shown of jobs is in their own section.
     let shown = found.shown.iter().filter(|_| found.jobs.is_empty());
     let texts = shown.map(|(_, text)| Block::Text(text.clone()));
-    let recorded = found
-        .records
-        .iter()
-        .map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]);
+    let recorded = found.records.iter();
+    let recorded = recorded.map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]);
     let recorded = (!found.records.is_empty()).then(|| Sheet::new(["name", "value"], recorded));
-    let tables = stored_tables(&source.folder, missing).into_iter();
-    let tables: Vec<Block> = tables
-        .filter_map(|table| {
-            let file = format!("{}.csv", table.name);
-            let sheet = stored_sheet(&file, &table.text);
-            sheet
-                .map_err(|why| missing.push(format!("`{file}` cannot be read: {why}")))
-                .ok()
-        })
-        .map(Block::Folded)
-        .collect();
+    let mut tables = Vec::new();
+    for table in stored_tables(&source.folder, missing) {
+        let file = format!("{}.csv", table.name);
+        match stored_sheet(&file, &table.text) {
+            Ok(sheet) => tables.push(Block::Folded(sheet)),
+            Err(why) => missing.push(format!("`{file}` cannot be read: {why}")),
+        }
+    }
     let sections = [
         Section::new("drawn", "What the script shows").with(plots).with(texts),
         Section::new("records", "What the script recorded").with(recorded),

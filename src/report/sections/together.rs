@@ -7,7 +7,6 @@ use serde_json::{Map, Value};
 
 use crate::boundary::{self, Boundary, Easier, Point};
 use crate::compare::ComparisonInput;
-use crate::fault::Result;
 use crate::fmt::list;
 use crate::report::comparison::{self, Comparison, MAX_NAMED, differences};
 use crate::report::plot::{Colour, Entry, Layer, Panel, Plot, Sheet};
@@ -32,24 +31,28 @@ pub(super) fn together(sources: &[Source]) -> Together {
     if sources.len() < 2 {
         return Together::default();
     }
-    let names = names(sources);
+    let manifests: Vec<&Manifest> = sources.iter().map(|source| &source.found.manifest).collect();
+    let names = distinct_names(&manifests, &sources.iter().map(user_name).collect::<Vec<_>>());
     let named: Vec<(&str, &Source)> = names.iter().map(String::as_str).zip(sources).collect();
-    let (headline, comparison, mut paragraphs) = match compare(&named) {
-        Ok(comparison) => {
-            let headline = comparison::findings(&comparison, &names, 1).join("; ");
-            let findings = comparison::findings(&comparison, &names, MAX_NAMED).into_iter();
-            let findings = findings.map(|finding| finding + ".").collect();
-            (headline, comparison, findings)
+    let inputs = named.iter();
+    let inputs: Vec<_> = inputs
+        .map(|(name, source)| ComparisonInput::from_run(source.found, name))
+        .collect();
+    let differing = Section::new("together-differences", "Differences");
+    let (headline, differing) = match Comparison::new(&inputs) {
+        Ok(found) => {
+            let findings = comparison::findings(&found, &names, MAX_NAMED).into_iter();
+            let findings = findings.map(|finding| finding + ".");
+            let differing = differing.with(findings);
+            let differing = differing.with(found.advice.clone()).with(differences(&found));
+            (comparison::findings(&found, &names, 1).join("; "), differing)
         }
-        Err(fault) => (
-            format!("{} runs", names.len()),
-            Comparison::default(),
-            vec![format!("The runs cannot be compared: {}", fault.message)],
-        ),
+        Err(fault) => {
+            let why = format!("The runs cannot be compared: {}", fault.message);
+            (format!("{} runs", names.len()), differing.with([why]))
+        }
     };
-    paragraphs.extend(comparison.advice.iter().cloned());
-    let differing = Section::new("together-differences", "Differences").with(paragraphs);
-    let mut sections = vec![differing.with(differences(&comparison)), runs(&named)];
+    let mut sections = vec![differing, runs(&named)];
     sections.extend(frontiers(&named));
     sections.extend(load_sections(&named));
     Together {
@@ -57,12 +60,6 @@ pub(super) fn together(sources: &[Source]) -> Together {
         names,
         sections,
     }
-}
-
-fn compare(named: &[(&str, &Source)]) -> Result<Comparison> {
-    let inputs = named.iter();
-    let inputs = inputs.map(|(name, source)| ComparisonInput::from_run(source.found, name));
-    Comparison::new(&inputs.collect::<Vec<_>>())
 }
 
 /// The list of the runs.
@@ -98,27 +95,20 @@ const MAX_PARAMETERS: usize = 3;
 /// Settings that name a run, most important first.
 const PRIMARY_KEYS: [&str; 4] = ["engine", "model", "GPU", "script"];
 
-/// A distinct name for each run.
-fn names(sources: &[Source]) -> Vec<String> {
-    let manifests: Vec<&Manifest> = sources.iter().map(|source| &source.found.manifest).collect();
-    let user_names: Vec<String> = sources.iter().map(user_name).collect();
-    distinct_names(&manifests, &user_names)
-}
-
 /// The name of the run's folder, or its start time if the folder's name was generated.
 fn user_name(source: &Source) -> String {
     let manifest = &source.found.manifest;
-    let folder = source.folder.path().file_name();
-    let folder = folder.map(|name| name.to_string_lossy().into_owned());
-    folder
-        .filter(|name| *name != manifest.run)
-        .unwrap_or_else(|| start_time(manifest))
+    let folder = source.folder.path();
+    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let folder = folder.filter(|name| *name != manifest.run);
+    folder.unwrap_or_else(|| start_time(manifest))
 }
 
 fn start_time(manifest: &Manifest) -> String {
     manifest.started.get(..19).unwrap_or(&manifest.run).replace('T', " ")
 }
 
+/// A distinct name for each run.
 fn distinct_names(manifests: &[&Manifest], user_names: &[String]) -> Vec<String> {
     let settings: Vec<Map<String, Value>> = manifests.iter().map(|manifest| settings(manifest)).collect();
     // Use as few settings as distinguish all runs.
@@ -149,8 +139,9 @@ fn distinct_names(manifests: &[&Manifest], user_names: &[String]) -> Vec<String>
 /// For each run, those of the settings with these keys that differ between runs.
 fn labels(settings: &[Map<String, Value>], keys: &[&str]) -> Vec<String> {
     let mut only = settings.to_vec();
-    only.iter_mut()
-        .for_each(|one| one.retain(|key, _| keys.contains(&key.as_str())));
+    for one in &mut only {
+        one.retain(|key, _| keys.contains(&key.as_str()));
+    }
     distinguishing_labels(&only)
 }
 
@@ -203,7 +194,7 @@ type Frontier<'a> = (&'a str, &'a Boundary, Vec<Point>);
 fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
     let mut groups: BTreeMap<Vec<&str>, Vec<Frontier>> = BTreeMap::new();
     for (name, source) in named {
-        for boundary in source.boundaries().iter().filter_map(|one| one.boundary.as_ref().ok()) {
+        for boundary in source.boundaries.iter().filter_map(|(_, map)| map.as_ref().ok()) {
             let Ok(frontier) = boundary.frontier() else { continue };
             let axes = boundary.lattice().axes().iter().map(boundary::Axis::name);
             let group = groups.entry(axes.filter(|axis| boundary.varies(axis)).collect());
@@ -217,16 +208,18 @@ fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
     let mut section = Section::new("together-frontiers", "What fits");
     for (axes, runs) in &groups {
         let words: Vec<String> = runs.iter().map(frontier_text).collect();
-        let number = section.plots().len() + 1;
         let mut all = runs.iter().flat_map(|(_, boundary, _)| boundary.lattice().axes());
         let plot = match axes[..] {
             [x, y] if all.all(|axis| axis.easier() == Easier::Down) => {
-                let title = format!("The largest {x} and {y} that fit");
+                let name = format!("together-frontier-{}", section.plots().len() + 1);
+                let plot = Plot::new(
+                    name,
+                    format!("The largest {x} and {y} that fit"),
+                    [frontier_panel([x, y], runs)],
+                );
                 let caption =
                     "Each line is how far a run is confirmed to fit: everything below and to the left of it fits.";
-                let name = format!("together-frontier-{number}");
-                let panel = frontier_panel([x, y], runs);
-                Some(Plot::new(name, title, [panel]).with_words(words.join(" "), caption))
+                Some(plot.with_words(words.join(" "), caption))
             }
             _ => None,
         };
@@ -304,20 +297,14 @@ fn load_sections(named: &[(&str, &Source)]) -> Vec<Section> {
 
 /// Workload settings that differ and make the curves incomparable.
 fn workload_differences(sweeps: &[&Sweep]) -> Option<String> {
-    let differences = ["input", "output", "shared_prefix", "prompts"]
-        .into_iter()
-        .filter_map(|key| {
-            let text = |sweep: &&Sweep| {
-                sweep
-                    .settings
-                    .get(key)
-                    .map_or_else(|| "none".to_owned(), ToString::to_string)
-            };
-            let values: BTreeSet<String> = sweeps.iter().map(text).collect();
-            let values: Vec<String> = values.into_iter().collect();
-            (values.len() > 1).then(|| format!("{key} ({})", values.join(" against ")))
-        });
-    let differences = list(&differences.collect::<Vec<_>>());
+    let differs = |key: &str| {
+        let values = sweeps.iter().map(|sweep| sweep.settings.get(key));
+        let values = values.map(|value| value.map_or_else(|| "none".to_owned(), ToString::to_string));
+        let values: Vec<String> = values.collect::<BTreeSet<_>>().into_iter().collect();
+        (values.len() > 1).then(|| format!("{key} ({})", values.join(" against ")))
+    };
+    let keys = ["input", "output", "shared_prefix", "prompts"];
+    let differences = list(&keys.into_iter().filter_map(differs).collect::<Vec<_>>());
     (!differences.is_empty())
         .then(|| format!("Their workloads differ in {differences}, so their throughput is not comparable."))
 }

@@ -11,18 +11,16 @@ mod tests;
 
 pub(super) use self::panel::plot_axis;
 
-use std::collections::HashSet;
-
-use self::panel::{FigureContext, Projection, cut_title, projection};
+use self::panel::{FigureContext, MAX_CUTS, Projection, projection};
 use self::probes::{Probes, largest, probes_sheet};
 use super::{Section, Source};
-use crate::boundary::{Band, Boundary, Moves, Point, Scalar, Verdict, Volume};
+use crate::boundary::{Band, Boundary, Point, Record, Scalar, Volume};
 use crate::fault::Result;
 use crate::report::answer::{Extras, State};
 use crate::report::document::sentence;
-use crate::report::evidence::not_sent;
+use crate::report::evidence::{ProbeClass, not_sent};
 use crate::report::picture::beyond;
-use crate::report::plot::{Panel, Plot};
+use crate::report::plot::Plot;
 use crate::report::{Block, Count, Page, Weight, advise, draw};
 use crate::run::RecordedPoint;
 
@@ -31,15 +29,14 @@ pub(super) const MAX_DRAWN: usize = 12;
 
 /// The sections. Unreadable boundaries are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
-    let several = source.boundaries().len() > 1;
+    let several = source.boundaries.len() > 1;
     let mut sections = Vec::new();
-    for (index, boundary) in source.boundaries().iter().enumerate().take(MAX_DRAWN) {
-        let number = several.then_some(index + 1);
-        let map = boundary.boundary.as_ref().map_err(Clone::clone);
-        let built = map.and_then(|map| section(map, &boundary.recorded.points, number, source.sketches));
-        match built {
+    for (number, (recorded, map)) in (1..).zip(&source.boundaries).take(MAX_DRAWN) {
+        let map = map.as_ref().map_err(Clone::clone);
+        let shown = several.then_some(number);
+        match map.and_then(|map| section(map, &recorded.points, shown, source.sketches)) {
             Ok(section) => sections.push(section),
-            Err(fault) => missing.push(format!("boundary {} is not drawn: {}", index + 1, fault.message)),
+            Err(fault) => missing.push(format!("boundary {number} is not drawn: {}", fault.message)),
         }
     }
     sections
@@ -75,8 +72,13 @@ fn plot(context: &FigureContext, projection: &Projection, name: &str) -> Result<
     Ok(Plot {
         name: name.to_owned(),
         title: projection.title(),
-        words: alt_text(context, projection),
-        caption: caption(context.boundary, projection, &panels, context.probes.list.len() - drawn),
+        words: alt_text(context),
+        caption: caption(
+            context.boundary,
+            projection,
+            panels.len(),
+            context.probes.list.len() - drawn,
+        ),
         slider: projection.slider.map(|axis| axis.name().to_owned()),
         sheet: probes_sheet(context.probes, &panels),
         panels,
@@ -174,12 +176,8 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
         ));
     }
     let ends = |points: &[Point]| {
-        points
-            .iter()
-            .take(MAX_BAND_POINTS)
-            .map(ToString::to_string)
-            .collect::<Vec<_>>()
-            .join(", ")
+        let points = points.iter().take(MAX_BAND_POINTS).map(ToString::to_string);
+        points.collect::<Vec<_>>().join(", ")
     };
     let widths = band.width.iter().map(|(axis, width)| format!("{axis} {width}"));
     lines.push(format!(
@@ -188,19 +186,10 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
         ends(&band.to),
         widths.collect::<Vec<_>>().join(", ")
     ));
-    for answer in band
-        .answers
-        .iter()
-        .take(MAX_BAND_POINTS)
-        .filter(|answer| answer.fits + answer.fails > 1)
-    {
-        lines.push(format!(
-            "{} fitted {} of {} times",
-            answer.point,
-            answer.fits,
-            answer.fits + answer.fails
-        ));
-    }
+    let answers = band.answers.iter().take(MAX_BAND_POINTS);
+    let answers = answers.map(|answer| (&answer.point, answer.fits, answer.fits + answer.fails));
+    let repeated = answers.filter(|(_, _, all)| *all > 1);
+    lines.extend(repeated.map(|(point, fits, all)| format!("{point} fitted {fits} of {all} times")));
     lines
 }
 
@@ -208,30 +197,21 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
 fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let wide = |(_, width): &(String, Scalar)| width.as_f64() > 0.0;
-    let gap: Vec<String> = boundary
-        .gap()?
-        .into_iter()
-        .filter(wide)
-        .map(|(axis, width)| format!("{axis} {width}"))
-        .collect();
+    let gap = boundary.gap()?.into_iter().filter(wide);
+    let gap: Vec<String> = gap.map(|(axis, width)| format!("{axis} {width}")).collect();
     if !gap.is_empty() && !limit {
         lines.push(format!("largest unresolved range: {}", gap.join(", ")));
     }
-    let unclear = boundary
-        .records()
-        .filter(|(_, record)| record.moves == Moves::None && record.verdict != Verdict::Refused)
-        .count();
+    let unclear = |(_, record): &(Point, &Record)| ProbeClass::of(record) == ProbeClass::Unclear;
+    let unclear = boundary.records().filter(unclear).count();
     if unclear > 0 {
         lines.push(format!("inconclusive: {}", Count(unclear, "point")));
     }
     if let Some(band) = boundary.band() {
         lines.extend(contradictions(boundary, &band));
     }
-    let untested: Vec<Point> = boundary
-        .records()
-        .filter(|(_, record)| record.is_untested())
-        .map(|(point, _)| point)
-        .collect();
+    let untested = boundary.records().filter(|(_, record)| record.is_untested());
+    let untested: Vec<Point> = untested.map(|(point, _)| point).collect();
     let mut refused = boundary.clipped();
     refused.retain(|point| !untested.contains(point));
     if let Some(point) = refused.first() {
@@ -250,10 +230,8 @@ fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
 fn predicted(boundary: &Boundary) -> Option<String> {
     let places = boundary.predicted().ok()?;
     let middle = places.get(places.len() / 2)?;
-    let high = middle
-        .high
-        .as_ref()
-        .map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
+    let high = middle.high.as_ref();
+    let high = high.map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
     Some(format!(
         "Predicted, not proven: along one line from the smallest point, the limit probably lies between {} and {high}, most likely near \
          {}. Where `predicted to fit` is drawn, more than half of the memory limits that agree with every answer predict a fit.",
@@ -262,45 +240,28 @@ fn predicted(boundary: &Boundary) -> Option<String> {
 }
 
 /// A chart in words, for readers who cannot see it.
-fn alt_text(context: &FigureContext, projection: &Projection) -> String {
-    let (boundary, advice) = (context.boundary, context.advice);
-    let axes = projection.slider.map_or_else(String::new, |axis| {
-        let y = projection.y.map_or_else(String::new, |y| format!(" and {}", y.name()));
-        format!("what fits over {}{y} is shown by {}", projection.x.name(), axis.name())
+fn alt_text(context: &FigureContext) -> String {
+    let recommended = context.advice.map(|advice| {
+        let (recommended, safe) = (&advice.recommended, &advice.safe);
+        format!("recommended is {recommended}; the largest confirmed is {safe}")
     });
-    let recommended = advice.map(|advice| {
-        format!(
-            "recommended is {}; the largest confirmed is {}",
-            advice.recommended, advice.safe
-        )
-    });
-    sentences([
-        Some(axes).filter(|axes| !axes.is_empty()),
-        Some(resolved(boundary)),
-        ends(boundary),
-        recommended,
-        context.nearest_failure.clone(),
-    ])
+    let resolved = std::iter::once(resolved(context.boundary));
+    sentences(resolved.chain(recommended).chain(context.nearest_failure.clone()))
 }
 
-/// How to read a chart. `absent` probes are not in it.
-fn caption(boundary: &Boundary, projection: &Projection, panels: &[Panel], absent: usize) -> String {
+/// How to read a chart with so many `cuts`. `absent` probes are not in it.
+fn caption(boundary: &Boundary, projection: &Projection, cuts: usize, absent: usize) -> String {
     let mut notes = Vec::new();
     let held = projection.held_values();
     if !held.is_empty() {
         notes.push(format!("all of it at {}", held.join(", ")));
     }
-    if let Some(slider) = projection.slider {
-        let cuts: HashSet<&str> = panels.iter().map(|panel| panel.title.as_str()).collect();
-        let own = |point: &Point| point.0.get(slider.name()).map(|value| cut_title(slider, *value));
-        let between = |point: &Point| own(point).is_some_and(|own| !cuts.contains(own.as_str()));
-        if boundary.records().any(|(point, _)| between(&point)) {
-            notes.push(format!(
-                "more values of {} were probed than are shown: a probe between two of them is drawn at the one that it \
-                 constrains (if it fits, at the easier; if it fails, at the harder one)",
-                slider.name()
-            ));
-        }
+    if let Some(slider) = projection.slider.filter(|_| cuts == MAX_CUTS) {
+        notes.push(format!(
+            "a probe between two values of {} that are shown is drawn at the one that it constrains (if it fits, at the easier; if it \
+             fails, at the harder one)",
+            slider.name()
+        ));
     }
     if absent > 0 {
         notes.push(format!(
@@ -318,24 +279,11 @@ fn caption(boundary: &Boundary, projection: &Projection, panels: &[Panel], absen
             "whatever is easier than a point that fits counts as fitting, and whatever is harder than one that fails as failing{reported}"
         ));
     }
-    sentences(notes.into_iter().map(Some))
+    sentences(notes)
 }
 
-/// The ends of the frontier and of the failing points.
-fn ends(boundary: &Boundary) -> Option<String> {
-    let text = |points: Vec<Point>| match &points[..] {
-        [] => None,
-        [only] => Some(only.to_string()),
-        [first, .., last] => Some(format!("{} points from {first} to {last}", points.len())),
-    };
-    let fits = text(boundary.frontier().ok()?).map(|ends| format!("the largest that fit: {ends}"));
-    let fails = text(boundary.failing().ok()?).map(|ends| format!("the smallest that fail: {ends}"));
-    let notes: Vec<String> = fits.into_iter().chain(fails).collect();
-    (!notes.is_empty()).then(|| notes.join("; "))
-}
-
-fn sentences(parts: impl IntoIterator<Item = Option<String>>) -> String {
-    let parts = parts.into_iter().flatten().map(|part| sentence(&part));
+fn sentences(parts: impl IntoIterator<Item = String>) -> String {
+    let parts = parts.into_iter().map(|part| sentence(&part));
     parts.collect::<Vec<_>>().join(" ")
 }
 

@@ -14,13 +14,31 @@ use crate::report::evidence::{NOT_SENT, ProbeClass, nearest_failure};
 use crate::report::picture::beyond;
 use crate::report::plot::{Axis, Colour, Layer, Marks, Panel, Shape, TooltipPoint, Tooltips};
 
-/// The rows of a strip from bottom to top.
-const ROWS: [(ProbeClass, &str); 5] = [
-    (ProbeClass::Fits, "fits"),
-    (ProbeClass::Fails, "fails"),
-    (ProbeClass::NotSent, "not sent"),
-    (ProbeClass::Clipped, "length limit"),
-    (ProbeClass::Unclear, "inconclusive"),
+/// The rows of a strip from bottom to top: the class of a probe, its row, and its name, colour and marker in a plane.
+const ROWS: [(ProbeClass, &str, &str, Colour, Shape); 5] = [
+    (ProbeClass::Fits, "fits", "probe that fits", Colour::Fits, Shape::Circle),
+    (
+        ProbeClass::Fails,
+        "fails",
+        "probe that fails",
+        Colour::Fails,
+        Shape::Cross,
+    ),
+    (ProbeClass::NotSent, "not sent", NOT_SENT, Colour::Fails, Shape::Square),
+    (
+        ProbeClass::Clipped,
+        "length limit",
+        "refused for its length",
+        Colour::Quiet,
+        Shape::Diamond,
+    ),
+    (
+        ProbeClass::Unclear,
+        "inconclusive",
+        "inconclusive probe",
+        Colour::Open,
+        Shape::Triangle,
+    ),
 ];
 
 /// What all charts of a boundary need.
@@ -50,9 +68,8 @@ impl<'a> FigureContext<'a> {
 
     /// One panel, or one for each cut of the slider's axis.
     pub(super) fn panels(&self, projection: &Projection) -> Result<Vec<Panel>> {
-        let cuts = projection
-            .slider
-            .map_or_else(Vec::new, |slider| cut_values(self.boundary, slider, self.advice));
+        let cuts = projection.slider;
+        let cuts = cuts.map_or_else(Vec::new, |slider| cut_values(self.boundary, slider, self.advice));
         let mut by_cut: Vec<Vec<&Probe>> = vec![Vec::new(); cuts.len().max(1)];
         for probe in self.probes.list.iter().filter(|probe| constrains(projection, probe)) {
             let cut = match projection.slider {
@@ -70,12 +87,13 @@ impl<'a> FigureContext<'a> {
     }
 
     fn panel(&self, projection: &Projection, at: Option<Scalar>, probes: &[&Probe]) -> Result<Panel> {
-        let slice_point = projection.slice_point(self.boundary, at);
-        let cut = self.boundary.slice(
-            projection.x.name(),
-            projection.y.map(boundary::Axis::name),
-            &slice_point,
-        )?;
+        // The easiest point of the plane; with a slider, at its value.
+        let mut easiest = self.boundary.smallest();
+        if let Some((axis, value)) = projection.slider.zip(at) {
+            easiest.0.insert(axis.name().to_owned(), value);
+        }
+        let y = projection.y.map(boundary::Axis::name);
+        let cut = self.boundary.slice(projection.x.name(), y, &easiest)?;
         let (across, up) = cut.ranges();
         let vertical = match projection.y {
             Some(axis) => VerticalAxis::Axis(axis),
@@ -88,29 +106,18 @@ impl<'a> FigureContext<'a> {
             let x = point.0.get(projection.x.name())?.as_f64();
             Some((x, vertical.height(point, class)?)).filter(inside)
         };
-        let spots: Vec<TooltipPoint> = probes
-            .iter()
-            .filter_map(|probe| {
-                Some(TooltipPoint {
-                    at: position(&probe.point, probe.class)?,
-                    entries: probe.entries.clone(),
-                })
-            })
-            .collect();
+        let spots = probes.iter().filter_map(|probe| {
+            let at = position(&probe.point, probe.class)?;
+            Some(TooltipPoint::new(at, probe.entries.clone()))
+        });
+        let spots = Tooltips::new(self.probes.columns.clone(), spots);
         let mut layers = regions(&cut, &vertical, beyond(self.boundary))?;
         layers.extend(marks(probes, position));
         layers.extend(self.recommendation_marks(projection, at, position));
-        Ok(Panel {
-            title: match (projection.slider, at) {
-                (Some(axis), Some(value)) => cut_title(axis, value),
-                _ => String::new(),
-            },
-            x: plot_axis(projection.x).with_range(across),
-            y: vertical.axis(up),
-            layers,
-            spots: Tooltips::new(self.probes.columns.clone(), spots),
-            ..Panel::default()
-        })
+        let title = projection.slider.zip(at);
+        let title = title.map_or_else(String::new, |(axis, value)| format!("{}={value}", axis.name()));
+        let x = plot_axis(projection.x).with_range(across);
+        Ok(Panel::new(title, x, vertical.axis(up), layers).with_tooltips(spots))
     }
 
     /// Marks for the safe and the recommended point, if they lie on this cut.
@@ -120,28 +127,20 @@ impl<'a> FigureContext<'a> {
         at: Option<Scalar>,
         place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>,
     ) -> Vec<Layer> {
-        let on_this_cut = |point: &Point| match (projection.slider, at) {
-            (Some(axis), Some(value)) => point
-                .0
-                .get(axis.name())
-                .is_some_and(|own| own.as_f64() == value.as_f64()),
-            _ => true,
+        let on_this_cut = |point: &Point| {
+            let own = projection.slider.and_then(|axis| point.0.get(axis.name()));
+            own.zip(at).is_none_or(|(own, at)| own.as_f64() == at.as_f64())
         };
         let Some(advice) = self.advice else { return Vec::new() };
         let marks = [
             ("largest confirmed", &advice.safe, Shape::Ring),
             ("recommended", &advice.recommended, Shape::Star),
         ];
-        let marks = marks.into_iter().filter(|(_, point, _)| on_this_cut(point));
         let layer = |(name, point, shape): (&str, &Point, Shape)| {
-            Some(Layer::dots(
-                name,
-                vec![place(point, ProbeClass::Fits)?],
-                Colour::Recommended,
-                shape,
-            ))
+            let at = place(point, ProbeClass::Fits).filter(|_| on_this_cut(point))?;
+            Some(Layer::dots(name, [at], Colour::Recommended, shape))
         };
-        marks.filter_map(layer).collect()
+        marks.into_iter().filter_map(layer).collect()
     }
 }
 
@@ -174,11 +173,6 @@ impl VerticalAxis<'_> {
     }
 }
 
-/// The title of a cut: `concurrency=4`.
-pub(super) fn cut_title(axis: &boundary::Axis, value: Scalar) -> String {
-    format!("{}={value}", axis.name())
-}
-
 /// Whether a probe constrains this slice. Off the slice, only a fitting probe does (it dominates the held, easiest
 /// values).
 fn constrains(projection: &Projection, probe: &Probe) -> bool {
@@ -192,15 +186,12 @@ fn constrains(projection: &Projection, probe: &Probe) -> bool {
 /// The rows of a strip: `fits` and `fails` always, the others if needed.
 fn rows(probes: &[&Probe]) -> Vec<ProbeClass> {
     let always = |class: ProbeClass| matches!(class, ProbeClass::Fits | ProbeClass::Fails);
-    let needed = |class: ProbeClass| always(class) || probes.iter().any(|probe| probe.class == class);
-    ROWS.iter()
-        .map(|(class, _)| *class)
-        .filter(|class| needed(*class))
-        .collect()
+    let needed = |class: &ProbeClass| always(*class) || probes.iter().any(|probe| probe.class == *class);
+    ROWS.map(|(class, ..)| class).into_iter().filter(needed).collect()
 }
 
 fn row_name(class: ProbeClass) -> &'static str {
-    ROWS.iter().find(|(row, _)| *row == class).map_or("", |(_, name)| name)
+    ROWS.iter().find(|row| row.0 == class).map_or("", |row| row.1)
 }
 
 /// The axis of a chart for an axis of a boundary.
@@ -242,28 +233,15 @@ fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result
 
 /// The probes by class, without duplicates.
 fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>) -> Vec<Layer> {
-    let all = [
-        (ProbeClass::Unclear, "inconclusive probe", Colour::Open, Shape::Triangle),
-        (
-            ProbeClass::Clipped,
-            "refused for its length",
-            Colour::Quiet,
-            Shape::Diamond,
-        ),
-        (ProbeClass::Fits, "probe that fits", Colour::Fits, Shape::Circle),
-        (ProbeClass::Fails, "probe that fails", Colour::Fails, Shape::Cross),
-        (ProbeClass::NotSent, NOT_SENT, Colour::Fails, Shape::Square),
-    ];
-    let layer = |(class, name, colour, shape): (ProbeClass, &str, Colour, Shape)| {
+    let layer = |(class, _, name, colour, shape): (ProbeClass, &str, &str, Colour, Shape)| {
         let mut seen = HashSet::new();
         let places = probes.iter().filter(|probe| probe.class == class);
         let places = places.filter_map(|probe| place(&probe.point, class));
-        let points: Vec<(f64, f64)> = places
-            .filter(|(x, y)| seen.insert((x.to_bits(), y.to_bits())))
-            .collect();
+        let points = places.filter(|(x, y)| seen.insert((x.to_bits(), y.to_bits())));
+        let points: Vec<(f64, f64)> = points.collect();
         (!points.is_empty()).then(|| Layer::dots(name, points, colour, shape))
     };
-    all.into_iter().filter_map(layer).collect()
+    ROWS.into_iter().filter_map(layer).collect()
 }
 
 /// The axes of one chart.
@@ -299,9 +277,8 @@ pub(super) fn projection(boundary: &Boundary) -> Option<Projection<'_>> {
     ranked.sort_by_key(|axis| std::cmp::Reverse(weight(axis)));
     let others = ranked.split_off(ranked.len().min(2));
     // In the order of the boundary.
-    let mut plane = varied
-        .into_iter()
-        .filter(|axis| ranked.iter().any(|chosen| chosen.name() == axis.name()));
+    let plane = varied.into_iter();
+    let mut plane = plane.filter(|axis| ranked.iter().any(|chosen| chosen.name() == axis.name()));
     Some(Projection {
         x: plane.next()?,
         y: plane.next(),
@@ -323,24 +300,15 @@ fn probed_values(boundary: &Boundary) -> BTreeMap<String, usize> {
 }
 
 impl Projection<'_> {
-    /// The axes shown: `input and output, by concurrency`.
-    pub(super) fn axes_text(&self) -> String {
-        let y = self.y.map_or_else(String::new, |axis| format!(" and {}", axis.name()));
+    pub(super) fn title(&self) -> String {
         let by = self
             .slider
             .map_or_else(String::new, |axis| format!(", by {}", axis.name()));
-        format!("{}{y}{by}", self.x.name())
-    }
-
-    pub(super) fn title(&self) -> String {
-        let is_length = |axis: &boundary::Axis| matches!(axis.name(), "input" | "output");
-        match (self.y, self.slider) {
-            (None, _) => format!("Largest {} that fits", self.x.name()),
-            (Some(y), by) if is_length(self.x) && is_length(y) => {
-                let by = by.map_or_else(String::new, |axis| format!(", by {}", axis.name()));
-                format!("Largest input and output that fit{by}")
-            }
-            _ => format!("What fits: {}", self.axes_text()),
+        let names = [Some(self.x), self.y].map(|axis| axis.map(boundary::Axis::name));
+        match names {
+            [Some("input" | "output"), Some("input" | "output")] => format!("Largest input and output that fit{by}"),
+            [x, Some(y)] => format!("What fits: {} and {y}{by}", x.unwrap_or_default()),
+            [x, None] => format!("Largest {} that fits", x.unwrap_or_default()),
         }
     }
 
@@ -348,15 +316,6 @@ impl Projection<'_> {
     pub(super) fn held_values(&self) -> Vec<String> {
         let held = self.held.iter().chain(&self.fixed);
         held.map(|axis| format!("{}={}", axis.name(), easiest(axis))).collect()
-    }
-
-    /// The easiest point of the plane; with a slider, at its value `at`.
-    pub(super) fn slice_point(&self, boundary: &Boundary, at: Option<Scalar>) -> Point {
-        let mut point = boundary.smallest();
-        if let (Some(axis), Some(value)) = (self.slider, at) {
-            point.0.insert(axis.name().to_owned(), value);
-        }
-        point
     }
 }
 
@@ -377,41 +336,22 @@ fn difficulty(axis: &boundary::Axis, value: Scalar) -> f64 {
 }
 
 /// Maximum number of cuts.
-const MAX_CUTS: usize = 12;
+pub(super) const MAX_CUTS: usize = 12;
 
-/// The values at which an axis is cut, ascending. Up to twelve: all probed values and both ends. Beyond that: quantiles
-/// of the probed values. The safe and the recommended point always get a cut.
+/// The values at which an axis is cut, ascending: all probed values and both ends, or of more than [`MAX_CUTS`] some at
+/// equal distances. The safe and the recommended point always get a cut.
 fn cut_values(boundary: &Boundary, axis: &boundary::Axis, advice: Option<&Advice>) -> Vec<Scalar> {
     let (low, high) = axis.range();
     let at = |point: &Point| point.0.get(axis.name()).copied();
     let inside = |value: &Scalar| (low.as_f64()..=high.as_f64()).contains(&value.as_f64());
-    let mut probed: Vec<Scalar> = boundary
-        .records()
-        .filter_map(|(point, _)| at(&point))
-        .filter(inside)
-        .collect();
-    let advised: Vec<Scalar> = advice.map_or_else(Vec::new, |advice| {
-        [&advice.safe, &advice.recommended].into_iter().filter_map(at).collect()
-    });
-    let required = sorted_unique([&[low, high], &advised[..]].concat());
-    probed.sort_by(|a, b| a.as_f64().total_cmp(&b.as_f64()));
-    let distinct = sorted_unique([&probed[..], &required[..]].concat());
-    if distinct.len() <= MAX_CUTS {
-        return distinct;
-    }
-    // More cuts where more probes are.
-    let mut best = required.clone();
-    for parts in MAX_CUTS - required.len()..=probed.len() {
-        let more = (1..=parts).filter_map(|part| probed.get(part * probed.len() / (parts + 1)));
-        let more = sorted_unique(required.iter().chain(more).copied().collect());
-        match more.len() {
-            MAX_CUTS => return more,
-            // Quantiles may coincide.
-            ..MAX_CUTS => best = more,
-            _ => break,
-        }
-    }
-    best
+    let advised = advice.iter().flat_map(|advice| [&advice.safe, &advice.recommended]);
+    let required = sorted_unique([low, high].into_iter().chain(advised.filter_map(at)).collect());
+    let probed = boundary.records().filter_map(|(point, _)| at(&point)).filter(inside);
+    let mut others = sorted_unique(probed.collect());
+    others.retain(|value| required.iter().all(|own| own.as_f64() != value.as_f64()));
+    let most = others.len().min(MAX_CUTS - required.len());
+    let chosen = (0..most).map(|part| others[part * others.len() / most]);
+    sorted_unique(required.iter().copied().chain(chosen).collect())
 }
 
 fn sorted_unique(mut values: Vec<Scalar>) -> Vec<Scalar> {
@@ -461,18 +401,17 @@ mod tests {
     }
 
     #[test]
-    fn few_values_are_all_cut_and_many_where_most_probes_are() {
+    fn few_values_are_all_cut_and_some_of_many() {
         let map = probed([4, 8, 4, 8, 16].into_iter());
         let axis = &map.lattice().axes()[0];
         assert_eq!(ints(&cut_values(&map, axis, None)), [1.0, 4.0, 8.0, 16.0, 64.0]);
-        let map = probed((1..=30).chain((1..=30).map(|_| 3)));
+        let map = probed(1..=30);
         let axis = &map.lattice().axes()[0];
         let many = ints(&cut_values(&map, axis, None));
         assert!(
-            many.len() <= MAX_CUTS && many.first() == Some(&1.0) && many.last() == Some(&64.0),
+            many.len() == MAX_CUTS && many.first() == Some(&1.0) && many.last() == Some(&64.0),
             "{many:?}"
         );
-        assert!(many.contains(&3.0), "{many:?}");
         let advice = Advice {
             safe: Point::default().with("concurrency", 29),
             recommended: Point::default().with("concurrency", 27),

@@ -1,10 +1,10 @@
 //! The probes of a boundary as table rows (point, verdict, evidence, latencies), and the frontier.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Moves, Point, Record, Verdict};
+use crate::boundary::{Boundary, Point, Record, Verdict};
 use crate::fmt::{GIB, rounded};
 use crate::report::evidence::{self, ProbeClass};
 use crate::report::plot::{Entry, Panel, Sheet};
@@ -44,15 +44,9 @@ impl Probes {
     /// `answers` are the boundary's records with their full answers, in the same order.
     pub(super) fn new(boundary: &Boundary, answers: &[RecordedPoint]) -> Self {
         let axes = boundary.lattice().axis_names();
-        let mut counts: HashMap<String, [usize; 3]> = HashMap::new();
-        for (point, record) in boundary.records() {
-            counts.entry(point.to_string()).or_default()[record.moves as usize] += 1;
-        }
         let columns = ["probe"].into_iter().chain(axes.iter().copied());
         let columns = columns.chain(["verdict", "cause", "evidence"]);
-        let columns = columns
-            .chain(ANSWER_COLUMNS.map(|(heading, ..)| heading))
-            .chain(["repeats"]);
+        let columns = columns.chain(ANSWER_COLUMNS.map(|(heading, ..)| heading));
         let records = boundary.records().zip(lines(boundary)).enumerate();
         let rows = records.map(|(index, ((point, record), line))| {
             let answer = answers.get(index).map_or(Value::Null, |(_, answer)| answer.value());
@@ -62,7 +56,6 @@ impl Probes {
             entries.push(record.cause.as_deref().into());
             entries.push(line.into());
             entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(&answer, place, by, digits)));
-            entries.push(counts.get(&point.to_string()).and_then(repeats_text).into());
             entries
         });
         let sheet = Sheet::new(columns, rows).filled();
@@ -101,10 +94,9 @@ fn answer_value(answer: &Value, place: &str, by: f64, digits: i32) -> Entry {
 
 /// The line of evidence of each probe, cut shorter if there are many distinct ones.
 fn lines(boundary: &Boundary) -> Vec<Option<String>> {
-    let lines: Vec<_> = boundary
-        .records()
-        .map(|(_, record)| evidence::line(record.evidence().as_ref()))
-        .collect();
+    let lines = boundary.records();
+    let lines = lines.map(|(_, record)| evidence::line(record.evidence().as_ref()));
+    let lines: Vec<_> = lines.collect();
     let distinct: HashSet<&String> = lines.iter().flatten().collect();
     if distinct.iter().map(|line| line.len()).sum::<usize>() <= MAX_EVIDENCE_CHARS {
         return lines;
@@ -112,24 +104,6 @@ fn lines(boundary: &Boundary) -> Vec<Option<String>> {
     let most = (MAX_EVIDENCE_CHARS / distinct.len()).max(MIN_LINE_CHARS);
     let short = |line: Option<String>| line.map(|line| evidence::truncated(&line, most));
     lines.into_iter().map(short).collect()
-}
-
-/// The answers of a point probed more than once, from the counts by [`Moves`]: `3 times: 2 fit, 1 fails`.
-fn repeats_text(counts: &[usize; 3]) -> Option<String> {
-    let words = [
-        (Moves::Fits, "fits", "fit"),
-        (Moves::Fails, "fails", "fail"),
-        (Moves::None, "inconclusive", "inconclusive"),
-    ];
-    let parts = words
-        .into_iter()
-        .filter_map(|(moves, one, more)| match counts[moves as usize] {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            count => Some(format!("{count} {more}")),
-        });
-    let all: usize = counts.iter().sum();
-    (all > 1).then(|| format!("{all} times: {}", parts.collect::<Vec<_>>().join(", ")))
 }
 
 /// All probes. Those on panels come first and in panel order, so that the page stores them once.
@@ -140,16 +114,10 @@ pub(super) fn probes_sheet(probes: &Probes, panels: &[Panel]) -> Sheet {
     };
     let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
     let drawn: HashSet<u64> = spots().map(|spot| number(&spot.entries)).collect();
-    let others = probes
-        .list
-        .iter()
-        .filter(|probe| !drawn.contains(&number(&probe.entries)));
-    let rows = spots().map(|spot| spot.entries.clone());
-    Sheet::new(
-        probes.columns.clone(),
-        rows.chain(others.map(|probe| probe.entries.clone())),
-    )
-    .titled("Every probe")
+    let others = probes.list.iter().map(|probe| &probe.entries);
+    let others = others.filter(|entries| !drawn.contains(&number(entries)));
+    let rows = spots().map(|spot| &spot.entries).chain(others).cloned();
+    Sheet::new(probes.columns.clone(), rows).titled("Every probe")
 }
 
 /// The largest points that fit, at most so many of them, evenly spaced and including both ends.

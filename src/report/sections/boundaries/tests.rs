@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::boundary::{JsonText, Options, Point};
 use crate::report::evidence::NOT_SENT;
-use crate::report::plot::{Colour, Entry, Layer, Marks, Panel, Shape};
+use crate::report::plot::{Colour, Layer, Marks, Panel, Shape};
 use crate::report::{Page, text};
 use crate::run::RecordedBoundary;
 
@@ -221,7 +221,7 @@ fn third_axis_is_cut_and_every_probe_is_on_one_cut() {
     assert_eq!(stars.count(), 1);
     assert!(
         plot.caption
-            .contains("More values of concurrency were probed than are shown"),
+            .contains("A probe between two values of concurrency that are shown"),
         "{}",
         plot.caption
     );
@@ -288,7 +288,7 @@ fn empty_and_inconclusive_boundaries_are_drawn() {
 }
 
 #[test]
-fn repeated_point_is_one_mark_with_all_answers() {
+fn repeated_point_is_one_mark_for_each_answer() {
     let section = section_of(
         &plane(),
         &[
@@ -299,16 +299,6 @@ fn repeated_point_is_one_mark_with_all_answers() {
     );
     let panel = &section.plots()[0].panels[0].clone();
     assert_eq!(panel.spots.spots.len(), 3);
-    let repeats = panel
-        .spots
-        .columns
-        .iter()
-        .position(|column| column == "repeats")
-        .unwrap();
-    assert_eq!(
-        panel.spots.spots[0].entries[repeats],
-        Entry::from("3 times: 2 fit, 1 fails")
-    );
     assert_eq!(
         dots(panel),
         [(Shape::Circle, vec![(50.0, 50.0)]), (Shape::Cross, vec![(50.0, 50.0)])]

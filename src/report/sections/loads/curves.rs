@@ -4,6 +4,7 @@
 use super::sweep::{Sweep, SweepAxis, SweepLevel};
 use crate::compare::LoadMetric;
 use crate::fmt::{Unit, number};
+use crate::load::engine_side::Onset;
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
 
 /// An axis is logarithmic if its largest value is at least this many times its smallest.
@@ -21,20 +22,8 @@ const LATENCIES: [(&str, &str); 3] = [
 const STATISTICS: [(&str, Shape); 3] = [("median", Shape::Circle), ("p90", Shape::Ring), ("p99", Shape::Cross)];
 
 /// The metrics of a tooltip, which has little room.
-const TOOLTIP: [&str; 12] = [
-    "failed",
-    "request_throughput",
-    "output_throughput",
-    "median_ttft_ms",
-    "p99_ttft_ms",
-    "median_tpot_ms",
-    "p99_tpot_ms",
-    "median_e2el_ms",
-    "p99_e2el_ms",
-    "kv_usage",
-    "waiting",
-    "preemptions",
-];
+const TOOLTIP: &str = "failed request_throughput output_throughput median_ttft_ms p99_ttft_ms median_tpot_ms p99_tpot_ms \
+                       median_e2el_ms p99_e2el_ms kv_usage waiting preemptions";
 
 /// Output throughput, TTFT, TPOT and E2E latency over the levels: of one sweep with percentiles and the marks of its
 /// findings, of several the medians.
@@ -43,19 +32,11 @@ pub(super) fn plot(sweeps: &[&Sweep], name: String, title: String, words: String
     let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
     let latencies = LATENCIES.into_iter().filter_map(|(title, latency)| {
         let metrics: Vec<String> = statistics.iter().map(|(one, _)| format!("{one}_{latency}")).collect();
-        let title = if single {
-            title.to_owned()
-        } else {
-            format!("median {title}")
-        };
-        panel(sweeps, &title, Unit::Milliseconds, &metrics)
+        let of = if single { "" } else { "median " };
+        panel(sweeps, &format!("{of}{title}"), Unit::Milliseconds, &metrics)
     });
-    let throughput = panel(
-        sweeps,
-        "output throughput",
-        Unit::TokensPerSecond,
-        &["output_throughput".to_owned()],
-    );
+    let metric = ["output_throughput".to_owned()];
+    let throughput = panel(sweeps, "output throughput", Unit::TokensPerSecond, &metric);
     let mut caption = match single {
         true => "Percentiles that too few requests support are drawn too; the table marks them with ~.".to_owned(),
         false => "Diamonds are saturation points.".to_owned(),
@@ -87,15 +68,14 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
                 (false, false) => sweep.name.clone(),
             };
             // Throughput does not look like one of the statistics in the legend.
-            let colour = match single && !is_latency {
-                true => Colour::Series(STATISTICS.len()),
-                false => Colour::Series(index + at),
+            let series = if single && !is_latency {
+                STATISTICS.len()
+            } else {
+                index + at
             };
-            layers.push(
-                Layer::line(name, points, colour)
-                    .with_markers(if single { STATISTICS[at].1 } else { Shape::series(index) })
-                    .dashed(at > 0),
-            );
+            let marker = if single { STATISTICS[at].1 } else { Shape::series(index) };
+            let line = Layer::line(name, points, Colour::Series(series));
+            layers.push(line.with_markers(marker).dashed(at > 0));
         }
     }
     if !single && !is_latency {
@@ -116,12 +96,8 @@ fn level_axis(sweeps: &[&Sweep]) -> Axis {
         Some(SweepAxis::Rate) => ("request rate", Unit::RequestsPerSecond),
         _ => ("concurrent requests", Unit::Count),
     };
-    let levels: Vec<f64> = sweeps
-        .iter()
-        .flat_map(|sweep| &sweep.levels)
-        .map(|level| level.at)
-        .collect();
-    Axis::new(label, unit).with_scale(scale(&levels, LOG_LEVEL_RATIO))
+    let levels = sweeps.iter().flat_map(|sweep| &sweep.levels).map(|level| level.at);
+    Axis::new(label, unit).with_scale(scale(&levels.collect::<Vec<_>>(), LOG_LEVEL_RATIO))
 }
 
 /// An axis of values; logarithmic if they span a wide range.
@@ -146,15 +122,21 @@ fn scale(values: &[f64], wide: f64) -> Scale {
 /// Vertical lines at the saturation point and at the onset of preemption and queueing; `named` adds their labels.
 fn finding_marks(sweep: &Sweep, named: bool) -> Vec<Layer> {
     let findings = &sweep.findings;
-    let onsets = [(&findings.preemption, "preemption"), (&findings.queue, "queue grows")];
-    let onsets = onsets
-        .into_iter()
-        .filter_map(|(onset, what)| Some((onset.as_ref()?.first_with, what, Colour::Limit)));
-    let knee = findings
-        .knee
-        .map(|knee| (knee.x, "saturation point", Colour::Recommended));
+    let onset = |onset: &Option<Onset>| onset.as_ref().map(|onset| onset.first_with);
+    let found = [
+        (
+            findings.knee.map(|knee| knee.x),
+            "saturation point",
+            Colour::Recommended,
+        ),
+        (onset(&findings.preemption), "preemption", Colour::Limit),
+        (onset(&findings.queue), "queue grows", Colour::Limit),
+    ];
     let mut marks: Vec<(f64, String, Colour)> = Vec::new();
-    for (at, what, colour) in knee.into_iter().chain(onsets) {
+    for (at, what, colour) in found
+        .into_iter()
+        .filter_map(|(at, what, colour)| Some((at?, what, colour)))
+    {
         match marks.iter_mut().find(|mark| mark.0 == at) {
             Some(mark) => (mark.1, mark.2) = (format!("{}, {what}", mark.1), colour),
             None => marks.push((at, format!("{what}: {}", number(at)), colour)),
@@ -175,17 +157,15 @@ fn knee_marks(points: Vec<(f64, f64)>) -> Option<Layer> {
 /// Throughput against latency, of one sweep or several; none if no sweep has two levels with both values.
 pub(super) fn tradeoff(sweeps: &[&Sweep], name: String, words: String) -> Option<Plot> {
     let panels = [("median TTFT", "median_ttft_ms"), ("median TPOT", "median_tpot_ms")];
-    let panels: Vec<Panel> = panels
-        .into_iter()
-        .filter_map(|(label, latency)| tradeoff_panel(sweeps, label, latency))
-        .collect();
+    let panels = panels.into_iter();
+    let panels = panels.filter_map(|(label, latency)| tradeoff_panel(sweeps, label, latency));
+    let level = if sweeps.first()?.axis == SweepAxis::Rate {
+        "request rate"
+    } else {
+        "concurrency"
+    };
     let caption = format!(
-        "Each mark is a level, labelled with its {}. Up is more throughput, left is lower latency for each user.",
-        if sweeps.first()?.axis == SweepAxis::Rate {
-            "request rate"
-        } else {
-            "concurrency"
-        }
+        "Each mark is a level, labelled with its {level}. Up is more throughput, left is lower latency for each user."
     );
     let plot = Plot::new(name, "Throughput against latency", panels).with_words(words, caption);
     (!plot.panels.is_empty()).then_some(plot)
@@ -195,10 +175,8 @@ fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: &str) -> Option<Panel
     let place = |level: &SweepLevel| Some((level.value(latency).filter(|ms| *ms > 0.0)?, level.throughput()?));
     let (mut layers, mut notes, mut knees) = (Vec::new(), Vec::new(), Vec::new());
     for (index, sweep) in sweeps.iter().enumerate() {
-        let levels = sweep.levels.iter();
-        let own: Vec<((f64, f64), String)> = levels
-            .filter_map(|level| Some((place(level)?, number(level.at))))
-            .collect();
+        let label = |level: &SweepLevel| Some((place(level)?, number(level.at)));
+        let own: Vec<((f64, f64), String)> = sweep.levels.iter().filter_map(label).collect();
         if own.len() < 2 {
             continue;
         }
@@ -224,10 +202,9 @@ fn level_table<'a>(sweeps: &[&Sweep], metrics: impl IntoIterator<Item = &'a Load
     let several = sweeps.len() > 1;
     let mut headings: Vec<String> = several.then(String::new).into_iter().collect();
     headings.push(sweeps.first().map_or("", |sweep| sweep.axis.name()).to_owned());
-    let levels: Vec<(&Sweep, &SweepLevel)> = sweeps
-        .iter()
-        .flat_map(|sweep| sweep.levels.iter().map(move |level| (*sweep, level)))
-        .collect();
+    let levels = sweeps.iter();
+    let levels = levels.flat_map(|sweep| sweep.levels.iter().map(move |level| (*sweep, level)));
+    let levels: Vec<(&Sweep, &SweepLevel)> = levels.collect();
     let head = |(sweep, level): &(&Sweep, &SweepLevel)| {
         let name = several.then(|| Entry::from(sweep.name.as_str()));
         name.into_iter().chain([level.at.into()]).collect()
@@ -268,11 +245,9 @@ pub(super) fn load_table(sweep: &Sweep) -> Sheet {
 
 /// Tooltips at the points that `at` gives; levels without a point have none.
 fn tooltips(sweeps: &[&Sweep], at: impl Fn(&SweepLevel) -> Option<(f64, f64)>) -> Tooltips {
-    let sheet = level_table(sweeps, TOOLTIP.iter().filter_map(|name| LoadMetric::named(name)));
-    let levels = sweeps.iter().flat_map(|sweep| &sweep.levels);
-    let points = levels
-        .zip(sheet.rows)
-        .filter_map(|(level, entries)| Some(TooltipPoint::new(at(level)?, entries)));
+    let sheet = level_table(sweeps, TOOLTIP.split(' ').filter_map(LoadMetric::named));
+    let levels = sweeps.iter().flat_map(|sweep| &sweep.levels).zip(sheet.rows);
+    let points = levels.filter_map(|(level, entries)| Some(TooltipPoint::new(at(level)?, entries)));
     Tooltips::new(sheet.columns, points)
 }
 
@@ -360,7 +335,7 @@ mod tests {
 
     #[test]
     fn several_sweeps_have_names_and_tooltips() {
-        let known = TOOLTIP.iter().all(|name| LoadMetric::named(name).is_some());
+        let known = TOOLTIP.split(' ').all(|name| LoadMetric::named(name).is_some());
         assert!(known, "every name is that of a metric");
         let sweeps = [repeated("a"), repeated("b")];
         let tooltips = tooltips(&[&sweeps[0], &sweeps[1]], |level| Some((level.at, level.throughput()?)));

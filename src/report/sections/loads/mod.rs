@@ -26,19 +26,18 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     let sweeps = sweeps(source.found);
     let all: Vec<&Sweep> = sweeps.iter().collect();
     let several = sweeps.len() > 1;
-    let mut sections: Vec<Section> = comparison_section(&all, "loads", "Comparison of loads")
-        .into_iter()
-        .collect();
+    let sections = comparison_section(&all, "loads", "Comparison of loads").into_iter();
+    let mut sections: Vec<Section> = sections.collect();
     let mut files = LoadFiles::new(&source.folder);
-    for (index, sweep) in sweeps.iter().enumerate() {
-        let name = match several {
-            true => format!("load-{}", index + 1),
-            false => "load".to_owned(),
+    for (number, sweep) in (1..).zip(&sweeps) {
+        let name = if several {
+            format!("load-{number}")
+        } else {
+            "load".to_owned()
         };
         sections.push(section(sweep, source, &name, &mut files, several));
     }
-    missing.extend(files.missing());
-    missing.extend(files.unfinished(&sweeps));
+    missing.extend(files.missing);
     sections
 }
 
@@ -55,12 +54,8 @@ pub(super) fn comparison_section(sweeps: &[&Sweep], name: &str, title: &str) -> 
     let curves = curves::plot(&sweeps, format!("{name}-curves"), title_of_curves, words.clone());
     let trade = curves::tradeoff(&sweeps, format!("{name}-trade"), words);
     let plots = std::iter::once(curves).chain(trade);
-    Some(
-        Section::new(name, title)
-            .with(texts)
-            .with(plots)
-            .with([curves::sweeps_table(&sweeps)]),
-    )
+    let section = Section::new(name, title).with(texts).with(plots);
+    Some(section.with([curves::sweeps_table(&sweeps)]))
 }
 
 /// The section of a sweep or of a single load. One of `several` is compared with the others above.
@@ -74,12 +69,8 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
         true => {
             let words = paragraphs(sweep);
             let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
-            plots.push(curves::plot(
-                &[sweep],
-                format!("{name}-curves"),
-                title.clone(),
-                words.join(" "),
-            ));
+            let name_of_curves = format!("{name}-curves");
+            plots.push(curves::plot(&[sweep], name_of_curves, title.clone(), words.join(" ")));
             if !several {
                 plots.extend(curves::tradeoff(&[sweep], format!("{name}-trade"), key_levels(sweep)));
             }
@@ -92,7 +83,7 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
     };
     paragraphs.extend(slo_text(sweep, source.found));
     plots.extend(files.plots(sweep, name));
-    Section::new(name, title).with_figures(paragraphs, plots).with([sheet])
+    Section::new(name, title).with(paragraphs).with(plots).with([sheet])
 }
 
 /// The most important levels, and what the levels say besides the finding, which stands at the top of the page.
@@ -104,15 +95,14 @@ fn paragraphs(sweep: &Sweep) -> Vec<String> {
 /// Throughput and median latencies at the lowest level, the saturation point and the highest level.
 fn key_levels(sweep: &Sweep) -> String {
     let levels = sweep.key_levels().into_iter().filter_map(|level| {
-        let latencies = [("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"), ("E2E latency", "e2el_ms")].into_iter();
-        let latencies =
-            latencies.filter_map(|(name, latency)| Some(format!("{name} {}", median_text(level, latency)?)));
-        let (tokens, at) = (number(level.throughput()?), sweep.level_text(level.at));
-        let latencies: Vec<String> = latencies.collect();
+        let median = |(name, latency)| Some(format!("{name} {}", median_text(level, latency)?));
+        let latencies = [("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"), ("E2E latency", "e2el_ms")];
+        let latencies: Vec<String> = latencies.into_iter().filter_map(median).collect();
         let latencies = match latencies.is_empty() {
             true => String::new(),
             false => format!(", median {}", list(&latencies)),
         };
+        let (tokens, at) = (number(level.throughput()?), sweep.level_text(level.at));
         Some(format!("{at}: {tokens} output tokens/s{latencies}"))
     });
     let levels: Vec<String> = levels.collect();
@@ -141,11 +131,8 @@ fn single_load(sweep: &Sweep) -> Option<String> {
     };
     let tokens = level.throughput();
     let tokens = tokens.map_or_else(String::new, |tokens| format!(": {} output tokens/s", number(tokens)));
-    let mut text = format!(
-        "{} of {} requests{at} completed{tokens}.",
-        number(completed),
-        number(issued)
-    );
+    let (completed, issued) = (number(completed), number(issued));
+    let mut text = format!("{completed} of {issued} requests{at} completed{tokens}.");
     if let Some(median) = median_text(level, "ttft_ms") {
         text += &format!(" Median TTFT was {median}.");
     }
@@ -176,24 +163,20 @@ fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
         ("ITL", slo.itl_ms),
         ("E2E latency", slo.e2el_ms),
     ];
-    let limits = limits
-        .into_iter()
-        .filter_map(|(name, limit)| Some(format!("{name} at most {} ms", number(limit?))));
-    let limits = list(&limits.collect::<Vec<_>>());
+    let limit = |(name, limit): (&str, Option<f64>)| Some(format!("{name} at most {} ms", number(limit?)));
+    let limits = list(&limits.into_iter().filter_map(limit).collect::<Vec<_>>());
     let search = found.result().and_then(|result| SloSearch::deserialize(result).ok());
     let known = |at: f64| sweep.levels.iter().any(|level| level.at == at);
     // A search on another engine has other levels.
     let search = search.filter(|search| search.axis == sweep.axis.name());
     let search = search.filter(|search| search.meets.into_iter().chain(search.fails).all(known));
     let result = search.map_or_else(String::new, |search| {
-        let level = |at: f64| sweep.level_text(at);
-        let meets = match search.meets {
-            Some(at) => format!("{} is the largest level shown to reach it", level(at)),
+        let level = |at: Option<f64>| at.map(|at| sweep.level_text(at));
+        let meets = match level(search.meets) {
+            Some(level) => format!("{level} is the largest level shown to reach it"),
             None => "no level was shown to reach it".to_owned(),
         };
-        let fails = search
-            .fails
-            .map_or_else(String::new, |at| format!("; {} was shown not to", level(at)));
+        let fails = level(search.fails).map_or_else(String::new, |level| format!("; {level} was shown not to"));
         let required = number(100.0 * search.attainment);
         format!(" Required are {required} % of all requests: {meets}{fails}.")
     });

@@ -26,19 +26,14 @@ const MAX_MARKS: usize = 300;
 /// Reads the files of loads and collects what is missing.
 pub(super) struct LoadFiles<'a> {
     folder: &'a Folder,
-    requested: usize,
-    absent: Vec<String>,
-    broken: Vec<String>,
+    /// Messages about absent and unreadable files, each once.
+    pub(super) missing: Vec<String>,
 }
 
 impl<'a> LoadFiles<'a> {
     pub(super) fn new(folder: &'a Folder) -> Self {
-        Self {
-            folder,
-            requested: 0,
-            absent: Vec::new(),
-            broken: Vec::new(),
-        }
+        let missing = Vec::new();
+        Self { folder, missing }
     }
 
     /// The distributions at the lowest level, the saturation point and the highest level, and the timeline at the
@@ -53,9 +48,8 @@ impl<'a> LoadFiles<'a> {
             let requests = level.loads.first().and_then(|load| self.requests(load));
             distributions.extend(requests.map(|requests| (level_name(level), requests)));
         }
-        let mut plots: Vec<Plot> = distribution_plot(&distributions, format!("{name}-spread"))
-            .into_iter()
-            .collect();
+        let plots = distribution_plot(&distributions, format!("{name}-spread")).into_iter();
+        let mut plots: Vec<Plot> = plots.collect();
         let Some(level) = sweep.knee().or(sweep.levels.last()) else {
             return plots;
         };
@@ -73,7 +67,7 @@ impl<'a> LoadFiles<'a> {
         let requests = read_requests(file);
         match &requests {
             Ok(requests) => self.note_unreadable(requests.unreadable, name, "not requests"),
-            Err(error) => self.broken.push(format!("`{name}`: {error}")),
+            Err(error) => self.note(format!("`{name}`: {error}")),
         }
         requests.ok()
     }
@@ -88,63 +82,28 @@ impl<'a> LoadFiles<'a> {
 
     fn note_unreadable(&mut self, lines: usize, name: &str, what: &str) {
         if lines > 0 {
-            let note = format!("{lines} of the lines of `{name}` are {what}, and were skipped");
-            self.broken.push(note);
+            self.note(format!("{lines} of the lines of `{name}` are {what}, and were skipped"));
         }
     }
 
     /// A file named in the journal, if it exists.
     fn open<T>(&mut self, name: &str, file: Result<Option<T>>) -> Option<T> {
-        self.requested += 1;
         match file {
             Ok(Some(file)) => return Some(file),
-            Ok(None) => self.absent.push(name.to_owned()),
-            // All files below a symbolic link fail with the same message.
-            Err(fault) if self.broken.contains(&fault.message) => {}
-            Err(fault) => self.broken.push(fault.message),
+            Ok(None) if self.folder.names("loads").is_ok_and(|names| names.is_empty()) => self.note(
+                "`loads/` is missing: latency distributions and engine metrics over time are not shown".to_owned(),
+            ),
+            Ok(None) => self.note(format!("`{name}` is missing: not drawn")),
+            Err(fault) => self.note(fault.message),
         }
         None
     }
 
-    /// Messages about absent and unreadable files.
-    pub(super) fn missing(&self) -> Vec<String> {
-        let absent: Vec<String> = self.absent.iter().map(|name| format!("`{name}`")).collect();
-        let note = match absent.len() {
-            0 => None,
-            all if all == self.requested => {
-                Some("`loads/` is missing: latency distributions and engine metrics over time are not shown".to_owned())
-            }
-            _ => Some(format!("{}: not drawn", list(&absent))),
-        };
-        self.broken.iter().cloned().chain(note).collect()
-    }
-
-    /// Messages about loads with a request file but no answer in the journal, because the run ended during them.
-    pub(super) fn unfinished(&self, sweeps: &[Sweep]) -> Vec<String> {
-        let number = |name: &str| name.strip_suffix(".jsonl")?.parse::<u64>().ok();
-        let loads = sweeps
-            .iter()
-            .flat_map(|sweep| &sweep.levels)
-            .flat_map(|level| &level.loads);
-        let known = loads.filter_map(|load| number(load.records.as_deref()?.strip_prefix("loads/")?));
-        // Loads of experiments are shown there, so only files numbered above the last known load are unfinished.
-        let Some(last) = known.max() else { return Vec::new() };
-        let files = self.folder.names("loads").unwrap_or_default();
-        let mut beyond: Vec<u64> = files
-            .iter()
-            .filter_map(|name| number(name))
-            .filter(|number| *number > last)
-            .collect();
-        beyond.sort_unstable();
-        let notes = beyond.into_iter().filter_map(|number| {
-            let name = format!("loads/{number}.jsonl");
-            let found = read_requests(self.folder.file(&name).ok()??).ok()?;
-            Some(format!(
-                "a load was not finished: {} of its requests had completed, and are not in any result (`{name}`)",
-                found.e2el.len()
-            ))
-        });
-        notes.collect()
+    /// All files below a symbolic link fail with the same message.
+    fn note(&mut self, message: String) {
+        if !self.missing.contains(&message) {
+            self.missing.push(message);
+        }
     }
 }
 
@@ -162,33 +121,27 @@ struct Requests {
 
 /// The distributions of these named loads; none if no request completed.
 fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot> {
-    type Latency = (&'static str, fn(&Requests) -> &[f32]);
-    const LATENCIES: [Latency; 2] = [
-        ("time to first token (TTFT)", |requests| &requests.ttft),
-        ("end-to-end latency (E2E)", |requests| &requests.e2el),
-    ];
-    let panels = LATENCIES.iter().filter_map(|(label, times)| {
-        let curves = loads
-            .iter()
-            .enumerate()
-            .filter(|(_, (_, requests))| !times(requests).is_empty());
+    let panel = |label: &str, times: fn(&Requests) -> &[f32]| {
+        let curves = loads.iter().enumerate();
+        let curves = curves.filter(|(_, (_, requests))| !times(requests).is_empty());
         let curves = curves.map(|(index, (name, requests))| {
             // Neighbouring curves lie close, so they differ in more than colour.
             let line = Layer::line(name.clone(), curve(times(requests)), Colour::Series(index));
             line.dashed(index % 2 == 1).stepped(true)
         });
-        let curves: Vec<Layer> = curves.collect();
-        let x = Axis::new(*label, Unit::Milliseconds).with_scale(Scale::Log);
+        let x = Axis::new(label, Unit::Milliseconds).with_scale(Scale::Log);
         let y = Axis::new("of requests", Unit::Percent).with_range((0.0, 100.0));
-        (!curves.is_empty()).then(|| Panel::new(*label, x, y, curves))
-    });
-    let panels: Vec<Panel> = panels.collect();
+        Some(Panel::new(label, x, y, curves)).filter(|panel| !panel.layers.is_empty())
+    };
+    let panels = [
+        panel("time to first token (TTFT)", |requests| &requests.ttft),
+        panel("end-to-end latency (E2E)", |requests| &requests.e2el),
+    ];
+    let panels = panels.into_iter().flatten();
     let words = loads.iter().filter_map(|(name, requests)| {
-        let slowest = f64::from(*requests.ttft.last()?);
-        let requests = requests.ttft.len();
+        let (slowest, requests) = (ms(f64::from(*requests.ttft.last()?)), requests.ttft.len());
         Some(format!(
-            "{name}: the slowest TTFT of {requests} requests was {}.",
-            ms(slowest)
+            "{name}: the slowest TTFT of {requests} requests was {slowest}."
         ))
     });
     let words: Vec<String> = words.collect();
@@ -274,17 +227,15 @@ const OUTPUT: &str = "output_tokens_per_s";
 /// A column of the file and its name in the legend.
 type Curve = (&'static str, &'static str);
 
+const REQUESTS: [Curve; 3] = [
+    ("running", "running"),
+    ("waiting", "waiting in the engine"),
+    ("in_flight", "in flight"),
+];
+
 /// Title, unit and curves of each panel.
 const PANELS: [(&str, Unit, &[Curve]); 3] = [
-    (
-        "requests",
-        Unit::Count,
-        &[
-            ("running", "running"),
-            ("waiting", "waiting in the engine"),
-            ("in_flight", "in flight"),
-        ],
-    ),
+    ("requests", Unit::Count, &REQUESTS),
     ("KV cache used", Unit::Percent, &[("kv_usage", "")]),
     ("output", Unit::TokensPerSecond, &[(OUTPUT, "")]),
 ];
@@ -333,9 +284,8 @@ impl Timeline {
         let values = self.column(column)?.get(since..)?;
         let per_point = values.len().div_ceil(MAX_ROWS).max(1);
         let rows = self.seconds.chunks(per_point).zip(values.chunks(per_point));
-        let mut points: Vec<_> = rows
-            .map(|(seconds, values)| (seconds[0], reduced(unit, values)))
-            .collect();
+        let points = rows.map(|(seconds, values)| (seconds[0], reduced(unit, values)));
+        let mut points: Vec<_> = points.collect();
         if let (1, Some(end), Some(last)) = (since, self.seconds.last(), points.last().copied()) {
             points.push((*end, last.1));
         }
@@ -361,36 +311,23 @@ impl Timeline {
     }
 
     fn words(&self, failed: usize) -> String {
-        let mut parts = Vec::new();
-        if let Some(running) = self.highest("running") {
-            let waiting = self.highest("waiting");
-            let waiting = waiting.map_or_else(String::new, |waiting| format!(", and {} waited", number(waiting)));
-            parts.push(format!(
-                "at most {} requests ran concurrently{waiting}",
-                number(running)
-            ));
-        }
-        if let Some(share) = self.highest("kv_usage") {
-            parts.push(format!(
-                "the KV cache was used to {} % at the peak",
-                tenths(100.0 * share)
-            ));
-        }
-        if let Some(preemptions) = self.highest("preemptions") {
-            parts.push(format!("there were {} preemptions", number(preemptions)));
-        }
-        if failed > 0 {
-            parts.push(format!("{failed} requests failed, marked below"));
-        }
+        let running = |most| format!("at most {} requests ran concurrently", number(most));
+        let used = |share| format!("the KV cache was used to {} % at the peak", tenths(100.0 * share));
+        let parts = [
+            self.highest("running").map(running),
+            self.highest("waiting").map(|most| format!("{} waited", number(most))),
+            self.highest("kv_usage").map(used),
+            self.highest("preemptions")
+                .map(|most| format!("there were {most} preemptions")),
+            (failed > 0).then(|| format!("{failed} requests failed, marked below")),
+        ];
+        let mut parts: Vec<String> = parts.into_iter().flatten().collect();
         if parts.is_empty() {
             parts.push("the engine reports few metrics".to_owned());
         }
         let seconds = self.seconds.last().zip(self.seconds.first());
-        format!(
-            "Over {} s, {}.",
-            tenths(seconds.map_or(0.0, |(to, from)| to - from)),
-            list(&parts)
-        )
+        let seconds = tenths(seconds.map_or(0.0, |(to, from)| to - from));
+        format!("Over {seconds} s, {}.", list(&parts))
     }
 }
 
@@ -410,9 +347,8 @@ fn timeline_plot(timeline: &Timeline, failed: &[f64], what: &str, name: String) 
     if timeline.seconds.first() >= timeline.seconds.last() {
         return None;
     }
-    let panels = PANELS
-        .iter()
-        .filter_map(|(title, unit, curves)| timeline.panel(title, *unit, curves));
+    let panels = PANELS.iter();
+    let panels = panels.filter_map(|(title, unit, curves)| timeline.panel(title, *unit, curves));
     let mut panels: Vec<Panel> = panels.collect();
     if !failed.is_empty() {
         let marks = failed.iter().step_by(failed.len().div_ceil(MAX_MARKS));
@@ -449,16 +385,16 @@ mod tests {
         let mut files = LoadFiles::new(&open);
         let first = load("loads/1.jsonl");
         assert!(files.requests(&first).is_none() && files.timeline(&first).is_none());
-        assert_eq!(files.missing().len(), 1);
+        assert_eq!(files.missing.len(), 1);
         std::fs::create_dir(folder.path().join("loads")).unwrap();
         let text = "seconds,running\n0,1\n1,2\n1";
         std::fs::write(folder.path().join("loads/1-timeline.csv"), text).unwrap();
         std::fs::write(folder.path().join("loads/2.jsonl"), "{}\n").unwrap();
         let mut files = LoadFiles::new(&open);
         assert!(files.requests(&first).is_none() && files.timeline(&first).is_some());
-        let notes = files.missing();
+        let notes = &files.missing;
         assert!(
-            notes[0].contains("1 of the lines") && notes[1].contains("`loads/1.jsonl`"),
+            notes[0].contains("`loads/1.jsonl`") && notes[1].contains("1 of the lines"),
             "{notes:?}"
         );
         assert!(files.requests(&load("../1.jsonl")).is_none());

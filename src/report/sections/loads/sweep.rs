@@ -14,30 +14,11 @@ use crate::load::engine_side::{LevelFigures, SweepFindings};
 use crate::run::RecordedRun;
 
 /// Load options that may differ within a sweep: the level, what follows from it, and what does not change the workload.
-const IGNORED_LOAD_OPTIONS: [&str; 12] = [
-    "concurrency",
-    "rate",
-    "seed",
-    "requests",
-    "duration",
-    "warmup",
-    "repeats",
-    "precision",
-    "metrics_hz",
-    "price_per_hour",
-    "timeout",
-    "stall",
-];
+const IGNORED_LOAD_OPTIONS: &str =
+    "concurrency rate seed requests duration warmup repeats precision metrics_hz price_per_hour timeout stall";
 
 /// Launch options that may differ within a sweep.
-const IGNORED_LAUNCH_OPTIONS: [&str; 6] = [
-    "limits",
-    "start_timeout",
-    "settle_timeout",
-    "stop_grace",
-    "request_timeout",
-    "sample_hz",
-];
+const IGNORED_LAUNCH_OPTIONS: &str = "limits start_timeout settle_timeout stop_grace request_timeout sample_hz";
 
 /// Loads of one engine with the same workload.
 #[derive(Clone, Debug)]
@@ -152,9 +133,8 @@ impl LoadArgs {
     /// The axis and the level.
     fn level(&self) -> (SweepAxis, f64) {
         let option = |name: &str| self.load.get(name).filter(|value| !value.is_null());
-        let varies = ["steps", "trace", "ramp"]
-            .into_iter()
-            .any(|name| option(name).is_some());
+        let mut varying = ["steps", "trace", "ramp"].into_iter();
+        let varies = varying.any(|name| option(name).is_some());
         let number = |name: &str| option(name).and_then(Value::as_f64);
         match (number("concurrency"), number("rate")) {
             (Some(concurrency), _) if !varies => (SweepAxis::Concurrency, concurrency),
@@ -165,13 +145,16 @@ impl LoadArgs {
 
     /// The settings by which loads are grouped, flat; unset ones are left out.
     fn settings(self) -> Map<String, Value> {
-        let wanted = |options: Map<String, Value>, ignored: &'static [&str]| {
-            let given = move |(name, value): &(String, Value)| !value.is_null() && !ignored.contains(&name.as_str());
+        let wanted = |options: Map<String, Value>, ignored: &'static str| {
+            let is_ignored = move |name: &str| ignored.split(' ').any(|other| other == name);
+            let given = move |(name, value): &(String, Value)| !value.is_null() && !is_ignored(name);
             options.into_iter().filter(given)
         };
+        let launch = wanted(self.launch, IGNORED_LAUNCH_OPTIONS);
+        let load = wanted(self.load, IGNORED_LOAD_OPTIONS);
         std::iter::once(("engine".to_owned(), self.engine))
-            .chain(wanted(self.launch, &IGNORED_LAUNCH_OPTIONS))
-            .chain(wanted(self.load, &IGNORED_LOAD_OPTIONS))
+            .chain(launch)
+            .chain(load)
             .collect()
     }
 }
@@ -187,21 +170,18 @@ fn group_loads(loads: &[(Value, Value)]) -> Vec<Sweep> {
             // Of a rate, a request that waits in the client's queue counts from when it was due, as the script's verdict does.
             *goodput = goodput.of_responses();
         }
-        let same = |sweep: &&mut Sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings;
-        let levels = match sweeps.iter_mut().find(same) {
-            Some(sweep) => &mut sweep.levels,
-            None => {
-                let level = SweepLevel { at, loads: vec![load] };
-                sweeps.push(Sweep {
-                    name: String::new(),
-                    axis,
-                    settings,
-                    levels: vec![level],
-                    findings: SweepFindings::default(),
-                });
-                continue;
-            }
-        };
+        let same = |sweep: &Sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings;
+        let index = sweeps.iter().position(same).unwrap_or(sweeps.len());
+        if index == sweeps.len() {
+            sweeps.push(Sweep {
+                name: String::new(),
+                axis,
+                settings,
+                levels: Vec::new(),
+                findings: SweepFindings::default(),
+            });
+        }
+        let levels = &mut sweeps[index].levels;
         match levels.iter_mut().find(|level| level.at == at) {
             Some(level) => level.loads.push(load),
             None => levels.push(SweepLevel { at, loads: vec![load] }),

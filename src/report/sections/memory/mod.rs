@@ -99,50 +99,36 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     }
     let simulated = (found.manifest.simulated && !starts.is_empty()).then(|| SIMULATED.to_owned());
     let note = (drawn.len() < starts.len()).then(|| {
-        let died = if drawn.len() > 1 {
-            " and the latest that died"
-        } else {
-            ""
-        };
-        format!(
-            "Of {} starts, the fullest{died} is drawn. The table has all.",
-            starts.len()
-        )
+        let (all, died) = (
+            starts.len(),
+            if drawn.len() > 1 {
+                " and the latest that died"
+            } else {
+                ""
+            },
+        );
+        format!("Of {all} starts, the fullest{died} is drawn. The table has all.")
     });
-    let paragraphs = simulated.into_iter().chain(summary(&starts)).chain(note).collect();
-    vec![
-        Section::new("memory", title)
-            .with_figures(paragraphs, plots)
-            .with(sheets),
-    ]
+    let paragraphs = simulated.into_iter().chain(summary(&starts)).chain(note);
+    vec![Section::new("memory", title).with(paragraphs).with(plots).with(sheets)]
 }
 
 /// Says how many engines have no series because the run was killed.
 fn lost_series(source: &Source, starts: &[Start]) -> Option<String> {
-    let is_read = |number: usize| {
-        let session = &source.found.sessions[number];
-        starts
-            .iter()
-            .any(|start| start.session.is_some_and(|own| std::ptr::eq(own, session)))
-    };
-    let sessions = source.found.sessions.iter().enumerate();
-    let mut lost = sessions
-        .filter(|(number, session)| !session.files_written && !is_read(*number))
+    // Only written files have a session.
+    let mut lost = source
+        .found
+        .sessions
+        .iter()
+        .filter(|session| !session.files_written)
         .count();
     if source.found.ends_early {
         // A truncated journal cannot assign series to engines, but the series exist.
-        let unmatched = starts.iter();
-        let unmatched = unmatched.filter(|start| start.session.is_none_or(|session| !session.files_written));
+        let unmatched = starts.iter().filter(|start| start.session.is_none());
         lost = lost.saturating_sub(unmatched.count());
     }
-    let (engines, were) = if lost == 1 {
-        ("engine", "was")
-    } else {
-        ("engines", "were")
-    };
-    (lost > 0).then(|| {
-        format!("memory over time is missing for {lost} {engines} that {were} running when the run was killed")
-    })
+    let lost = Some(lost).filter(|lost| *lost > 0).map(|lost| Count(lost, "engine"));
+    lost.map(|lost| format!("memory over time is missing for {lost} still running when the run was killed"))
 }
 
 /// Indices of the starts to draw, ascending: the fullest, and the latest that did not start or died, which is nearest to
@@ -195,12 +181,10 @@ fn activity(start: &Start, columns: usize) -> Vec<Panel> {
             let known = points.iter().any(|point| point.1.is_some());
             known.then(|| Layer::line(name, points, colour(start, index)))
         };
-        let layers: Vec<Layer> = start.devices.iter().enumerate().filter_map(line).collect();
-        let x = time_axis(start);
-        (!layers.is_empty()).then(|| Panel {
-            low: true,
-            ..Panel::new(title, x, y, layers)
-        })
+        let layers = start.devices.iter().enumerate().filter_map(line);
+        let mut panel = Panel::new(title, time_axis(start), y, layers);
+        panel.low = true;
+        (!panel.layers.is_empty()).then_some(panel)
     };
     let power = of("power", Axis::new("", Unit::Watts), |one| one.power_w);
     let percent = Axis::new("", Unit::Percent).with_range((0.0, 100.0));
@@ -224,11 +208,7 @@ fn time_axis(start: &Start) -> Axis {
 fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Panel {
     let (rows, end, first) = (start.series.rows(), start.end(), devices[0]);
     let mut layers: Vec<Layer> = Vec::new();
-    layers.extend(
-        start
-            .phased
-            .then(|| Layer::new("", Colour::Quiet, Marks::Spans { spans: spans(rows) })),
-    );
+    layers.push(Layer::new("", Colour::Quiet, Marks::Spans { spans: spans(rows) }));
     layers.extend(devices.iter().map(|&device| {
         let name = match start.devices.len() {
             1 => "in use",
@@ -307,22 +287,17 @@ fn spans(rows: &[Row]) -> Vec<Span> {
     // A sample holds until the next one.
     let until = |index: usize| rows.get(index + 1).map_or(end, |next| next.from);
     let mut spans: Vec<Span> = Vec::new();
-    for group in (0..rows.len())
-        .collect::<Vec<_>>()
-        .chunk_by(|a, b| rows[*a].phase == rows[*b].phase)
-    {
+    let indices: Vec<usize> = (0..rows.len()).collect();
+    for group in indices.chunk_by(|a, b| rows[*a].phase == rows[*b].phase) {
         let (first, last) = (group[0], group[group.len() - 1]);
         let (from, to) = (seconds(rows[first].from), seconds(until(last)));
         let phase = rows[first].phase;
+        let label = phase_name(phase).to_owned();
         match spans.last_mut() {
             _ if to <= from => {}
-            Some(before) if before.label == phase_name(phase) => before.to = to,
+            Some(before) if before.label == label => before.to = to,
             Some(before) if phase == Phase::Ready && to - from < shortest => before.to = to,
-            _ => spans.push(Span {
-                from,
-                to,
-                label: phase_name(phase).to_owned(),
-            }),
+            _ => spans.push(Span { from, to, label }),
         }
     }
     spans
@@ -330,22 +305,18 @@ fn spans(rows: &[Row]) -> Vec<Span> {
 
 /// The capacity of devices, and the budget set by `memory_fraction`.
 fn limits(start: &Start, devices: &[usize]) -> Vec<Layer> {
-    let visible = top(start, devices);
     let device = &start.devices[devices[0]];
+    let limit = |name: String, bytes: u64, dashed: bool| {
+        let name = format!("{name}: {}", Gib::from(bytes));
+        let rule = Layer::horizontal_rule(name, bytes as f64, Colour::Limit).dashed(dashed);
+        (bytes as f64 <= top(start, devices)).then_some(rule)
+    };
     let total = device
         .total
-        .map(|total| (format!("capacity: {}", Gib::from(total)), total, false));
-    let budget = device.budget.map(|(fraction, bytes)| {
-        let name = format!("memory_fraction {fraction}: {}", Gib::from(bytes));
-        (name, bytes, true)
-    });
-    let limits = total
-        .into_iter()
-        .chain(budget)
-        .filter(|limit| limit.1 as f64 <= visible);
-    limits
-        .map(|(name, bytes, dashed)| Layer::horizontal_rule(name, bytes as f64, Colour::Limit).dashed(dashed))
-        .collect()
+        .and_then(|total| limit("capacity".to_owned(), total, false));
+    let budget = device.budget;
+    let budget = budget.and_then(|(fraction, bytes)| limit(format!("memory_fraction {fraction}"), bytes, true));
+    total.into_iter().chain(budget).collect()
 }
 
 /// The upper end of the axis: the device's capacity, to show how close memory came; or a bit above the peak, if that is
@@ -367,7 +338,7 @@ fn deaths(start: &Start) -> Vec<Layer> {
     let failed = failed.map(|(cause, at)| (start.at(at).unwrap_or(end), format!("did not start: {cause}")));
     let died = start
         .deaths()
-        .filter_map(|measurement| Some((start.at(measurement.to)?, format!("died: {}", verdict(measurement)))));
+        .filter_map(|one| Some((start.at(one.to)?, format!("died: {}", verdict(one)))));
     let all = failed.into_iter().chain(died);
     all.map(|(at, label)| Layer::vertical_rule(label, at.min(end), Colour::Limit))
         .collect()
@@ -378,12 +349,8 @@ fn deaths(start: &Start) -> Vec<Layer> {
 fn peaks<'a>(start: &Start<'a>, devices: &[usize], is: Is) -> Vec<(&'a Measurement, f64, u64)> {
     let all = start.measurements().iter().filter(|measurement| is(measurement));
     let every = all.clone().count().div_ceil(MAX_MARKS).max(1);
-    all.step_by(every)
-        .filter_map(|measurement| {
-            let (at, bytes) = peak_during(start, devices, measurement)?;
-            Some((measurement, at, bytes))
-        })
-        .collect()
+    let peak = |one| peak_during(start, devices, one).map(|(at, bytes)| (one, at, bytes));
+    all.step_by(every).filter_map(peak).collect()
 }
 
 /// Time and size of the memory peak of the fullest of some devices during a measurement.
@@ -405,7 +372,7 @@ fn outcome(start: &Start) -> String {
     let (name, end) = (&start.name, start.end());
     let what = start
         .session
-        .map(|session| session.what.as_str())
+        .map(|session| &session.what)
         .filter(|what| !what.is_empty());
     let what = what.map_or_else(String::new, |what| format!(" ({what})"));
     if let Some(cause) = start.failure() {
@@ -426,11 +393,7 @@ fn device_peak(start: &Start, index: usize) -> String {
         text += &format!(", {share:.1} % of {}: {} were left", Gib::from(total), Gib::from(left));
     }
     if let Some(row) = row {
-        let during = match start.phased {
-            true => format!(", {}", phase_name(row.phase)),
-            false => String::new(),
-        };
-        text += &format!(" (at {:.1} s{during})", seconds(row.from));
+        text += &format!(" (at {:.1} s, {})", seconds(row.from), phase_name(row.phase));
     }
     if let Some((fraction, budget)) = device.budget {
         let word = if bytes > budget { "above" } else { "below" };
@@ -449,22 +412,18 @@ fn sampling_text(start: &Start) -> String {
 /// What went wrong with sampling; empty if nothing did.
 fn sampling_problems(start: &Start) -> String {
     let sampling = &start.sampling;
-    let count = |count: u64, one: &str, more: &str| match count {
-        1 => format!("1 sample of memory {one}"),
-        count => format!("{count} samples of memory {more}"),
-    };
     let mut sentences = Vec::new();
     if sampling.lost > 0 {
-        let lost = count(sampling.lost, "was", "were");
+        let lost = sampling.lost;
         sentences.push(format!(
-            "{lost} skipped, as the machine was busy: a short peak may be missing."
+            "Samples of memory skipped: {lost}, as the machine was busy: a short peak may be missing."
         ));
     }
     if sampling.errors > 0 {
         let why = sampling.last_error.as_deref().unwrap_or("for an unknown reason");
         sentences.push(format!(
-            "{}: {why}.",
-            count(sampling.errors, "failed", "failed, the last one")
+            "Samples of memory failed: {}, the last one: {why}.",
+            sampling.errors
         ));
     }
     sentences.join(" ")
@@ -542,16 +501,11 @@ pub fn stages_sheet(found: &RecordedRun) -> Option<Sheet> {
         let stages = usage.stages();
         let row = |name: String, bytes: fn(&Stage) -> Option<u64>| -> Vec<Entry> {
             let gib = |stage: Option<&Stage>| stage.and_then(bytes).map(|bytes| gib_number(bytes as f64));
-            std::iter::once(name.into())
-                .chain(stages.map(|stage| gib(stage).into()))
-                .collect()
+            let stages = stages.map(|stage| gib(stage).into());
+            std::iter::once(name.into()).chain(stages).collect()
         };
         // The file of an engine whose run was killed cannot be read.
-        let name = if value.is_null() {
-            format!("{engine}, cut off")
-        } else {
-            engine.clone()
-        };
+        let name = format!("{engine}{}", if value.is_null() { ", cut off" } else { "" });
         let gpus = usage.peak.as_ref().map_or(0, |peak| peak.per_gpu.len());
         if usage.peak.is_some() || value.is_null() {
             rows.push(row(name, |stage| Some(stage.sum)));
@@ -559,11 +513,8 @@ pub fn stages_sheet(found: &RecordedRun) -> Option<Sheet> {
         if gpus > 1 {
             rows.push(row(format!("highest of {gpus}"), |stage| Some(stage.max)));
         }
-        if stages
-            .into_iter()
-            .flatten()
-            .any(|stage| stage.others.is_some_and(|bytes| bytes > 0))
-        {
+        let mut others = stages.into_iter().flatten().filter_map(|stage| stage.others);
+        if others.any(|bytes| bytes > 0) {
             rows.push(row("its own".to_owned(), |stage| stage.ours));
             rows.push(row("of others".to_owned(), |stage| stage.others));
         }
@@ -597,10 +548,8 @@ pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block>
             ));
             let share = |row: &Row| (seconds(row.from), row.used[index] as f64 / peak.max(1) as f64);
             let shares: Vec<(f64, f64)> = rows.iter().map(share).collect();
-            lines.push(format!(
-                "  {}",
-                sparkline(&max_per_column(&shares, start.end(), columns), page)
-            ));
+            let heights = max_per_column(&shares, start.end(), columns);
+            lines.push(format!("  {}", sparkline(&heights, page)));
         }
         lines.extend(notes.iter().map(|note| wrapped(&format!("({note})"), page.width)));
     }

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::engine::{Usage, UsageFile};
 use crate::fault::Result;
-use crate::report::sections::facts::Gpu;
+use crate::report::evidence::with_cause;
 use crate::run::{EngineSession, Folder, Measurement, RecordedRun};
 use crate::telemetry::{ActivitySample, Phase, SampleFile, SamplerHealth, Series, read_activity, read_series};
 
@@ -25,8 +25,6 @@ pub(super) struct Start<'a> {
     pub(super) series: Series,
     /// Power and utilisation over time; empty if no device reports them.
     pub(super) activity: Vec<ActivitySample>,
-    /// Whether the series has phases.
-    pub(super) phased: bool,
     /// How well it was sampled.
     pub(super) sampling: SamplerHealth,
 }
@@ -50,7 +48,6 @@ impl<'a> Start<'a> {
             devices: devices(&ids, &usage, &record.unwrap_or_default(), found),
             session,
             series_start: session.and_then(|session| series_start(session, &series.data)),
-            phased: !series.data.rows().is_empty(),
             series: series.data,
             activity,
             sampling,
@@ -118,11 +115,10 @@ fn activity_name(name: &str) -> String {
 
 /// A verdict with its cause: `oom (cuda)`.
 pub(super) fn verdict(measurement: &Measurement) -> String {
-    let verdict = measurement.verdict.as_deref().unwrap_or("no verdict");
-    match &measurement.cause {
-        Some(cause) => format!("{verdict} ({cause})"),
-        None => verdict.to_owned(),
-    }
+    with_cause(
+        measurement.verdict.as_deref().unwrap_or("no verdict"),
+        measurement.cause.as_deref(),
+    )
 }
 
 pub(super) fn seconds(micros: u64) -> f64 {
@@ -182,34 +178,32 @@ pub(in crate::report::sections) fn devices_of(ids: &[&str], found: &RecordedRun)
 
 /// The devices of a start: `ids` are from its series, `usage` is its memory by stage, `engine` its record.
 fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedRun) -> Vec<Device> {
-    let gpus: Vec<Gpu> = found.manifest.gpus.iter().map(Gpu::read).collect();
-    let fractions = [engine.facts.memory_fraction, engine.options.memory_fraction];
-    let fraction = fractions
-        .into_iter()
-        .flatten()
-        .next()
-        .filter(|share| (0.0..1.0).contains(share));
+    let fraction = engine.facts.memory_fraction.or(engine.options.memory_fraction);
+    let fraction = fraction.filter(|share| (0.0..1.0).contains(share));
     let device = |id: &&str| {
         // The newest stage that has the device.
         let stages = [&usage.peak, &usage.loaded, &usage.baseline, &usage.after];
         let mut entries = stages.into_iter().flatten().flat_map(|stage| &stage.per_gpu);
         let entry = entries.find(|entry| entry.id == **id);
-        let gpu = gpus.iter().find(|gpu| gpu.id == **id);
-        let totals = [
-            entry.map(|entry| entry.total),
-            gpu.and_then(|gpu| gpu.total),
-            engine.memory_total.filter(|_| ids.len() == 1),
-        ];
-        let total = totals.into_iter().flatten().next().filter(|total| *total > 0);
-        let model = entry.map(|entry| &entry.name).or(gpu.map(|gpu| &gpu.name)).cloned();
+        let gpu = found.manifest.gpus.iter().find(|gpu| gpu["id"] == **id);
+        let total = entry
+            .map(|entry| entry.total)
+            .or(gpu.and_then(|gpu| gpu["total"].as_u64()));
+        let total = total
+            .or(engine.memory_total.filter(|_| ids.len() == 1))
+            .filter(|total| *total > 0);
+        let model = entry.map(|entry| entry.name.as_str());
+        let model = model.or(gpu.and_then(|gpu| gpu["name"].as_str()));
         Device {
             id: (*id).to_owned(),
-            label: match gpu.and_then(|gpu| gpu.index) {
+            label: match gpu.and_then(|gpu| gpu["index"].as_u64()) {
                 Some(index) => format!("GPU {index}"),
                 None if *id == "host" || id.starts_with('/') => "host memory".to_owned(),
                 None => (*id).to_owned(),
             },
-            model: model.filter(|model| model != id && !model.is_empty()),
+            model: model
+                .filter(|model| model != id && !model.is_empty())
+                .map(str::to_owned),
             total,
             budget: fraction
                 .zip(total)
@@ -242,9 +236,8 @@ fn start_number(name: &str) -> Option<(u64, usize)> {
 
 /// The session with this number. If the run was resumed, `copy` counts those sessions whose files were written.
 fn session_of(sessions: &[EngineSession], (number, copy): (u64, usize)) -> Option<&EngineSession> {
-    let mut written = sessions
-        .iter()
-        .filter(|session| session.files_written && session.number == number);
+    let written = sessions.iter();
+    let mut written = written.filter(|session| session.files_written && session.number == number);
     written.nth(copy.checked_sub(1)?)
 }
 

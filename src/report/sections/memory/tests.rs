@@ -53,7 +53,7 @@ fn recorded_start_has_peak_limit_and_phases() {
         assert!(plot.words.contains(expected), "{expected}: {}", plot.words);
     }
     assert!(
-        plot.caption.starts_with("32 samples of memory were skipped"),
+        plot.caption.starts_with("Samples of memory skipped: 32"),
         "{}",
         plot.caption
     );
