@@ -66,7 +66,6 @@ impl Batch {
                 timeout,
                 input: requested.input,
                 output: requested.output,
-                warmup: false,
             })
         };
         let jobs = prompts.iter().map(job).collect::<Result<VecDeque<_>>>()?;
@@ -101,10 +100,7 @@ impl Batch {
         let timeout = Instant::now() + self.timeout;
         let batch = Arc::new(self);
         let config = LoadConfig {
-            slots: Slots::Closed {
-                concurrency: batch.count,
-                ramp: Duration::ZERO,
-            },
+            slots: Slots::closed(batch.count, Duration::ZERO),
             limit: None,
             grace: Duration::ZERO,
             keep_text: false,
@@ -466,7 +462,6 @@ mod tests {
             timeout: Duration::from_secs(2),
             input: 1,
             output: 1,
-            warmup: false,
         };
         let jobs = (0..2).map(job).collect();
         let batch = Batch::from_jobs(format!("{base}/v1/completions"), jobs, Duration::from_secs(2));

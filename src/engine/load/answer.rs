@@ -178,7 +178,7 @@ fn settings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Settin
         exact_input: options.prompts.is_none(),
         full_output: options.prompts.is_none(),
         tokenized: repeat.tokenized.clone(),
-        client_health: repeat.watch.clone(),
+        client: repeat.client,
     }
 }
 

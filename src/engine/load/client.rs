@@ -20,7 +20,7 @@ use crate::engine::{Engine, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::fmt::number;
 use crate::load::engine_side::Observations;
-use crate::load::{ClientHealth, LoadRun, Record, RequestSource, run_load};
+use crate::load::{LoadRun, Record, RequestSource, run_load};
 use crate::run::Event;
 use crate::warning::{CLOCK_TOO_FAST, Warning};
 
@@ -180,7 +180,7 @@ const MAX_GAP_SECONDS: f64 = 1.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ModelClock {
     /// Model seconds per real second by which times are converted.
-    speed: f64,
+    pub(super) speed: f64,
     /// The same of an engine that is too fast: nothing is converted, and its times are not the card's.
     too_fast: Option<f64>,
 }
@@ -259,22 +259,6 @@ impl ModelClock {
             itl_ms: record.itl_ms.iter().map(|gap| gap * self.speed as f32).collect(),
             ..record.clone()
         })
-    }
-
-    /// The client's delays as they count in the figures.
-    pub(super) fn health(self, health: ClientHealth) -> ClientHealth {
-        ClientHealth {
-            send_late_ms: health
-                .send_late_ms
-                .iter()
-                .map(|late| late * self.speed as f32)
-                .collect(),
-            longest_pause: self.model(health.longest_pause),
-            paused: self.model(health.paused),
-            waited: health.waited.map(|waited| self.model(waited)),
-            longest_wait: health.longest_wait.map(|wait| self.model(wait)),
-            ..health
-        }
     }
 
     /// Samples in the time of the model.

@@ -136,8 +136,6 @@ impl RequestSource for Feed {
                 timeout,
                 input: request.input,
                 output: request.output,
-                // Set when the request has ended: the start of the measured part may not be known yet.
-                warmup: false,
             })
         })))
     }

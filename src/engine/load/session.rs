@@ -19,7 +19,8 @@ use crate::engine::{Engine, Limits, Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::Observations;
 use crate::load::plan::{Arrivals, Corpus, EndReason, LoadProgress, Plan, Schedule, Sizes, Trace, Warmup};
-use crate::load::{ClientHealth, LoadConfig, Record, Slots, Step};
+use crate::load::stats::ClientStats;
+use crate::load::{LoadConfig, Record, Slots, Step};
 use crate::prompt::{Content, Prompts};
 use crate::runtime::Permits;
 use crate::task::lock;
@@ -178,8 +179,8 @@ pub(super) struct Repeat {
     pub(super) from: Option<Duration>,
     /// End of the load.
     pub(super) to: Duration,
-    /// Health of the client; `None` for combined repeats.
-    pub(super) watch: Option<ClientHealth>,
+    /// The client's own performance; `None` for combined repeats.
+    pub(super) client: Option<ClientStats>,
     pub(super) seen: Observations,
     pub(super) end: EndReason,
     /// Relative half-width of the interval that `precision` watches, as last computed.
@@ -303,7 +304,7 @@ impl Engine {
             tokenized,
             from: progress.measurement_start(),
             to: session.clock.model(driven.duration),
-            watch: Some(session.clock.health(driven.health)),
+            client: Some(driven.health.stats.scaled(session.clock.speed)),
             seen,
             end,
             width: progress.width(),
@@ -322,10 +323,7 @@ impl Session {
             arrivals, warmup, stop, ..
         } = &*self.plan;
         let slots = match arrivals {
-            Arrivals::Closed { concurrency, ramp } => Slots::Closed {
-                concurrency: *concurrency,
-                ramp: self.clock.real(*ramp),
-            },
+            Arrivals::Closed { concurrency, ramp } => Slots::closed(*concurrency, self.clock.real(*ramp)),
             Arrivals::ClosedSteps(steps) => {
                 let mut begins = Duration::ZERO;
                 let steps = steps.iter().map(|(concurrency, length)| {
@@ -336,7 +334,7 @@ impl Session {
                     begins += *length;
                     step
                 });
-                Slots::Steps(steps.collect())
+                Slots::Closed(steps.collect())
             }
             Arrivals::Open { .. } | Arrivals::Replay(_) => Slots::Open {
                 max_concurrency: self.max_concurrency,

@@ -11,6 +11,7 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::Request;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::connection::{Pool, Target};
 use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
 use super::exchange::Exchange;
-use super::shared::{Prepared, RequestQueue, SharedControl, Waker};
+use super::shared::{RequestQueue, SharedControl};
 use super::{ClientHealth, Clock, Control, LoadConfig, LoadRun, RequestSource};
 use crate::fault::{Fault, Result};
 use crate::load::framing::Held;
@@ -36,14 +37,15 @@ impl Drop for AbortOnDrop {
 }
 
 pub(super) async fn run(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>) -> Result<LoadRun> {
-    let waker = Arc::new(Waker::new().map_err(io_fault)?);
-    let control = Arc::new(SharedControl::new(Arc::clone(&waker)));
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let waker = Arc::new(EventFd::from_flags(flags).map_err(|error| io_fault(error.into()))?);
+    let control = Arc::new(SharedControl::new(waker));
     let guard = AbortOnDrop(Arc::clone(&control));
     let (result_tx, mut result) = oneshot::channel();
     let (url, cancel) = (url.to_owned(), config.cancel.clone());
     spawn("load", move || {
         // Fails only if the caller stopped waiting.
-        let _ignored = result_tx.send(load(&url, config, source, waker, control));
+        let _ignored = result_tx.send(load(&url, config, source, control));
     })?;
     let result = tokio::select! {
         result = &mut result => result,
@@ -55,13 +57,7 @@ pub(super) async fn run(url: &str, config: LoadConfig, source: Arc<dyn RequestSo
     result.unwrap_or_else(|_| Err(Fault::internal("load client thread failed")))
 }
 
-fn load(
-    url: &str,
-    config: LoadConfig,
-    source: Arc<dyn RequestSource>,
-    waker: Arc<Waker>,
-    control: Arc<SharedControl>,
-) -> Result<LoadRun> {
+fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: Arc<SharedControl>) -> Result<LoadRun> {
     let mut target = Target::parse(url, config.key.as_ref())?;
     let (connections, must_connect) = (config.slots.connections(), config.must_connect);
     if let Err(fault) = target.resolve().and_then(|()| raise_file_limit(connections)) {
@@ -70,9 +66,9 @@ fn load(
         }
         target.unusable = Some(fault.message);
     }
-    grow_file_table(waker.as_ref(), connections);
-    let pool = Pool::new(&waker).map_err(io_fault)?;
-    let queue = Arc::new(RequestQueue::new(connections, waker));
+    grow_file_table(control.waker.as_ref(), connections);
+    let pool = Pool::new(&control.waker).map_err(io_fault)?;
+    let queue = Arc::new(RequestQueue::new(connections, Arc::clone(&control.waker)));
     // Leave cores for this thread and the engine. Nobody waits for these threads: one may be in the middle of a prompt.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..cores.div_ceil(4).min(4) {
@@ -105,8 +101,7 @@ fn load(
         let before = thread_cpu();
         let done = client.run();
         let duration = client.clock.began.elapsed();
-        client.health.cpu = thread_cpu().saturating_sub(before);
-        client.health.shares(duration);
+        client.health.finish(thread_cpu().saturating_sub(before), duration);
         done.map(|()| duration)
     });
     queue.close();
@@ -167,21 +162,13 @@ pub(super) async fn run_inside(
     let began = Instant::now();
     let (mut requests, held) = (Vec::new(), Held::default());
     while let Some(build) = source.next()? {
-        let mut job = build()?;
-        let wire = std::mem::take(&mut job.body);
+        let job = build()?;
         let request = Request::post(url)
             .header("content-type", "application/json")
-            .body(Body::from(wire.clone()))
+            .body(Body::from(job.body.clone()))
             .map_err(|error| Fault::usage(error.to_string()))?;
-        let wire = wire.to_vec();
         let now = began.into_std();
-        let exchange = Exchange::new(
-            requests.len() as u64,
-            (now, now, now),
-            config.keep_text,
-            &held,
-            Prepared { job, wire },
-        );
+        let exchange = Exchange::new(requests.len() as u64, (now, now, now), config.keep_text, &held, job);
         let (source, cancel) = (Arc::clone(&source), config.cancel.clone());
         requests.push(async move {
             let record = exchanged(world, request, exchange, source.as_ref(), &cancel).await;
@@ -236,7 +223,7 @@ async fn answered(
             format!("unfinished after {} s", timeout.as_secs_f64()),
         )
     };
-    let timeout = exchange.timeout();
+    let timeout = exchange.timeout;
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused => (FailureForm::Unreachable, error.to_string()),
         _ => (FailureForm::Broken, error.to_string()),

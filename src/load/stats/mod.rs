@@ -26,7 +26,6 @@ pub use throughput::{Goodput, Rates, SloCounts, Steady};
 
 pub(in crate::load) use summary::{interpolated, min_sample_size};
 
-use super::client::ClientHealth;
 use super::record::Record;
 use crate::warning::Warning;
 
@@ -48,7 +47,7 @@ pub struct Settings {
     /// Output tokens of whole texts by the tokenizer, by request index, where counted.
     pub tokenized: HashMap<u64, u64>,
     /// The client's own performance, if measured.
-    pub client_health: Option<ClientHealth>,
+    pub client: Option<ClientStats>,
 }
 
 /// The intended concurrency; determines which part of the load is steady.
@@ -165,7 +164,7 @@ impl LoadStats {
             goodput: settings.slo.map(|slo| Goodput::new(&issued, slo, duration)),
             steady: Steady::new(&all, settings.target),
             tokens: Tokens::new(&completed, settings),
-            client: settings.client_health.as_ref().map(ClientStats::new),
+            client: settings.client,
             failures: request::by_form(&issued),
             warnings: Vec::new(),
         };
