@@ -274,17 +274,23 @@ impl ResponseState {
     fn event(&mut self, name: &str, data: &str, at: Duration) {
         let kept = |record: &Record| record.text.as_ref().map_or(0, String::len);
         let before = kept(&self.record);
+        let event = self.decoder.event(name, data, self.record.text.as_mut());
+        self.any_event = true;
         let StreamEvent {
             content,
             tokens,
             most_tokens,
             finish,
             counts,
-            error,
             last,
-        } = self.decoder.event(name, data, self.record.text.as_mut());
+        } = match event {
+            Ok(event) => event,
+            Err(error) => {
+                self.error.get_or_insert(error);
+                return;
+            }
+        };
         self.last |= last;
-        self.any_event = true;
         self.most_tokens = self.most_tokens.saturating_add(most_tokens);
         if self.record.text.is_some()
             && let Err(fault) = self.held.add(kept(&self.record) - before)
@@ -329,9 +335,6 @@ impl ResponseState {
         if finish.is_some() {
             record.finish = finish;
         }
-        if error.is_some() && self.error.is_none() {
-            self.error = error;
-        }
     }
 
     /// Reads the error of a body that is JSON rather than a stream, such as `{"error": {"message": "CUDA out of memory"}}`. Some
@@ -340,7 +343,7 @@ impl ResponseState {
         let body = String::from_utf8_lossy(&self.beginning);
         let is_json = || serde_json::from_str::<IgnoredAny>(&body).is_ok();
         if !self.any_event && (body.trim_start().starts_with("{\"error\"") || is_json()) {
-            self.error = self.decoder.event("", &body, None).error;
+            self.error = self.decoder.event("", &body, None).err();
         }
     }
 

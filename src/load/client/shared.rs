@@ -283,8 +283,8 @@ mod tests {
             Framing::Sse
         }
 
-        fn event(&mut self, _: &str, _: &str, _: Option<&mut String>) -> StreamEvent {
-            StreamEvent::default()
+        fn event(&mut self, _: &str, _: &str, _: Option<&mut String>) -> std::result::Result<StreamEvent, String> {
+            Ok(StreamEvent::default())
         }
     }
 
