@@ -147,13 +147,6 @@ impl Pool {
         connections.position(|connection| connection.as_ref().is_some_and(opening))
     }
 
-    /// Gives up the connections that are being opened without a request.
-    pub(super) fn remove_opening(&mut self) {
-        while let Some(key) = self.first_opening() {
-            self.remove(key);
-        }
-    }
-
     /// Requests EPOLLOUT only while there is something to write.
     pub(super) fn update_interest(&mut self, key: usize) -> io::Result<()> {
         let Some(Some(connection)) = self.connections.get_mut(key) else {
@@ -175,7 +168,7 @@ impl Pool {
     }
 
     /// Closes connections with such a request, sent or waiting, and returns the requests.
-    pub(super) fn take_requests(&mut self, which: impl Fn(&Exchange) -> bool) -> Vec<Box<Exchange>> {
+    pub(super) fn take_requests(&mut self, which: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
         let wanted = |connection: &Option<Connection>| {
             let exchange = connection
                 .as_ref()
@@ -185,7 +178,8 @@ impl Pool {
         let keys: Vec<usize> = (0..self.connections.len())
             .filter(|key| wanted(&self.connections[*key]))
             .collect();
-        keys.into_iter().filter_map(|key| self.remove(key)?.exchange).collect()
+        let taken = keys.into_iter().filter_map(|key| self.remove(key)?.exchange);
+        taken.map(|exchange| *exchange).collect()
     }
 
     pub(super) fn earliest_deadline(&self) -> Option<Instant> {

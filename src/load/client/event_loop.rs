@@ -47,10 +47,10 @@ const SHORT_LIVED: Duration = Duration::from_secs(1);
 /// The state of the client's thread.
 pub(super) struct Client {
     pub(super) pool: Pool,
-    target: Target,
+    pub(super) target: Target,
     config: LoadConfig,
-    source: Arc<dyn RequestSource>,
-    queue: Arc<RequestQueue>,
+    pub(super) source: Arc<dyn RequestSource>,
+    pub(super) queue: Arc<RequestQueue>,
     pub(super) control: Arc<SharedControl>,
     pub(super) records: Sender<Record>,
     pub(super) clock: Clock,
@@ -81,20 +81,19 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(
-        pool: Pool,
         target: Target,
         config: LoadConfig,
         source: Arc<dyn RequestSource>,
-        queue: Arc<RequestQueue>,
         control: Arc<SharedControl>,
         records: Sender<Record>,
-    ) -> Self {
-        Self {
-            pool,
+    ) -> Result<Self> {
+        let queue = RequestQueue::new(config.slots.connections(), Arc::clone(&control.waker));
+        Ok(Self {
+            pool: Pool::new(&control.waker).map_err(io_fault)?,
             target,
             config,
             source,
-            queue,
+            queue: Arc::new(queue),
             control,
             records,
             clock: Clock::now(),
@@ -111,7 +110,7 @@ impl Client {
             deadline: None,
             read_buffer: vec![0; READ_BUFFER],
             held: Held::default(),
-        }
+        })
     }
 
     /// Runs until there is nothing more to send and all requests have ended.
@@ -197,7 +196,9 @@ impl Client {
             if self.open_batch(1)? > 0 {
                 break;
             }
-            self.pool.remove_opening();
+            while let Some(key) = self.pool.first_opening() {
+                self.pool.remove(key);
+            }
             self.opening = 0;
             self.pool.address += 1;
         }

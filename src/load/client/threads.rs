@@ -17,10 +17,10 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Pool, Target};
+use super::connection::Target;
 use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
 use super::exchange::Exchange;
-use super::shared::{RequestQueue, SharedControl};
+use super::shared::SharedControl;
 use super::{ClientHealth, Clock, Control, LoadConfig, LoadRun, RequestSource};
 use crate::fault::{Fault, Result};
 use crate::load::framing::Held;
@@ -67,36 +67,25 @@ fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: 
         target.unusable = Some(fault.message);
     }
     grow_file_table(control.waker.as_ref(), connections);
-    let pool = Pool::new(&control.waker).map_err(io_fault)?;
-    let queue = Arc::new(RequestQueue::new(connections, Arc::clone(&control.waker)));
+    let (records, ended) = channel();
+    let mut client = Client::new(target, config, source, control, records)?;
     // Leave cores for this thread and the engine. Nobody waits for these threads: one may be in the middle of a prompt.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..cores.div_ceil(4).min(4) {
-        let (queue, source, target) = (Arc::clone(&queue), Arc::clone(&source), target.clone());
+        let (queue, source, target) = (
+            Arc::clone(&client.queue),
+            Arc::clone(&client.source),
+            client.target.clone(),
+        );
         spawn("load-prepare", move || queue.fill(source.as_ref(), &target))?;
     }
-    let (records_tx, records_rx) = channel();
-    let record_collector = {
-        let control = Arc::clone(&control);
-        let source = Arc::clone(&source);
-        spawn("load-ended", move || {
-            collect_records(&records_rx, source.as_ref(), &control)
-        })?
-    };
-    let mut client = Client::new(
-        pool,
-        target,
-        config,
-        Arc::clone(&source),
-        Arc::clone(&queue),
-        control,
-        records_tx,
-    );
+    let (source, control) = (Arc::clone(&client.source), Arc::clone(&client.control));
+    let collector = spawn("load-ended", move || collect_records(&ended, source.as_ref(), &control))?;
     let connected = client
         .connect(connections)
         .or_else(|fault| if must_connect { Err(fault) } else { Ok(()) });
     let done = connected.and_then(|()| {
-        queue.wait_ready(&client.control);
+        client.queue.wait_ready(&client.control);
         client.clock = Clock::now();
         let before = thread_cpu();
         let done = client.run();
@@ -104,7 +93,7 @@ fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: 
         client.health.finish(thread_cpu().saturating_sub(before), duration);
         done.map(|()| duration)
     });
-    queue.close();
+    client.queue.close();
     let Client {
         clock,
         health,
@@ -113,7 +102,7 @@ fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: 
         ..
     } = client;
     drop((records, pool));
-    let records = join(record_collector)?;
+    let records = join(collector)?;
     Ok(LoadRun {
         duration: done?,
         records,
