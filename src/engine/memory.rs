@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::handle::{Live, Running};
 use super::start::Server;
-use super::usage::MemoryStages;
-use super::{Engine, Usage, UsageFile};
+use super::usage::{MemoryStages, emptied, over};
+use super::{Engine, Stage, Usage, UsageFile};
 use crate::fault::Result;
 use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
@@ -42,18 +42,6 @@ pub struct Memory {
     pub processes: Vec<crate::telemetry::Tenant>,
 }
 
-impl Memory {
-    fn of(reading: Reading, source: &str) -> Self {
-        Self {
-            used: Some(reading.used()),
-            total: Some(reading.total()),
-            source: Some(source.to_owned()),
-            per_gpu: reading.devices,
-            processes: reading.tenants,
-        }
-    }
-}
-
 /// Memory within a time window.
 #[derive(Default)]
 pub(super) struct MemoryWindow {
@@ -69,7 +57,14 @@ impl Engine {
         let live = self.lock();
         let sampler = live.running.as_ref().and_then(|running| running.sampler.as_ref());
         sampler.map_or_else(Memory::default, |sampler| {
-            Memory::of(sampler.latest(), sampler.source())
+            let reading = sampler.latest();
+            Memory {
+                used: Some(reading.used()),
+                total: Some(reading.total()),
+                source: Some(sampler.source().to_owned()),
+                per_gpu: reading.devices,
+                processes: reading.tenants,
+            }
         })
     }
 
@@ -131,7 +126,7 @@ impl Engine {
         match self.source(server)? {
             Some(mut source) => {
                 stages.watch(server, source.as_mut())?;
-                Sampler::start_in(phase, stages.before(), source, self.options.sample_hz).map(Some)
+                Sampler::start_in(phase, stages.before.as_ref(), source, self.options.sample_hz).map(Some)
             }
             None => {
                 let message = format!("the memory of `{}` cannot be read: peaks are unknown", self.name());
@@ -261,31 +256,28 @@ impl Engine {
         let Live { running, stages, .. } = &mut *live;
         if let Some(running) = running {
             self.record_processes(stages, &running.server)?;
-            if !stages.had_requests() {
+            if stages.first.is_none() {
                 self.record_loaded(stages, running)?;
             }
             if let Some(sampler) = &running.sampler {
                 stages.record_peak(sampler);
             }
         }
-        Ok(stages.usage().clone())
-    }
-
-    /// Begins a start: forgets the previous one and reads the GPUs.
-    pub(super) fn begin_stages(&self, stages: &mut MemoryStages) -> Result<()> {
-        *stages = MemoryStages::begin(self.gpus()?.map(|mut source| source.read()).transpose()?);
-        Ok(())
+        Ok(stages.usage.clone())
     }
 
     /// Records that the engine is ready.
     pub(super) fn record_ready(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
         self.record_processes(stages, server)?;
-        stages.record_ready();
+        stages.ready = Some(Instant::now());
+        if !stages.attached {
+            stages.usage.start_seconds = stages.began.map(|began| began.elapsed().as_secs_f64());
+        }
         Ok(())
     }
 
     pub(super) fn record_processes(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
-        stages.add_processes(self.wait(server.service.pids())?);
+        stages.ours.extend(self.wait(server.service.pids())?);
         Ok(())
     }
 
@@ -293,13 +285,14 @@ impl Engine {
     pub(super) fn begin_requests(&self, live: &mut Live) -> Result<()> {
         let Live { running, stages, .. } = live;
         let Some(running) = running else { return Ok(()) };
-        if !stages.had_requests() {
+        if stages.first.is_none() {
             self.record_processes(stages, &running.server)?;
             self.record_loaded(stages, running)?;
-            stages.record_first_request();
+            stages.first = Some(Instant::now());
         }
         if let Some(sampler) = &running.sampler {
-            sampler.mark(if stages.is_warm() { Phase::Load } else { Phase::WarmUp });
+            let is_warm = stages.usage.warmed.is_some();
+            sampler.mark(if is_warm { Phase::Load } else { Phase::WarmUp });
         }
         Ok(())
     }
@@ -309,65 +302,83 @@ impl Engine {
         let Live { running, stages, .. } = live;
         let Some(running) = running else { return Ok(()) };
         let Some(sampler) = &running.sampler else { return Ok(()) };
-        if whole && !stages.is_warm() {
+        if whole && stages.usage.warmed.is_none() {
             self.record_processes(stages, &running.server)?;
-            if let Some(reading) = self.read_memory(&running.server)? {
-                sampler.add(&reading);
-                stages.record_warmed(&reading, sampler);
+            if let Some(stage) = self.read_stage(stages, running, Phase::WarmUp, stages.first)? {
+                stages.usage.warmed = Some(stage);
             }
         }
         sampler.mark(Phase::Ready);
         Ok(())
     }
 
-    /// The engine is about to be stopped.
-    pub(super) fn record_stopping(
+    /// Stops a server, reads its memory a last time once it was released, and writes what was recorded.
+    pub(super) fn end_server(
         &self,
         stages: &mut MemoryStages,
         server: &Server,
-        sampler: Option<&Sampler>,
+        sampler: Option<Sampler>,
+        shown: &str,
     ) -> Result<()> {
-        // Not interruptible, because the engine is stopped next in any case.
-        stages.add_processes(self.context.tasks.finish(server.service.pids())?);
-        if let Some(sampler) = sampler {
+        // Not interruptible, because the engine is stopped in any case.
+        stages.ours.extend(self.context.tasks.finish(server.service.pids())?);
+        if let Some(sampler) = &sampler {
             stages.record_peak(sampler);
-            if !stages.is_attached() {
+            if !stages.attached {
                 sampler.mark(Phase::After);
             }
         }
-        Ok(())
+        self.context.tasks.finish(server.service.stop(self.grace()))?;
+        let ended = self.record_after_stop(stages, server, sampler.as_ref());
+        self.write_memory(server.service.name(), sampler, &stages.usage)?;
+        ended?;
+        self.phase("stopped", shown)
     }
 
-    /// The engine was stopped: waits for memory to be released and reads it a last time.
-    pub(super) fn record_after_stop(
-        &self,
-        stages: &mut MemoryStages,
-        server: &Server,
-        sampler: Option<&Sampler>,
-    ) -> Result<()> {
+    fn record_after_stop(&self, stages: &mut MemoryStages, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
         let Some(sampler) = sampler else { return Ok(()) };
         stages.record_peak(sampler);
         // An attached engine keeps running.
-        if stages.is_attached() {
+        if stages.attached {
             return Ok(());
         }
-        let reading = match stages.released(sampler) {
-            Some(reading) => Some(reading),
-            None => self.read_settled_memory(stages.before(), server)?,
+        let reading = match stages.alone {
+            // The memory of the engine's own processes is gone with them.
+            true => Some(emptied(sampler.latest())),
+            false => self.read_settled_memory(stages.before.as_ref(), server)?,
         };
         if let Some(reading) = reading {
             sampler.add(&reading);
-            stages.record_after_stop(&reading);
+            stages.usage.after = Some(stages.stage(&reading));
         }
         Ok(())
     }
 
     fn record_loaded(&self, stages: &mut MemoryStages, running: &Running) -> Result<()> {
-        let Some(sampler) = &running.sampler else { return Ok(()) };
-        if let Some(reading) = self.read_memory(&running.server)? {
-            sampler.add(&reading);
-            stages.record_loaded(&reading, sampler);
+        if let Some(stage) = self.read_stage(stages, running, Phase::Ready, stages.ready)? {
+            stages.usage.loaded = Some(stage);
         }
         Ok(())
+    }
+
+    /// Reads the memory at the end of a stage, which was a phase since a moment.
+    fn read_stage(
+        &self,
+        stages: &MemoryStages,
+        running: &Running,
+        phase: Phase,
+        from: Option<Instant>,
+    ) -> Result<Option<Stage>> {
+        let Some(sampler) = &running.sampler else {
+            return Ok(None);
+        };
+        let Some(reading) = self.read_memory(&running.server)? else {
+            return Ok(None);
+        };
+        sampler.add(&reading);
+        Ok(Some(Stage {
+            over_time: over(sampler, &[phase], from),
+            ..stages.stage(&reading)
+        }))
     }
 }

@@ -13,7 +13,7 @@ use super::super::handle::Running;
 use super::super::metrics::MetricsPage;
 use super::super::{Engine, ReportedFact};
 use crate::fault::{Fault, Result};
-use crate::load::engine_side::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
+use crate::load::engine_side::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 use crate::task::lock;
 use crate::telemetry::Sampler;
 
@@ -47,6 +47,12 @@ struct Poll {
     snapshots: Option<Vec<EngineMetrics>>,
 }
 
+impl Poll {
+    fn newest(&self) -> Option<&EngineMetrics> {
+        self.snapshots.as_ref()?.last()
+    }
+}
+
 impl Engine {
     /// Starts polling a running engine `hz` times a second (1 to 50). The first poll is finished when this returns, so
     /// it precedes every request sent afterwards.
@@ -66,20 +72,13 @@ impl Engine {
         let stop = CancellationToken::new();
         let began = Instant::now();
         let latest = Latest::default();
-        let task = match self.page(running) {
-            Some(page) => {
-                let first = self.wait(async { Ok(stamped(&page).await) })?;
-                let task = poll_until(
-                    page,
-                    Duration::from_secs_f64(1.0 / hz),
-                    first,
-                    stop.clone(),
-                    Arc::clone(&latest),
-                );
-                Some(self.context.tasks.runtime().spawn(task))
-            }
-            None => None,
-        };
+        let mut task = None;
+        if let Some(page) = self.page(running) {
+            let first = self.wait(async { Ok(stamped(&page).await) })?;
+            let period = Duration::from_secs_f64(1.0 / hz);
+            let polls = poll_until(page, period, first, stop.clone(), Arc::clone(&latest));
+            task = Some(self.context.tasks.runtime().spawn(polls));
+        }
         Ok(LoadMonitor {
             hz,
             began,
@@ -102,15 +101,11 @@ impl Engine {
         clock: Instant,
     ) -> Result<Observations> {
         drop(monitor.stop);
-        let polls = match monitor.task {
-            Some(task) => self
-                .wait(async {
-                    let polls = task.await;
-                    polls.map_err(|error| Fault::internal(format!("polling the metrics page failed: {error}")))
-                })?
-                .into_iter(),
-            None => Vec::new().into_iter(),
-        };
+        let mut polls = Vec::new();
+        if let Some(task) = monitor.task {
+            let failed = |error| Fault::internal(format!("polling the metrics page failed: {error}"));
+            polls = self.wait(async { task.await.map_err(failed) })?;
+        }
         let mut seen = Observations {
             hz: monitor.hz,
             kv_tokens: running.info.kv_tokens,
@@ -159,17 +154,13 @@ async fn poll_until(
             _ = ticks.tick() => {}
         }
         let poll = stamped(&page).await;
-        *lock(&latest) = poll.snapshots.as_ref().and_then(|snapshots| snapshots.last()).cloned();
+        *lock(&latest) = poll.newest().cloned();
         polls.push(poll);
     }
     let deadline = Instant::now() + SETTLE_TIMEOUT;
     loop {
         let poll = stamped(&page).await;
-        let busy = poll
-            .snapshots
-            .as_ref()
-            .and_then(|snapshots| snapshots.last())
-            .is_some_and(busy);
+        let busy = poll.newest().is_some_and(|state| !state.is_idle());
         polls.push(poll);
         if !busy || Instant::now() >= deadline {
             return polls;
@@ -188,10 +179,6 @@ async fn stamped(page: &MetricsPage) -> Poll {
     }
 }
 
-fn busy(state: &EngineMetrics) -> bool {
-    state.running.unwrap_or(0) + state.waiting.unwrap_or(0) > 0
-}
-
 /// Converts a poll to the load's clock. A page may hold several snapshots without timestamps; they are spaced evenly
 /// since the previous poll.
 fn spread(poll: Poll, before: Instant, clock: Instant) -> Vec<MetricsSample> {
@@ -205,17 +192,16 @@ fn spread(poll: Poll, before: Instant, clock: Instant) -> Vec<MetricsSample> {
     };
     let since = seconds(before, clock);
     let step = (at - since) / snapshots.len().max(1) as f64;
-    let samples = snapshots.into_iter().rev().enumerate().map(|(back, state)| {
-        let at = at - step * back as f64;
+    let newest = snapshots.len().saturating_sub(1);
+    let samples = snapshots.into_iter().enumerate().map(|(index, state)| {
+        let at = at - step * (newest - index) as f64;
         MetricsSample {
             requested_at: sent.min(at),
             at,
             metrics: Some(state),
         }
     });
-    let mut polls: Vec<MetricsSample> = samples.collect();
-    polls.reverse();
-    polls
+    samples.collect()
 }
 
 /// KV cache bytes on all devices: the newest value of each rank.
@@ -246,15 +232,7 @@ fn power(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<P
         .map(|sample| PowerSample {
             from: origin + micros(sample.from),
             to: origin + micros(sample.to),
-            devices: sample
-                .devices
-                .into_iter()
-                .map(|doing| DevicePower {
-                    device: doing.device,
-                    power: doing.power_w,
-                    busy: doing.busy_percent,
-                })
-                .collect(),
+            devices: sample.devices,
         })
         .collect()
 }

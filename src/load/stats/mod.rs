@@ -17,11 +17,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 pub use client::{ClientStats, SendDelays};
-pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, Percentiles, RepeatStats, ResponseTimes, Spread};
-pub use request::{Disagreement, EventTokens, Failures, RequestStats, Tokens, request_stats};
-use request::{EvaluatedRequest, RequestResult};
+pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, RepeatStats, ResponseTimes, Spread, TtftAndE2el};
+use request::RequestResult;
+pub use request::{Disagreement, EvaluatedRequest, EventTokens, Failures, Tokens};
 use serde::{Deserialize, Serialize};
-pub use summary::{Intervals, Summary, Thin};
+pub use summary::{Intervals, Percentiles, Statistics, Summary, Thin};
 pub use throughput::{Goodput, Rates, SloCounts, Steady};
 
 pub(in crate::load) use summary::{interpolated, min_sample_size};
@@ -136,12 +136,7 @@ pub struct LoadStats {
 impl LoadStats {
     /// Computes the statistics of a load. Records may come in any order.
     pub fn from_records(records: &[Record], settings: &Settings) -> Self {
-        let mut sorted: Vec<&Record> = records.iter().collect();
-        sorted.sort_unstable_by_key(|record| (record.sent, record.index));
-        let all: Vec<EvaluatedRequest<'_>> = sorted
-            .iter()
-            .map(|record| EvaluatedRequest::new(record, settings))
-            .collect();
+        let all = EvaluatedRequest::all(records, settings);
         let issued: Vec<&EvaluatedRequest<'_>> = all.iter().filter(|request| !request.record.warmup).collect();
         let completed: Vec<&EvaluatedRequest<'_>> =
             issued.iter().copied().filter(|request| request.completed()).collect();

@@ -201,7 +201,7 @@ fn goodput_requires_every_objective() {
             ..settings(CLOSED)
         };
         let goodput = LoadStats::from_records(&records, &settings).goodput.unwrap();
-        (goodput.good, goodput.response.good)
+        (goodput.counts.good, goodput.response.good)
     };
     assert_eq!(with(Slo::default()), (4, 4));
     assert_eq!(

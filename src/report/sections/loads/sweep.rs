@@ -185,7 +185,7 @@ fn group_loads(loads: &[(Value, Value)]) -> Vec<Sweep> {
         let mut load = LoadAnswer::read(answer);
         if let Some(goodput) = load.stats.goodput.as_mut().filter(|_| axis == SweepAxis::Rate) {
             // Of a rate, a request that waits in the client's queue counts from when it was due, as the script's verdict does.
-            *goodput = goodput.of_responses();
+            goodput.counts = goodput.response;
         }
         let same = |sweep: &&mut Sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings;
         let levels = match sweeps.iter_mut().find(same) {
