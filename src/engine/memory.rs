@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 
+use super::answer::ProbeAnswer;
 use super::handle::{Live, Running};
 use super::start::Server;
 use super::usage::{MemoryStages, emptied, over};
@@ -40,15 +41,6 @@ pub struct Memory {
     pub per_gpu: Vec<crate::telemetry::Device>,
     /// The processes on them, if the source reports any.
     pub processes: Vec<crate::telemetry::Tenant>,
-}
-
-/// Memory within a time window.
-#[derive(Default)]
-pub(super) struct MemoryWindow {
-    pub(super) peak: Option<u64>,
-    /// Memory at the end of the window.
-    pub(super) last: Option<u64>,
-    pub(super) series: Vec<(f64, u64)>,
 }
 
 impl Engine {
@@ -224,13 +216,18 @@ fn below_hierarchy(folder: &std::path::Path, roots: &Roots) -> Option<String> {
     Some(format!("/{}", below.display()))
 }
 
-pub(super) fn memory_window(sampler: &Sampler, from: Instant, to: Instant) -> MemoryWindow {
+/// Notes in an answer what memory the engine used in a time window.
+pub(super) fn describe_memory(answer: &mut ProbeAnswer, sampler: &Sampler, from: Instant) {
+    let to = Instant::now();
     let series = sampler.between(from, to);
-    MemoryWindow {
-        peak: sampler.peak_between(from, to).map(|peak| peak.total),
-        last: series.rows().last().map(|row| row.total),
-        series: downsample(&series),
-    }
+    // The peak of a longer output is not this point's.
+    let of_point = answer.evidence.longer_output.is_none();
+    answer.peak = of_point
+        .then(|| sampler.peak_between(from, to))
+        .flatten()
+        .map(|peak| peak.total);
+    answer.evidence.memory = series.rows().last().map(|row| row.total);
+    answer.series = downsample(&series);
 }
 
 /// Seconds since the first row, and bytes. Adjacent rows are merged to their peak if there are too many.

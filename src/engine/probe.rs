@@ -11,7 +11,7 @@ use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
 use super::limits::{MIN_TIMEOUT, bounds_report};
-use super::memory::memory_window;
+use super::memory::describe_memory;
 use super::metrics::QueueMetrics;
 use super::plan::{StartFailure, StartHistory};
 use super::residency::longer_output;
@@ -152,12 +152,8 @@ impl Engine {
                 }
                 self.end_requests(&mut live, answer.verdict == Verdict::Ok)?;
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
-                    let seen = memory_window(sampler, from.into_std(), Instant::now().into_std());
+                    describe_memory(&mut answer, sampler, from.into_std());
                     self.show_memory(sampler)?;
-                    // That of a longer output is not this point's.
-                    answer.peak = seen.peak.filter(|_| answer.evidence.longer_output.is_none());
-                    answer.evidence.memory = seen.last;
-                    answer.series = seen.series;
                 }
                 answer
             }

@@ -15,7 +15,6 @@ use super::super::{Engine, ReportedFact};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 use crate::task::lock;
-use crate::telemetry::Sampler;
 
 /// Default rate of polls per second.
 pub(crate) const METRICS_HZ: f64 = 10.0;
@@ -119,10 +118,23 @@ impl Engine {
             before = sent;
         }
         if let Some(sampler) = &running.sampler {
-            let now = Instant::now();
+            let (now, origin) = (Instant::now(), seconds(sampler.origin(), clock));
+            let at = |micros: u64| origin + micros as f64 / 1e6;
             seen.source = Some(sampler.source().to_owned());
-            seen.memory = memory(sampler, monitor.began, now, clock);
-            seen.power = power(sampler, monitor.began, now, clock);
+            let series = sampler.between(monitor.began, now);
+            let memory = series.rows().iter().map(|row| MemoryInUse {
+                from: at(row.from),
+                to: at(row.to),
+                bytes: row.total,
+            });
+            seen.memory = memory.collect();
+            let power = sampler.activity_between(monitor.began, now).into_iter();
+            let power = power.map(|sample| PowerSample {
+                from: at(sample.from),
+                to: at(sample.to),
+                devices: sample.devices,
+            });
+            seen.power = power.collect();
         }
         Ok(seen)
     }
@@ -211,34 +223,6 @@ fn kv_bytes(facts: &[ReportedFact]) -> Option<u64> {
         .filter_map(|fact| Some((fact.rank, fact.value.as_u64()?)))
         .collect();
     (!ranks.is_empty()).then(|| ranks.values().sum())
-}
-
-fn memory(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<MemoryInUse> {
-    let origin = seconds(sampler.origin(), clock);
-    let series = sampler.between(from, to);
-    let rows = series.rows().iter();
-    rows.map(|row| MemoryInUse {
-        from: origin + micros(row.from),
-        to: origin + micros(row.to),
-        bytes: row.total,
-    })
-    .collect()
-}
-
-fn power(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<PowerSample> {
-    let origin = seconds(sampler.origin(), clock);
-    let samples = sampler.activity_between(from, to).into_iter();
-    samples
-        .map(|sample| PowerSample {
-            from: origin + micros(sample.from),
-            to: origin + micros(sample.to),
-            devices: sample.devices,
-        })
-        .collect()
-}
-
-fn micros(at: u64) -> f64 {
-    at as f64 / 1e6
 }
 
 /// Seconds since the start of the load's clock; negative before it.

@@ -169,9 +169,10 @@ impl SweepFindings {
             cheapest: cost.reduce(|a, b| if b.1 < a.1 { b } else { a }).map(|best| best.0),
             ..Self::default()
         };
+        let cache = |preemption| format!("KV cache full from {} on (preemptions)", from(preemption));
         let parts = [
             findings.saturation(axis, levels),
-            findings.cache(),
+            findings.preemption.as_ref().map(cache),
             findings.queueing(axis, levels),
         ];
         findings.finding = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -219,11 +220,6 @@ impl SweepFindings {
             number(tokens),
             ttft.unwrap_or_default()
         ))
-    }
-
-    fn cache(&self) -> Option<String> {
-        let preemption = self.preemption.as_ref()?;
-        Some(format!("KV cache full from {} on (preemptions)", from(preemption)))
     }
 
     /// `from 32 on requests wait in the queue, up to 247 of 256 requests`.
