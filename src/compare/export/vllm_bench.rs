@@ -179,8 +179,7 @@ mod tests {
                 ttft_ms: Some(60.0),
                 ..Slo::default()
             }),
-            exact_input: true,
-            full_output: true,
+            exact: true,
             ..Settings::default()
         };
         let bench = VllmBench {

@@ -168,8 +168,7 @@ fn settings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Settin
         target: held(&session.plan.arrivals, repeat),
         slo: options.slo,
         over: (repeat.end == EndReason::Duration).then_some(repeat.to),
-        exact_input: options.prompts.is_none(),
-        full_output: options.prompts.is_none(),
+        exact: options.prompts.is_none(),
         tokenized: repeat.tokenized.clone(),
         client: repeat.client,
     }

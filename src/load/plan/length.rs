@@ -92,8 +92,11 @@ impl Length {
     /// `usage` with a hint if they are invalid.
     pub fn check(&self, name: &str) -> Result<()> {
         let invalid = |why: String, hint: &str| Err(Fault::usage(format!("option `{name}` {why}")).hint(hint));
-        if let Self::Random(distribution) = self
-            && let Some((what, middle, width)) = distribution.parameters()
+        let parameters = match self {
+            Self::Fixed(_) => None,
+            Self::Random(distribution) => distribution.parameters(),
+        };
+        if let Some((what, middle, width)) = parameters
             && !(middle.is_finite() && middle >= 1.0 && width.is_finite() && width >= 0.0)
         {
             return invalid(
@@ -114,8 +117,7 @@ impl Length {
                 "give the minimum first",
             );
         }
-        if let Self::Random(distribution) = self
-            && let Some((_, middle, _)) = distribution.parameters()
+        if let Some((_, middle, _)) = parameters
             && !(low as f64 <= middle && middle <= high as f64)
         {
             return invalid(

@@ -38,12 +38,9 @@ pub struct Settings {
     pub slo: Option<Slo>,
     /// When the load ended, if later than the last request's end; `None`: at the last end.
     pub over: Option<Duration>,
-    /// Whether prompts have exactly the requested token count, so that a different engine count is a failure. False for
-    /// user prompts with unknown counts.
-    pub exact_input: bool,
-    /// Whether answers must have the requested length, so that fewer tokens are a failure. False if an answer may stop
-    /// by itself.
-    pub full_output: bool,
+    /// Whether prompts and answers must have the requested token counts, so that other counts are a failure. False for a
+    /// user's prompts: their counts may be unknown, and an answer may stop by itself.
+    pub exact: bool,
     /// Output tokens of whole texts by the tokenizer, by request index, where counted.
     pub tokenized: HashMap<u64, u64>,
     /// The client's own performance, if measured.

@@ -90,7 +90,7 @@ impl<'a> EvaluatedRequest<'a> {
 
 /// What is wrong with a response whose stream ended properly: the kind of failure and its message.
 fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option<(&'static str, String)> {
-    let input = record.counts.input.filter(|_| settings.exact_input);
+    let input = record.counts.input.filter(|_| settings.exact);
     if let Some(input) = input.filter(|input| !is_near(*input, record.input)) {
         let message = format!("the engine counted {input} tokens of input, not {}", record.input);
         return Some(("input_count", message));
@@ -101,7 +101,7 @@ fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option
     let Some(output) = output else {
         return Some(("no_counts", "the number of generated tokens is unknown".to_owned()));
     };
-    if settings.full_output && output < record.output {
+    if settings.exact && output < record.output {
         let finish = record.finish.as_deref().unwrap_or_default();
         return Some((
             "short",

@@ -85,8 +85,7 @@ fn short_answer_is_a_failure() {
     assert_eq!(stats.failures["short"].message, "9 of 10 tokens, then `stop`");
     // User prompts may get shorter answers, and their tokens were not counted.
     let lenient = Settings {
-        exact_input: false,
-        full_output: false,
+        exact: false,
         ..settings(CLOSED)
     };
     assert_eq!(LoadStats::from_records(&records, &lenient).completed, 2);
@@ -118,7 +117,7 @@ fn different_token_counts_cause_a_warning() {
     // Of the length that was requested: the text is only tokenized another way.
     let as_asked = LoadStats::from_records(&[record(0, 0)], &settings);
     assert!(as_asked.warnings.is_empty(), "{:?}", as_asked.warnings);
-    settings.full_output = false;
+    settings.exact = false;
     let shorter = Record {
         output: 12,
         ..record(0, 0)
