@@ -27,10 +27,7 @@ impl Load {
     /// So many streams at once, for so many waves.
     pub fn closed(streams: u64, waves: u64, tokens: u64) -> Self {
         Self {
-            slots: Slots::Closed {
-                concurrency: streams,
-                ramp: Duration::ZERO,
-            },
+            slots: Slots::closed(streams, Duration::ZERO),
             count: streams * waves,
             tokens,
             rate: None,
@@ -67,7 +64,6 @@ impl RequestSource for Alike {
                 timeout: Duration::from_secs(60),
                 input: 64,
                 output,
-                warmup: false,
             })
         })))
     }
@@ -126,11 +122,11 @@ pub fn run(url: &str, load: Load) {
         "user": (after.0 - before.0).as_secs_f64(), "system": (after.1 - before.1).as_secs_f64(), "rss_kib": rss,
         "ttft_ms": ttft(&driven.records), "itl_ms": driven.records.iter().flat_map(|record| &record.itl_ms).collect::<Vec<_>>(),
         "duration": driven.duration.as_secs_f64(), "events": watch.events, "reads": watch.reads, "wakes": watch.wakes,
-        "cpu_share": watch.cpu_share, "longest_pause_ms": ms(watch.longest_pause),
-        "longest_wait_ms": watch.longest_wait.map(ms), "waited_share": watch.waited_share,
+        "cpu_share": watch.stats.cpu, "longest_pause_ms": watch.stats.longest_pause_ms,
+        "longest_wait_ms": watch.stats.longest_wait_ms, "waited_share": watch.stats.waited,
         "late_ms": late.collect::<Vec<_>>(),
         "send_late_ms": watch.send_late_ms.iter().copied().fold(0.0, f32::max),
-        "unprepared": watch.unprepared, "opened_late": watch.opened_late, "records": records,
+        "unprepared": watch.stats.unprepared, "opened_late": watch.stats.opened_late, "records": records,
     });
     println!("{document}");
 }

@@ -151,16 +151,21 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
         rate!(input_throughput, "input tokens/s", TokensPerSecond),
         rate!(output_throughput, "output tokens/s", TokensPerSecond),
         rate!(total_token_throughput, "total tokens/s", TokensPerSecond),
-        count("good", "good requests", More, |load| Some(load.stats.goodput?.good)),
+        count("good", "good requests", More, |load| {
+            Some(load.stats.goodput?.counts.good)
+        }),
         value("good_share", "goodput, %", Percent, More, |load| {
-            load.stats.goodput?.share
+            load.stats.goodput?.counts.share
         }),
         metric(
             "request_goodput",
             "goodput, requests/s",
             RequestsPerSecond,
             More,
-            Source::Value(|load| load.stats.goodput?.request_throughput, |repeats| repeats.goodput),
+            Source::Value(
+                |load| load.stats.goodput?.counts.request_throughput,
+                |repeats| repeats.goodput,
+            ),
         ),
     ];
     let last = [

@@ -2,12 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::options::seconds;
 use super::{Allocation, Metrics};
 use crate::boundary::{BoundsReport, Moves, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
 
 /// The result of one probe.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeAnswer {
     /// The tested point.
     pub point: Point,
@@ -49,32 +50,6 @@ pub struct ProbeAnswer {
     pub gpus: u64,
     /// The engine's own bounds, if it has reported any.
     pub report: Option<BoundsReport>,
-}
-
-impl ProbeAnswer {
-    pub(super) fn empty(point: &Point) -> Self {
-        Self {
-            point: point.clone(),
-            verdict: Verdict::Error,
-            cause: None,
-            moves: Moves::None,
-            evidence: Evidence::default(),
-            counted: None,
-            input: None,
-            output: None,
-            ttft_ms: None,
-            tpot_ms: None,
-            itl_ms: None,
-            e2el_ms: None,
-            peak: None,
-            series: Vec::new(),
-            started: false,
-            starts: 0,
-            seconds: 0.0,
-            gpus: 0,
-            report: None,
-        }
-    }
 }
 
 /// The evidence for a verdict.
@@ -160,12 +135,10 @@ impl Default for ProbeOptions {
 impl ProbeOptions {
     pub(super) fn check(&self) -> Result<()> {
         for (name, given) in [("timeout", self.timeout), ("stall", self.stall)] {
-            if let Some(seconds) = given
-                && !(seconds > 0.0 && seconds <= 1e7)
+            if let Some(time) = given
+                && seconds(name, time)?.is_zero()
             {
-                return Err(Fault::usage(format!(
-                    "option `{name}` is {seconds}, not a number of seconds"
-                )));
+                return Err(Fault::usage(format!("option `{name}` is 0 seconds")).hint("leave it out, or give more"));
             }
         }
         Ok(())

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use console::strip_ansi_codes;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -14,79 +15,71 @@ use crate::telemetry::UsedByDevice;
 /// Values by fact name; sizes in bytes.
 pub(super) type FactValues = BTreeMap<String, Value>;
 
+/// An adapter's patterns for the lines that report facts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FactRules {
     rules: Vec<(String, Vec<Regex>)>,
-}
-
-/// One line that reports a fact.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct FactMatch {
-    /// The fact's name without a unit suffix.
-    pub(super) fact: String,
-    /// A number if it parses as one (sizes in bytes), otherwise text.
-    pub(super) value: Value,
-    /// Index of the line.
-    pub(super) line: usize,
-    /// Byte offset of the match in the line.
-    pub(super) begins: usize,
-    /// The device named by the pattern.
-    pub(super) device: Option<String>,
+    /// Patterns of the prefix that names the rank.
+    ranks: Vec<Regex>,
 }
 
 impl FactRules {
-    /// Compiles patterns by fact. `place` names their location in the adapter for error messages.
-    pub(super) fn new(patterns: &BTreeMap<String, Vec<String>>, place: &str) -> Result<Self> {
+    /// Compiles patterns by fact, and those of ranks. `place` names the location of the first in the adapter, for error
+    /// messages.
+    pub(super) fn new(patterns: &BTreeMap<String, Vec<String>>, ranks: &[String], place: &str) -> Result<Self> {
+        let all = |patterns: &[String], place: &str| -> Result<Vec<Regex>> {
+            patterns.iter().map(|pattern| compile(pattern, place)).collect()
+        };
         let rules = patterns
             .iter()
-            .map(|(fact, patterns)| {
-                let patterns = patterns
-                    .iter()
-                    .map(|pattern| compile(pattern, &format!("{place}.{fact}")))
-                    .collect::<Result<_>>()?;
-                Ok((fact.clone(), patterns))
-            })
+            .map(|(fact, patterns)| Ok((fact.clone(), all(patterns, &format!("{place}.{fact}"))?)))
             .collect::<Result<_>>()?;
-        Ok(Self { rules })
+        let ranks = all(ranks, "facts().rank")?;
+        Ok(Self { rules, ranks })
     }
 
     /// Facts in these lines. Per fact, the first pattern with any match is used, and its last match wins, because an
     /// engine that retries (llama.cpp's fit) reports the final value last.
     pub(super) fn find(&self, lines: &[String]) -> FactValues {
-        let found = self.matches(lines);
-        found.into_iter().map(|found| (found.fact, found.value)).collect()
+        let found = self.matches(lines, "").into_iter();
+        found.map(|fact| (fact.name, fact.value)).collect()
     }
 
-    /// Every line that reports a fact, for example one per rank or device. Sorted by fact, then by line. Per fact, only
-    /// the first pattern with any match is used.
-    pub(super) fn matches(&self, lines: &[String]) -> Vec<FactMatch> {
+    /// Every line that reports a fact, for example one per rank or device, with its number. Sorted by fact, then by line.
+    /// Per fact, only the first pattern with any match is used.
+    pub(super) fn matches(&self, lines: &[String], origin: &str) -> Vec<ReportedFact> {
         let found = |(fact, patterns): &(String, Vec<Regex>)| {
             let found = patterns.iter().map(|pattern| {
-                let lines = lines.iter().enumerate();
-                lines
-                    .filter_map(|(at, line)| found(fact, pattern, at, line))
-                    .collect::<Vec<_>>()
+                let numbered = (0..).zip(lines);
+                let found = numbered.filter_map(|(number, line)| self.found(fact, pattern, line, number, origin));
+                found.collect::<Vec<_>>()
             });
             found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
         };
         self.rules.iter().flat_map(found).collect()
     }
-}
 
-fn found(fact: &str, pattern: &Regex, at: usize, line: &str) -> Option<FactMatch> {
-    let captures = pattern.captures(line)?;
-    let text = captures.name("value").or_else(|| captures.get(1))?.as_str();
-    let (fact, value) = match captures.name("unit") {
-        Some(unit) => value(&format!("{fact}_{}", unit.as_str().to_lowercase()), text),
-        None => value(fact, text),
-    };
-    Some(FactMatch {
-        fact,
-        value,
-        line: at,
-        begins: captures.get(0)?.start(),
-        device: captures.name("device").map(|device| device.as_str().to_owned()),
-    })
+    fn found(&self, fact: &str, pattern: &Regex, line: &str, number: u64, origin: &str) -> Option<ReportedFact> {
+        let captures = pattern.captures(line)?;
+        let text = captures.name("value").or_else(|| captures.get(1))?.as_str();
+        let (name, value) = match captures.name("unit") {
+            Some(unit) => value(&format!("{fact}_{}", unit.as_str().to_lowercase()), text),
+            None => value(fact, text),
+        };
+        // The rank is named before the match; the rest of the line is the engine's text.
+        let prefix = &line[..captures.get(0)?.start()];
+        let rank = self.ranks.iter().find_map(|pattern| pattern.captures(prefix)?.get(1));
+        Some(ReportedFact {
+            name,
+            value,
+            origin: origin.to_owned(),
+            text: line.trim().to_owned(),
+            line: Some(number),
+            rank: rank.and_then(|rank| rank.as_str().parse().ok()),
+            device: captures.name("device").map(|device| device.as_str().to_owned()),
+            ..ReportedFact::default()
+        })
+    }
 }
 
 /// Unit suffixes of fact names, in bytes. TGI logs `GB` as 10^9 bytes; other engines write `GB` for GiB.
@@ -107,26 +100,25 @@ pub(super) fn fact_from_json(fact: &str, value: &Value) -> Option<(String, Value
         Value::Object(parts) if !parts.is_empty() => parts.values().map(Value::as_f64).sum(),
         _ => None,
     };
-    for (suffix, bytes) in UNITS {
-        if let (Some(stem), Some(number)) = (fact.strip_suffix(suffix), number) {
-            return Some((format!("{stem}_bytes"), in_bytes(number, bytes)));
-        }
-    }
-    (!value.is_null()).then(|| (fact.to_owned(), value.clone()))
+    let converted = number.and_then(|number| in_bytes(fact, number));
+    converted.or_else(|| (!value.is_null()).then(|| (fact.to_owned(), value.clone())))
 }
 
-fn in_bytes(number: f64, unit: f64) -> Value {
-    Value::from((number * unit).round() as i64)
+/// A number in bytes, if the fact's name ends with a unit.
+fn in_bytes(fact: &str, number: f64) -> Option<(String, Value)> {
+    let of_unit = |(suffix, bytes): &(&str, f64)| {
+        let stem = fact.strip_suffix(suffix)?;
+        Some((format!("{stem}_bytes"), Value::from((number * bytes).round() as i64)))
+    };
+    UNITS.iter().find_map(of_unit)
 }
 
 /// The fact's name without its unit suffix, and the value: a number if it parses as one (thousands separators removed),
 /// otherwise text.
 fn value(fact: &str, text: &str) -> (String, Value) {
     let plain = text.replace(',', "");
-    for (suffix, bytes) in UNITS {
-        if let (Some(stem), Ok(number)) = (fact.strip_suffix(suffix), plain.parse::<f64>()) {
-            return (format!("{stem}_bytes"), in_bytes(number, bytes));
-        }
+    if let Some(converted) = plain.parse().ok().and_then(|number| in_bytes(fact, number)) {
+        return converted;
     }
     let value = plain
         .parse::<i64>()
@@ -155,33 +147,9 @@ pub(super) fn compile(pattern: &str, place: &str) -> Result<Regex> {
     })
 }
 
-/// Removes ANSI colour codes (ECMA-48 control sequences), which some engines write even to pipes.
-pub(super) fn without_colour(line: &str) -> std::borrow::Cow<'_, str> {
-    if !line.contains('\u{1b}') {
-        return line.into();
-    }
-    let mut plain = String::with_capacity(line.len());
-    let mut rest = line.chars();
-    while let Some(c) = rest.next() {
-        if c != '\u{1b}' {
-            plain.push(c);
-        } else if rest.as_str().starts_with('[') {
-            rest.next();
-            rest.find(|c| ('\u{40}'..='\u{7e}').contains(c));
-        }
-    }
-    plain.into()
-}
-
-/// Removes colour codes.
-pub(super) fn strip_colours(lines: Vec<String>) -> Vec<String> {
-    lines
-        .into_iter()
-        .map(|line| match without_colour(&line) {
-            std::borrow::Cow::Borrowed(_) => line,
-            std::borrow::Cow::Owned(strip_colours) => strip_colours,
-        })
-        .collect()
+/// Removes the colour codes that some engines write even to pipes.
+pub(super) fn strip_colours(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|line| strip_ansi_codes(line).into_owned()).collect()
 }
 
 /// One reported fact.
@@ -219,38 +187,7 @@ pub(super) fn group_by_name(reported: Vec<ReportedFact>) -> BTreeMap<String, Vec
     facts
 }
 
-/// The facts in a log, without arrival times.
-pub(super) fn facts_in_log(rules: &FactRules, ranks: &[Regex], log: &[String]) -> Vec<ReportedFact> {
-    let fact = |found: FactMatch| {
-        let text = &log[found.line];
-        ReportedFact {
-            rank: rank(ranks, text, found.begins),
-            line: Some(found.line as u64),
-            ..ReportedFact::from_match(found, "log", text)
-        }
-    };
-    rules.matches(log).into_iter().map(fact).collect()
-}
-
-/// The rank named before the match; the rest of the line is the engine's text.
-fn rank(ranks: &[Regex], line: &str, begins: usize) -> Option<u64> {
-    let prefix = &line[..begins];
-    let number = ranks.iter().find_map(|pattern| pattern.captures(prefix)?.get(1));
-    number?.as_str().parse().ok()
-}
-
 impl ReportedFact {
-    pub(super) fn from_match(found: FactMatch, origin: &str, text: &str) -> Self {
-        Self {
-            name: found.fact,
-            value: found.value,
-            origin: origin.to_owned(),
-            text: text.trim().to_owned(),
-            device: found.device,
-            ..Self::default()
-        }
-    }
-
     /// The fact in a field of an information page, if it has a value.
     pub(super) fn from_page(field: &str, path: &str, pointer: &str, at_pointer: &Value) -> Option<Self> {
         let (name, value) = fact_from_json(field, at_pointer)?;
@@ -315,7 +252,7 @@ mod tests {
             })
             .collect();
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        json!(FactRules::new(&log, "facts().log").unwrap().find(&lines))
+        json!(FactRules::new(&log, &[], "facts().log").unwrap().find(&lines))
     }
 
     #[test]
@@ -373,22 +310,23 @@ mod tests {
     #[test]
     fn every_match_keeps_its_device_and_unit() {
         let pattern = r"(?<device>\w+) buffer = (?<value>[\d.]+) (?<unit>\w+)".to_owned();
-        let rules = FactRules::new(&BTreeMap::from([("weights".to_owned(), vec![pattern])]), "facts().log").unwrap();
+        let patterns = BTreeMap::from([("weights".to_owned(), vec![pattern])]);
+        let rules = FactRules::new(&patterns, &[r"TP(\d)".to_owned()], "facts().log").unwrap();
         let lines = [
-            "a: CUDA0 buffer = 1.5 GiB".to_owned(),
-            "a: CPU buffer = 2 KiB".to_owned(),
+            "TP3: CUDA0 buffer = 1.5 GiB".to_owned(),
+            "a: CPU buffer = 2 KiB, TP1".to_owned(),
         ];
         let found: Vec<_> = rules
-            .matches(&lines)
+            .matches(&lines, "log")
             .into_iter()
-            .map(|found| (found.fact, found.value, found.line, found.begins, found.device.unwrap()))
+            .map(|found| (found.name, found.value, found.line, found.rank, found.device.unwrap()))
             .collect();
         let name = || "weights_bytes".to_owned();
         assert_eq!(
             found,
             [
-                (name(), json!(1_610_612_736), 0, 3, "CUDA0".to_owned()),
-                (name(), json!(2048), 1, 3, "CPU".to_owned())
+                (name(), json!(1_610_612_736), Some(0), Some(3), "CUDA0".to_owned()),
+                (name(), json!(2048), Some(1), None, "CPU".to_owned())
             ]
         );
     }
@@ -397,16 +335,6 @@ mod tests {
 #[cfg(test)]
 mod pattern_tests {
     use super::*;
-
-    #[test]
-    fn colours_go_and_text_stays() {
-        assert_eq!(
-            without_colour("\u{1b}[2m2026\u{1b}[0m \u{1b}[32m INFO\u{1b}[0m x"),
-            "2026  INFO x"
-        );
-        assert_eq!(without_colour("plain"), "plain");
-        assert_eq!(without_colour("cut \u{1b}["), "cut ");
-    }
 
     #[test]
     fn a_wrong_pattern_is_named() {

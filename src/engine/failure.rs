@@ -85,24 +85,17 @@ impl FailureRules {
             .enumerate()
             .map(|(index, rule)| {
                 let place = format!("failures()[{index}]");
+                let wrong = |why: &str| Fault::usage(format!("`{place}` of the adapter: {why}"));
                 if rule.verdict == Verdict::Ok {
-                    return Err(Fault::usage(format!(
-                        "`{place}` of the adapter: a failure cannot be `ok`"
-                    )));
+                    return Err(wrong("a failure cannot be `ok`"));
                 }
                 if rule.verdict == Verdict::Oom && rule.cause.as_deref() == Some("host") {
-                    return Err(Fault::usage(format!(
-                        "`{place}` of the adapter: only the kernel says `oom` of the `host`"
-                    ))
-                    .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
+                    return Err(wrong("only the kernel says `oom` of the `host`")
+                        .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
                 }
                 Ok(Compiled {
                     pattern: compile(&rule.pattern, &place)?,
-                    unless: rule
-                        .unless
-                        .as_deref()
-                        .map(|unless| compile(unless, &place))
-                        .transpose()?,
+                    unless: rule.unless.as_ref().map(|unless| compile(unless, &place)).transpose()?,
                     rule,
                 })
             })
@@ -112,28 +105,28 @@ impl FailureRules {
 
     /// Classifies a failure in `phase`. The first rule with any match wins.
     pub(super) fn classify(&self, phase: RulePhase, symptoms: Symptoms<'_>) -> Option<Finding> {
-        let found = if symptoms.exit.is_some_and(|exit| exit.oom_killed) {
+        let by_rule = |compiled: &Compiled| {
+            if compiled.rule.phase != RulePhase::Any && compiled.rule.phase != phase {
+                return None;
+            }
+            let line = compiled.find(&symptoms)?;
+            let input = compiled.pattern.captures(line).and_then(|groups| groups.name("input"));
             Some(Finding {
+                verdict: compiled.rule.verdict,
+                cause: compiled.rule.cause.clone(),
+                line: Some(line.clone()),
+                input: input.and_then(|tokens| tokens.as_str().parse().ok()),
+            })
+        };
+        let found = match symptoms.exit.is_some_and(|exit| exit.oom_killed) {
+            true => Finding {
                 verdict: Verdict::Oom,
                 cause: Some("host".into()),
                 line: None,
                 input: None,
-            })
-        } else {
-            self.rules
-                .iter()
-                .filter(|compiled| compiled.rule.phase == RulePhase::Any || compiled.rule.phase == phase)
-                .find_map(|compiled| {
-                    let line = compiled.find(&symptoms)?;
-                    let input = compiled.pattern.captures(line).and_then(|groups| groups.name("input"));
-                    Some(Finding {
-                        verdict: compiled.rule.verdict,
-                        cause: compiled.rule.cause.clone(),
-                        line: Some(line.clone()),
-                        input: input.and_then(|tokens| tokens.as_str().parse().ok()),
-                    })
-                })
-        }?;
+            },
+            false => self.rules.iter().find_map(by_rule)?,
+        };
         Some(match phase {
             RulePhase::Start => found.for_start(),
             RulePhase::Any | RulePhase::Request => found,

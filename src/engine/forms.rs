@@ -219,9 +219,7 @@ impl Engine {
             },
         ))
     }
-}
 
-impl Engine {
     /// Counts the tokens of answers that the engine did not count, and says how. `prompts` are theirs, in order.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! The engine handle for scripts: describes an engine, starts it on first use and restarts it when needed.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use reqwest::Client;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use super::forms::Accepted;
 use super::limits::RequestSpeed;
 use super::metrics::MetricsPage;
 use super::options::LaunchOptions;
-use super::plan::{NextStart, StartFailure, StartHistory};
+use super::plan::{StartFailure, StartHistory};
 use super::remote::Remote;
 use super::rules::{Rules, degraded};
 use super::send::Prompting;
@@ -64,6 +64,7 @@ pub struct Engine {
 }
 
 /// Mutable state of an engine.
+#[derive(Default)]
 pub(super) struct Live {
     pub(super) running: Option<Running>,
     pub(super) speed: RequestSpeed,
@@ -80,8 +81,9 @@ pub(super) struct Live {
 }
 
 /// Whether a running engine can be sent requests without a check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Health {
+    #[default]
     Good,
     /// Something failed: check whether it still serves.
     Suspect,
@@ -164,14 +166,11 @@ impl Engine {
         let runtime = match options.runtime.as_deref() {
             None | Some("auto") if options.url.is_some() || options.container.is_some() => RuntimeKind::Attach,
             None | Some("auto") if adapter.name() == "sim" => RuntimeKind::Sim,
-            None | Some("auto" | "docker") => RuntimeKind::Docker,
-            Some("process") => RuntimeKind::Process,
-            Some("attach") => RuntimeKind::Attach,
-            Some("sim") => RuntimeKind::Sim,
-            Some(other) => {
-                return Err(Fault::usage(format!("there is no runtime `{other}`"))
-                    .hint("one of: docker, process, attach, sim, auto"));
-            }
+            None | Some("auto") => RuntimeKind::Docker,
+            Some(named) => serde_json::from_value(json!(named)).map_err(|_| {
+                Fault::usage(format!("there is no runtime `{named}`"))
+                    .hint("one of: docker, process, attach, sim, auto")
+            })?,
         };
         if runtime == RuntimeKind::Attach {
             options.check_attached()?;
@@ -207,16 +206,7 @@ impl Engine {
             busy: Mutex::default(),
             starting: Arc::default(),
             starts: Arc::default(),
-            live: Mutex::new(Live {
-                running: None,
-                speed: RequestSpeed::default(),
-                prompting: None,
-                health: Health::Good,
-                dry_run_probes: 0,
-                stages: MemoryStages::default(),
-                tried: 0,
-                baseline: None,
-            }),
+            live: Mutex::default(),
         })
     }
 
@@ -225,7 +215,7 @@ impl Engine {
         // Those written by another version of this program may not parse; they are tried again.
         let failed = self.context.run.failed_starts(&self.start_args()).into_iter();
         let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
-        *lock(&self.starts) = StartHistory::new(failed.collect());
+        lock(&self.starts).failed = failed.collect();
     }
 
     /// The key under which a resumed run finds earlier starts of the same engine.
@@ -235,10 +225,10 @@ impl Engine {
 
     /// The limits of the next start, or why none serves the point.
     fn next_start(&self, whole: Limits, requested: Limits) -> std::result::Result<Limits, Box<StartFailure>> {
-        match lock(&self.starts).next(whole, requested) {
-            NextStart::Try(limits) => Ok(limits),
-            NextStart::Impossible(failure) => Err(Box::new(failure.of_point(&requested))),
-        }
+        let starts = lock(&self.starts);
+        starts
+            .next(whole, requested)
+            .map_err(|failure| Box::new(failure.of_point(&requested)))
     }
 
     /// Every engine that it stands for.
@@ -292,11 +282,8 @@ impl Engine {
             Ensured::Running(started) => Ok(started),
             Ensured::Failed(failure) => {
                 let message = failure.evidence.message.unwrap_or_default();
-                Err(Fault::new(
-                    crate::fault::Kind::Engine,
-                    format!("`{}` did not start: {message}", self.name()),
-                )
-                .hint(format!("{}; see its log", failure.cause)))
+                let message = format!("`{}` did not start: {message}", self.name());
+                Err(Fault::new(Kind::Engine, message).hint(format!("{}; see its log", failure.cause)))
             }
         }
     }
@@ -352,8 +339,8 @@ impl Engine {
 
     /// The newest log lines.
     pub fn logs(&self, last: usize) -> Vec<String> {
-        self.lock()
-            .running
+        let live = self.lock();
+        live.running
             .as_ref()
             .map_or_else(Vec::new, |running| running.server.last(last))
     }
@@ -413,7 +400,11 @@ impl Engine {
                 Err(failure) => return Ok(Ensured::Failed(failure)),
             };
             self.wait_for_baseline(&mut live.baseline)?;
-            self.begin_stages(&mut live.stages)?;
+            live.stages = MemoryStages {
+                before: self.gpus()?.map(|mut source| source.read()).transpose()?,
+                began: Some(Instant::now()),
+                ..MemoryStages::default()
+            };
             live.tried += 1;
             match self.start_with(limits, &mut live.stages)? {
                 Ok(ready) => {
@@ -425,13 +416,13 @@ impl Engine {
                         args: self.start_args(),
                         failure: json!(failure),
                     })?;
-                    lock(&self.starts).remember(failure);
+                    lock(&self.starts).failed.push(failure);
                 }
                 Err(failure) => {
                     failures += 1;
                     if failure.may_pass() && failures < MAX_STARTS {
                         self.context.tasks.sleep(START_PAUSE * failures)?;
-                    } else if lock(&self.starts).has_served() {
+                    } else if lock(&self.starts).served {
                         return Ok(Ensured::Failed(Box::new(failure)));
                     } else {
                         return Err(self.cannot_start(&failure));
@@ -443,12 +434,8 @@ impl Engine {
 
     /// A model that is not there, or that the hub does not give to this user, costs no start.
     fn check_model(&self) -> Result<()> {
-        let Some(name) = self
-            .options
-            .model
-            .as_deref()
-            .filter(|_| self.runtime != RuntimeKind::Sim)
-        else {
+        let named = self.options.model.as_deref();
+        let Some(name) = named.filter(|_| self.runtime != RuntimeKind::Sim) else {
             return Ok(());
         };
         let is_path = name.starts_with(['/', '.', '~']) || name.ends_with(".gguf");
@@ -467,13 +454,10 @@ impl Engine {
     /// The model as one of the hub's; `None` if it is a file or folder.
     pub(super) fn hub_model(&self) -> Option<ModelId> {
         let name = self.options.model.as_deref().filter(|name| name.contains('/'))?;
-        let revision = self.options.revision.as_deref();
-        format!(
-            "{name}{}",
-            revision.map_or_else(String::new, |revision| format!("@{revision}"))
-        )
-        .parse()
-        .ok()
+        match &self.options.revision {
+            Some(revision) => format!("{name}@{revision}").parse().ok(),
+            None => name.parse().ok(),
+        }
     }
 
     /// Stops an engine that has exited, no longer answers, or was started for smaller limits.
@@ -509,17 +493,12 @@ impl Engine {
             if self.wait(running.server.exit())?.is_some() {
                 return Ok(false);
             }
-            let idle = match self.page(running) {
-                Some(page) => {
-                    let metrics = self.wait(async { Ok(page.fetch().await) })?;
-                    // No new snapshot means that nothing has run since the last poll.
-                    metrics.is_some_and(|facts| {
-                        let idle = |now: &EngineMetrics| now.running.unwrap_or(0) == 0 && now.waiting.unwrap_or(0) == 0;
-                        facts.last().is_none_or(idle)
-                    })
-                }
-                None => true,
-            };
+            let mut idle = true;
+            if let Some(page) = self.page(running) {
+                let metrics = self.wait(async { Ok(page.fetch().await) })?;
+                // No new snapshot means that nothing has run since the last poll.
+                idle = metrics.is_some_and(|facts| facts.last().is_none_or(EngineMetrics::is_idle));
+            }
             if idle {
                 match self
                     .adapter
@@ -582,7 +561,7 @@ impl Engine {
             self.context.run.warn(Warning::new("other_configuration", message))?;
         }
         live.health = Health::Good;
-        lock(&self.starts).served(running.info.kv_tokens);
+        lock(&self.starts).serves(running.info.kv_tokens);
         live.running = Some(running);
         Ok(())
     }
@@ -601,13 +580,7 @@ impl Engine {
             return Ok(());
         };
         self.phase("stopping", self.name())?;
-        let (server, sampler) = (&running.server, running.sampler.as_ref());
-        self.record_stopping(&mut live.stages, server, sampler)?;
-        self.context.tasks.finish(server.service.stop(self.grace()))?;
-        let ended = self.record_after_stop(&mut live.stages, server, sampler);
-        self.write_memory(running.server.service.name(), running.sampler, live.stages.usage())?;
-        ended?;
-        self.phase("stopped", self.name())
+        self.end_server(&mut live.stages, &running.server, running.sampler, self.name())
     }
 }
 
@@ -650,7 +623,7 @@ impl Drop for Engine {
         if let Some(sampler) = &running.sampler {
             live.stages.record_peak(sampler);
         }
-        let usage = live.stages.usage().clone();
+        let usage = live.stages.usage.clone();
         if let Err(fault) = self.write_memory(running.server.service.name(), running.sampler, &usage) {
             // The run continues; the warning says what is missing.
             let message = format!("the memory series was not written: {fault}");

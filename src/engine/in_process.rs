@@ -307,7 +307,12 @@ impl Engine {
     pub fn trial<E: From<Fault>>(&self, what: &Value, work: impl FnOnce() -> Result<Value, E>) -> Result<Value, E> {
         let run = &self.context.run;
         if self.context.dry_run {
-            self.preview_trial()?;
+            let mut live = self.lock();
+            live.dry_run_probes += 1;
+            if live.dry_run_probes == 1 {
+                // The preview's fault would end the script; an experiment continues with its next setting.
+                let _end = self.preview(self.full_limits(Limits::SMALLEST))?;
+            }
             return Ok(Value::Null);
         }
         let args = json!({ "engine": self.name(), "launch": self.shown, "trial": what });
@@ -315,16 +320,6 @@ impl Engine {
             self.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
             work()
         })
-    }
-
-    fn preview_trial(&self) -> Result<(), Fault> {
-        let mut live = self.lock();
-        live.dry_run_probes += 1;
-        if live.dry_run_probes == 1 {
-            // The preview's fault would end the script; an experiment continues with its next setting.
-            let _end = self.preview(self.full_limits(Limits::SMALLEST))?;
-        }
-        Ok(())
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use console::strip_ansi_codes;
 use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
-use super::facts::{Info, ReportedFact, facts_in_log, group_by_name, without_colour};
+use super::facts::{Info, ReportedFact, group_by_name};
 use super::limits::EngineBounds;
 use super::start::{Ready, Server};
 use super::{Engine, Limits};
@@ -116,12 +117,10 @@ impl Engine {
         server: &Server,
         sampler: Option<&Sampler>,
     ) -> Vec<ReportedFact> {
-        let log: Vec<String> = lines
-            .iter()
-            .map(|line| without_colour(&line.text).into_owned())
-            .collect();
+        let log = lines.iter().map(|line| strip_ansi_codes(&line.text).into_owned());
+        let log: Vec<String> = log.collect();
         let sampler = sampler.filter(|_| server.ours() && server.simulated().is_none());
-        let mut facts = facts_in_log(&self.rules.facts, &self.rules.ranks, &log);
+        let mut facts = self.rules.facts.matches(&log, "log");
         for fact in &mut facts {
             let Some(line) = fact.line.and_then(|at| lines.get(usize::try_from(at).ok()?)) else {
                 continue;
@@ -143,14 +142,9 @@ impl Engine {
         let url = server.url(path)?;
         let page = self.wait(async { Ok(self.fetch(&url).await) })?.unwrap_or_default();
         let lines: Vec<String> = page.lines().map(str::to_owned).collect();
-        let found = self.rules.gauges.matches(&lines);
-        Ok(found
-            .into_iter()
-            .map(|found| {
-                let text = lines[found.line].clone();
-                ReportedFact::from_match(found, path, &text)
-            })
-            .collect())
+        let mut found = self.rules.gauges.matches(&lines, path);
+        found.iter_mut().for_each(|fact| fact.line = None);
+        Ok(found)
     }
 }
 
@@ -171,8 +165,8 @@ impl Engine {
     ///
     /// `missing` where no model is named.
     pub fn architecture(&self) -> Result<Architecture> {
-        if let Some(config) = self.simulated_shape()? {
-            return Ok(Architecture::Config(config));
+        if let Some(shape) = self.simulated_profile()?.and_then(|profile| profile.shape) {
+            return Ok(Architecture::Config(shape.config()?));
         }
         let named = self.options.model.clone();
         if let Some(folder) = named.as_ref().filter(|model| Path::new(model).is_absolute()) {
@@ -188,12 +182,6 @@ impl Engine {
                 "name it as `model`: its id or its folder",
             )
         })
-    }
-
-    /// The architecture in the simulated engine's profile, if it has one.
-    fn simulated_shape(&self) -> Result<Option<Value>> {
-        let shape = self.simulated_profile()?.and_then(|profile| profile.shape);
-        shape.map(|shape| shape.config()).transpose()
     }
 
     /// The profile of a simulated engine.

@@ -76,6 +76,13 @@ impl Judgement {
         }
     }
 
+    /// `Refused` instead if a bound explains it.
+    fn explained_by(self, bound: Option<Bound>) -> Self {
+        let Some(bound) = bound else { return self };
+        let message = format!("{}; {}", self.message.unwrap_or_default(), bound.message);
+        Self::new(Verdict::Refused, bound.cause, message)
+    }
+
     /// Adds to the message.
     pub(super) fn add(&mut self, more: &str) {
         let said = self.message.get_or_insert_default();
@@ -85,22 +92,14 @@ impl Judgement {
 }
 
 pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
+    let miscounted = |answer: &Record| check_counts(answer, &seen.requested, seen.tolerance, seen.near, seen.reported);
+    let residency = || {
+        let (budget, most) = (seen.prefill_budget, seen.max_num_seqs);
+        judge_residency(&seen.requested, seen.answers, seen.queue, budget, most, seen.simulated)
+    };
     check_failure(rules, seen)
-        .or_else(|| {
-            seen.answers
-                .iter()
-                .find_map(|answer| check_counts(answer, &seen.requested, seen.tolerance, seen.near, seen.reported))
-        })
-        .unwrap_or_else(|| {
-            judge_residency(
-                &seen.requested,
-                seen.answers,
-                seen.queue,
-                seen.prefill_budget,
-                seen.max_num_seqs,
-                seen.simulated,
-            )
-        })
+        .or_else(|| seen.answers.iter().find_map(miscounted))
+        .unwrap_or_else(residency)
 }
 
 /// Checks whether the engine died or a request failed.
@@ -129,15 +128,14 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
     if let Some(found) = found.filter(|_| !overloaded) {
         return Some(classified_failure(found, seen));
     }
-    if let Some(stopped) = seen.exit.and_then(Exit::stopped_by) {
-        // That of this program: it would happen again.
-        let own = matches!(seen.exit.and_then(|exit| exit.outside), Some(Outside::OwnLimit(_)));
-        let cause = if own { "memory_limit" } else { "stopped" };
-        return Some(Judgement::new(Verdict::Error, cause, stopped));
-    }
     if let Some(exit) = seen.exit {
-        let message = format!("the engine exited with {}, without a known reason", exit.status());
-        return Some(Judgement::new(Verdict::Error, "died", message));
+        let cause = match exit.outside {
+            // That of this program: it would happen again.
+            Some(Outside::OwnLimit(_)) => "memory_limit",
+            Some(_) => "stopped",
+            None => "died",
+        };
+        return Some(Judgement::new(Verdict::Error, cause, how_it_ended(exit)));
     }
     let unexplained = broken.map(|answer| unexplained(answer, seen))?;
     if !dead {
@@ -146,6 +144,15 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
     let said = unexplained.message.unwrap_or_default();
     let message = format!("the engine no longer serves; {said}");
     Some(Judgement::new(Verdict::Error, "dead", message))
+}
+
+/// Why an engine exited, if its log does not say it.
+pub(super) fn how_it_ended(exit: &Exit) -> String {
+    match exit.stopped_by() {
+        _ if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
+        Some(stopped) => stopped,
+        None => format!("the engine exited with {}, without a known reason", exit.status()),
+    }
 }
 
 /// The verdict of a failure rule, or of the OOM killer.
@@ -162,16 +169,12 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
     }
     let mut message = match &found.line {
         Some(line) => excerpt(line),
-        None => "the OOM killer ended the engine".to_owned(),
+        None => seen.exit.map(how_it_ended).unwrap_or_default(),
     };
     let mut cause = found.cause;
     // What the engine calls its length limit may be the length that its memory allows.
-    if length
-        && let Some(bound) = seen
-            .reported
-            .bound(&seen.requested)
-            .filter(|bound| bound.cause == "kv_cache")
-    {
+    let bound = seen.reported.bound(&seen.requested);
+    if let Some(bound) = bound.filter(|bound| length && bound.cause == "kv_cache") {
         cause = Some(bound.cause.to_owned());
         message = format!("{message}; {}", bound.message);
     }
@@ -190,10 +193,10 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
     let served = seen.answers.iter().filter(|answer| succeeded(answer)).count();
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
     let refused = seen.answers.iter().find_map(Record::failure);
-    let words = refused.map_or_else(
-        || "the engine rejected requests".to_owned(),
-        |refused| refusal(refused, seen.path),
-    );
+    let words = match refused {
+        Some(refused) => refusal(refused, seen.path),
+        None => "the engine rejected requests".to_owned(),
+    };
     let message = format!("{words}; {served} of {} were served", seen.answers.len());
     Judgement::new(verdict, "overloaded", message)
 }
@@ -317,9 +320,7 @@ fn check_counts(
             ..*requested
         };
         let bound = reported.bound(&beyond).filter(|_| input < requested.input);
-        let other = input_count(input, requested);
-        let message = other.message.clone().unwrap_or_default();
-        return Some(explain_by_bound(message, bound).unwrap_or(other));
+        return Some(input_count(input, requested).explained_by(bound));
     }
     if output.saturating_add(tolerance) >= requested.output {
         return None;
@@ -331,28 +332,14 @@ fn check_counts(
         return Some(Judgement::new(Verdict::ShortOutput, "end_of_text", message));
     }
     let message = format!("the engine clipped the output: {message}");
-    let bound = reported.bound_of_output(requested, output);
-    Some(
-        explain_by_bound(message, bound)
-            .unwrap_or_else(|message| Judgement::new(Verdict::ShortOutput, "clipped", message)),
-    )
+    let clipped = Judgement::new(Verdict::ShortOutput, "clipped", message);
+    Some(clipped.explained_by(reported.bound_of_output(requested, output)))
 }
 
 /// The engine counted a different input length, so the prompt was not the requested one.
 fn input_count(counted: u64, requested: &Limits) -> Judgement {
     let message = format!("the engine counted {counted} tokens of input, not {}", requested.input);
     Judgement::new(Verdict::Error, "input_count", message)
-}
-
-/// `Refused` if a bound explains the mismatch; otherwise returns the message unchanged.
-fn explain_by_bound(message: String, bound: Option<Bound>) -> Result<Judgement, String> {
-    match bound {
-        Some(bound) => {
-            let message = format!("{message}; {}", bound.message);
-            Ok(Judgement::new(Verdict::Refused, bound.cause, message))
-        }
-        None => Err(message),
-    }
 }
 
 #[cfg(test)]

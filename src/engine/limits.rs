@@ -56,9 +56,8 @@ impl Limits {
     /// The upper ends of `axes`, as passed to `boundary()`, enlarged to include `point`.
     pub(super) fn from_axes(axes: Option<&Value>, point: Self) -> Self {
         let highest = |name: &str, least: u64| {
-            axes.and_then(|axes| axes.get(name))
-                .and_then(highest)
-                .map_or(least, |highest| highest.max(least))
+            let ends = axes.and_then(|axes| ends(axes.get(name)?));
+            ends.map_or(least, |(_, highest)| highest.max(least))
         };
         Self::new(
             highest("input", point.input),
@@ -128,10 +127,6 @@ impl fmt::Display for Limits {
     }
 }
 
-fn highest(axis: &Value) -> Option<u64> {
-    ends(axis).map(|(_, highest)| highest)
-}
-
 /// The lowest and the highest value of an axis, given as `[lowest, highest]` or with a `range`.
 fn ends(axis: &Value) -> Option<(u64, u64)> {
     let range = axis.get("range").unwrap_or(axis).as_array()?;
@@ -169,29 +164,22 @@ impl EngineBounds {
     pub(super) fn bound(&self, requested: &Limits) -> Option<Bound> {
         let total = requested.total;
         let reached = |bound: Option<u64>| bound.filter(|bound| *bound <= total.saturating_add(1));
-        if let Some(fitted) = reached(self.fitted) {
-            return Some(Bound {
-                cause: "kv_cache",
-                message: format!("its memory allows a length of {fitted} tokens"),
-            });
-        }
-        let kv = reached(self.kv_tokens).filter(|kv| self.max_model_len.is_none_or(|longest| *kv < longest));
-        if let Some(kv) = kv {
-            return Some(Bound {
-                cause: "kv_cache",
-                message: format!("its KV cache holds {kv} tokens"),
-            });
-        }
+        let kv_cache = |message: String| Bound {
+            cause: "kv_cache",
+            message,
+        };
         let limit = |what: &str, bound: u64| Bound {
             cause: "length_limit",
             message: format!("its {what} is {bound} tokens"),
         };
-        reached(self.max_model_len)
-            .map(|longest| limit("longest context", longest))
-            .or_else(|| {
-                let longest = self.max_input.filter(|longest| *longest < requested.input)?;
-                Some(limit("longest input", longest))
-            })
+        let fitted = reached(self.fitted);
+        let pool = reached(self.kv_tokens).filter(|pool| self.max_model_len.is_none_or(|longest| *pool < longest));
+        let input = self.max_input.filter(|longest| *longest < requested.input);
+        fitted
+            .map(|fitted| kv_cache(format!("its memory allows a length of {fitted} tokens")))
+            .or_else(|| pool.map(|pool| kv_cache(format!("its KV cache holds {pool} tokens"))))
+            .or_else(|| reached(self.max_model_len).map(|longest| limit("longest context", longest)))
+            .or_else(|| input.map(|longest| limit("longest input", longest)))
     }
 
     /// The bound that explains why an output ended after `output` tokens. TGI feeds its output back as input in slices,
@@ -415,13 +403,14 @@ mod report_tests {
             fitted,
             max_input: None,
         };
-        let failed = |cause: &str, longest| {
-            StartHistory::new(vec![StartFailure {
+        let failed = |cause: &str, longest| StartHistory {
+            failed: vec![StartFailure {
                 limits: Limits::SMALLEST,
                 cause: cause.to_owned(),
                 longest: Some(longest),
                 evidence: Evidence::default(),
-            }])
+            }],
+            ..StartHistory::default()
         };
         let none = StartHistory::default();
         assert_eq!(bounds_report(&bounds(None, None), Some(16), &none, false), None);

@@ -7,10 +7,11 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 
+use super::answer::ProbeAnswer;
 use super::handle::{Live, Running};
 use super::start::Server;
-use super::usage::MemoryStages;
-use super::{Engine, Usage, UsageFile};
+use super::usage::{MemoryStages, emptied, over};
+use super::{Engine, Stage, Usage, UsageFile};
 use crate::fault::Result;
 use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
@@ -42,34 +43,20 @@ pub struct Memory {
     pub processes: Vec<crate::telemetry::Tenant>,
 }
 
-impl Memory {
-    fn of(reading: Reading, source: &str) -> Self {
-        Self {
-            used: Some(reading.used()),
-            total: Some(reading.total()),
-            source: Some(source.to_owned()),
-            per_gpu: reading.devices,
-            processes: reading.tenants,
-        }
-    }
-}
-
-/// Memory within a time window.
-#[derive(Default)]
-pub(super) struct MemoryWindow {
-    pub(super) peak: Option<u64>,
-    /// Memory at the end of the window.
-    pub(super) last: Option<u64>,
-    pub(super) series: Vec<(f64, u64)>,
-}
-
 impl Engine {
     /// Memory in use now; empty if the engine does not run or its memory cannot be read.
     pub fn memory(&self) -> Memory {
         let live = self.lock();
         let sampler = live.running.as_ref().and_then(|running| running.sampler.as_ref());
         sampler.map_or_else(Memory::default, |sampler| {
-            Memory::of(sampler.latest(), sampler.source())
+            let reading = sampler.latest();
+            Memory {
+                used: Some(reading.used()),
+                total: Some(reading.total()),
+                source: Some(sampler.source().to_owned()),
+                per_gpu: reading.devices,
+                processes: reading.tenants,
+            }
         })
     }
 
@@ -131,7 +118,7 @@ impl Engine {
         match self.source(server)? {
             Some(mut source) => {
                 stages.watch(server, source.as_mut())?;
-                Sampler::start_in(phase, stages.before(), source, self.options.sample_hz).map(Some)
+                Sampler::start_in(phase, stages.before.as_ref(), source, self.options.sample_hz).map(Some)
             }
             None => {
                 let message = format!("the memory of `{}` cannot be read: peaks are unknown", self.name());
@@ -229,13 +216,18 @@ fn below_hierarchy(folder: &std::path::Path, roots: &Roots) -> Option<String> {
     Some(format!("/{}", below.display()))
 }
 
-pub(super) fn memory_window(sampler: &Sampler, from: Instant, to: Instant) -> MemoryWindow {
+/// Notes in an answer what memory the engine used in a time window.
+pub(super) fn describe_memory(answer: &mut ProbeAnswer, sampler: &Sampler, from: Instant) {
+    let to = Instant::now();
     let series = sampler.between(from, to);
-    MemoryWindow {
-        peak: sampler.peak_between(from, to).map(|peak| peak.total),
-        last: series.rows().last().map(|row| row.total),
-        series: downsample(&series),
-    }
+    // The peak of a longer output is not this point's.
+    let of_point = answer.evidence.longer_output.is_none();
+    answer.peak = of_point
+        .then(|| sampler.peak_between(from, to))
+        .flatten()
+        .map(|peak| peak.total);
+    answer.evidence.memory = series.rows().last().map(|row| row.total);
+    answer.series = downsample(&series);
 }
 
 /// Seconds since the first row, and bytes. Adjacent rows are merged to their peak if there are too many.
@@ -261,31 +253,28 @@ impl Engine {
         let Live { running, stages, .. } = &mut *live;
         if let Some(running) = running {
             self.record_processes(stages, &running.server)?;
-            if !stages.had_requests() {
+            if stages.first.is_none() {
                 self.record_loaded(stages, running)?;
             }
             if let Some(sampler) = &running.sampler {
                 stages.record_peak(sampler);
             }
         }
-        Ok(stages.usage().clone())
-    }
-
-    /// Begins a start: forgets the previous one and reads the GPUs.
-    pub(super) fn begin_stages(&self, stages: &mut MemoryStages) -> Result<()> {
-        *stages = MemoryStages::begin(self.gpus()?.map(|mut source| source.read()).transpose()?);
-        Ok(())
+        Ok(stages.usage.clone())
     }
 
     /// Records that the engine is ready.
     pub(super) fn record_ready(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
         self.record_processes(stages, server)?;
-        stages.record_ready();
+        stages.ready = Some(Instant::now());
+        if !stages.attached {
+            stages.usage.start_seconds = stages.began.map(|began| began.elapsed().as_secs_f64());
+        }
         Ok(())
     }
 
     pub(super) fn record_processes(&self, stages: &mut MemoryStages, server: &Server) -> Result<()> {
-        stages.add_processes(self.wait(server.service.pids())?);
+        stages.ours.extend(self.wait(server.service.pids())?);
         Ok(())
     }
 
@@ -293,13 +282,14 @@ impl Engine {
     pub(super) fn begin_requests(&self, live: &mut Live) -> Result<()> {
         let Live { running, stages, .. } = live;
         let Some(running) = running else { return Ok(()) };
-        if !stages.had_requests() {
+        if stages.first.is_none() {
             self.record_processes(stages, &running.server)?;
             self.record_loaded(stages, running)?;
-            stages.record_first_request();
+            stages.first = Some(Instant::now());
         }
         if let Some(sampler) = &running.sampler {
-            sampler.mark(if stages.is_warm() { Phase::Load } else { Phase::WarmUp });
+            let is_warm = stages.usage.warmed.is_some();
+            sampler.mark(if is_warm { Phase::Load } else { Phase::WarmUp });
         }
         Ok(())
     }
@@ -309,65 +299,83 @@ impl Engine {
         let Live { running, stages, .. } = live;
         let Some(running) = running else { return Ok(()) };
         let Some(sampler) = &running.sampler else { return Ok(()) };
-        if whole && !stages.is_warm() {
+        if whole && stages.usage.warmed.is_none() {
             self.record_processes(stages, &running.server)?;
-            if let Some(reading) = self.read_memory(&running.server)? {
-                sampler.add(&reading);
-                stages.record_warmed(&reading, sampler);
+            if let Some(stage) = self.read_stage(stages, running, Phase::WarmUp, stages.first)? {
+                stages.usage.warmed = Some(stage);
             }
         }
         sampler.mark(Phase::Ready);
         Ok(())
     }
 
-    /// The engine is about to be stopped.
-    pub(super) fn record_stopping(
+    /// Stops a server, reads its memory a last time once it was released, and writes what was recorded.
+    pub(super) fn end_server(
         &self,
         stages: &mut MemoryStages,
         server: &Server,
-        sampler: Option<&Sampler>,
+        sampler: Option<Sampler>,
+        shown: &str,
     ) -> Result<()> {
-        // Not interruptible, because the engine is stopped next in any case.
-        stages.add_processes(self.context.tasks.finish(server.service.pids())?);
-        if let Some(sampler) = sampler {
+        // Not interruptible, because the engine is stopped in any case.
+        stages.ours.extend(self.context.tasks.finish(server.service.pids())?);
+        if let Some(sampler) = &sampler {
             stages.record_peak(sampler);
-            if !stages.is_attached() {
+            if !stages.attached {
                 sampler.mark(Phase::After);
             }
         }
-        Ok(())
+        self.context.tasks.finish(server.service.stop(self.grace()))?;
+        let ended = self.record_after_stop(stages, server, sampler.as_ref());
+        self.write_memory(server.service.name(), sampler, &stages.usage)?;
+        ended?;
+        self.phase("stopped", shown)
     }
 
-    /// The engine was stopped: waits for memory to be released and reads it a last time.
-    pub(super) fn record_after_stop(
-        &self,
-        stages: &mut MemoryStages,
-        server: &Server,
-        sampler: Option<&Sampler>,
-    ) -> Result<()> {
+    fn record_after_stop(&self, stages: &mut MemoryStages, server: &Server, sampler: Option<&Sampler>) -> Result<()> {
         let Some(sampler) = sampler else { return Ok(()) };
         stages.record_peak(sampler);
         // An attached engine keeps running.
-        if stages.is_attached() {
+        if stages.attached {
             return Ok(());
         }
-        let reading = match stages.released(sampler) {
-            Some(reading) => Some(reading),
-            None => self.read_settled_memory(stages.before(), server)?,
+        let reading = match stages.alone {
+            // The memory of the engine's own processes is gone with them.
+            true => Some(emptied(sampler.latest())),
+            false => self.read_settled_memory(stages.before.as_ref(), server)?,
         };
         if let Some(reading) = reading {
             sampler.add(&reading);
-            stages.record_after_stop(&reading);
+            stages.usage.after = Some(stages.stage(&reading));
         }
         Ok(())
     }
 
     fn record_loaded(&self, stages: &mut MemoryStages, running: &Running) -> Result<()> {
-        let Some(sampler) = &running.sampler else { return Ok(()) };
-        if let Some(reading) = self.read_memory(&running.server)? {
-            sampler.add(&reading);
-            stages.record_loaded(&reading, sampler);
+        if let Some(stage) = self.read_stage(stages, running, Phase::Ready, stages.ready)? {
+            stages.usage.loaded = Some(stage);
         }
         Ok(())
+    }
+
+    /// Reads the memory at the end of a stage, which was a phase since a moment.
+    fn read_stage(
+        &self,
+        stages: &MemoryStages,
+        running: &Running,
+        phase: Phase,
+        from: Option<Instant>,
+    ) -> Result<Option<Stage>> {
+        let Some(sampler) = &running.sampler else {
+            return Ok(None);
+        };
+        let Some(reading) = self.read_memory(&running.server)? else {
+            return Ok(None);
+        };
+        sampler.add(&reading);
+        Ok(Some(Stage {
+            over_time: over(sampler, &[phase], from),
+            ..stages.stage(&reading)
+        }))
     }
 }

@@ -49,7 +49,7 @@ pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use metrics::Metrics;
 pub use options::{Axes, Context, Gpus, LaunchOptions, LimitsOption, Speculation};
-pub use preview::{Device, MissingItem, Needs};
+pub use preview::{Device, Needs};
 pub use probe::COORDINATES;
 pub use protocol::decoder;
 pub use remote::{Connect, Hello, Question, Reply};

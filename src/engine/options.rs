@@ -191,48 +191,40 @@ pub(super) fn seconds(name: &str, value: f64) -> Result<Duration> {
 
 impl LaunchOptions {
     pub(super) fn check(&self) -> Result<()> {
+        let wrong = |message: String, hint: &str| Err(Fault::usage(message).hint(hint));
         if let Some(model) = self.model.as_deref().filter(|model| model.starts_with('-')) {
             // An engine would take it for a flag.
-            return Err(
-                Fault::usage(format!("option `model` is `{model}`, no model")).hint("give a model id or a folder")
-            );
+            let message = format!("option `model` is `{model}`, no model");
+            return wrong(message, "give a model id or a folder");
         }
-        seconds("start_timeout", self.start_timeout)?;
-        seconds("settle_timeout", self.settle_timeout)?;
-        seconds("stop_grace", self.stop_grace)?;
-        if let Some(timeout) = self.request_timeout {
-            seconds("request_timeout", timeout)?;
+        for (name, given) in [
+            ("start_timeout", Some(self.start_timeout)),
+            ("settle_timeout", Some(self.settle_timeout)),
+            ("stop_grace", Some(self.stop_grace)),
+            ("request_timeout", self.request_timeout),
+        ] {
+            given.map(|given| seconds(name, given)).transpose()?;
         }
         if let Some(share) = self.memory_fraction
             && !(share > 0.0 && share <= 1.0)
         {
-            return Err(Fault::usage(format!(
-                "option `memory_fraction` is {share}, not in (0, 1]"
-            )));
+            let message = format!("option `memory_fraction` is {share}, not in (0, 1]");
+            return wrong(message, "give a share of the GPU's memory, such as 0.9");
         }
         if let Some(speculation) = self.speculation
             && (speculation.draft == 0 || speculation.ngram == Some(0))
         {
-            return Err(
-                Fault::usage("option `speculation` drafts nothing: its `draft` and `ngram` are 1 or more")
-                    .hint("leave it out to do without speculation"),
-            );
+            let message = "option `speculation` drafts nothing: its `draft` and `ngram` are 1 or more";
+            return wrong(message.to_owned(), "leave it out to do without speculation");
         }
-        if let Some(ranks) = self.tensor_parallel
-            && !self.gpus.is_empty()
-            && ranks > self.gpus.len() as u64
-        {
-            return Err(Fault::usage(format!(
-                "option `tensor_parallel` is {ranks}, and `gpus` names {}",
-                self.gpus.len()
-            ))
-            .hint("name a GPU for each rank, such as `gpus=[0,1]`"));
+        let (ranks, gpus) = (self.tensor_parallel.unwrap_or(0), self.gpus.len());
+        if gpus > 0 && ranks > gpus as u64 {
+            let message = format!("option `tensor_parallel` is {ranks}, and `gpus` names {gpus}");
+            return wrong(message, "name a GPU for each rank, such as `gpus=[0,1]`");
         }
         if !(1.0..=1000.0).contains(&self.sample_hz) {
-            return Err(Fault::usage(format!(
-                "option `sample_hz` is {}, not within 1 to 1000",
-                self.sample_hz
-            )));
+            let message = format!("option `sample_hz` is {}, not within 1 to 1000", self.sample_hz);
+            return wrong(message, "100 samples per second are usual");
         }
         Ok(())
     }

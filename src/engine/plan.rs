@@ -58,51 +58,17 @@ impl StartFailure {
 /// The starts of an engine so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StartHistory {
-    failed: Vec<StartFailure>,
-    /// Whether any start became ready.
-    served: bool,
+    /// Those that would repeat, of all engines of the kind.
+    pub(super) failed: Vec<StartFailure>,
+    /// Whether any start became ready. Otherwise a failure without a known cause is likely to repeat.
+    pub(super) served: bool,
     /// KV cache size in tokens of the newest start.
-    kv_tokens: Option<u64>,
-}
-
-/// The next start for a point.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) enum NextStart<'a> {
-    Try(Limits),
-    /// No start serves the point, as this failure shows.
-    Impossible(&'a StartFailure),
+    pub(super) kv_tokens: Option<u64>,
 }
 
 impl StartHistory {
-    /// The failures recorded by an earlier, interrupted run.
-    pub(super) fn new(failed: Vec<StartFailure>) -> Self {
-        Self {
-            failed,
-            ..Self::default()
-        }
-    }
-
-    /// Takes over the failures of all engines of the kind.
-    pub(super) fn learn(&mut self, failed: Vec<StartFailure>) {
-        self.failed = failed;
-    }
-
-    /// Those that would repeat.
-    pub(super) fn failed(&self) -> &[StartFailure] {
-        &self.failed
-    }
-
-    pub(super) fn remember(&mut self, failure: StartFailure) {
-        self.failed.push(failure);
-    }
-
-    /// Whether any start became ready. Otherwise a failure without a known cause is likely to repeat.
-    pub(super) fn has_served(&self) -> bool {
-        self.served
-    }
-
     /// Records a successful start and its KV cache size.
-    pub(super) fn served(&mut self, kv_tokens: Option<u64>) {
+    pub(super) fn serves(&mut self, kv_tokens: Option<u64>) {
         self.served = true;
         self.kv_tokens = kv_tokens.or(self.kv_tokens);
     }
@@ -119,10 +85,11 @@ impl StartHistory {
     }
 
     /// The largest limits that serve `requested` and are not known to fail. Tries the whole search range, then the
-    /// engine's own estimate, then the KV cache size of the newest start, then exactly the point.
-    pub(super) fn next(&self, whole: Limits, requested: Limits) -> NextStart<'_> {
+    /// engine's own estimate, then the KV cache size of the newest start, then exactly the point. The error is the failure
+    /// that shows that no start serves the point.
+    pub(super) fn next(&self, whole: Limits, requested: Limits) -> Result<Limits, &StartFailure> {
         if self.known_failure(&whole).is_none() {
-            return NextStart::Try(whole);
+            return Ok(whole);
         }
         // Of all failures that rule out the whole range, the smallest estimate holds.
         let repeated = self.failed.iter().filter(|failure| failure.repeats(&whole));
@@ -135,12 +102,12 @@ impl StartHistory {
             .map(|longest| whole.capped(longest));
         for limits in wider.filter(|limits| limits.cover(&requested)) {
             if self.known_failure(&limits).is_none() {
-                return NextStart::Try(limits);
+                return Ok(limits);
             }
         }
         match self.known_failure(&requested) {
-            None => NextStart::Try(requested),
-            Some(failure) => NextStart::Impossible(failure),
+            None => Ok(requested),
+            Some(failure) => Err(failure),
         }
     }
 
@@ -176,30 +143,27 @@ mod tests {
     fn the_box_comes_first_then_the_estimate_then_the_point() {
         let (whole, requested) = (limits(8000, 8000), limits(100, 100));
         let mut starts = StartHistory::default();
-        assert_eq!(starts.next(whole, requested), NextStart::Try(whole));
-        starts.remember(failure(whole, "memory", Some(5000)));
+        assert_eq!(starts.next(whole, requested), Ok(whole));
+        starts.failed.push(failure(whole, "memory", Some(5000)));
         let capped = whole.capped(5000);
-        assert_eq!(starts.next(whole, requested), NextStart::Try(capped));
-        starts.remember(failure(capped, "memory", None));
-        assert_eq!(starts.next(whole, requested), NextStart::Try(requested));
-        starts.remember(failure(requested, "memory", None));
-        assert!(matches!(starts.next(whole, requested), NextStart::Impossible(_)));
+        assert_eq!(starts.next(whole, requested), Ok(capped));
+        starts.failed.push(failure(capped, "memory", None));
+        assert_eq!(starts.next(whole, requested), Ok(requested));
+        starts.failed.push(failure(requested, "memory", None));
+        assert!(starts.next(whole, requested).is_err());
     }
 
     #[test]
     fn a_point_beyond_the_engines_own_estimate_costs_no_start() {
         let (whole, requested) = (limits(8000, 8000), limits(6000, 100));
         let mut starts = StartHistory::default();
-        starts.remember(failure(whole, "memory", Some(5000)));
-        let NextStart::Impossible(known_failure) = starts.next(whole, requested) else {
+        starts.failed.push(failure(whole, "memory", Some(5000)));
+        let Err(known_failure) = starts.next(whole, requested) else {
             panic!("a start for {requested}")
         };
         let message = known_failure.of_point(&requested).evidence.message.unwrap();
         assert!(message.contains("5000") && message.contains("6100"), "{message}");
-        assert!(matches!(
-            starts.next(limits(7000, 9), limits(7000, 9)),
-            NextStart::Impossible(_)
-        ));
+        assert!(starts.next(limits(7000, 9), limits(7000, 9)).is_err());
     }
 
     #[test]
@@ -210,50 +174,41 @@ mod tests {
         };
         let (whole, requested) = (many(limits(8000, 8000)), limits(6000, 100));
         let mut starts = StartHistory::default();
-        starts.remember(failure(whole, "memory", Some(5000)));
-        assert_eq!(starts.next(whole, requested), NextStart::Try(requested));
-        assert!(matches!(starts.next(whole, many(requested)), NextStart::Impossible(_)));
+        starts.failed.push(failure(whole, "memory", Some(5000)));
+        assert_eq!(starts.next(whole, requested), Ok(requested));
+        assert!(starts.next(whole, many(requested)).is_err());
     }
 
     #[test]
     fn the_pool_of_a_start_that_served_widens_the_next() {
         let (whole, requested) = (limits(8000, 8000), limits(3000, 100));
         let mut starts = StartHistory::default();
-        starts.remember(failure(whole, "memory", None));
-        starts.served(Some(5000));
-        assert_eq!(starts.next(whole, requested), NextStart::Try(whole.capped(5000)));
+        starts.failed.push(failure(whole, "memory", None));
+        starts.serves(Some(5000));
+        assert_eq!(starts.next(whole, requested), Ok(whole.capped(5000)));
         let beyond = limits(5000, 1);
-        assert_eq!(
-            starts.next(whole, beyond),
-            NextStart::Try(beyond),
-            "the pool is no word on it"
-        );
-        starts.remember(failure(whole.capped(5000), "memory", None));
-        assert_eq!(starts.next(whole, requested), NextStart::Try(requested));
+        assert_eq!(starts.next(whole, beyond), Ok(beyond), "the pool is no word on it");
+        starts.failed.push(failure(whole.capped(5000), "memory", None));
+        assert_eq!(starts.next(whole, requested), Ok(requested));
     }
 
     #[test]
     fn more_than_what_failed_is_not_tried_and_less_is() {
         let mut starts = StartHistory::default();
-        starts.remember(failure(limits(1000, 1000), "memory", None));
+        starts.failed.push(failure(limits(1000, 1000), "memory", None));
         let harder = limits(2000, 1000);
-        assert!(matches!(starts.next(harder, harder), NextStart::Impossible(_)));
+        assert!(starts.next(harder, harder).is_err());
         let easier = limits(900, 1000);
-        assert_eq!(starts.next(easier, easier), NextStart::Try(easier));
+        assert_eq!(starts.next(easier, easier), Ok(easier));
     }
 
     #[test]
     fn a_length_limit_is_final_beyond_it() {
         let whole = limits(8000, 8000);
         let mut starts = StartHistory::default();
-        starts.remember(failure(whole, "length_limit", Some(4096)));
-        assert_eq!(
-            starts.next(whole, limits(1000, 1000)),
-            NextStart::Try(whole.capped(4096))
-        );
+        starts.failed.push(failure(whole, "length_limit", Some(4096)));
+        assert_eq!(starts.next(whole, limits(1000, 1000)), Ok(whole.capped(4096)));
         let beyond = limits(4000, 1000);
-        assert!(
-            matches!(starts.next(whole, beyond), NextStart::Impossible(failure) if failure.cause == "length_limit")
-        );
+        assert!(matches!(starts.next(whole, beyond), Err(failure) if failure.cause == "length_limit"));
     }
 }

@@ -46,7 +46,8 @@ impl Engine {
         let answer = ProbeAnswer {
             verdict,
             moves: verdict.moves(None, overload),
-            ..ProbeAnswer::empty(point)
+            point: point.clone(),
+            ..ProbeAnswer::default()
         };
         serde_json::to_value(answer).map_err(Fault::internal)
     }
@@ -123,7 +124,7 @@ pub struct Needs {
     /// The devices that it would use, as far as they can be read.
     pub devices: Vec<Device>,
     /// What prevents the start.
-    pub missing: Vec<MissingItem>,
+    pub missing: Vec<Fault>,
     /// What the start would go without, and how to allow it.
     pub withheld: Vec<String>,
 }
@@ -139,17 +140,6 @@ pub struct Device {
     pub total: u64,
 }
 
-/// Something that is missing or not allowed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MissingItem {
-    /// The kind of error that the start would end with.
-    pub kind: Kind,
-    /// The error message.
-    pub message: String,
-    /// The remedy.
-    pub hint: Option<String>,
-}
-
 impl Needs {
     /// Records an error as missing and returns `None`. Interruptions and internal errors are passed on.
     fn require<T>(&mut self, result: Result<T>) -> Result<Option<T>> {
@@ -157,11 +147,7 @@ impl Needs {
             Ok(value) => Ok(Some(value)),
             Err(fault) if matches!(fault.kind, Kind::Interrupted | Kind::Internal) => Err(fault),
             Err(fault) => {
-                self.missing.push(MissingItem {
-                    kind: fault.kind,
-                    message: fault.message,
-                    hint: fault.hint,
-                });
+                self.missing.push(fault);
                 Ok(None)
             }
         }

@@ -6,13 +6,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
-use super::facts::strip_colours;
 use super::failure::allocations;
 use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
 use super::limits::{MIN_TIMEOUT, bounds_report};
-use super::memory::memory_window;
+use super::memory::describe_memory;
 use super::metrics::QueueMetrics;
 use super::plan::{StartFailure, StartHistory};
 use super::residency::longer_output;
@@ -153,12 +152,8 @@ impl Engine {
                 }
                 self.end_requests(&mut live, answer.verdict == Verdict::Ok)?;
                 if let Some(sampler) = live.running.as_ref().and_then(|running| running.sampler.as_ref()) {
-                    let seen = memory_window(sampler, from.into_std(), Instant::now().into_std());
+                    describe_memory(&mut answer, sampler, from.into_std());
                     self.show_memory(sampler)?;
-                    // That of a longer output is not this point's.
-                    answer.peak = seen.peak.filter(|_| answer.evidence.longer_output.is_none());
-                    answer.evidence.memory = seen.last;
-                    answer.series = seen.series;
                 }
                 answer
             }
@@ -198,7 +193,10 @@ impl Engine {
                 self.rules.failures.learn_limits(refusal, &mut running.info.reported);
             }
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
-            if best.as_ref().is_none_or(|best| produced(&attempt) >= produced(best)) {
+            if best
+                .as_ref()
+                .is_none_or(|best| produced(&attempt.answers) >= produced(&best.answers))
+            {
                 best = Some(attempt);
             }
             if !again {
@@ -236,16 +234,13 @@ impl Engine {
         options: ProbeOptions,
         first: &mut Attempt,
     ) -> Result<()> {
-        let limits = live.running.as_ref().and_then(|running| running.limits);
-        let reported = live
-            .running
-            .as_ref()
-            .and_then(|running| running.info.reported.max_model_len);
-        let Some(output) = limits
-            .map(|limits| limits.total)
-            .or(reported)
-            .and_then(|total| longer_output(&requested, &first.answers, total.saturating_sub(requested.input)))
-        else {
+        let running = live.running.as_ref();
+        let longest = running.and_then(|running| match running.limits {
+            Some(limits) => Some(limits.total),
+            None => running.info.reported.max_model_len,
+        });
+        let longest = longest.map(|total| total.saturating_sub(requested.input));
+        let Some(output) = longest.and_then(|longest| longer_output(&requested, &first.answers, longest)) else {
             return Ok(());
         };
         let longer = Limits::new(requested.input, output, requested.concurrency);
@@ -286,13 +281,12 @@ impl Engine {
     fn prefill_budget(&self, running: &Running) -> Option<u64> {
         const FACT: &str = "max_num_batched_tokens";
         let said = newest(running, FACT);
-        let words = ["command", "args"].map(|key| running.server.service.info()[key].as_array().cloned());
-        let words: Vec<String> = words
+        let info = running.server.service.info();
+        let words = ["command", "args"]
             .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|word| Some(word.as_str()?.to_owned()))
-            .collect();
+            .filter_map(|key| info[key].as_array())
+            .flatten();
+        let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
         said.or_else(|| self.rules.facts.find(&words).remove(FACT)?.as_u64())
     }
 
@@ -359,11 +353,8 @@ impl Engine {
         })?;
         let sent = Instant::now();
         let (mut answers, queue) = self.wait(batch.send(page.as_ref(), stall))?;
-        let unsent = |answer: &Record| {
-            answer
-                .failure()
-                .is_some_and(|failure| failure.form == FailureForm::Unreachable)
-        };
+        let failed = |answer: &Record| answer.failure().map(|failure| failure.form);
+        let unsent = |answer: &Record| failed(answer) == Some(FailureForm::Unreachable);
         if !running.server.ours() && answers.iter().all(unsent) {
             // Nothing was requested of this point.
             return Err(Fault::missing(
@@ -384,8 +375,8 @@ impl Engine {
         self.count_unreported(running, form, &prompts, &mut answers)?;
         let paused = self.wait(running.server.service.was_paused(sent.elapsed()))?;
         let (exit, survived) = self.state_after(running, &answers, false)?;
-        let log = strip_colours(running.server.since(cursor));
-        let ending = strip_colours(running.server.last(TAIL));
+        let log = running.server.since(cursor);
+        let ending = running.server.last(TAIL);
         let judged = |near| {
             let seen = Observation {
                 requested,
@@ -454,23 +445,19 @@ impl Engine {
         if failed.is_empty() && !died {
             return Ok((None, None));
         }
-        let any = |like: fn(FailureForm) -> bool| {
-            died || failed
-                .iter()
-                .any(|answer| answer.failure().is_some_and(|failure| like(failure.form)))
-        };
+        let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
         // A server that closes the connection after each answer does so when it is killed, too.
         let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
-        let broken = failed.iter().any(unfinished)
-            || any(|form| {
-                let ended = FailureForm::EndedEarly;
-                form == ended || matches!(form, FailureForm::Broken | FailureForm::Unreachable)
-            });
+        let broke = |form| {
+            use FailureForm::{Broken, EndedEarly, Unreachable};
+            matches!(form, EndedEarly | Broken | Unreachable)
+        };
+        let broken = died || failed.iter().any(unfinished) || failures().any(broke);
         let exit = self.wait(running.server.ended(broken))?;
         if exit.is_some() {
             return Ok((exit, Some(false)));
         }
-        if !any(may_damage) {
+        if !died && !failures().any(may_damage) {
             return Ok((None, None));
         }
         if self.recovers(running)? {
@@ -525,13 +512,8 @@ fn worth_retrying(attempt: &Attempt) -> bool {
 }
 
 /// The minimum output over the requests.
-fn produced(attempt: &Attempt) -> Option<u64> {
-    attempt
-        .answers
-        .iter()
-        .map(|answer| answer.counts.output)
-        .min()
-        .flatten()
+fn produced(answers: &[Record]) -> Option<u64> {
+    answers.iter().map(|answer| answer.counts.output).min().flatten()
 }
 
 /// The newest value of a fact that counts something.
@@ -585,7 +567,8 @@ fn no_start(point: &Point, failure: StartFailure) -> ProbeAnswer {
         verdict,
         cause: Some(failure.cause),
         evidence: failure.evidence,
-        ..ProbeAnswer::empty(point)
+        point: point.clone(),
+        ..ProbeAnswer::default()
     }
 }
 
@@ -593,30 +576,23 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
     let counted = attempt.counted();
     let Attempt {
         answers,
-        queue,
-        exit,
-        survived,
-        allocations,
-        ending,
-        longer_output,
-        paused,
         judgement,
+        exit,
         ..
     } = attempt;
-    let output = answers.iter().map(|answer| answer.counts.output).min().flatten();
-    let timed = || answers.iter().filter(|_| !paused);
+    let timed = || answers.iter().filter(|_| !attempt.paused);
     let median =
         |figure: &dyn Fn(&Record) -> Option<f64>| Summary::from_values(timed().filter_map(figure).collect()).median;
     let evidence = Evidence {
         message: judgement.message,
         log: match judgement.line {
             Some(line) => vec![line],
-            None if judgement.verdict == Verdict::Error || exit.is_some() => ending,
+            None if judgement.verdict == Verdict::Error || exit.is_some() => attempt.ending,
             None => Vec::new(),
         },
         phase: (judgement.verdict != Verdict::Ok).then(|| REQUEST.to_owned()),
-        allocations,
-        survived,
+        allocations: attempt.allocations,
+        survived: attempt.survived,
         exit_code: exit.as_ref().and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
         http_status: answers.iter().find_map(|answer| match answer.failure()?.form {
@@ -631,10 +607,10 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
             .filter(|excess| *excess > 0),
         completed: answers.iter().filter(|answer| succeeded(answer)).count() as u64,
         counted,
-        longer_output,
+        longer_output: attempt.longer_output,
         issued: answers.len() as u64,
         attempts,
-        queue: queue.peaks(),
+        queue: attempt.queue.peaks(),
         limits,
         ..Evidence::default()
     };
@@ -648,11 +624,12 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         counted: counted.map(|input| Point::default().with("input", i64::try_from(input).unwrap_or(i64::MAX))),
         evidence,
         input: answers.iter().map(|answer| answer.counts.input).min().flatten(),
-        output,
+        output: produced(&answers),
         ttft_ms: median(&|answer| answer.ttft_ms(answer.sent)),
         tpot_ms: median(&|answer| answer.tpot_ms(answer.counts.output?)),
         itl_ms: Summary::from_values(gaps).median,
         e2el_ms: median(&|answer| answer.e2el_ms(answer.sent)),
-        ..ProbeAnswer::empty(point)
+        point: point.clone(),
+        ..ProbeAnswer::default()
     }
 }

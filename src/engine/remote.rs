@@ -111,7 +111,7 @@ impl Engine {
     ///
     /// As [`Engine::probe`] and [`Engine::needs`].
     pub fn work(&self, question: Question) -> Result<Value> {
-        lock(&self.starts).learn(question.failed);
+        lock(&self.starts).failed = question.failed;
         match question.point {
             Some(point) => self.probe(&point, question.options),
             None => self.context.run.measure(NEEDS, Value::Null, || value(&self.needs()?)),
@@ -149,6 +149,7 @@ impl Engine {
         }
     }
 
+    /// What a start needs on its host.
     pub(super) fn needs_there(&self) -> Result<Needs> {
         parsed(self.with_idle(|engine| engine.ask(None, ProbeOptions::default()))?)
     }
@@ -166,7 +167,8 @@ impl Engine {
                     message: self.remote.as_ref().and_then(|remote| remote.lost.get().cloned()),
                     ..Evidence::default()
                 },
-                ..ProbeAnswer::empty(point)
+                point: point.clone(),
+                ..ProbeAnswer::default()
             }),
         }
     }
@@ -195,7 +197,7 @@ impl Engine {
             point: point.cloned(),
             options,
             axes: (self.context.axes)(),
-            failed: lock(&self.starts).failed().to_vec(),
+            failed: lock(&self.starts).failed.clone(),
         };
         connection.send(value(&question)?.to_string());
         let unusable = loop {
@@ -248,7 +250,7 @@ impl Engine {
             }
             Event::StartFailed { failure, .. } => {
                 if let Ok(failed) = serde_json::from_value(failure.clone()) {
-                    lock(&self.starts).remember(failed);
+                    lock(&self.starts).failed.push(failed);
                 }
                 run.note(Event::StartFailed {
                     args: self.start_args(),

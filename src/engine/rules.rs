@@ -7,7 +7,7 @@ use regex::Regex;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::facts::{FactRules, FactValues, ReportedFact, compile, facts_in_log, group_by_name};
+use super::facts::{FactRules, FactValues, ReportedFact, compile, group_by_name};
 use super::failure::{FailureRules, Symptoms, allocations};
 use super::limits::EngineBounds;
 use super::{Adapter, Allocation, Facts, InfoRule, Limits, MetricRules, ProgressRule, RulePhase, metrics, protocol};
@@ -22,12 +22,11 @@ use crate::runtime::Exit;
 pub struct Rules {
     pub(super) facts: FactRules,
     pub(super) gauges: FactRules,
-    pub(super) ranks: Vec<Regex>,
     pub(super) failures: FailureRules,
     pub(super) metrics: MetricRules,
     pub(super) info: Vec<(String, Vec<InfoRule>)>,
     pub(super) parts: BTreeMap<String, String>,
-    pub(super) progress: Progress,
+    pub(super) phases: Phases,
 }
 
 impl Rules {
@@ -46,14 +45,9 @@ impl Rules {
         let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
         pages.chain(metrics).try_for_each(check_path)?;
         Ok(Self {
-            facts: FactRules::new(&facts.log, "facts().log")?,
-            gauges: FactRules::new(&facts.gauges, "facts().gauges")?,
-            ranks: facts
-                .rank
-                .iter()
-                .map(|pattern| compile(pattern, "facts().rank"))
-                .collect::<Result<_>>()?,
-            progress: Progress::new(&facts.progress)?,
+            facts: FactRules::new(&facts.log, &facts.rank, "facts().log")?,
+            gauges: FactRules::new(&facts.gauges, &[], "facts().gauges")?,
+            phases: phases(&facts.progress)?,
             failures,
             metrics: facts.metrics,
             info: facts.info.into_iter().collect(),
@@ -78,7 +72,7 @@ impl Rules {
     }
 
     fn read(&self, phase: RulePhase, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
-        let log = super::facts::strip_colours(log.to_vec());
+        let log = super::facts::strip_colours(log);
         let exit = code.map(|code| Exit {
             code: Some(code),
             ..Exit::default()
@@ -96,12 +90,12 @@ impl Rules {
         Reading {
             limits: (stated.max_model_len, stated.max_input),
             facts: self.facts.find(&log),
-            reported: group_by_name(facts_in_log(&self.facts, &self.ranks, &log)),
+            reported: group_by_name(self.facts.matches(&log, "log")),
             verdict: found.as_ref().map(|found| found.verdict),
             cause: found.as_ref().and_then(|found| found.cause.clone()),
             line: found.and_then(|found| found.line),
             phase: match phase {
-                RulePhase::Start => self.progress.phase(&log),
+                RulePhase::Start => phase_of(&self.phases, &log),
                 RulePhase::Any | RulePhase::Request => Some(REQUEST.to_owned()),
             },
             allocations: allocations(messages.iter().chain(&log)),
@@ -192,34 +186,23 @@ const FIRST: &str = "weights";
 /// The phase of a ready engine.
 pub(super) const REQUEST: &str = "request";
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct Progress {
-    rules: Vec<(Regex, String)>,
+/// Patterns of log lines that begin a phase of a start, with its name.
+pub(super) type Phases = Vec<(Regex, String)>;
+
+/// Compiles `facts().progress`.
+fn phases(rules: &[ProgressRule]) -> Result<Phases> {
+    let rules = rules.iter().enumerate().map(|(index, rule)| {
+        let pattern = compile(&rule.pattern, &format!("facts().progress[{index}]"))?;
+        Ok((pattern, rule.phase.clone()))
+    });
+    rules.collect()
 }
 
-impl Progress {
-    /// Compiles `facts().progress`.
-    pub(super) fn new(rules: &[ProgressRule]) -> Result<Self> {
-        let rules = rules
-            .iter()
-            .enumerate()
-            .map(|(index, rule)| {
-                let pattern = compile(&rule.pattern, &format!("facts().progress[{index}]"))?;
-                Ok((pattern, rule.phase.clone()))
-            })
-            .collect::<Result<_>>()?;
-        Ok(Self { rules })
-    }
-
-    /// The phase of a start with this log: that of the last matching line. `None` if the adapter defines no phases.
-    pub(super) fn phase(&self, log: &[String]) -> Option<String> {
-        if self.rules.is_empty() {
-            return None;
-        }
-        let of_line = |line: &String| self.rules.iter().find(|(pattern, _)| pattern.is_match(line));
-        let last = log.iter().rev().find_map(of_line);
-        Some(last.map_or(FIRST, |(_, phase)| phase).to_owned())
-    }
+/// The phase of a start with this log: that of the last matching line. `None` if the adapter defines no phases.
+pub(super) fn phase_of(phases: &[(Regex, String)], log: &[String]) -> Option<String> {
+    let of_line = |line: &String| phases.iter().find(|(pattern, _)| pattern.is_match(line));
+    let last = log.iter().rev().find_map(of_line);
+    (!phases.is_empty()).then(|| last.map_or(FIRST, |(_, phase)| phase).to_owned())
 }
 
 #[cfg(test)]
@@ -260,7 +243,7 @@ mod progress_tests {
             })
             .collect();
         let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
-        Progress::new(&rules).unwrap().phase(&log)
+        phase_of(&phases(&rules).unwrap(), &log)
     }
 
     #[test]

@@ -66,21 +66,17 @@ impl Batch {
                 timeout,
                 input: requested.input,
                 output: requested.output,
-                warmup: false,
             })
         };
         let jobs = prompts.iter().map(job).collect::<Result<VecDeque<_>>>()?;
-        let batch = Self::from_jobs(running.server.url(&form.path)?, jobs, timeout);
-        Ok(Self {
-            key: running.key.clone(),
-            ..batch
-        })
+        let url = running.server.url(&form.path)?;
+        Ok(Self::from_jobs(url, running.key.clone(), jobs, timeout))
     }
 
-    fn from_jobs(url: String, jobs: VecDeque<Job>, timeout: Duration) -> Self {
+    fn from_jobs(url: String, key: Option<ApiKey>, jobs: VecDeque<Job>, timeout: Duration) -> Self {
         Self {
             url,
-            key: None,
+            key,
             count: jobs.len() as u64,
             timeout,
             jobs: Mutex::new(jobs),
@@ -101,10 +97,7 @@ impl Batch {
         let timeout = Instant::now() + self.timeout;
         let batch = Arc::new(self);
         let config = LoadConfig {
-            slots: Slots::Closed {
-                concurrency: batch.count,
-                ramp: Duration::ZERO,
-            },
+            slots: Slots::closed(batch.count, Duration::ZERO),
             limit: None,
             grace: Duration::ZERO,
             keep_text: false,
@@ -254,10 +247,8 @@ impl Engine {
         let mut live = self.lock();
         if let Ensured::Failed(failure) = self.ensure(&mut live, requested)? {
             let message = failure.evidence.message.unwrap_or_default();
-            return Err(Fault::new(
-                Kind::Engine,
-                format!("no start serves this prompt: {message}"),
-            ));
+            let message = format!("no start serves this prompt: {message}");
+            return Err(Fault::new(Kind::Engine, message));
         }
         self.begin_requests(&mut live)?;
         let running = live
@@ -312,11 +303,11 @@ impl Engine {
 pub(super) const VOCABULARY: u32 = 32_000;
 
 pub(super) struct Prompting {
-    prompts: Arc<Prompts>,
+    pub(super) prompts: Arc<Prompts>,
     // By protocol and form, because each adds tokens of its own.
     calibrations: HashMap<(Protocol, PromptForm), Calibration>,
-    // Forms for which a calibration request was already sent.
-    calibrated: HashSet<(Protocol, PromptForm)>,
+    /// Forms for which a calibration request was already sent.
+    pub(super) calibrated: HashSet<(Protocol, PromptForm)>,
 }
 
 impl Prompting {
@@ -359,19 +350,6 @@ impl Prompting {
         }
     }
 
-    pub(super) fn prompts(&self) -> &Prompts {
-        &self.prompts
-    }
-
-    pub(super) fn shared_prompts(&self) -> Arc<Prompts> {
-        Arc::clone(&self.prompts)
-    }
-
-    /// Marks prompts of this form as calibrated. Returns whether they already were.
-    pub(super) fn mark_calibrated(&mut self, form: &RequestForm) -> bool {
-        !self.calibrated.insert(key(form))
-    }
-
     /// Adapts the calibration to the engine's count. Returns how many counts in a row were wrong.
     pub(super) fn observe(&mut self, form: &RequestForm, wanted: u64, seen: u64) -> u32 {
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
@@ -382,7 +360,7 @@ impl Prompting {
     }
 }
 
-fn key(form: &RequestForm) -> (Protocol, PromptForm) {
+pub(super) fn key(form: &RequestForm) -> (Protocol, PromptForm) {
     (form.protocol, form.prompt)
 }
 
@@ -466,10 +444,9 @@ mod tests {
             timeout: Duration::from_secs(2),
             input: 1,
             output: 1,
-            warmup: false,
         };
         let jobs = (0..2).map(job).collect();
-        let batch = Batch::from_jobs(format!("{base}/v1/completions"), jobs, Duration::from_secs(2));
+        let batch = Batch::from_jobs(format!("{base}/v1/completions"), None, jobs, Duration::from_secs(2));
         let (records, _) = batch.send(Some(&page), Duration::from_millis(300)).await.unwrap();
         records[0].outcome.clone()
     }

@@ -13,7 +13,7 @@ use super::facts::{FactValues, strip_colours};
 use super::failure::{Symptoms, allocations};
 use super::judge::excerpt;
 use super::plan::StartFailure;
-use super::rules::check_path;
+use super::rules::{check_path, phase_of};
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
@@ -38,12 +38,11 @@ const PROCESSES_EVERY: Duration = Duration::from_secs(1);
 /// Log lines kept for an unexplained failure.
 pub(super) const TAIL: usize = 40;
 
-enum StartState {
-    Ready,
-    Exited(Exit),
+/// Why a server is not ready; if it says nothing, its time was up.
+struct NotReady {
+    exit: Option<Exit>,
     /// Alive, but it reported that it will not become ready.
-    Failed(String),
-    TimedOut,
+    said: Option<String>,
 }
 
 impl Engine {
@@ -67,24 +66,19 @@ impl Engine {
                 return Err(fault);
             }
         };
-        let log = strip_colours(server.since(0));
+        let log = server.since(0);
         let facts = self.rules.facts.find(&log);
-        if matches!(state, StartState::Ready) {
+        let Err(why) = state else {
             self.record_ready(stages, &server)?;
             self.phase("ready", &shown)?;
             return Ok(Ok(Ready { server, sampler, facts }));
-        }
+        };
         let memory = sampler
             .as_ref()
             .and_then(|sampler| sampler.series().peak())
             .map(|peak| peak.total);
-        self.record_stopping(stages, &server, sampler.as_ref())?;
-        self.context.tasks.finish(server.service.stop(self.grace()))?;
-        let ended = self.record_after_stop(stages, &server, sampler.as_ref());
-        self.write_memory(server.service.name(), sampler, stages.usage())?;
-        ended?;
-        self.phase("stopped", &shown)?;
-        let mut failure = self.start_failure(limits, &state, &log, &facts);
+        self.end_server(stages, &server, sampler, &shown)?;
+        let mut failure = self.start_failure(limits, &why, &log, &facts);
         failure.evidence.memory = memory;
         Ok(Err(failure))
     }
@@ -94,7 +88,7 @@ impl Engine {
         server: &Server,
         options: &Value,
         stages: &mut MemoryStages,
-    ) -> Result<(Option<Sampler>, StartState)> {
+    ) -> Result<(Option<Sampler>, Result<(), NotReady>)> {
         let sampler = self.sample_memory(server, stages, Phase::Loading)?;
         let timeout = Duration::from_secs_f64(self.options.start_timeout);
         let state = self.poll_readiness(server, options, timeout, stages, sampler.as_ref())?;
@@ -111,18 +105,22 @@ impl Engine {
         }
         let timeout = Duration::from_secs_f64(self.options.start_timeout.min(ATTACH_TIMEOUT));
         match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
-            StartState::Ready => {
-                let facts = self.rules.facts.find(&strip_colours(server.since(0)));
-                *stages = MemoryStages::attached();
+            Ok(()) => {
+                let facts = self.rules.facts.find(&server.since(0));
+                *stages = MemoryStages {
+                    attached: true,
+                    began: Some(std::time::Instant::now()),
+                    ..MemoryStages::default()
+                };
                 let sampler = self.sample_memory(&server, stages, Phase::Ready)?;
                 self.record_ready(stages, &server)?;
                 Ok(Ready { server, sampler, facts })
             }
-            StartState::Failed(why) => Err(Fault::missing(
+            Err(NotReady { said: Some(why), .. }) => Err(Fault::missing(
                 format!("the attached engine is not ready: {}", why.trim()),
                 "see whether the address is that of an inference server, and what its log says; then resume the run",
             )),
-            StartState::Exited(_) | StartState::TimedOut => Err(Fault::missing(
+            Err(_) => Err(Fault::missing(
                 format!(
                     "the engine at `{}` is not ready after {} s",
                     super::options::without_password(server.base_url()),
@@ -140,7 +138,7 @@ impl Engine {
         timeout: Duration,
         stages: &mut MemoryStages,
         sampler: Option<&Sampler>,
-    ) -> Result<StartState> {
+    ) -> Result<Result<(), NotReady>> {
         let deadline = Instant::now() + timeout;
         let mut pause = FIRST_PAUSE;
         let mut last_listed = Instant::now();
@@ -150,69 +148,58 @@ impl Engine {
                 if let Some(sampler) = sampler {
                     self.show_memory(sampler)?;
                 }
-                if let Some(line) = strip_colours(server.last(1)).pop() {
+                if let Some(line) = server.last(1).pop() {
                     let line = excerpt(&line);
                     self.context.run.note(Event::Log { line })?;
                 }
                 last_listed = Instant::now();
             }
             if let Some(exit) = self.wait(server.exit())? {
-                return Ok(StartState::Exited(exit));
+                let exit = Some(exit);
+                return Ok(Err(NotReady { exit, said: None }));
             }
             match self.adapter.ready(server.base_url(), options, self.key.as_ref())? {
-                Readiness::Ready => return Ok(StartState::Ready),
-                Readiness::Failed(why) => return Ok(StartState::Failed(why)),
+                Readiness::Ready => return Ok(Ok(())),
+                Readiness::Failed(why) => {
+                    let said = Some(why);
+                    return Ok(Err(NotReady { exit: None, said }));
+                }
                 Readiness::NotYet => {}
             }
             if Instant::now() >= deadline {
-                return Ok(StartState::TimedOut);
+                return Ok(Err(NotReady { exit: None, said: None }));
             }
             self.context.tasks.sleep(pause)?;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
     }
 
-    fn start_failure(&self, limits: Limits, state: &StartState, log: &[String], facts: &FactValues) -> StartFailure {
-        let exit = match state {
-            StartState::Exited(exit) => Some(exit),
-            StartState::Ready | StartState::TimedOut | StartState::Failed(_) => None,
+    fn start_failure(&self, limits: Limits, why: &NotReady, log: &[String], facts: &FactValues) -> StartFailure {
+        let NotReady { exit, said } = why;
+        let symptoms = Symptoms {
+            exit: exit.as_ref(),
+            messages: said.as_slice(),
+            log,
         };
-        let said = match state {
-            StartState::Failed(why) => std::slice::from_ref(why),
-            StartState::Ready | StartState::Exited(_) | StartState::TimedOut => &[],
-        };
-        let found = self.rules.failures.classify(
-            RulePhase::Start,
-            Symptoms {
-                exit,
-                messages: said,
-                log,
-            },
-        );
-        let (cause, line) = match found {
-            Some(found) => (found.cause, found.line),
-            None => (None, None),
-        };
-        let message = match (&line, state) {
-            (Some(line), _) => line.trim().to_owned(),
-            (None, StartState::Failed(why)) => why.trim().to_owned(),
-            (None, StartState::Exited(exit)) if exit.oom_killed => {
-                "the OOM killer ended the engine while it started".into()
-            }
-            (None, StartState::Exited(exit)) => exit
+        let found = self.rules.failures.classify(RulePhase::Start, symptoms);
+        let (cause, line) = found.map_or((None, None), |found| (found.cause, found.line));
+        let message = match (line.as_ref().or(said.as_ref()), exit) {
+            (Some(said), _) => said.trim().to_owned(),
+            (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine while it started".to_owned(),
+            (None, Some(exit)) => exit
                 .stopped_by()
                 .unwrap_or_else(|| format!("it exited with {} before it was ready", exit.status())),
-            (None, _) => format!("the engine was not ready after {} s", self.options.start_timeout),
+            (None, None) => format!("the engine was not ready after {} s", self.options.start_timeout),
         };
         let memory = cause.as_deref() == Some("memory");
         let log_shown = match line {
             Some(line) if memory || cause.as_deref() == Some("length_limit") => vec![line],
             _ => last_words(log),
         };
-        let unexplained = match state {
-            StartState::Exited(_) => "exited",
-            StartState::Failed(_) => "engine",
-            StartState::Ready | StartState::TimedOut => "timeout",
+        let unexplained = match (exit, said) {
+            (Some(_), _) => "exited",
+            (None, Some(_)) => "engine",
+            (None, None) => "timeout",
         };
         StartFailure {
             limits,
@@ -221,10 +208,10 @@ impl Engine {
             evidence: Evidence {
                 message: Some(message),
                 log: log_shown,
-                phase: self.rules.progress.phase(log),
+                phase: phase_of(&self.rules.phases, log),
                 allocations: if memory { allocations(log) } else { Vec::new() },
-                exit_code: exit.and_then(|exit| exit.code),
-                oom_killed: exit.map(|exit| exit.oom_killed),
+                exit_code: exit.as_ref().and_then(|exit| exit.code),
+                oom_killed: exit.as_ref().map(|exit| exit.oom_killed),
                 limits: Some(limits),
                 ..Evidence::default()
             },
@@ -462,12 +449,14 @@ impl Server {
         }
     }
 
+    /// Log lines since the cursor, without colour codes.
     pub(super) fn since(&self, cursor: u64) -> Vec<String> {
-        self.service.logs().since(cursor).0
+        strip_colours(&self.service.logs().since(cursor).0)
     }
 
+    /// The newest log lines, without colour codes.
     pub(super) fn last(&self, count: usize) -> Vec<String> {
-        self.service.logs().last(count)
+        strip_colours(&self.service.logs().last(count))
     }
 
     /// A reader of the simulated device's memory, if this is the simulated engine.
@@ -478,11 +467,6 @@ impl Server {
     /// Seconds of real time per second of model time, if this is the simulated engine.
     pub(super) fn time_scale(&self) -> Option<f64> {
         self.service.sim().map(|handle| handle.time_scale)
-    }
-
-    /// The simulated device's memory before the start, if this is the simulated engine.
-    pub(super) fn simulated_before(&self) -> Option<Reading> {
-        self.service.sim().map(|handle| handle.before())
     }
 }
 

@@ -78,19 +78,19 @@ fn without_nulls(value: &Value) -> Value {
 /// The memory stages of one start so far.
 #[derive(Default)]
 pub(super) struct MemoryStages {
-    /// Before the start.
-    before: Option<Reading>,
-    /// Every process id that ever belonged to the engine.
-    ours: BTreeSet<u32>,
+    /// Before the start; `None` if that is unknown, as for an attached engine.
+    pub(super) before: Option<Reading>,
+    /// Every process id that ever belonged to the engine: exited processes are no longer listed anywhere.
+    pub(super) ours: BTreeSet<u32>,
     /// Whether nobody else can use these devices: the memory of a process tree or a cgroup.
-    alone: bool,
+    pub(super) alone: bool,
     /// Whether the engine was attached to.
-    attached: bool,
+    pub(super) attached: bool,
     /// Times of the launch, of readiness and of the first request.
-    began: Option<Instant>,
-    ready: Option<Instant>,
-    first: Option<Instant>,
-    usage: Usage,
+    pub(super) began: Option<Instant>,
+    pub(super) ready: Option<Instant>,
+    pub(super) first: Option<Instant>,
+    pub(super) usage: Usage,
 }
 
 impl MemoryStages {
@@ -104,31 +104,8 @@ impl MemoryStages {
         }
     }
 
-    fn stage(&self, reading: &Reading) -> Stage {
+    pub(super) fn stage(&self, reading: &Reading) -> Stage {
         Stage::at(reading, &self.ownership(true))
-    }
-
-    /// Begins a start; `before` is the GPUs' memory.
-    pub(super) fn begin(before: Option<Reading>) -> Self {
-        Self {
-            before,
-            began: Some(Instant::now()),
-            ..Self::default()
-        }
-    }
-
-    /// An attached engine; the memory before its start is unknown.
-    pub(super) fn attached() -> Self {
-        Self {
-            attached: true,
-            began: Some(Instant::now()),
-            ..Self::default()
-        }
-    }
-
-    /// Memory before the start, if known.
-    pub(super) fn before(&self) -> Option<&Reading> {
-        self.before.as_ref()
     }
 
     /// Sets the memory source. If only the engine's own processes count, nothing was in use before them.
@@ -140,87 +117,31 @@ impl MemoryStages {
         }
         if self.alone {
             self.before = Some(emptied(source.read()?));
-        } else if let Some(before) = server.simulated_before() {
+        } else if let Some(before) = server.service.sim().map(|handle| handle.before()) {
             self.before = Some(before);
         }
-        self.usage.baseline = self
-            .before
-            .as_ref()
-            .map(|before| Stage::at(before, &self.ownership(false)));
+        let baseline = |before| Stage::at(before, &self.ownership(false));
+        self.usage.baseline = self.before.as_ref().map(baseline);
         Ok(())
-    }
-
-    pub(super) fn usage(&self) -> &Usage {
-        &self.usage
-    }
-
-    pub(super) fn is_attached(&self) -> bool {
-        self.attached
-    }
-
-    pub(super) fn had_requests(&self) -> bool {
-        self.first.is_some()
-    }
-
-    pub(super) fn is_warm(&self) -> bool {
-        self.usage.warmed.is_some()
-    }
-
-    /// Remembers process ids of the engine, because exited processes are no longer listed anywhere.
-    pub(super) fn add_processes(&mut self, pids: Vec<u32>) {
-        self.ours.extend(pids);
-    }
-
-    pub(super) fn record_ready(&mut self) {
-        self.ready = Some(Instant::now());
-        if !self.attached {
-            self.usage.start_seconds = self.began.map(|began| began.elapsed().as_secs_f64());
-        }
-    }
-
-    pub(super) fn record_first_request(&mut self) {
-        self.first = Some(Instant::now());
-    }
-
-    pub(super) fn record_loaded(&mut self, reading: &Reading, sampler: &Sampler) {
-        self.usage.loaded = Some(Stage {
-            over_time: over(sampler, &[Phase::Ready], self.ready, Instant::now()),
-            ..self.stage(reading)
-        });
-    }
-
-    pub(super) fn record_warmed(&mut self, reading: &Reading, sampler: &Sampler) {
-        self.usage.warmed = Some(Stage {
-            over_time: over(sampler, &[Phase::WarmUp], self.first, Instant::now()),
-            ..self.stage(reading)
-        });
-    }
-
-    pub(super) fn record_after_stop(&mut self, reading: &Reading) {
-        self.usage.after = Some(self.stage(reading));
-    }
-
-    /// The last reading after the stop, if only the engine's own processes count: their memory is gone with them.
-    pub(super) fn released(&self, sampler: &Sampler) -> Option<Reading> {
-        self.alone.then(|| emptied(sampler.latest()))
     }
 
     pub(super) fn record_peak(&mut self, sampler: &Sampler) {
         let mut peak = Stage::at_peak(&sampler.peak_snapshot(), &self.ownership(true));
-        peak.over_time = over(sampler, &Phase::ALL, self.began, Instant::now());
+        peak.over_time = over(sampler, &Phase::ALL, self.began);
         self.usage.peak = Some(peak);
     }
 }
 
 /// The same devices with nothing in use.
-fn emptied(mut reading: Reading) -> Reading {
+pub(super) fn emptied(mut reading: Reading) -> Reading {
     reading.tenants.clear();
     reading.devices.iter_mut().for_each(|device| device.used = 0);
     reading
 }
 
-fn over(sampler: &Sampler, phases: &[Phase], from: Option<Instant>, to: Instant) -> Option<OverTime> {
-    let from = from?;
+/// Memory in these phases since a moment.
+pub(super) fn over(sampler: &Sampler, phases: &[Phase], from: Option<Instant>) -> Option<OverTime> {
+    let (from, to) = (from?, Instant::now());
     Some(OverTime {
         seconds: to.saturating_duration_since(from).as_secs_f64(),
         spread: sampler.spread(phases, from, to)?,

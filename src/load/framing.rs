@@ -44,20 +44,8 @@ pub struct StreamEvent {
     pub finish: Option<String>,
     /// Token counts, so far or final.
     pub counts: Counts,
-    /// An error reported instead of a token.
-    pub error: Option<String>,
     /// Nothing follows: `[DONE]`, or a final event.
     pub last: bool,
-}
-
-impl StreamEvent {
-    /// An event that reports an error.
-    pub fn error(message: impl Into<String>) -> Self {
-        Self {
-            error: Some(message.into()),
-            ..Self::default()
-        }
-    }
 }
 
 /// Decodes the events of one response.
@@ -67,7 +55,11 @@ pub trait Decode: Send {
 
     /// Decodes the next event. `name` is the SSE `event:` field, otherwise empty. Appends the event's text to `text`,
     /// if given.
-    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> StreamEvent;
+    ///
+    /// # Errors
+    ///
+    /// The error that the engine reported instead of a token, or what is wrong with the event.
+    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Result<StreamEvent, String>;
 }
 
 /// What all streams of a load hold together: events that are not complete, and texts that are kept.

@@ -140,6 +140,19 @@ impl Record {
         Some(milliseconds(self.first_token?, self.last_token?)? / rest as f64)
     }
 
+    /// The same with its times on another clock.
+    pub fn retimed(self, to: impl Fn(Duration) -> Duration) -> Self {
+        Self {
+            scheduled: to(self.scheduled),
+            sent: to(self.sent),
+            first_byte: self.first_byte.map(&to),
+            first_token: self.first_token.map(&to),
+            last_token: self.last_token.map(&to),
+            ended: to(self.ended),
+            ..self
+        }
+    }
+
     /// Why it failed, if it did.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {

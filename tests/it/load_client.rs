@@ -59,7 +59,6 @@ impl RequestSource for Alike {
                 timeout,
                 input: 3,
                 output: 2,
-                warmup: false,
             })
         };
         Ok((number < self.count).then(|| Box::new(build) as BuildJob))
@@ -77,10 +76,7 @@ impl RequestSource for Alike {
 
 fn closed(concurrency: u64) -> LoadConfig {
     LoadConfig {
-        slots: Slots::Closed {
-            concurrency,
-            ramp: Duration::ZERO,
-        },
+        slots: Slots::closed(concurrency, Duration::ZERO),
         limit: None,
         grace: Duration::ZERO,
         keep_text: true,
@@ -129,7 +125,11 @@ fn requests_follow_each_other_on_the_same_connections() {
     assert_eq!(server.requests.lock().unwrap().len(), 40);
     assert_eq!(server.connections.load(Ordering::Relaxed), 4);
     assert_eq!(
-        (driven.health.connected, driven.health.opened_late, driven.health.events),
+        (
+            driven.health.connected,
+            driven.health.stats.opened_late,
+            driven.health.events
+        ),
         (4, 0, 80)
     );
     for (index, record) in driven.records.iter().enumerate() {
@@ -169,7 +169,10 @@ fn a_server_that_takes_one_request_a_connection_is_served_all_the_same() {
     let driven = driven(&server.url, closed(2), Alike::new(10)).unwrap();
     assert!(driven.records.iter().all(|record| record.outcome == Outcome::Completed));
     assert_eq!(
-        (server.connections.load(Ordering::Relaxed), driven.health.opened_late),
+        (
+            server.connections.load(Ordering::Relaxed),
+            driven.health.stats.opened_late
+        ),
         (10, 8)
     );
 }
@@ -195,7 +198,11 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
         "{:?}",
         seen.records
     );
-    assert!(seen.health.replaced + seen.health.resent >= 9, "{:?}", seen.health);
+    assert!(
+        seen.health.replaced + seen.health.stats.resent >= 9,
+        "{:?}",
+        seen.health
+    );
     // Without a pause between requests the next one has been written when the end of the connection is seen.
     let seen = driven(&server.url, closed(1), Alike::new(10)).unwrap();
     assert!(
@@ -203,7 +210,7 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
         "{:?}",
         seen.records
     );
-    assert!(seen.health.resent + seen.health.replaced > 0, "{:?}", seen.health);
+    assert!(seen.health.stats.resent + seen.health.replaced > 0, "{:?}", seen.health);
 }
 
 #[test]
@@ -501,7 +508,10 @@ fn over_tls_answers_are_read_as_they_come_without_spinning() {
     let apart = driven.records.iter().filter(|record| record.itl_ms[0] > 75.0).count();
     assert!(apart >= 6, "{:?}", driven.records);
     let watch = &driven.health;
-    assert_eq!((driven.records.len(), watch.connected, watch.opened_late), (12, 3, 0));
+    assert_eq!(
+        (driven.records.len(), watch.connected, watch.stats.opened_late),
+        (12, 3, 0)
+    );
     // Each answer comes in two parts; a wake without bytes is one too many, and a few are the system's affair.
     assert!(watch.wakes < 12 * 2 * 3, "{watch:?}");
 }

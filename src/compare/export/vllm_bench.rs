@@ -16,7 +16,7 @@
 use serde_json::{Value, json};
 
 use crate::compare::{LoadMetric, Unit};
-use crate::load::stats::{LoadStats, RequestStats, Settings, request_stats};
+use crate::load::stats::{EvaluatedRequest, LoadStats, Settings};
 use crate::load::{LoadAnswer, Record};
 
 /// Metadata of a load. `None`: unknown or not applicable.
@@ -52,12 +52,14 @@ pub enum Traffic {
 impl VllmBench {
     /// The document of a load, with lists that have an entry per request, in seconds.
     pub fn document(&self, records: &[Record], settings: &Settings, figures: &LoadStats) -> Value {
-        let measured = request_stats(records, settings);
-        let is_complete = |request: &RequestStats<'_>| request.error.is_none();
-        let completed = || measured.iter().filter(|request| is_complete(request));
+        let mut measured = EvaluatedRequest::all(records, settings);
+        measured.retain(|request| !request.record.warmup);
+        let completed = || measured.iter().filter(|request| request.completed());
         let input: u64 = completed().map(|request| request.input).sum();
         let output: u64 = completed().filter_map(|request| request.output).sum();
-        let list = |of: &dyn Fn(&RequestStats<'_>) -> Value| Value::Array(measured.iter().map(of).collect());
+        let list = |of: &dyn Fn(&EvaluatedRequest<'_>, &Record) -> Value| {
+            Value::Array(measured.iter().map(|request| of(request, request.record)).collect())
+        };
         let seconds = |milliseconds: Option<f64>| json!(milliseconds.map(|milliseconds| milliseconds / 1e3));
         let (rate, burstiness) = match self.arrivals {
             Traffic::Closed => (json!("inf"), Value::Null),
@@ -85,18 +87,18 @@ impl VllmBench {
             "total_input_tokens": input,
             "total_output_tokens": output,
             "request_throughput": figures.rates.request_throughput,
-            "request_goodput": figures.goodput.as_ref().and_then(|goodput| goodput.request_throughput),
+            "request_goodput": figures.goodput.as_ref().and_then(|goodput| goodput.counts.request_throughput),
             "output_throughput": figures.rates.output_throughput,
             "total_token_throughput": figures.rates.total_token_throughput,
-            "input_lens": list(&|request| json!(request.input)),
-            "output_lens": list(&|request| json!(request.output.filter(|_| is_complete(request)))),
-            "ttfts": list(&|request| seconds(request.ttft_ms)),
-            "itls": list(&|request| request.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
-            "latencies": list(&|request| seconds(request.e2el_ms.filter(|_| is_complete(request)))),
-            "start_times": list(&|request| json!(request.sent)),
-            "queue_times": list(&|request| json!(request.queued)),
-            "generated_texts": list(&|request| json!(request.text)),
-            "errors": list(&|request| json!(request.error.as_deref().unwrap_or_default())),
+            "input_lens": list(&|request, _| json!(request.input)),
+            "output_lens": list(&|request, _| json!(request.output.filter(|_| request.completed()))),
+            "ttfts": list(&|_, record| seconds(record.ttft_ms(record.sent))),
+            "itls": list(&|_, record| record.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3).collect()),
+            "latencies": list(&|request, record| seconds(record.e2el_ms(record.sent).filter(|_| request.completed()))),
+            "start_times": list(&|_, record| json!(record.sent.as_secs_f64())),
+            "queue_times": list(&|_, record| json!(record.sent.saturating_sub(record.scheduled).as_secs_f64())),
+            "generated_texts": list(&|_, record| json!(record.text)),
+            "errors": list(&|request, _| json!(request.error())),
             "max_output_tokens_per_s": figures.max_output_tokens_per_s,
             "max_concurrent_requests": figures.max_concurrent_requests,
             "rtfx": null,
@@ -167,8 +169,7 @@ mod tests {
                 ttft_ms: Some(60.0),
                 ..Slo::default()
             }),
-            exact_input: true,
-            full_output: true,
+            exact: true,
             ..Settings::default()
         };
         let bench = VllmBench {

@@ -14,7 +14,7 @@ use super::session::{Repeat, Session};
 use crate::compare::export::{Traffic, VllmBench};
 use crate::engine::Engine;
 use crate::fault::{Fault, Result};
-use crate::load::engine_side::{Cost, EngineStats, Observations, WindowThroughput, timeline, write};
+use crate::load::engine_side::{Cost, EngineStats, Observations, timeline, write};
 use crate::load::plan::{Arrivals, EndReason, Warmup};
 use crate::load::stats::{LoadStats, RepeatStats, Settings, TargetConcurrency};
 use crate::load::{EngineDeath, LoadAnswer, LoadRepeats, Outcome, PrecisionReached, Record, WarmupCounts};
@@ -122,15 +122,13 @@ fn describe(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Result
     let stats = LoadStats::from_records(&repeat.records, &settings(options, session, repeat));
     let (from, to) = (repeat.from.unwrap_or(repeat.to).as_secs_f64(), repeat.to.as_secs_f64());
     let engine = EngineStats::new(&repeat.seen, &repeat.records, from, to);
+    let rates = &stats.rates;
     let cost = Cost::new(
         options.price_per_hour.filter(|_| session.clock.is_meaningful()),
-        WindowThroughput {
-            input_throughput: stats.rates.input_throughput.unwrap_or(0.0),
-            output_throughput: stats.rates.output_throughput.unwrap_or(0.0),
-            seconds: to - from,
-            energy_wh: engine.energy_wh,
-        },
-    )?;
+        engine.energy_wh.map(|energy| energy * 3600.0 / (to - from)),
+        rates.input_throughput.unwrap_or(0.0),
+        rates.output_throughput.unwrap_or(0.0),
+    );
     let precision = options.precision.map(|precision| PrecisionReached {
         metric: precision.metric,
         statistic: precision.statistic,
@@ -152,20 +150,15 @@ fn describe(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Result
 }
 
 fn warmup(repeat: &Repeat) -> WarmupCounts {
-    let outcomes = || {
-        repeat
-            .records
-            .iter()
-            .filter(|record| record.warmup)
-            .map(|record| &record.outcome)
+    let count = |like: fn(&Outcome) -> bool| {
+        let warmup = repeat.records.iter().filter(|record| record.warmup);
+        warmup.filter(|record| like(&record.outcome)).count()
     };
     WarmupCounts {
-        issued: outcomes().count(),
-        completed: outcomes().filter(|outcome| **outcome == Outcome::Completed).count(),
-        failed: outcomes()
-            .filter(|outcome| matches!(outcome, Outcome::Failed(_)))
-            .count(),
-        cut_off: outcomes().filter(|outcome| **outcome == Outcome::CutOff).count(),
+        issued: count(|_| true),
+        completed: count(|outcome| *outcome == Outcome::Completed),
+        failed: count(|outcome| matches!(outcome, Outcome::Failed(_))),
+        cut_off: count(|outcome| *outcome == Outcome::CutOff),
         seconds: repeat.from.map(|from| from.as_secs_f64()),
     }
 }
@@ -175,17 +168,16 @@ fn settings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Settin
         target: held(&session.plan.arrivals, repeat),
         slo: options.slo,
         over: (repeat.end == EndReason::Duration).then_some(repeat.to),
-        exact_input: options.prompts.is_none(),
-        full_output: options.prompts.is_none(),
+        exact: options.prompts.is_none(),
         tokenized: repeat.tokenized.clone(),
-        client_health: repeat.watch.clone(),
+        client: repeat.client,
     }
 }
 
 /// Warnings about this repeat.
 fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    if session.plan.warmup != Warmup::None && repeat.from.is_none() {
+    if session.plan.warmup != Warmup::NONE && repeat.from.is_none() {
         let message = "the load ended within its warm-up: nothing was measured";
         warnings.push(Warning::new("only_warmup", message));
     }
@@ -210,12 +202,12 @@ fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> V
         warnings.push(repeat.width.map_or(warning.clone(), |width| warning.sized(width)));
     }
     if let Some(corpus) = &session.corpus
-        && repeat.records.len() > corpus.prompts().len()
+        && repeat.records.len() > corpus.len()
     {
         let message = format!(
             "{} requests reused the {} prompts of the file: an engine with a prefix cache answers a repeated prompt faster",
             repeat.records.len(),
-            corpus.prompts().len()
+            corpus.len()
         );
         warnings.push(Warning::new("repeated_prompts", message).sized(repeat.records.len() as f64));
     }
@@ -231,13 +223,8 @@ fn failures(figures: &LoadStats) -> Option<Warning> {
         let said: String = failures.message.chars().take(MAX_MESSAGE).collect();
         format!("{} `{form}` ({said})", failures.count)
     });
-    let forms: Vec<String> = forms.collect();
-    let message = format!(
-        "{} of {} requests failed: {}",
-        figures.failed,
-        figures.issued,
-        forms.join(", ")
-    );
+    let forms = forms.collect::<Vec<_>>().join(", ");
+    let message = format!("{} of {} requests failed: {forms}", figures.failed, figures.issued);
     Some(Warning::new("failed_requests", message).sized(figures.failed as f64))
 }
 
@@ -275,7 +262,7 @@ pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
             }
             whole.records.push(Record {
                 index,
-                ..moved(record, |moment| moment.saturating_sub(from) + begins)
+                ..record.retimed(|moment| moment.saturating_sub(from) + begins)
             });
         }
         let shift = begins.as_secs_f64() - from.as_secs_f64();
@@ -300,49 +287,25 @@ pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
     whole
 }
 
-fn moved(record: Record, to: impl Fn(Duration) -> Duration) -> Record {
-    Record {
-        scheduled: to(record.scheduled),
-        sent: to(record.sent),
-        first_byte: record.first_byte.map(&to),
-        first_token: record.first_token.map(&to),
-        last_token: record.last_token.map(&to),
-        ended: to(record.ended),
-        ..record
-    }
-}
-
-fn add(whole: &mut Observations, part: Observations, (from, to): (f64, f64), shift: f64) {
+fn add(whole: &mut Observations, mut part: Observations, (from, to): (f64, f64), shift: f64) {
     let inside = |at: f64| at >= from && at <= to;
-    let looks = part
-        .samples
-        .into_iter()
-        .filter(|sample| inside(sample.at))
-        .map(|mut sample| {
-            sample.requested_at += shift;
-            sample.at += shift;
-            sample
-        });
-    whole.samples.extend(looks);
-    let memory = part.memory.into_iter().filter(|used| inside(used.to)).map(|mut used| {
-        used.from = used.from.max(from) + shift;
-        used.to += shift;
-        used
+    part.samples.retain(|sample| inside(sample.at));
+    part.memory.retain_mut(|used| {
+        used.from = used.from.max(from);
+        inside(used.to)
     });
-    whole.memory.extend(memory);
-    let power = part
-        .power
-        .into_iter()
-        .filter(|sample| inside(sample.to))
-        .map(|mut sample| {
-            sample.from = sample.from.max(from) + shift;
-            sample.to += shift;
-            sample
-        });
-    whole.power.extend(power);
-    whole.hz = part.hz;
-    whole.power_gap = part.power_gap;
-    whole.source = part.source;
-    whole.kv_tokens = part.kv_tokens;
-    whole.kv_bytes = part.kv_bytes;
+    part.power.retain_mut(|sample| {
+        sample.from = sample.from.max(from);
+        inside(sample.to)
+    });
+    part.retime(|at| at + shift);
+    whole.samples.append(&mut part.samples);
+    whole.memory.append(&mut part.memory);
+    whole.power.append(&mut part.power);
+    *whole = Observations {
+        samples: std::mem::take(&mut whole.samples),
+        memory: std::mem::take(&mut whole.memory),
+        power: std::mem::take(&mut whole.power),
+        ..part
+    };
 }

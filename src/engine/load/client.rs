@@ -20,7 +20,7 @@ use crate::engine::{Engine, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::fmt::number;
 use crate::load::engine_side::Observations;
-use crate::load::{ClientHealth, LoadRun, Record, RequestSource, run_load};
+use crate::load::{LoadRun, Record, RequestSource, run_load};
 use crate::run::Event;
 use crate::warning::{CLOCK_TOO_FAST, Warning};
 
@@ -60,6 +60,7 @@ impl Engine {
         let mut client = self.context.tasks.runtime().spawn(client);
         // Ends the load's threads on every exit path.
         let _stop = cancel.clone().drop_guard();
+        let lost = |error| Fault::internal(format!("load client task failed: {error}"));
         let mut deadline = None;
         let mut died = false;
         let mut progress = (Instant::now(), 0);
@@ -69,7 +70,7 @@ impl Engine {
             let event = self.wait(async {
                 Ok(tokio::select! {
                     biased;
-                    result = &mut client => LoadEvent::Over(Box::new(client_result(result))),
+                    result = &mut client => LoadEvent::Over(Box::new(result.map_err(lost).flatten())),
                     Some(signal) = signals.recv() => LoadEvent::Signal(signal),
                     () = until(deadline) => LoadEvent::TimeUp,
                     () = tokio::time::sleep_until(next_check.into()) => LoadEvent::Tick,
@@ -166,10 +167,6 @@ async fn until(deadline: Option<Instant>) {
     }
 }
 
-fn client_result(result: std::result::Result<Result<LoadRun>, tokio::task::JoinError>) -> Result<LoadRun> {
-    result.map_err(|error| Fault::internal(format!("load client task failed: {error}")))?
-}
-
 /// Model seconds per real second above which delays of this machine would outweigh the modelled times.
 const MAX_SPEED: f64 = 100.0;
 
@@ -180,7 +177,7 @@ const MAX_GAP_SECONDS: f64 = 1.0;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct ModelClock {
     /// Model seconds per real second by which times are converted.
-    speed: f64,
+    pub(super) speed: f64,
     /// The same of an engine that is too fast: nothing is converted, and its times are not the card's.
     too_fast: Option<f64>,
 }
@@ -248,52 +245,18 @@ impl ModelClock {
         if self.speed == 1.0 {
             return Cow::Borrowed(record);
         }
-        let model = |moment| self.model(moment);
         Cow::Owned(Record {
-            scheduled: model(record.scheduled),
-            sent: model(record.sent),
-            first_byte: record.first_byte.map(model),
-            first_token: record.first_token.map(model),
-            last_token: record.last_token.map(model),
-            ended: model(record.ended),
             itl_ms: record.itl_ms.iter().map(|gap| gap * self.speed as f32).collect(),
-            ..record.clone()
+            ..record.clone().retimed(|moment| self.model(moment))
         })
-    }
-
-    /// The client's delays as they count in the figures.
-    pub(super) fn health(self, health: ClientHealth) -> ClientHealth {
-        ClientHealth {
-            send_late_ms: health
-                .send_late_ms
-                .iter()
-                .map(|late| late * self.speed as f32)
-                .collect(),
-            longest_pause: self.model(health.longest_pause),
-            paused: self.model(health.paused),
-            waited: health.waited.map(|waited| self.model(waited)),
-            longest_wait: health.longest_wait.map(|wait| self.model(wait)),
-            ..health
-        }
     }
 
     /// Samples in the time of the model.
     pub(super) fn observations(self, mut seen: Observations) -> Observations {
         seen.hz /= self.speed;
-        for sample in &mut seen.samples {
-            sample.requested_at *= self.speed;
-            sample.at *= self.speed;
-        }
-        for used in &mut seen.memory {
-            used.from *= self.speed;
-            used.to *= self.speed;
-        }
         // What counts as a gap between samples is a matter of real time.
         seen.power_gap = MAX_GAP_SECONDS * self.speed;
-        for sample in &mut seen.power {
-            sample.from *= self.speed;
-            sample.to *= self.speed;
-        }
+        seen.retime(|at| at * self.speed);
         seen
     }
 }

@@ -1,7 +1,7 @@
 //! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is
 //! written to disk as one JSON line, so that nothing is lost in a crash.
 
-use std::io::{LineWriter, Write};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -31,61 +31,45 @@ const MAX_CONSECUTIVE_FAILURES: u64 = 10_000;
 pub(super) type BodyBuilder = Arc<dyn Fn(&Request) -> Result<(Bytes, Protocol)> + Send + Sync>;
 
 pub(super) struct Feed {
-    schedule: Mutex<Schedule>,
-    build: BodyBuilder,
-    progress: Mutex<LoadProgress>,
-    writer: Mutex<RecordWriter>,
-    fault: Mutex<Option<Fault>>,
-    signals: UnboundedSender<Signal>,
-    timeout: Duration,
+    pub(super) schedule: Mutex<Schedule>,
+    pub(super) build: BodyBuilder,
+    pub(super) progress: Mutex<LoadProgress>,
+    /// Where records are written, unless the run has no folder.
+    pub(super) file: Mutex<Option<(PathBuf, BoundedFile)>>,
+    /// Number of the repeat, from 1.
+    pub(super) repeat: u64,
+    pub(super) signals: UnboundedSender<Signal>,
+    pub(super) timeout: Duration,
     pub(super) clock: ModelClock,
+    /// The first error of writing records.
+    pub(super) fault: Mutex<Option<Fault>>,
     /// Requests below this index need no call to `LoadProgress::issued`.
-    quiet_until: AtomicU64,
-    issued: AtomicU64,
-    ended: AtomicU64,
-    failing: Mutex<FailureStreak>,
-    given_up: Mutex<Option<String>>,
+    pub(super) quiet_until: AtomicU64,
+    pub(super) issued: AtomicU64,
+    pub(super) ended: AtomicU64,
+    pub(super) failing: Mutex<FailureStreak>,
+    pub(super) given_up: Mutex<Option<String>>,
 }
 
 /// Failures since a request last completed.
-struct FailureStreak {
+pub(super) struct FailureStreak {
     /// Time of the last completion, or of the load's preparation.
     completed: Instant,
     failed: u64,
     unanswered: u64,
 }
 
-impl Feed {
-    pub(super) fn new(
-        schedule: Schedule,
-        build: BodyBuilder,
-        progress: LoadProgress,
-        writer: RecordWriter,
-        signals: UnboundedSender<Signal>,
-        timeout: Duration,
-        clock: ModelClock,
-    ) -> Self {
+impl Default for FailureStreak {
+    fn default() -> Self {
         Self {
-            schedule: Mutex::new(schedule),
-            build,
-            quiet_until: AtomicU64::new(progress.quiet_until()),
-            progress: Mutex::new(progress),
-            writer: Mutex::new(writer),
-            fault: Mutex::default(),
-            signals,
-            timeout,
-            clock,
-            issued: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            failing: Mutex::new(FailureStreak {
-                completed: Instant::now(),
-                failed: 0,
-                unanswered: 0,
-            }),
-            given_up: Mutex::default(),
+            completed: Instant::now(),
+            failed: 0,
+            unanswered: 0,
         }
     }
+}
 
+impl Feed {
     pub(super) fn progress(&self) -> MutexGuard<'_, LoadProgress> {
         lock(&self.progress)
     }
@@ -95,15 +79,6 @@ impl Feed {
         (self.issued.load(Ordering::Relaxed), self.ended.load(Ordering::Relaxed))
     }
 
-    /// Takes the error of writing records, if there was one.
-    pub(super) fn failed(&self) -> Option<Fault> {
-        lock(&self.fault).take()
-    }
-
-    pub(super) fn given_up(&self) -> Option<String> {
-        lock(&self.given_up).clone()
-    }
-
     pub(super) fn give_up(&self, why: String) {
         lock(&self.given_up).get_or_insert(why);
     }
@@ -111,6 +86,20 @@ impl Feed {
     fn signal(&self, signal: Signal) {
         // The receiver is gone only when the load is over.
         let _ = self.signals.send(signal);
+    }
+
+    /// Appends a record as one line, with one write.
+    fn write(&self, record: &Record, warmup: bool) -> Result<()> {
+        let mut file = lock(&self.file);
+        let Some((path, file)) = &mut *file else {
+            return Ok(());
+        };
+        let record = Record {
+            warmup,
+            ..record.clone()
+        };
+        let line = hide_json(record.to_line(self.repeat)?) + "\n";
+        file.write_all(line.as_bytes()).map_err(|error| Fault::io(path, &error))
     }
 }
 
@@ -136,8 +125,6 @@ impl RequestSource for Feed {
                 timeout,
                 input: request.input,
                 output: request.output,
-                // Set when the request has ended: the start of the measured part may not be known yet.
-                warmup: false,
             })
         })))
     }
@@ -164,13 +151,10 @@ impl RequestSource for Feed {
             let mut progress = self.progress();
             (progress.ended(record), progress.is_warmup(record.index))
         };
-        if let Err(fault) = lock(&self.writer).write(record, warmup) {
+        if let Err(fault) = self.write(record, warmup) {
             lock(&self.fault).get_or_insert(fault);
         }
-        let form = match &record.outcome {
-            Outcome::Failed(failure) => Some(failure.form),
-            _ => None,
-        };
+        let form = record.failure().map(|failure| failure.form);
         if matches!(form, Some(FailureForm::Broken | FailureForm::Unreachable)) {
             self.signal(Signal::ConnectionBroke);
         }
@@ -188,11 +172,7 @@ impl FailureStreak {
         let failure = match outcome {
             Outcome::Failed(failure) => failure,
             Outcome::Completed => {
-                *self = Self {
-                    completed: Instant::now(),
-                    failed: 0,
-                    unanswered: 0,
-                };
+                *self = Self::default();
                 return None;
             }
             Outcome::CutOff => return None,
@@ -226,32 +206,6 @@ pub(super) enum Signal {
     ConnectionBroke,
 }
 
-/// Writes nothing in a run without a folder.
-pub(super) struct RecordWriter {
-    file: Option<(PathBuf, LineWriter<BoundedFile>)>,
-    repeat: u64,
-}
-
-impl RecordWriter {
-    /// Appends the records of this repeat, counted from 1.
-    pub(super) fn new(file: Option<(PathBuf, BoundedFile)>, repeat: u64) -> Self {
-        Self {
-            file: file.map(|(path, file)| (path, LineWriter::new(file))),
-            repeat,
-        }
-    }
-
-    pub(super) fn write(&mut self, record: &Record, warmup: bool) -> Result<()> {
-        let Some((path, file)) = &mut self.file else {
-            return Ok(());
-        };
-        let mut record = record.clone();
-        record.warmup = warmup;
-        let line = hide_json(record.to_line(self.repeat)?);
-        writeln!(file, "{line}").map_err(|error| Fault::io(path, &error))
-    }
-}
-
 /// Base name of a repeat's files: `3` for load 3, `3-repeat-2` for its second repeat.
 pub(super) fn file_stem(number: u64, repeat: u64) -> String {
     match repeat {
@@ -270,8 +224,7 @@ mod tests {
     fn failing(seconds_ago: u64) -> FailureStreak {
         FailureStreak {
             completed: Instant::now().checked_sub(Duration::from_secs(seconds_ago)).unwrap(),
-            failed: 0,
-            unanswered: 0,
+            ..FailureStreak::default()
         }
     }
 

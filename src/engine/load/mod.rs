@@ -16,10 +16,11 @@ use serde_json::{Value, json};
 
 pub use options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 
-use super::facts::strip_colours;
 use super::failure::Symptoms;
 use super::handle::{Ensured, Health, Live, Running};
+use super::judge::how_it_ended;
 use super::probe::PAUSED;
+use super::send::key;
 use super::start::TAIL;
 use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
 use crate::boundary::{Point, Verdict};
@@ -65,38 +66,30 @@ impl Engine {
         }
         let cursor = running.server.service.logs().cursor();
         let mut done: Vec<Repeat> = Vec::new();
-        let mut after = AfterLoad::Well;
+        let (mut died, mut health) = (None, Health::Good);
         for repeat in 1..=options.repeats() {
             let offset = done.iter().map(|load| load.records.len()).sum();
             let began = std::time::Instant::now();
             let mut load = self.run_repeat(running, &session, repeat, offset)?;
-            after = self.check_after_load(running, &load.records, load.died, cursor)?;
+            (died, health) = self.check_after_load(running, &load.records, load.died, cursor)?;
             if self.wait(running.server.service.was_paused(began.elapsed()))? {
                 load.given_up.get_or_insert_with(|| PAUSED.to_owned());
             }
-            let given_up = load.given_up.is_some();
+            let over = load.given_up.is_some() || died.is_some();
             done.push(load);
-            if given_up || matches!(after, AfterLoad::Dead { .. }) {
+            if over {
                 break;
             }
         }
+        let completed = |record: &Record| record.outcome == Outcome::Completed;
         let records = || done.iter().flat_map(|load| &load.records);
-        let whole = |outcome: &Outcome| *outcome == Outcome::Completed;
-        let any = records().any(|record| whole(&record.outcome));
-        let health = match &after {
+        let any = records().any(completed);
+        if died.is_none() && done.last().is_some_and(|load| load.given_up.is_some()) {
             // The engine's state is unknown.
-            AfterLoad::Well | AfterLoad::Survived if done.last().is_some_and(|load| load.given_up.is_some()) => {
-                Health::Lost
-            }
-            AfterLoad::Dead { exited: true, .. } => Health::Suspect,
-            AfterLoad::Dead { .. } => Health::Lost,
-            AfterLoad::Survived => Health::Suspect,
-            AfterLoad::Well => Health::after(records().all(|record| whole(&record.outcome))),
-        };
-        let died = match after {
-            AfterLoad::Dead { death, .. } => Some(*death),
-            _ => None,
-        };
+            health = Health::Lost;
+        } else if health == Health::Good {
+            health = Health::after(records().all(completed));
+        }
         let answer = self.answer(options, &session, done, died)?;
         live.health = health;
         self.end_requests(&mut live, any)?;
@@ -108,7 +101,7 @@ impl Engine {
         let rough = material.limits(options, None, super::Protocol::OpenaiCompletions)?;
         let form = self.form_for(None, rough.input, rough.output)?;
         self.load_tokenizer_early(live, &form, rough)?;
-        let prompts = live.prompting.as_ref().map(super::send::Prompting::prompts);
+        let prompts = live.prompting.as_ref().map(|prompting| &*prompting.prompts);
         let requested = material.limits(options, prompts, form.protocol)?;
         if let Ensured::Failed(failure) = self.ensure(live, requested)? {
             let message = failure.evidence.message.unwrap_or_default();
@@ -124,11 +117,14 @@ impl Engine {
     /// before.
     fn calibrate_prompts(&self, live: &mut Live, form: &RequestForm, requested: Limits) -> Result<()> {
         let prompting = live.prompting.as_mut();
-        if form.prompt != PromptForm::Text || prompting.is_none_or(|prompting| prompting.mark_calibrated(form)) {
+        if form.prompt != PromptForm::Text || prompting.is_none_or(|prompting| !prompting.calibrated.insert(key(form)))
+        {
             return Ok(());
         }
         let (input, output) = (requested.input.min(SMALL.0), requested.output.min(SMALL.1));
-        let point = small_point(input, output);
+        let point = Point::default()
+            .with("input", input as i64)
+            .with("output", output as i64);
         let form = self.form_for(live.running.as_ref(), input, output)?;
         self.probe_running(live, &form, &point, Limits::of_point(&point)?, ProbeOptions::default())?;
         Ok(())
@@ -138,49 +134,31 @@ impl Engine {
 /// Input and output tokens of the calibration request.
 const SMALL: (u64, u64) = (64, 4);
 
-fn small_point(input: u64, output: u64) -> Point {
-    Point::default()
-        .with("input", input as i64)
-        .with("output", output as i64)
-}
-
 /// A short description of a load.
 fn described(options: &LoadOptions, requested: &Limits) -> String {
-    format!(
-        "{}, up to {} + {} tokens",
-        options.level(),
-        requested.input,
-        requested.output
-    )
-}
-
-/// State of an engine after a load.
-enum AfterLoad {
-    /// No sign of damage.
-    Well,
-    /// Requests failed, but it still serves.
-    Survived,
-    /// It no longer serves.
-    Dead {
-        death: Box<EngineDeath>,
-        /// Whether its process or container has exited.
-        exited: bool,
-    },
+    let Limits { input, output, .. } = requested;
+    format!("{}, up to {input} + {output} tokens", options.level())
 }
 
 impl Engine {
     /// Checks the engine after these requests. `cursor` is the log position before them; `died` says that its death was
-    /// already noticed.
-    fn check_after_load(&self, running: &Running, records: &[Record], died: bool, cursor: u64) -> Result<AfterLoad> {
+    /// already noticed. Returns how it died, if it did.
+    fn check_after_load(
+        &self,
+        running: &Running,
+        records: &[Record],
+        died: bool,
+        cursor: u64,
+    ) -> Result<(Option<EngineDeath>, Health)> {
         let (exit, survived) = self.state_after(running, records, died)?;
         match survived {
-            None => return Ok(AfterLoad::Well),
-            Some(true) => return Ok(AfterLoad::Survived),
+            None => return Ok((None, Health::Good)),
+            Some(true) => return Ok((None, Health::Suspect)),
             Some(false) => {}
         }
         let failures = records.iter().filter_map(Record::failure);
         let messages: Vec<String> = failures.map(|failure| failure.message.clone()).collect();
-        let log = strip_colours(running.server.since(cursor));
+        let log = running.server.since(cursor);
         let symptoms = Symptoms {
             exit: exit.as_ref(),
             messages: &messages,
@@ -194,12 +172,7 @@ impl Engine {
         let unexplained = if exit.is_some() { "died" } else { "dead" };
         let message = match (&line, &exit) {
             (Some(line), _) => line.clone(),
-            (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
-            (None, Some(exit)) if exit.outside.is_some() => exit.stopped_by().unwrap_or_default(),
-            (None, Some(exit)) => match exit.code {
-                Some(code) => format!("status {code}, and its log shows no reason"),
-                None => "its log shows no reason".to_owned(),
-            },
+            (None, Some(exit)) => how_it_ended(exit),
             (None, None) if running.server.ours() => "its process is alive but no longer serves".to_owned(),
             (None, None) => "it no longer answers".to_owned(),
         };
@@ -207,13 +180,12 @@ impl Engine {
             verdict,
             cause: cause.unwrap_or_else(|| unexplained.to_owned()),
             message,
-            log: line.map_or_else(|| strip_colours(running.server.last(TAIL)), |line| vec![line]),
+            log: line.map_or_else(|| running.server.last(TAIL), |line| vec![line]),
             exit_code: exit.as_ref().and_then(|exit| exit.code),
             oom_killed: exit.as_ref().is_some_and(|exit| exit.oom_killed),
         };
-        Ok(AfterLoad::Dead {
-            death: Box::new(death),
-            exited: exit.is_some(),
-        })
+        // One that has not exited is alive but useless.
+        let health = if exit.is_some() { Health::Suspect } else { Health::Lost };
+        Ok((Some(death), health))
     }
 }

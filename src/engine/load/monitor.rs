@@ -13,9 +13,8 @@ use super::super::handle::Running;
 use super::super::metrics::MetricsPage;
 use super::super::{Engine, ReportedFact};
 use crate::fault::{Fault, Result};
-use crate::load::engine_side::{DevicePower, EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
+use crate::load::engine_side::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 use crate::task::lock;
-use crate::telemetry::Sampler;
 
 /// Default rate of polls per second.
 pub(crate) const METRICS_HZ: f64 = 10.0;
@@ -47,6 +46,12 @@ struct Poll {
     snapshots: Option<Vec<EngineMetrics>>,
 }
 
+impl Poll {
+    fn newest(&self) -> Option<&EngineMetrics> {
+        self.snapshots.as_ref()?.last()
+    }
+}
+
 impl Engine {
     /// Starts polling a running engine `hz` times a second (1 to 50). The first poll is finished when this returns, so
     /// it precedes every request sent afterwards.
@@ -66,20 +71,13 @@ impl Engine {
         let stop = CancellationToken::new();
         let began = Instant::now();
         let latest = Latest::default();
-        let task = match self.page(running) {
-            Some(page) => {
-                let first = self.wait(async { Ok(stamped(&page).await) })?;
-                let task = poll_until(
-                    page,
-                    Duration::from_secs_f64(1.0 / hz),
-                    first,
-                    stop.clone(),
-                    Arc::clone(&latest),
-                );
-                Some(self.context.tasks.runtime().spawn(task))
-            }
-            None => None,
-        };
+        let mut task = None;
+        if let Some(page) = self.page(running) {
+            let first = self.wait(async { Ok(stamped(&page).await) })?;
+            let period = Duration::from_secs_f64(1.0 / hz);
+            let polls = poll_until(page, period, first, stop.clone(), Arc::clone(&latest));
+            task = Some(self.context.tasks.runtime().spawn(polls));
+        }
         Ok(LoadMonitor {
             hz,
             began,
@@ -102,15 +100,11 @@ impl Engine {
         clock: Instant,
     ) -> Result<Observations> {
         drop(monitor.stop);
-        let polls = match monitor.task {
-            Some(task) => self
-                .wait(async {
-                    let polls = task.await;
-                    polls.map_err(|error| Fault::internal(format!("polling the metrics page failed: {error}")))
-                })?
-                .into_iter(),
-            None => Vec::new().into_iter(),
-        };
+        let mut polls = Vec::new();
+        if let Some(task) = monitor.task {
+            let failed = |error| Fault::internal(format!("polling the metrics page failed: {error}"));
+            polls = self.wait(async { task.await.map_err(failed) })?;
+        }
         let mut seen = Observations {
             hz: monitor.hz,
             kv_tokens: running.info.kv_tokens,
@@ -124,10 +118,23 @@ impl Engine {
             before = sent;
         }
         if let Some(sampler) = &running.sampler {
-            let now = Instant::now();
+            let (now, origin) = (Instant::now(), seconds(sampler.origin(), clock));
+            let at = |micros: u64| origin + micros as f64 / 1e6;
             seen.source = Some(sampler.source().to_owned());
-            seen.memory = memory(sampler, monitor.began, now, clock);
-            seen.power = power(sampler, monitor.began, now, clock);
+            let series = sampler.between(monitor.began, now);
+            let memory = series.rows().iter().map(|row| MemoryInUse {
+                from: at(row.from),
+                to: at(row.to),
+                bytes: row.total,
+            });
+            seen.memory = memory.collect();
+            let power = sampler.activity_between(monitor.began, now).into_iter();
+            let power = power.map(|sample| PowerSample {
+                from: at(sample.from),
+                to: at(sample.to),
+                devices: sample.devices,
+            });
+            seen.power = power.collect();
         }
         Ok(seen)
     }
@@ -159,17 +166,13 @@ async fn poll_until(
             _ = ticks.tick() => {}
         }
         let poll = stamped(&page).await;
-        *lock(&latest) = poll.snapshots.as_ref().and_then(|snapshots| snapshots.last()).cloned();
+        *lock(&latest) = poll.newest().cloned();
         polls.push(poll);
     }
     let deadline = Instant::now() + SETTLE_TIMEOUT;
     loop {
         let poll = stamped(&page).await;
-        let busy = poll
-            .snapshots
-            .as_ref()
-            .and_then(|snapshots| snapshots.last())
-            .is_some_and(busy);
+        let busy = poll.newest().is_some_and(|state| !state.is_idle());
         polls.push(poll);
         if !busy || Instant::now() >= deadline {
             return polls;
@@ -188,10 +191,6 @@ async fn stamped(page: &MetricsPage) -> Poll {
     }
 }
 
-fn busy(state: &EngineMetrics) -> bool {
-    state.running.unwrap_or(0) + state.waiting.unwrap_or(0) > 0
-}
-
 /// Converts a poll to the load's clock. A page may hold several snapshots without timestamps; they are spaced evenly
 /// since the previous poll.
 fn spread(poll: Poll, before: Instant, clock: Instant) -> Vec<MetricsSample> {
@@ -205,17 +204,16 @@ fn spread(poll: Poll, before: Instant, clock: Instant) -> Vec<MetricsSample> {
     };
     let since = seconds(before, clock);
     let step = (at - since) / snapshots.len().max(1) as f64;
-    let samples = snapshots.into_iter().rev().enumerate().map(|(back, state)| {
-        let at = at - step * back as f64;
+    let newest = snapshots.len().saturating_sub(1);
+    let samples = snapshots.into_iter().enumerate().map(|(index, state)| {
+        let at = at - step * (newest - index) as f64;
         MetricsSample {
             requested_at: sent.min(at),
             at,
             metrics: Some(state),
         }
     });
-    let mut polls: Vec<MetricsSample> = samples.collect();
-    polls.reverse();
-    polls
+    samples.collect()
 }
 
 /// KV cache bytes on all devices: the newest value of each rank.
@@ -225,42 +223,6 @@ fn kv_bytes(facts: &[ReportedFact]) -> Option<u64> {
         .filter_map(|fact| Some((fact.rank, fact.value.as_u64()?)))
         .collect();
     (!ranks.is_empty()).then(|| ranks.values().sum())
-}
-
-fn memory(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<MemoryInUse> {
-    let origin = seconds(sampler.origin(), clock);
-    let series = sampler.between(from, to);
-    let rows = series.rows().iter();
-    rows.map(|row| MemoryInUse {
-        from: origin + micros(row.from),
-        to: origin + micros(row.to),
-        bytes: row.total,
-    })
-    .collect()
-}
-
-fn power(sampler: &Sampler, from: Instant, to: Instant, clock: Instant) -> Vec<PowerSample> {
-    let origin = seconds(sampler.origin(), clock);
-    let samples = sampler.activity_between(from, to).into_iter();
-    samples
-        .map(|sample| PowerSample {
-            from: origin + micros(sample.from),
-            to: origin + micros(sample.to),
-            devices: sample
-                .devices
-                .into_iter()
-                .map(|doing| DevicePower {
-                    device: doing.device,
-                    power: doing.power_w,
-                    busy: doing.busy_percent,
-                })
-                .collect(),
-        })
-        .collect()
-}
-
-fn micros(at: u64) -> f64 {
-    at as f64 / 1e6
 }
 
 /// Seconds since the start of the load's clock; negative before it.

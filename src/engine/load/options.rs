@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::engine::options::seconds;
 use crate::fault::{Fault, Result};
-use crate::load::plan::{Arrivals, Length, Pattern, Precision, Profile, Stop, Trace, Warmup};
+use crate::load::plan::{Arrival, Arrivals, Length, Pattern, Precision, Profile, Stop, Warmup};
 use crate::load::stats::Slo;
 
 /// Concurrency that an engine is started with for an open loop without `max_concurrency`; vLLM's default `max_num_seqs`
@@ -177,7 +177,7 @@ impl LoadOptions {
     /// # Errors
     ///
     /// `usage` for invalid options.
-    pub fn arrivals(&self, trace: Option<Trace>) -> Result<Arrivals> {
+    pub fn arrivals(&self, trace: Option<Vec<Arrival>>) -> Result<Arrivals> {
         if let Some(trace) = trace {
             return Ok(Arrivals::Replay(trace));
         }
@@ -188,8 +188,8 @@ impl LoadOptions {
         let profile = match (self.rate, &self.steps) {
             (Some(rate), _) => Profile::constant(rate)?,
             (None, Some(steps)) => match stepped(steps)? {
-                Steps::Rates(rates) => Profile::steps(rates)?,
-                Steps::Concurrencies(steps) => return Ok(Arrivals::ClosedSteps(steps)),
+                (rates, concurrencies) if concurrencies.is_empty() => Profile::steps(rates)?,
+                (_, concurrencies) => return Ok(Arrivals::ClosedSteps(concurrencies)),
             },
             (None, None) => return Err(no_arrivals()),
         };
@@ -203,24 +203,18 @@ impl LoadOptions {
     ///
     /// `usage` unless exactly one of its forms is given.
     pub fn warmup(&self) -> Result<Warmup> {
-        match self.warmup {
-            None => Ok(Warmup::None),
-            Some(WarmupOption {
-                requests: Some(0),
-                seconds: None,
-            }) => Ok(Warmup::None),
-            Some(WarmupOption {
-                requests: Some(requests),
-                seconds: None,
-            }) => Ok(Warmup::Requests(requests)),
-            Some(WarmupOption {
-                requests: None,
-                seconds: Some(value),
-            }) => Ok(match seconds("warmup.seconds", value)? {
-                Duration::ZERO => Warmup::None,
-                time => Warmup::Time(time),
-            }),
-            Some(_) => Err(Fault::usage("option `warmup` needs either `requests` or `seconds`")
+        let Some(WarmupOption {
+            requests,
+            seconds: time,
+        }) = self.warmup
+        else {
+            return Ok(Warmup::NONE);
+        };
+        match (requests, time) {
+            (Some(requests), None) => Ok(Warmup::Requests(requests)),
+            (None, Some(0.0)) => Ok(Warmup::NONE),
+            (None, Some(time)) => Ok(Warmup::Time(seconds("warmup.seconds", time)?)),
+            _ => Err(Fault::usage("option `warmup` needs either `requests` or `seconds`")
                 .hint("such as `warmup: #{ seconds: 10 }`")),
         }
     }
@@ -235,9 +229,9 @@ impl LoadOptions {
             Some(duration) => Some(seconds("duration", duration)?),
             None => self.implied_limit(prompts)?,
         };
-        let explain_by_bound = duration.is_some() || self.ends_by_itself() || self.precision.is_some();
+        let ends = duration.is_some() || self.ends_by_itself() || self.precision.is_some();
         Ok(Stop {
-            requests: self.requests.or(prompts.filter(|_| !explain_by_bound)),
+            requests: self.requests.or(prompts.filter(|_| !ends)),
             duration,
             precision: self.precision,
         })
@@ -276,15 +270,13 @@ impl LoadOptions {
     }
 
     fn check_arrivals(&self) -> Result<()> {
-        let given: Vec<&str> = [
-            ("concurrency", self.concurrency.is_some()),
-            ("rate", self.rate.is_some()),
-            ("steps", self.steps.is_some()),
-            ("trace", self.trace.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(name, given)| given.then_some(name))
-        .collect();
+        let given = [
+            self.concurrency.map(|_| "concurrency"),
+            self.rate.map(|_| "rate"),
+            self.steps.as_ref().map(|_| "steps"),
+            self.trace.as_ref().map(|_| "trace"),
+        ];
+        let given: Vec<&str> = given.into_iter().flatten().collect();
         match given[..] {
             [] => return Err(no_arrivals()),
             [_] => {}
@@ -299,26 +291,13 @@ impl LoadOptions {
             );
         }
         let rates = self.rate.is_some() || self.steps.iter().flatten().any(|step| step.rate.is_some());
+        let (limit, of_rates) = (self.max_concurrency.is_some(), "`rate`, or `steps` of rates");
+        let traced = rates || self.trace.is_some();
         for (name, given, fits, of) in [
             ("ramp", self.ramp.is_some(), self.concurrency.is_some(), "`concurrency`"),
-            (
-                "arrivals",
-                self.arrivals.is_some(),
-                rates,
-                "`rate`, or `steps` of rates",
-            ),
-            (
-                "burstiness",
-                self.burstiness.is_some(),
-                rates,
-                "`rate`, or `steps` of rates",
-            ),
-            (
-                "max_concurrency",
-                self.max_concurrency.is_some(),
-                rates || self.trace.is_some(),
-                "`rate`, `steps` of rates or `trace`",
-            ),
+            ("arrivals", self.arrivals.is_some(), rates, of_rates),
+            ("burstiness", self.burstiness.is_some(), rates, of_rates),
+            ("max_concurrency", limit, traced, "`rate`, `steps` of rates or `trace`"),
         ] {
             if given && !fits {
                 return Err(
@@ -334,8 +313,7 @@ impl LoadOptions {
     }
 
     fn check_lengths(&self) -> Result<()> {
-        let wrong = |message: String, hint: &str| Err(Fault::usage(message).hint(hint));
-        let twice = |name: &str| format!("options `{name}` and `trace` exclude each other");
+        let wrong = |message: &str, hint: &str| Err(Fault::usage(message).hint(hint));
         if self.trace.is_some() {
             for (name, given) in [
                 ("input", self.input.is_some()),
@@ -343,31 +321,32 @@ impl LoadOptions {
                 ("prompts", self.prompts.is_some()),
             ] {
                 if given {
-                    return wrong(twice(name), "the lengths are those of the trace");
+                    let message = format!("options `{name}` and `trace` exclude each other");
+                    return wrong(&message, "the lengths are those of the trace");
                 }
             }
         }
         if let (Some(_), Some(Length::Random(_))) = (&self.prompts, self.input) {
             return wrong(
-                "option `input` cannot be drawn where `prompts` are given".to_owned(),
+                "option `input` cannot be drawn where `prompts` are given",
                 "with `prompts`, it is the tokens of the longest prompt, for a model whose tokenizer is not known",
             );
         }
         if self.prompts.is_some() && self.shared_prefix.is_some_and(|tokens| tokens > 0) {
             return wrong(
-                "options `shared_prefix` and `prompts` exclude each other".to_owned(),
+                "options `shared_prefix` and `prompts` exclude each other",
                 "prompts of a file are sent unchanged",
             );
         }
-        for (name, given, needed) in [
-            ("input", self.input, self.trace.is_none() && self.prompts.is_none()),
-            ("output", self.output, self.trace.is_none() && self.prompts.is_none()),
-        ] {
+        let needed = self.trace.is_none() && self.prompts.is_none();
+        for (name, given) in [("input", self.input), ("output", self.output)] {
             match given {
                 Some(length) => length.check(name)?,
                 None if needed => {
-                    return Err(Fault::usage(format!("option `{name}` is missing"))
-                        .hint("give a number of tokens, or a distribution such as `#{ uniform: [128, 512] }`"));
+                    return wrong(
+                        &format!("option `{name}` is missing"),
+                        "give a number of tokens, or a distribution such as `#{ uniform: [128, 512] }`",
+                    );
                 }
                 None => {}
             }
@@ -390,10 +369,8 @@ impl LoadOptions {
     }
 }
 
-enum Steps {
-    Rates(Vec<(f64, Duration)>),
-    Concurrencies(Vec<(u64, Duration)>),
-}
+/// Rates or concurrencies, one of which is empty, each with its duration.
+type Steps = (Vec<(f64, Duration)>, Vec<(u64, Duration)>);
 
 fn stepped(steps: &[StepOption]) -> Result<Steps> {
     let wrong = |index: usize, why: &str| {
@@ -414,10 +391,9 @@ fn stepped(steps: &[StepOption]) -> Result<Steps> {
         }
     }
     match (rates.is_empty(), concurrencies.is_empty()) {
-        (false, true) => Ok(Steps::Rates(rates)),
-        (true, false) => Ok(Steps::Concurrencies(concurrencies)),
         (true, true) => Err(Fault::usage("option `steps` is empty").hint("such as `[#{ rate: 2, seconds: 30 }]`")),
         (false, false) => Err(wrong(1, "mixes rates and concurrencies")),
+        _ => Ok((rates, concurrencies)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
@@ -9,7 +10,7 @@ use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
 use super::client::ModelClock;
-use super::feed::{BodyBuilder, Feed, RecordWriter, Signal};
+use super::feed::{BodyBuilder, Feed, Signal};
 use super::monitor::METRICS_HZ;
 use super::options::LoadOptions;
 use crate::engine::handle::{Live, Running};
@@ -18,8 +19,11 @@ use crate::engine::send::STALL;
 use crate::engine::{Engine, Limits, Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::Observations;
-use crate::load::plan::{Arrivals, Corpus, EndReason, LoadProgress, Plan, Schedule, Sizes, Trace, Warmup};
-use crate::load::{ClientHealth, LoadConfig, Record, Slots, Step};
+use crate::load::plan::{
+    Arrivals, EndReason, FilePrompt, LoadProgress, Plan, Schedule, Sizes, Warmup, read_prompts, read_trace,
+};
+use crate::load::stats::ClientStats;
+use crate::load::{LoadConfig, Record, Slots, Step};
 use crate::prompt::{Content, Prompts};
 use crate::runtime::Permits;
 use crate::task::lock;
@@ -30,7 +34,7 @@ const TEMPLATE: u64 = 256;
 /// Arrivals and prompts of a load.
 pub(super) struct LoadInputs {
     pub(super) arrivals: Arrivals,
-    pub(super) corpus: Option<Arc<Corpus>>,
+    pub(super) corpus: Option<Arc<Vec<FilePrompt>>>,
 }
 
 impl LoadInputs {
@@ -40,21 +44,22 @@ impl LoadInputs {
     ///
     /// `not_allowed` for a file that the user did not name; `usage` for a missing or malformed file.
     pub(super) fn read(options: &LoadOptions, permits: &Permits) -> Result<Self> {
-        let text = |name: &Option<String>, option: &str| {
-            let read = |name: &String| permits.read_file(Path::new(name), option);
-            name.as_ref().map(read).transpose()
-        };
-        let trace = text(&options.trace, "trace")?
-            .map(|text| Trace::read(&text))
-            .transpose()
-            .map_err(|fault| in_file(fault, options.trace.as_deref()))?;
-        let corpus = text(&options.prompts, "prompts")?
-            .map(|text| Corpus::read(&text))
-            .transpose()
-            .map_err(|fault| in_file(fault, options.prompts.as_deref()))?;
+        fn read<T>(
+            permits: &Permits,
+            name: Option<&String>,
+            option: &str,
+            parse: impl Fn(&str) -> Result<T>,
+        ) -> Result<Option<T>> {
+            let Some(name) = name else { return Ok(None) };
+            let text = permits.read_file(Path::new(name), option)?;
+            let parsed = parse(&text).map_err(|fault| fault.while_doing(format!("`{name}`")));
+            parsed.map(Some)
+        }
+        let trace = read(permits, options.trace.as_ref(), "trace", read_trace)?;
+        let corpus = read(permits, options.prompts.as_ref(), "prompts", read_prompts)?;
         if let Some(corpus) = &corpus
             && options.output.is_none()
-            && let Some(place) = corpus.prompts().iter().position(|written| written.output.is_none())
+            && let Some(place) = corpus.iter().position(|written| written.output.is_none())
         {
             return Err(Fault::usage(format!(
                 "prompt {} of the file does not say how long its answer is",
@@ -70,7 +75,7 @@ impl LoadInputs {
 
     /// The plan. Counts the prompts of a file if `prompts` has a tokenizer.
     pub(super) fn plan(&self, options: &LoadOptions, prompts: Option<&Prompts>) -> Result<Plan> {
-        let prompted = self.corpus.as_ref().map(|corpus| corpus.prompts().len() as u64);
+        let prompted = self.corpus.as_ref().map(|corpus| corpus.len() as u64);
         Ok(Plan {
             arrivals: self.arrivals.clone(),
             sizes: self.sizes(options, prompts)?,
@@ -90,7 +95,7 @@ impl LoadInputs {
         let (mut input, output, mut total) = sizes.largest(&self.arrivals);
         if let Some(corpus) = &self.corpus {
             // A token of text has at least one byte.
-            let bytes = || corpus.prompts().iter().map(|written| written.prompt.len() as u64).max();
+            let bytes = || corpus.iter().map(|written| written.prompt.len() as u64).max();
             let counted = Some(input).filter(|input| *input > 0);
             let given = options.input.map(|length| length.bounds().1);
             let template = if protocol == Protocol::OpenaiChat { TEMPLATE } else { 0 };
@@ -108,7 +113,7 @@ impl LoadInputs {
     fn sizes(&self, options: &LoadOptions, prompts: Option<&Prompts>) -> Result<Sizes> {
         let missing = |name: &str| Fault::usage(format!("option `{name}` is missing")).hint("give a number of tokens");
         if let Some(corpus) = &self.corpus {
-            let lengths = corpus.prompts().iter().map(|written| {
+            let lengths = corpus.iter().map(|written| {
                 let counted = prompts.and_then(|prompts| prompts.count(&written.prompt)).transpose()?;
                 Ok((counted.unwrap_or(0) as u64, written.output))
             });
@@ -128,13 +133,6 @@ impl LoadInputs {
     }
 }
 
-fn in_file(fault: Fault, name: Option<&str>) -> Fault {
-    match name {
-        Some(name) => fault.while_doing(format!("`{name}`")),
-        None => fault,
-    }
-}
-
 /// Maximum cached request forms.
 const FORMS: usize = 4096;
 
@@ -150,7 +148,7 @@ pub(super) struct Session {
     pub(super) url: String,
     form: RequestForm,
     pub(super) model: Option<String>,
-    pub(super) corpus: Option<Arc<Corpus>>,
+    pub(super) corpus: Option<Arc<Vec<FilePrompt>>>,
     make_prompt: Arc<dyn Fn(u64) -> Result<Content> + Send + Sync>,
     /// The tokenizer for counting responses, if they are counted.
     prompts: Option<Arc<Prompts>>,
@@ -178,8 +176,8 @@ pub(super) struct Repeat {
     pub(super) from: Option<Duration>,
     /// End of the load.
     pub(super) to: Duration,
-    /// Health of the client; `None` for combined repeats.
-    pub(super) watch: Option<ClientHealth>,
+    /// The client's own performance; `None` for combined repeats.
+    pub(super) client: Option<ClientStats>,
     pub(super) seen: Observations,
     pub(super) end: EndReason,
     /// Relative half-width of the interval that `precision` watches, as last computed.
@@ -206,7 +204,7 @@ impl Engine {
         let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
             return Err(Fault::internal("a load on an engine that does not run"));
         };
-        let plan = Arc::new(material.plan(options, Some(prompting.prompts()))?);
+        let plan = Arc::new(material.plan(options, Some(&prompting.prompts))?);
         let shared_prefix = options.shared_prefix.unwrap_or(0);
         let shortest = plan.sizes.shortest(&plan.arrivals);
         if shared_prefix > 0 && shared_prefix >= shortest {
@@ -219,7 +217,7 @@ impl Engine {
             .stop
             .requests
             .map(|requests| requests.saturating_mul(requested.output));
-        let counted = prompting.prompts().has_tokenizer() && answers.is_some_and(|tokens| tokens <= MAX_COUNTED_TOKENS);
+        let counted = prompting.prompts.has_tokenizer() && answers.is_some_and(|tokens| tokens <= MAX_COUNTED_TOKENS);
         Ok(Session {
             number,
             seed: options.seed.unwrap_or(self.context.seed),
@@ -227,7 +225,7 @@ impl Engine {
             model: running.info.model.clone(),
             corpus: material.corpus.clone(),
             make_prompt: Arc::new(prompting.maker(&form, shared_prefix)),
-            prompts: counted.then(|| prompting.shared_prompts()),
+            prompts: counted.then(|| Arc::clone(&prompting.prompts)),
             timeout: match options.timeout {
                 Some(timeout) => seconds("timeout", timeout)?,
                 None => live.speed.timeout(&requested),
@@ -255,20 +253,25 @@ impl Engine {
         let name = format!("{}.jsonl", session.number);
         let file = self.context.run.append("loads", &name)?;
         let path = file.as_ref().map(|(path, _)| path.clone());
-        let writer = RecordWriter::new(file, repeat);
         let monitor = self.start_monitor(running, session.metrics_hz)?;
-        let progress = LoadProgress::new(Arc::clone(plan));
-        let feed = Arc::new(Feed::new(
-            Schedule::new(Arc::clone(plan), seed, offset),
-            session.body_builder(signal.clone()),
-            progress,
-            writer,
-            signal,
-            session.timeout,
-            session.clock,
-        ));
+        let feed = Arc::new(Feed {
+            schedule: Mutex::new(Schedule::new(Arc::clone(plan), seed, offset)),
+            build: session.body_builder(signal.clone()),
+            progress: Mutex::new(LoadProgress::new(Arc::clone(plan))),
+            file: Mutex::new(file),
+            repeat,
+            signals: signal,
+            timeout: session.timeout,
+            clock: session.clock,
+            fault: Mutex::default(),
+            quiet_until: AtomicU64::default(),
+            issued: AtomicU64::default(),
+            ended: AtomicU64::default(),
+            failing: Mutex::default(),
+            given_up: Mutex::default(),
+        });
         let (driven, died) = self.run_client(running, &monitor, session, &feed, signals)?;
-        if let Some(fault) = feed.failed() {
+        if let Some(fault) = lock(&feed.fault).take() {
             return Err(fault);
         }
         let seen = session
@@ -284,7 +287,7 @@ impl Engine {
             record.warmup = progress.is_warmup(record.index);
         }
         let tokenized = session.tokenized(&mut records)?;
-        let given_up = feed.given_up();
+        let given_up = lock(&feed.given_up).take();
         let end = if died {
             EndReason::Died
         } else if given_up.is_some() {
@@ -303,7 +306,7 @@ impl Engine {
             tokenized,
             from: progress.measurement_start(),
             to: session.clock.model(driven.duration),
-            watch: Some(session.clock.health(driven.health)),
+            client: Some(driven.health.stats.scaled(session.clock.speed)),
             seen,
             end,
             width: progress.width(),
@@ -322,21 +325,18 @@ impl Session {
             arrivals, warmup, stop, ..
         } = &*self.plan;
         let slots = match arrivals {
-            Arrivals::Closed { concurrency, ramp } => Slots::Closed {
-                concurrency: *concurrency,
-                ramp: self.clock.real(*ramp),
-            },
+            Arrivals::Closed { concurrency, ramp } => Slots::closed(*concurrency, self.clock.real(*ramp)),
             Arrivals::ClosedSteps(steps) => {
-                let mut begins = Duration::ZERO;
+                let mut end = Duration::ZERO;
                 let steps = steps.iter().map(|(concurrency, length)| {
-                    let step = Step {
-                        begins: self.clock.real(begins),
+                    let begins = self.clock.real(end);
+                    end += *length;
+                    Step {
+                        begins,
                         concurrency: *concurrency,
-                    };
-                    begins += *length;
-                    step
+                    }
                 });
-                Slots::Steps(steps.collect())
+                Slots::Closed(steps.collect())
             }
             Arrivals::Open { .. } | Arrivals::Replay(_) => Slots::Open {
                 max_concurrency: self.max_concurrency,
@@ -344,15 +344,12 @@ impl Session {
             },
         };
         let begins = match warmup {
-            Warmup::None => Some(Duration::ZERO),
+            &Warmup::NONE => Some(Duration::ZERO),
             Warmup::Time(time) if arrivals.is_open_loop() => Some(*time),
             Warmup::Requests(_) | Warmup::Time(_) => None,
         };
         let cut = stop.duration.zip(begins).map(|(duration, begins)| begins + duration);
-        let steps = match arrivals {
-            Arrivals::ClosedSteps(_) => arrivals.length(),
-            _ => None,
-        };
+        let steps = arrivals.length().filter(|_| self.has_steps());
         // At the end of the steps, unfinished requests may complete; at the end of the duration they are cut off.
         let (limit, grace) = match (steps, cut) {
             (Some(steps), Some(cut)) if steps < cut => (Some(steps), self.clock.real(cut - steps)),
@@ -372,22 +369,24 @@ impl Session {
         (drive, stop.duration.filter(|_| begins.is_none()).map(real))
     }
 
+    fn has_steps(&self) -> bool {
+        matches!(self.plan.arrivals, Arrivals::ClosedSteps(_))
+    }
+
     /// Whether no request is issued after the last step because the steps are over.
     fn ends_with_steps(&self) -> bool {
-        matches!(self.plan.arrivals, Arrivals::ClosedSteps(_))
+        self.has_steps()
             && self.client_config().0.limit == self.plan.arrivals.length().map(|length| self.clock.real(length))
     }
 
     /// Total number of requests, if known.
     pub(super) fn expected(&self) -> Option<u64> {
-        let warmup = match self.plan.warmup {
-            Warmup::None => 0,
-            Warmup::Requests(requests) => requests,
-            Warmup::Time(_) => return None,
+        let Warmup::Requests(warmup) = self.plan.warmup else {
+            return None;
         };
         match (&self.plan.arrivals, self.plan.stop.requests) {
             (_, Some(requests)) => Some(requests + warmup),
-            (Arrivals::Replay(trace), None) => Some(trace.arrivals().len() as u64),
+            (Arrivals::Replay(trace), None) => Some(trace.len() as u64),
             _ => None,
         }
     }
@@ -399,8 +398,7 @@ impl Session {
         let path = self.form.path.clone();
         Arc::new(move |request| {
             let lengths = (request.input, request.output);
-            let locked = || lock(&forms);
-            let cached: Option<Arc<RequestForm>> = locked().get(&lengths).cloned();
+            let cached: Option<Arc<RequestForm>> = lock(&forms).get(&lengths).cloned();
             let form = match cached {
                 Some(form) => form,
                 None => {
@@ -412,7 +410,7 @@ impl Session {
                         ))
                         .hint("a load uses a single path"));
                     }
-                    let mut forms = locked();
+                    let mut forms = lock(&forms);
                     if forms.len() >= FORMS {
                         forms.clear();
                     }
@@ -421,7 +419,7 @@ impl Session {
                 }
             };
             let written = request.file_prompt.zip(corpus.as_ref());
-            let prompt = match written.and_then(|(number, corpus)| corpus.prompts().get(number)) {
+            let prompt = match written.and_then(|(number, corpus)| corpus.get(number)) {
                 Some(written) => Content::Text(written.prompt.clone()),
                 None => make_prompt(request.input)?,
             };

@@ -1,9 +1,7 @@
 //! The wire protocols: inserting a prompt into a request body, and decoding the response.
 
-mod llamacpp;
-mod ollama;
 mod openai;
-mod tgi;
+mod own;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,9 +19,9 @@ use crate::prompt::Content;
 pub fn decoder(protocol: Protocol) -> Box<dyn Decode> {
     match protocol {
         Protocol::OpenaiCompletions | Protocol::OpenaiChat => Box::new(openai::OpenAi::default()),
-        Protocol::Tgi => Box::new(tgi::Tgi),
-        Protocol::Llamacpp => Box::new(llamacpp::LlamaCpp),
-        Protocol::Ollama => Box::new(ollama::Ollama),
+        Protocol::Tgi => Box::new(own::Tgi),
+        Protocol::Llamacpp => Box::new(own::LlamaCpp),
+        Protocol::Ollama => Box::new(own::Ollama),
     }
 }
 
@@ -38,10 +36,11 @@ pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
         (Protocol::OpenaiCompletions | Protocol::Llamacpp, Content::Tokens(ids)) => json!(ids),
         (_, Content::Text(text)) => json!(text),
         (protocol, Content::Tokens(_)) => {
-            return Err(
-                Fault::usage(format!("protocol `{}` takes no token ids", name(protocol)))
-                    .hint("let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer"),
-            );
+            return Err(Fault::usage(format!(
+                "protocol `{}` takes no token ids",
+                json!(protocol).as_str().unwrap_or_default()
+            ))
+            .hint("let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer"));
         }
     };
     match form.protocol {
@@ -54,16 +53,6 @@ pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
         body.entry("model").or_insert_with(|| json!(model));
     }
     serde_json::to_vec(&body).map(Bytes::from).map_err(Fault::internal)
-}
-
-fn name(protocol: Protocol) -> &'static str {
-    match protocol {
-        Protocol::OpenaiCompletions => "openai_completions",
-        Protocol::OpenaiChat => "openai_chat",
-        Protocol::Tgi => "tgi",
-        Protocol::Llamacpp => "llamacpp",
-        Protocol::Ollama => "ollama",
-    }
 }
 
 /// A string field. Any other value (`null`, a number) counts as empty.

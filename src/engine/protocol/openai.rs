@@ -94,36 +94,36 @@ impl Decode for OpenAi {
         Framing::Sse
     }
 
-    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> StreamEvent {
+    fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Result<StreamEvent, String> {
         if data.trim() == "[DONE]" {
-            return StreamEvent {
+            return Ok(StreamEvent {
                 last: true,
                 ..StreamEvent::default()
-            };
+            });
         }
         if name == "error" {
-            return StreamEvent::error(
-                serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)),
-            );
+            return Err(serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)));
         }
         match serde_json::from_str::<Event<'_>>(data) {
             Ok(event) => self.piece(event, text),
             // transformers writes its errors without JSON escapes.
-            Err(_) => match data.trim_start().strip_prefix("{\"error\":") {
-                Some(rest) => StreamEvent::error(rest.trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))),
-                None => StreamEvent::error(format!("event is not JSON: {}", head(data))),
-            },
+            Err(_) => Err(match data.trim_start().strip_prefix("{\"error\":") {
+                Some(rest) => rest
+                    .trim_matches(|c: char| c.is_whitespace() || "\"}".contains(c))
+                    .to_owned(),
+                None => format!("event is not JSON: {}", data.chars().take(200).collect::<String>()),
+            }),
         }
     }
 }
 
 impl OpenAi {
-    fn piece(&mut self, event: Event<'_>, mut text: Option<&mut String>) -> StreamEvent {
+    fn piece(&mut self, event: Event<'_>, mut text: Option<&mut String>) -> Result<StreamEvent, String> {
         if let Some(error) = event.error.filter(|error| !error.is_null()) {
-            return StreamEvent::error(error_text(&error));
+            return Err(error_text(&error));
         }
         if event.object.0 == "error" {
-            return StreamEvent::error(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
+            return Err(event.message.as_ref().map_or_else(|| "error".to_owned(), error_text));
         }
         let mut piece = StreamEvent::default();
         let mut ids = None;
@@ -158,12 +158,8 @@ impl OpenAi {
         // A token may also be visible only in the counts.
         piece.content |= of_a_choice && counted.is_some_and(|counted| counted > 0);
         piece.tokens = ids.or(counted).filter(|_| piece.content);
-        piece
+        Ok(piece)
     }
-}
-
-fn head(data: &str) -> String {
-    data.chars().take(200).collect()
 }
 
 #[cfg(test)]
@@ -171,7 +167,7 @@ mod tests {
     use super::*;
 
     fn piece(data: &str) -> StreamEvent {
-        OpenAi::default().event("", data, None)
+        OpenAi::default().event("", data, None).unwrap()
     }
 
     #[test]
@@ -179,21 +175,25 @@ mod tests {
         let mut decoder = OpenAi::default();
         let first = decoder.event(
             "",
-            r#"{"choices":[{"index":0,"text":"a b","token_ids":[5,6],"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":2}}"#, None);
+            r#"{"choices":[{"index":0,"text":"a b","token_ids":[5,6],"finish_reason":null}],"usage":{"prompt_tokens":9,"completion_tokens":2}}"#, None).unwrap();
         assert!(first.content && first.finish.is_none());
         assert_eq!((first.tokens, first.counts.input), (Some(2), Some(9)));
-        let last = decoder.event("", r#"{"choices":[{"text":"","finish_reason":"length"}]}"#, None);
+        let last = decoder
+            .event("", r#"{"choices":[{"text":"","finish_reason":"length"}]}"#, None)
+            .unwrap();
         assert_eq!(
             (last.content, last.finish.as_deref(), last.tokens),
             (false, Some("length"), None)
         );
-        let usage = decoder.event(
-            "",
-            r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}"#,
-            None,
-        );
+        let usage = decoder
+            .event(
+                "",
+                r#"{"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":2,"total_tokens":11}}"#,
+                None,
+            )
+            .unwrap();
         assert_eq!((usage.content, usage.counts.output), (false, Some(2)));
-        assert!(decoder.event("", "[DONE]", None).last);
+        assert!(decoder.event("", "[DONE]", None).unwrap().last);
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
         let mut decoder = OpenAi::default();
         let tokens = |decoder: &mut OpenAi, total: u64| {
             let data = format!(r#"{{"choices":[{{"text":"x"}}],"usage":{{"completion_tokens":{total}}}}}"#);
-            decoder.event("", &data, None).tokens
+            decoder.event("", &data, None).unwrap().tokens
         };
         assert_eq!(tokens(&mut decoder, 1), Some(1));
         assert_eq!(tokens(&mut decoder, 3), Some(2));
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn errors_are_read_in_every_form() {
-        let error = |data: &str| piece(data).error.unwrap();
+        let error = |data: &str| OpenAi::default().event("", data, None).unwrap_err();
         assert_eq!(
             error(r#"{"error":{"message":"out of memory","code":500}}"#),
             "out of memory"
@@ -233,7 +233,7 @@ mod tests {
         );
         assert_eq!(error(r#"{"object":"error","message":"bad"}"#), "bad");
         assert_eq!(error("{\"error\": \"CUDA \"oom\" at\nline\"}"), "CUDA \"oom\" at\nline");
-        assert_eq!(OpenAi::default().event("error", "down", None).error.unwrap(), "down");
+        assert_eq!(OpenAi::default().event("error", "down", None).unwrap_err(), "down");
         assert!(error("<html>").contains("not JSON"));
     }
 

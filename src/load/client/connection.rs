@@ -13,6 +13,7 @@ use base64::prelude::BASE64_STANDARD;
 use bytes::Bytes;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::eventfd::EventFd;
 use nix::sys::socket::sockopt::{KeepAlive, TcpKeepIdle, TcpKeepInterval, TcpUserTimeout};
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrStorage, connect, setsockopt, socket};
 use nix::sys::time::TimeSpec;
@@ -23,7 +24,6 @@ use rustls::{ClientConfig, ClientConnection};
 use url::Url;
 
 use super::exchange::Exchange;
-use super::shared::Waker;
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey, USER_AGENT, addresses};
 
@@ -68,14 +68,15 @@ pub(super) struct Pool {
     pub(super) timer: Timer,
     connections: Vec<Option<Connection>>,
     vacant: Vec<usize>,
-    idle: VecDeque<usize>,
-    // Index of the target's address in use.
-    address: usize,
+    /// Connections without a request, the one that has been idle longest first.
+    pub(super) idle: VecDeque<usize>,
+    /// Index of the target's address in use.
+    pub(super) address: usize,
 }
 
 impl Pool {
     /// Creates an empty pool whose `wait` also returns when `waker` or the timer fires.
-    pub(super) fn new(waker: &Waker) -> io::Result<Self> {
+    pub(super) fn new(waker: &EventFd) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let timer = Timer::new()?;
         epoll.add(waker, EpollEvent::new(EpollFlags::EPOLLIN, WAKER_KEY))?;
@@ -118,16 +119,10 @@ impl Pool {
             wants_writable: true,
         };
         if key == self.connections.len() {
-            self.connections.push(Some(connection));
-        } else {
-            self.connections[key] = Some(connection);
+            self.connections.push(None);
         }
+        self.connections[key] = Some(connection);
         Ok(key)
-    }
-
-    /// Switches to the target's next address.
-    pub(super) fn next_address(&mut self) {
-        self.address += 1;
     }
 
     pub(super) fn connection(&mut self, key: usize) -> Option<&mut Connection> {
@@ -151,30 +146,6 @@ impl Pool {
         connections.position(|connection| connection.as_ref().is_some_and(opening))
     }
 
-    /// Gives up the connections that are being opened without a request.
-    pub(super) fn remove_opening(&mut self) {
-        while let Some(key) = self.first_opening() {
-            self.remove(key);
-        }
-    }
-
-    /// Takes the connection that has been idle longest.
-    pub(super) fn take_idle(&mut self) -> Option<usize> {
-        self.idle.pop_front()
-    }
-
-    pub(super) fn has_idle(&self) -> bool {
-        !self.idle.is_empty()
-    }
-
-    pub(super) fn idle_count(&self) -> usize {
-        self.idle.len()
-    }
-
-    pub(super) fn put_idle(&mut self, key: usize) {
-        self.idle.push_back(key);
-    }
-
     /// Requests EPOLLOUT only while there is something to write.
     pub(super) fn update_interest(&mut self, key: usize) -> io::Result<()> {
         let Some(Some(connection)) = self.connections.get_mut(key) else {
@@ -195,16 +166,19 @@ impl Pool {
         Ok(())
     }
 
-    /// Keys of all connections with a request, sent or waiting.
-    pub(super) fn busy(&self) -> Vec<usize> {
-        let busy = |connection: &Option<Connection>| {
-            connection
+    /// Closes connections with such a request, sent or waiting, and returns the requests.
+    pub(super) fn take_requests(&mut self, which: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
+        let wanted = |connection: &Option<Connection>| {
+            let exchange = connection
                 .as_ref()
-                .is_some_and(|connection| connection.exchange.is_some())
+                .and_then(|connection| connection.exchange.as_deref());
+            exchange.is_some_and(&which)
         };
-        (0..self.connections.len())
-            .filter(|key| busy(&self.connections[*key]))
-            .collect()
+        let keys: Vec<usize> = (0..self.connections.len())
+            .filter(|key| wanted(&self.connections[*key]))
+            .collect();
+        let taken = keys.into_iter().filter_map(|key| self.remove(key)?.exchange);
+        taken.map(|exchange| *exchange).collect()
     }
 
     pub(super) fn earliest_deadline(&self) -> Option<Instant> {
@@ -219,14 +193,6 @@ pub(super) struct Socket {
     stream: TcpStream,
     tls: Option<Box<ClientConnection>>,
     connected: bool,
-}
-
-pub(super) enum Received {
-    Bytes(usize),
-    /// No data yet.
-    WouldBlock,
-    /// The peer closed the connection.
-    Closed,
 }
 
 impl Socket {
@@ -271,13 +237,10 @@ impl Socket {
             if let Some(error) = self.stream.take_error()? {
                 return Err(error);
             }
-            if let Err(error) = self.stream.peer_addr() {
-                return if error.kind() == ErrorKind::NotConnected {
-                    Ok(false)
-                } else {
-                    Err(error)
-                };
-            }
+            match self.stream.peer_addr() {
+                Err(error) if error.kind() == ErrorKind::NotConnected => return Ok(false),
+                connected => connected?,
+            };
             // Not before: it would also limit the time for connecting.
             setsockopt(&self.stream, TcpUserTimeout, &USER_TIMEOUT_MS)?;
             self.connected = true;
@@ -286,17 +249,15 @@ impl Socket {
         // The server waits for our last handshake message.
         while tls.is_handshaking() || tls.wants_write() {
             if tls.wants_write() {
-                match tls.write_tls(&mut self.stream) {
-                    Ok(_) => continue,
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                    Err(error) => return Err(error),
+                if non_blocking(tls.write_tls(&mut self.stream))?.is_none() {
+                    return Ok(false);
                 }
+                continue;
             }
-            match tls.read_tls(&mut self.stream) {
-                Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Ok(_) => tls.process_new_packets().map_err(io::Error::other)?,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
-                Err(error) => return Err(error),
+            match non_blocking(tls.read_tls(&mut self.stream))? {
+                Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
+                Some(_) => tls.process_new_packets().map_err(io::Error::other)?,
+                None => return Ok(false),
             };
         }
         Ok(true)
@@ -316,22 +277,15 @@ impl Socket {
         Ok(taken)
     }
 
-    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Received> {
+    /// Reads what has arrived: `None` if there is no data yet, 0 bytes if the peer closed the connection.
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         let Some(tls) = &mut self.tls else {
-            return Ok(match non_blocking(self.stream.read(buffer))? {
-                Some(0) => Received::Closed,
-                Some(length) => Received::Bytes(length),
-                None => Received::WouldBlock,
-            });
+            return non_blocking(self.stream.read(buffer));
         };
         if non_blocking(tls.read_tls(&mut self.stream))?.is_some() {
             tls.process_new_packets().map_err(io::Error::other)?;
         }
-        Ok(match non_blocking(tls.reader().read(buffer))? {
-            Some(0) => Received::Closed,
-            Some(length) => Received::Bytes(length),
-            None => Received::WouldBlock,
-        })
+        non_blocking(tls.reader().read(buffer))
     }
 
     /// Whether decrypted data may be buffered that epoll does not report.

@@ -14,7 +14,7 @@ use nix::sys::epoll::{EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use nix::unistd::close;
 
-use super::connection::{Connection, Pool, Received, STALE, TIMER_KEY, Target, WAKER_KEY};
+use super::connection::{Connection, Pool, STALE, TIMER_KEY, Target, WAKER_KEY};
 use super::exchange::Exchange;
 use super::shared::{NextRequest, RequestQueue, SharedControl};
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, RunQueueDelay, Slots};
@@ -47,10 +47,10 @@ const SHORT_LIVED: Duration = Duration::from_secs(1);
 /// The state of the client's thread.
 pub(super) struct Client {
     pub(super) pool: Pool,
-    target: Target,
+    pub(super) target: Target,
     config: LoadConfig,
-    source: Arc<dyn RequestSource>,
-    queue: Arc<RequestQueue>,
+    pub(super) source: Arc<dyn RequestSource>,
+    pub(super) queue: Arc<RequestQueue>,
     pub(super) control: Arc<SharedControl>,
     pub(super) records: Sender<Record>,
     pub(super) clock: Clock,
@@ -81,20 +81,19 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(
-        pool: Pool,
         target: Target,
         config: LoadConfig,
         source: Arc<dyn RequestSource>,
-        queue: Arc<RequestQueue>,
         control: Arc<SharedControl>,
         records: Sender<Record>,
-    ) -> Self {
-        Self {
-            pool,
+    ) -> Result<Self> {
+        let queue = RequestQueue::new(config.slots.connections(), Arc::clone(&control.waker));
+        Ok(Self {
+            pool: Pool::new(&control.waker).map_err(io_fault)?,
             target,
             config,
             source,
-            queue,
+            queue: Arc::new(queue),
             control,
             records,
             clock: Clock::now(),
@@ -111,7 +110,7 @@ impl Client {
             deadline: None,
             read_buffer: vec![0; READ_BUFFER],
             held: Held::default(),
-        }
+        })
     }
 
     /// Runs until there is nothing more to send and all requests have ended.
@@ -123,11 +122,11 @@ impl Client {
             self.issue()?;
             let now = Instant::now();
             if self.is_finished(now) {
-                run_queue.read(now, &mut self.health);
+                run_queue.read(now, &mut self.health.stats);
                 return Ok(());
             }
             self.pool.timer.set(self.next_wakeup(now)).map_err(io_fault)?;
-            run_queue.update(now, &mut self.health);
+            run_queue.update(now, &mut self.health.stats);
             self.health.paused(last_poll.elapsed());
             let count = self.pool.wait(&mut events, EpollTimeout::NONE).map_err(io_fault)?;
             last_poll = Instant::now();
@@ -142,7 +141,7 @@ impl Client {
     fn handle_events(&mut self, events: &[EpollEvent]) -> Result<()> {
         for event in events {
             match event.data() {
-                WAKER_KEY => self.control.clear_wakeup(),
+                WAKER_KEY => drop(self.control.waker.read()),
                 TIMER_KEY => self.pool.timer.clear().map_err(io_fault)?,
                 key => {
                     let key = usize::try_from(key).unwrap_or(usize::MAX);
@@ -197,9 +196,11 @@ impl Client {
             if self.open_batch(1)? > 0 {
                 break;
             }
-            self.pool.remove_opening();
+            while let Some(key) = self.pool.first_opening() {
+                self.pool.remove(key);
+            }
             self.opening = 0;
-            self.pool.next_address();
+            self.pool.address += 1;
         }
         while self.health.connected < connections {
             let batch = CONNECT_BATCH.min(connections - self.health.connected);
@@ -230,7 +231,7 @@ impl Client {
         } else {
             PROBE_CONNECT_WAIT
         };
-        let before = self.pool.idle_count();
+        let before = self.pool.idle.len();
         for _ in 0..count {
             self.open_idle(begun);
         }
@@ -244,7 +245,7 @@ impl Client {
             let ready = self.pool.wait(&mut events, timeout).map_err(io_fault)?;
             self.handle_events(&events[..ready])?;
         }
-        let open = self.pool.idle_count().saturating_sub(before) as u64;
+        let open = self.pool.idle.len().saturating_sub(before) as u64;
         self.health.connected += open;
         Ok(open)
     }
@@ -266,12 +267,12 @@ impl Client {
                 return Ok(());
             }
             match self.queue.take(since)? {
-                NextRequest::Due(prepared) => {
+                NextRequest::Due(job) => {
                     let free = self.slot_free_since(since);
-                    let due = prepared.job.at.map(|at| self.clock.began + at);
+                    let due = job.at.map(|at| self.clock.began + at);
                     let ready = due.map_or(free, |due| due.max(free));
                     if std::mem::take(&mut self.starved) && ready < now {
-                        self.health.unprepared += 1;
+                        self.health.stats.unprepared += 1;
                     }
                     let scheduled = due.unwrap_or(free);
                     let exchange = Exchange::new(
@@ -279,7 +280,7 @@ impl Client {
                         (self.clock.began, scheduled, ready),
                         self.config.keep_text,
                         &self.held,
-                        *prepared,
+                        *job,
                     );
                     let index = self.issued;
                     self.issued += 1;
@@ -315,19 +316,19 @@ impl Client {
 
     /// Sends a request on an idle connection, or opens one for it.
     fn send(&mut self, mut exchange: Box<Exchange>, now: Instant) -> Result<()> {
-        if let Some(key) = self.pool.take_idle() {
+        if let Some(key) = self.pool.idle.pop_front() {
             let may_be_closed = |connection: &mut Connection| connection.may_be_closed(now);
             exchange.on_idle = self.pool.connection(key).is_some_and(may_be_closed);
             self.begin(key, exchange)?;
         } else {
-            self.health.opened_late += 1;
+            self.health.stats.opened_late += 1;
             match self.take_opening() {
                 Some(key) => self.wait_for_connection(key, exchange),
                 None => self.send_on_new(exchange, now)?,
             }
         }
         // In an open loop, keep one spare connection for the next arrival.
-        if matches!(self.config.slots, Slots::Open { .. }) && !self.pool.has_idle() && self.opening == 0 {
+        if matches!(self.config.slots, Slots::Open { .. }) && self.pool.idle.is_empty() && self.opening == 0 {
             self.open_idle(now);
         }
         Ok(())
@@ -362,7 +363,7 @@ impl Client {
     fn send_on_new(&mut self, mut exchange: Box<Exchange>, now: Instant) -> Result<()> {
         exchange.on_idle = false;
         if self.config.must_connect {
-            exchange.deadline = now + CONNECT_TIMEOUT.min(exchange.timeout());
+            exchange.deadline = now + CONNECT_TIMEOUT.min(exchange.timeout);
         }
         let key = match self.pool.open(&self.target, now) {
             Ok(key) => key,
@@ -379,7 +380,7 @@ impl Client {
     fn begin(&mut self, key: usize, mut exchange: Box<Exchange>) -> Result<()> {
         let now = Instant::now();
         self.health
-            .sent(exchange.index(), now.saturating_duration_since(exchange.ready()));
+            .sent(exchange.index(), now.saturating_duration_since(exchange.ready));
         let deadline = exchange.deadline;
         exchange.start(now);
         if !self.config.must_connect {
@@ -438,7 +439,7 @@ impl Client {
                     return self.begin(key, exchange);
                 }
                 self.opening -= 1;
-                self.pool.put_idle(key);
+                self.pool.idle.push_back(key);
                 self.pool.update_interest(key).map_err(io_fault)
             }
             Err(error) => {
@@ -464,9 +465,9 @@ impl Client {
             let received = connection.socket.read(&mut self.read_buffer);
             let at = Instant::now();
             let length = match received {
-                Ok(Received::Bytes(length)) => length,
-                Ok(Received::WouldBlock) => return Ok(()),
-                Ok(Received::Closed) => return self.connection_closed(key, None),
+                Ok(None) => return Ok(()),
+                Ok(Some(0)) => return self.connection_closed(key, None),
+                Ok(Some(length)) => length,
                 Err(error) => return self.connection_closed(key, Some(&error)),
             };
             self.health.reads += 1;
@@ -501,7 +502,7 @@ impl Client {
             return Ok(());
         };
         if exchange.connection_reusable() {
-            self.pool.put_idle(key);
+            self.pool.idle.push_back(key);
             self.pool.update_interest(key).map_err(io_fault)?;
         } else {
             self.pool.remove(key);
@@ -529,9 +530,9 @@ impl Client {
             }
             return Ok(());
         };
-        let soon = exchange.sent().is_some_and(|sent| now.duration_since(sent) < STALE);
+        let soon = exchange.sent.is_some_and(|sent| now.duration_since(sent) < STALE);
         if exchange.on_idle && exchange.unanswered() && soon {
-            self.health.resent += 1;
+            self.health.stats.resent += 1;
             return self.send_on_new(exchange, now);
         }
         let record = if error.is_none() && exchange.close() {
@@ -551,21 +552,9 @@ impl Client {
     /// Fails every request whose deadline has passed.
     fn expire(&mut self) {
         let now = Instant::now();
-        for key in self.pool.busy() {
-            let due = |connection: &mut Connection| {
-                connection
-                    .exchange
-                    .as_ref()
-                    .is_some_and(|exchange| exchange.deadline <= now)
-            };
-            if !self.pool.connection(key).is_some_and(due) {
-                continue;
-            }
-            // Late data on this connection would belong to the failed request, so close it.
-            let Some(exchange) = self.pool.remove(key).and_then(|connection| connection.exchange) else {
-                continue;
-            };
-            let (form, why) = match exchange.sent() {
+        // Late data on such a connection would belong to the failed request, so it is closed.
+        for exchange in self.pool.take_requests(|exchange| exchange.deadline <= now) {
+            let (form, why) = match exchange.sent {
                 None if self.config.must_connect => (FailureForm::Unreachable, "connection timed out"),
                 _ => (FailureForm::Deadline, "not finished before its timeout"),
             };
@@ -576,10 +565,8 @@ impl Client {
 
     /// Aborts all requests.
     fn cut_off(&mut self, now: Instant) {
-        for key in self.pool.busy() {
-            if let Some(exchange) = self.pool.remove(key).and_then(|connection| connection.exchange) {
-                self.end_request(exchange.cut_off(now), now);
-            }
+        for exchange in self.pool.take_requests(|_| true) {
+            self.end_request(exchange.cut_off(now), now);
         }
     }
 

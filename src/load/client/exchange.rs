@@ -7,7 +7,6 @@ use serde::de::IgnoredAny;
 
 use super::Job;
 use super::http1::Response;
-use super::shared::Prepared;
 use crate::load::framing::{Counts, Decode, EventReader, Held, StreamEvent};
 use crate::load::record::{Failure, FailureForm, Outcome, Record};
 
@@ -35,29 +34,29 @@ const ABORT_REASONS: [&str; 3] = ["abort", "error", "cancelled"];
 
 /// An issued request and its response.
 pub(super) struct Exchange {
-    wire: Vec<u8>,
+    wire: Bytes,
     written: usize,
     response: Response,
     events: EventReader,
-    job: Job,
+    /// Start of the load; the record's times are relative to it.
+    began: Instant,
+    /// When it could have been sent: it was due and had a slot.
+    pub(super) ready: Instant,
+    pub(super) sent: Option<Instant>,
+    pub(super) timeout: Duration,
     /// When it must be complete. Moved forward once only the end of the body is missing.
     pub(super) deadline: Instant,
     /// It was issued on a connection that the server may have closed at that moment because it was idle.
     pub(super) on_idle: bool,
-    // When it could have been sent: it was due and had a slot.
-    ready: Instant,
     state: ResponseState,
 }
 
 /// What has been read of the response so far.
 struct ResponseState {
     record: Record,
-    /// Start of the load; the record's times are relative to it.
-    began: Instant,
-    sent: Option<Instant>,
+    decoder: Box<dyn Decode>,
     error: Option<String>,
-    error_body: Vec<u8>,
-    // Start of a body without events.
+    /// Start of a body without events, or of that of an error status.
     beginning: Vec<u8>,
     any_event: bool,
     malformed: Option<String>,
@@ -70,19 +69,17 @@ struct ResponseState {
 }
 
 impl Exchange {
-    /// `began` is the start of the load.
+    /// `began` is the start of the load; the body of the job is the whole request.
     pub(super) fn new(
         index: u64,
         (began, scheduled, ready): (Instant, Instant, Instant),
         keep_text: bool,
         held: &Held,
-        prepared: Prepared,
+        job: Job,
     ) -> Self {
-        let Prepared { job, wire } = prepared;
         let gaps = usize::try_from(job.output.min(MAX_ITL_CAPACITY)).unwrap_or_default();
         let record = Record {
             index,
-            warmup: job.warmup,
             input: job.input,
             output: job.output,
             scheduled: scheduled.saturating_duration_since(began),
@@ -91,44 +88,34 @@ impl Exchange {
             text: keep_text.then(String::new),
             ..Record::default()
         };
-        let request = wire.len() as u64;
         Self {
-            wire,
             written: 0,
-            response: Response::new(),
+            response: Response::default(),
             events: EventReader::new(job.decoder.framing(), held.clone()),
-            deadline: ready + job.timeout,
+            began,
             ready,
+            sent: None,
+            timeout: job.timeout,
+            deadline: ready + job.timeout,
             on_idle: false,
             state: ResponseState {
                 record,
-                began,
-                sent: None,
+                decoder: job.decoder,
                 error: None,
-                error_body: Vec::new(),
                 beginning: Vec::new(),
                 any_event: false,
                 malformed: None,
                 last: false,
-                request,
+                request: job.body.len() as u64,
                 most_tokens: 0,
                 held: held.clone(),
             },
-            job,
+            wire: job.body,
         }
     }
 
     pub(super) fn index(&self) -> u64 {
         self.state.record.index
-    }
-
-    /// When it could have been sent: it was due and had a slot.
-    pub(super) fn ready(&self) -> Instant {
-        self.ready
-    }
-
-    pub(super) fn timeout(&self) -> Duration {
-        self.job.timeout
     }
 
     pub(super) fn unwritten(&self) -> &[u8] {
@@ -138,8 +125,8 @@ impl Exchange {
     /// Called when the first byte is written. Overwrites the time of an earlier attempt on another connection.
     pub(super) fn start(&mut self, now: Instant) {
         self.written = 0;
-        self.state.sent = Some(now);
-        self.deadline = now + self.job.timeout;
+        self.sent = Some(now);
+        self.deadline = now + self.timeout;
     }
 
     pub(super) fn advance(&mut self, bytes: usize) {
@@ -152,13 +139,9 @@ impl Exchange {
     /// Frees the request once it cannot be resent: a long prompt is not kept while the response is read.
     fn free_sent(&mut self) {
         if self.written == self.wire.len() {
-            self.wire = Vec::new();
+            self.wire = Bytes::new();
             self.written = 0;
         }
-    }
-
-    pub(super) fn sent(&self) -> Option<Instant> {
-        self.state.sent
     }
 
     /// Whether an event with text or tokens has arrived.
@@ -168,34 +151,31 @@ impl Exchange {
 
     /// Whether no byte of a response has arrived.
     pub(super) fn unanswered(&self) -> bool {
-        self.response.is_empty()
+        !self.response.started
     }
 
     /// Feeds response bytes read at `at`. Returns whether the response is over.
     pub(super) fn feed(&mut self, bytes: &[u8], at: Instant) -> bool {
         self.free_sent();
+        let since = at.saturating_duration_since(self.began);
         let Self {
             response,
             events,
-            job,
             state,
             ..
         } = self;
         let pushed = response.push(bytes, |status, body| {
-            state
-                .record
-                .first_byte
-                .get_or_insert(at.saturating_duration_since(state.began));
-            if !(200..300).contains(&status) {
-                let free = MAX_ERROR_BODY - state.error_body.len();
-                state.error_body.extend_from_slice(&body[..free.min(body.len())]);
-                return;
-            }
-            if !state.any_event {
-                let free = MAX_BEGINNING - state.beginning.len();
+            state.record.first_byte.get_or_insert(since);
+            let success = is_success(status);
+            if !success || !state.any_event {
+                let most = if success { MAX_BEGINNING } else { MAX_ERROR_BODY };
+                let free = most - state.beginning.len();
                 state.beginning.extend_from_slice(&body[..free.min(body.len())]);
             }
-            if let Err(fault) = events.push(body, |name, data| state.event(job, name, data, at)) {
+            if !success {
+                return;
+            }
+            if let Err(fault) = events.push(body, |name, data| state.event(name, data, since)) {
                 state.malformed.get_or_insert(fault.message);
             }
             if state.any_event {
@@ -203,7 +183,7 @@ impl Exchange {
             }
         });
         if let Err(error) = pushed {
-            state.malformed.get_or_insert(error.0);
+            state.malformed.get_or_insert(error);
         }
         if state.last && !response.done() {
             self.deadline = self.deadline.min(at + LINGER);
@@ -223,13 +203,14 @@ impl Exchange {
 
     /// The record of a complete response.
     pub(super) fn complete(mut self, now: Instant) -> Record {
-        let Self { events, job, state, .. } = &mut self;
+        let since = now.saturating_duration_since(self.began);
+        let Self { events, state, .. } = &mut self;
         // What follows a malformed part means nothing.
         if state.malformed.is_none() {
-            if let Err(fault) = events.finish(|name, data| state.event(job, name, data, now)) {
+            if let Err(fault) = events.finish(|name, data| state.event(name, data, since)) {
                 state.malformed = Some(fault.message);
             }
-            state.read_error(job);
+            state.read_error();
         }
         let outcome = self.state.outcome(&self.response);
         self.into_record(now, outcome)
@@ -241,9 +222,9 @@ impl Exchange {
         if self.state.last || self.state.error.is_some() || self.state.malformed.is_some() {
             return self.complete(now);
         }
-        let outcome = match self.response.status().filter(|status| !(200..300).contains(status)) {
-            Some(_) => self.state.outcome(&self.response),
-            None => Outcome::Failed(Failure { form, message }),
+        let outcome = match self.response.status {
+            Some(status) if !is_success(status) => self.state.outcome(&self.response),
+            _ => Outcome::Failed(Failure { form, message }),
         };
         self.into_record(now, outcome)
     }
@@ -254,17 +235,19 @@ impl Exchange {
     }
 
     fn into_record(self, now: Instant, outcome: Outcome) -> Record {
-        let ResponseState {
-            record, began, sent, ..
-        } = self.state;
+        let since = |moment: Instant| moment.saturating_duration_since(self.began);
         Record {
             // A request that never got a connection was not sent; use the time when it failed.
-            sent: sent.unwrap_or(now).saturating_duration_since(began),
-            ended: now.saturating_duration_since(began),
+            sent: since(self.sent.unwrap_or(now)),
+            ended: since(now),
             outcome,
-            ..record
+            ..self.state.record
         }
     }
+}
+
+fn is_success(status: u16) -> bool {
+    (200..300).contains(&status)
 }
 
 /// The record of a response that arrives as these bytes, a few at a time, on a connection that is closed then. For tests of
@@ -278,15 +261,8 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
         timeout: Duration::ZERO,
         input: 0,
         output: 0,
-        warmup: false,
     };
-    let mut exchange = Exchange::new(
-        0,
-        (now, now, now),
-        true,
-        &Held::default(),
-        Prepared { job, wire: Vec::new() },
-    );
+    let mut exchange = Exchange::new(0, (now, now, now), true, &Held::default(), job);
     let over = bytes.chunks(7).any(|part| exchange.feed(part, now));
     match over || exchange.close() {
         true => exchange.complete(now),
@@ -295,20 +271,26 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
 }
 
 impl ResponseState {
-    fn event(&mut self, job: &mut Job, name: &str, data: &str, at: Instant) {
+    fn event(&mut self, name: &str, data: &str, at: Duration) {
         let kept = |record: &Record| record.text.as_ref().map_or(0, String::len);
         let before = kept(&self.record);
+        let event = self.decoder.event(name, data, self.record.text.as_mut());
+        self.any_event = true;
         let StreamEvent {
             content,
             tokens,
             most_tokens,
             finish,
             counts,
-            error,
             last,
-        } = job.decoder.event(name, data, self.record.text.as_mut());
+        } = match event {
+            Ok(event) => event,
+            Err(error) => {
+                self.error.get_or_insert(error);
+                return;
+            }
+        };
         self.last |= last;
-        self.any_event = true;
         self.most_tokens = self.most_tokens.saturating_add(most_tokens);
         if self.record.text.is_some()
             && let Err(fault) = self.held.add(kept(&self.record) - before)
@@ -317,7 +299,6 @@ impl ResponseState {
         }
         let record = &mut self.record;
         if content {
-            let at = at.saturating_duration_since(self.began);
             if let Some(before) = record.last_token {
                 record
                     .itl_ms
@@ -354,18 +335,15 @@ impl ResponseState {
         if finish.is_some() {
             record.finish = finish;
         }
-        if error.is_some() && self.error.is_none() {
-            self.error = error;
-        }
     }
 
     /// Reads the error of a body that is JSON rather than a stream, such as `{"error": {"message": "CUDA out of memory"}}`. Some
     /// servers write what they quote without escapes, so that the rest is no JSON.
-    fn read_error(&mut self, job: &mut Job) {
+    fn read_error(&mut self) {
         let body = String::from_utf8_lossy(&self.beginning);
         let is_json = || serde_json::from_str::<IgnoredAny>(&body).is_ok();
         if !self.any_event && (body.trim_start().starts_with("{\"error\"") || is_json()) {
-            self.error = job.decoder.event("", &body, None).error;
+            self.error = self.decoder.event("", &body, None).err();
         }
     }
 
@@ -388,17 +366,14 @@ impl ResponseState {
     /// The outcome of a response that is complete, or complete enough.
     fn outcome(&self, response: &Response) -> Outcome {
         let failed = |form, message: String| Outcome::Failed(Failure { form, message });
-        match response.status() {
-            Some(status) if !(200..300).contains(&status) => {
-                let body = String::from_utf8_lossy(&self.error_body);
-                let message = match response.location() {
-                    Some(location) => format!("the server redirected to `{location}`; redirects are not followed"),
-                    None if body.trim().is_empty() => empty_body(status),
-                    None => body.into_owned(),
-                };
-                return failed(FailureForm::Status(status), message);
-            }
-            _ => {}
+        if let Some(status) = response.status.filter(|status| !is_success(*status)) {
+            let body = String::from_utf8_lossy(&self.beginning);
+            let message = match &response.location {
+                Some(location) => format!("the server redirected to `{location}`; redirects are not followed"),
+                None if body.trim().is_empty() => empty_body(status),
+                None => body.into_owned(),
+            };
+            return failed(FailureForm::Status(status), message);
         }
         if let Some(error) = &self.error {
             return failed(FailureForm::InStream, error.clone());

@@ -5,13 +5,13 @@
 const MAX_HEAD: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
 
-/// The bytes are not a valid HTTP/1.1 response; with the reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct InvalidResponse(pub(super) String);
+/// An error says why the bytes are not a valid HTTP/1.1 response.
+type Result<T> = std::result::Result<T, String>;
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 enum State {
     /// Before or inside the head.
+    #[default]
     Head,
     /// Remaining bytes of the body.
     Length(u64),
@@ -20,44 +20,21 @@ enum State {
     Done,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Response {
     state: State,
     // A head that arrived in several chunks.
     head: Vec<u8>,
-    status: Option<u16>,
-    location: Option<String>,
+    /// The status, once the final head is complete.
+    pub(super) status: Option<u16>,
+    /// Target of a redirect.
+    pub(super) location: Option<String>,
     reusable: bool,
-    started: bool,
+    /// Whether anything has arrived.
+    pub(super) started: bool,
 }
 
 impl Response {
-    pub(super) fn new() -> Self {
-        Self {
-            state: State::Head,
-            head: Vec::new(),
-            status: None,
-            location: None,
-            reusable: false,
-            started: false,
-        }
-    }
-
-    /// Whether nothing has arrived.
-    pub(super) fn is_empty(&self) -> bool {
-        !self.started
-    }
-
-    /// The status, once the final head is complete.
-    pub(super) fn status(&self) -> Option<u16> {
-        self.status
-    }
-
-    /// Target of a redirect.
-    pub(super) fn location(&self) -> Option<&str> {
-        self.location.as_deref()
-    }
-
     pub(super) fn done(&self) -> bool {
         matches!(self.state, State::Done)
     }
@@ -69,7 +46,7 @@ impl Response {
 
     /// Feeds bytes and passes on the body's bytes with the status. Bytes after the end make the connection not
     /// reusable.
-    pub(super) fn push(&mut self, mut bytes: &[u8], mut body: impl FnMut(u16, &[u8])) -> Result<(), InvalidResponse> {
+    pub(super) fn push(&mut self, mut bytes: &[u8], mut body: impl FnMut(u16, &[u8])) -> Result<()> {
         self.started |= !bytes.is_empty();
         while matches!(self.state, State::Head) {
             match self.read_head(bytes)? {
@@ -91,9 +68,8 @@ impl Response {
                 length
             }
             State::Chunked(chunks) => {
-                let read = chunks.push(bytes, |part| body(status, part)).map_err(|InvalidChunk| {
-                    InvalidResponse("the body is not chunked, although its head says so".to_owned())
-                })?;
+                let read = chunks.push(bytes, |part| body(status, part));
+                let read = read.ok_or("the body is not chunked, although its head says so")?;
                 if chunks.done() {
                     self.state = State::Done;
                 }
@@ -121,7 +97,7 @@ impl Response {
     }
 
     /// Reads one head. Returns how many of `bytes` it took, or `None` if the head is incomplete.
-    fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>, InvalidResponse> {
+    fn read_head(&mut self, bytes: &[u8]) -> Result<Option<usize>> {
         let before = self.head.len();
         if before == 0 {
             if let Some(length) = self.parse(bytes)? {
@@ -137,100 +113,69 @@ impl Response {
             self.head = head;
         }
         if self.head.len() > MAX_HEAD {
-            return Err(InvalidResponse(format!(
-                "the response head exceeds {} KiB",
-                MAX_HEAD >> 10
-            )));
+            return Err(format!("the response head exceeds {} KiB", MAX_HEAD >> 10));
         }
         Ok(None)
     }
 
-    fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>, InvalidResponse> {
+    fn parse(&mut self, bytes: &[u8]) -> Result<Option<usize>> {
         let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
         let mut head = httparse::Response::new(&mut headers);
         let length = match head.parse(bytes) {
             Ok(httparse::Status::Complete(length)) => length,
             Ok(httparse::Status::Partial) => return Ok(None),
-            Err(error) => return Err(InvalidResponse(format!("the response is not HTTP/1.1: {error}"))),
+            Err(error) => return Err(format!("the response is not HTTP/1.1: {error}")),
         };
         let status = head.code.unwrap_or_default();
         // 101 would switch protocols, which was not requested.
         if (100..200).contains(&status) && status != 101 {
             return Ok(Some(length));
         }
-        let fields = Fields::read(head.headers)?;
-        self.status = Some(status);
-        if (300..400).contains(&status) {
-            let location = head
-                .headers
-                .iter()
-                .find(|header| header.name.eq_ignore_ascii_case("location"));
-            self.location = location.map(|header| String::from_utf8_lossy(header.value).into_owned());
+        // The header fields that determine the body's framing and connection reuse.
+        let (mut chunked, mut body_length, mut close, mut keep_alive) = (false, None, false, false);
+        for header in head.headers.iter() {
+            let words = || header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+            let has = |name: &str| words().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
+            let named = |name: &str| header.name.eq_ignore_ascii_case(name);
+            let text = || String::from_utf8_lossy(header.value);
+            if named("transfer-encoding") {
+                chunked |= has("chunked");
+            } else if named("content-length") {
+                let value = text();
+                let parsed = value.trim().parse::<u64>();
+                body_length = Some(parsed.map_err(|_| format!("invalid content length `{}`", value.trim()))?);
+            } else if named("connection") {
+                close |= has("close");
+                keep_alive |= has("keep-alive");
+            } else if named("location") && (300..400).contains(&status) {
+                self.location.get_or_insert_with(|| text().into_owned());
+            } else if named("content-encoding") && !has("identity") {
+                return Err(format!(
+                    "the response has content encoding `{}`, which was not requested",
+                    text()
+                ));
+            }
         }
-        self.reusable = match head.version {
-            Some(1) => !fields.close,
-            _ => fields.keep_alive && !fields.close,
-        };
-        self.state = match (status, fields) {
+        self.status = Some(status);
+        self.reusable = !close && (keep_alive || head.version == Some(1));
+        self.state = match (status, body_length) {
             (204 | 304, _) => State::Done,
-            (_, Fields { chunked: true, .. }) => State::Chunked(Chunked::new()),
-            (_, Fields { length: Some(0), .. }) => State::Done,
-            (
-                _,
-                Fields {
-                    length: Some(length), ..
-                },
-            ) => State::Length(length),
-            _ => State::UntilClose,
+            _ if chunked => State::Chunked(Chunked::default()),
+            (_, Some(0)) => State::Done,
+            (_, Some(length)) => State::Length(length),
+            (_, None) => State::UntilClose,
         };
         Ok(Some(length))
     }
 }
 
-/// The header fields that determine the body's framing and connection reuse.
-#[derive(Clone, Copy, Debug, Default)]
-struct Fields {
-    chunked: bool,
-    length: Option<u64>,
-    close: bool,
-    keep_alive: bool,
-}
-
-impl Fields {
-    fn read(headers: &[httparse::Header<'_>]) -> Result<Self, InvalidResponse> {
-        let mut fields = Self::default();
-        for header in headers {
-            let words = || header.value.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-            let has = |name: &str| words().any(|word| word.eq_ignore_ascii_case(name.as_bytes()));
-            let named = |name: &str| header.name.eq_ignore_ascii_case(name);
-            if named("transfer-encoding") {
-                fields.chunked |= has("chunked");
-            } else if named("content-length") {
-                fields.length = Some(length(header.value)?);
-            } else if named("connection") {
-                fields.close |= has("close");
-                fields.keep_alive |= has("keep-alive");
-            } else if named("content-encoding") && !has("identity") {
-                let coding = String::from_utf8_lossy(header.value);
-                return Err(InvalidResponse(format!(
-                    "the response has content encoding `{coding}`, which was not requested"
-                )));
-            }
-        }
-        Ok(fields)
-    }
-}
-
-fn length(value: &[u8]) -> Result<u64, InvalidResponse> {
-    let text = str::from_utf8(value).unwrap_or_default().trim();
-    text.parse()
-        .map_err(|_| InvalidResponse(format!("invalid content length `{text}`")))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum ChunkState {
-    /// In the digits of a chunk size; true after the first digit.
-    Size(bool),
+    /// Before the digits of a chunk size.
+    #[default]
+    Begin,
+    /// After the first digit of a chunk size.
+    Size,
     /// After the digits, before the end of the line.
     Extension,
     /// In chunk data.
@@ -244,30 +189,20 @@ enum ChunkState {
     Done,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Chunked {
     state: ChunkState,
     remaining: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct InvalidChunk;
-
 impl Chunked {
-    fn new() -> Self {
-        Self {
-            state: ChunkState::Size(false),
-            remaining: 0,
-        }
-    }
-
     fn done(&self) -> bool {
         self.state == ChunkState::Done
     }
 
     /// Feeds bytes, passes on the body's bytes, and returns how many bytes belonged to the body: bytes after its end do
-    /// not.
-    fn push(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> Result<usize, InvalidChunk> {
+    /// not. `None` if it is not chunked.
+    fn push(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> Option<usize> {
         let mut read = 0;
         while let Some(&byte) = bytes.get(read)
             && !self.done()
@@ -286,29 +221,28 @@ impl Chunked {
             self.state = self.step(byte)?;
             read += 1;
         }
-        Ok(read)
+        Some(read)
     }
 
-    fn step(&mut self, byte: u8) -> Result<ChunkState, InvalidChunk> {
-        Ok(match (self.state, byte) {
-            (ChunkState::Size(_), b'0'..=b'9' | b'a'..=b'f' | b'A'..=b'F') => {
-                let digit = char::from(byte).to_digit(16).ok_or(InvalidChunk)?;
-                let shifted = self.remaining.checked_mul(16).ok_or(InvalidChunk)?;
-                self.remaining = shifted | u64::from(digit);
-                ChunkState::Size(true)
+    fn step(&mut self, byte: u8) -> Option<ChunkState> {
+        Some(match (self.state, byte) {
+            (ChunkState::Begin | ChunkState::Size, byte) if byte.is_ascii_hexdigit() => {
+                let digit = char::from(byte).to_digit(16)?;
+                self.remaining = self.remaining.checked_mul(16)? | u64::from(digit);
+                ChunkState::Size
             }
-            (ChunkState::Size(true), b';' | b' ' | b'\t' | b'\r') => ChunkState::Extension,
-            (ChunkState::Size(true) | ChunkState::Extension, b'\n') if self.remaining == 0 => ChunkState::Trailer,
-            (ChunkState::Size(true) | ChunkState::Extension, b'\n') => ChunkState::Data,
+            (ChunkState::Size, b';' | b' ' | b'\t' | b'\r') => ChunkState::Extension,
+            (ChunkState::Size | ChunkState::Extension, b'\n') if self.remaining == 0 => ChunkState::Trailer,
+            (ChunkState::Size | ChunkState::Extension, b'\n') => ChunkState::Data,
             (ChunkState::Extension, _) => ChunkState::Extension,
             (ChunkState::DataEnd, b'\r') => ChunkState::DataEnd,
-            (ChunkState::DataEnd, b'\n') => ChunkState::Size(false),
+            (ChunkState::DataEnd, b'\n') => ChunkState::Begin,
             (ChunkState::Trailer, b'\n') => ChunkState::Done,
             (ChunkState::Trailer, b'\r') => ChunkState::Trailer,
             (ChunkState::TrailerLine, b'\n') => ChunkState::Trailer,
             (ChunkState::Trailer | ChunkState::TrailerLine, _) => ChunkState::TrailerLine,
-            (ChunkState::Size(_) | ChunkState::DataEnd | ChunkState::Data | ChunkState::Done, _) => {
-                return Err(InvalidChunk);
+            (ChunkState::Begin | ChunkState::Size | ChunkState::DataEnd | ChunkState::Data | ChunkState::Done, _) => {
+                return None;
             }
         })
     }
@@ -321,15 +255,15 @@ mod tests {
     use super::*;
 
     /// Status, body, done, reusable; or the error.
-    type Seen = Result<(Option<u16>, Vec<u8>, bool, bool), InvalidResponse>;
+    type Seen = Result<(Option<u16>, Vec<u8>, bool, bool)>;
 
     fn read(parts: &[&[u8]]) -> Seen {
-        let mut response = Response::new();
+        let mut response = Response::default();
         let mut body = Vec::new();
         for part in parts {
             response.push(part, |_, bytes| body.extend_from_slice(bytes))?;
         }
-        Ok((response.status(), body, response.done(), response.reusable()))
+        Ok((response.status, body, response.done(), response.reusable()))
     }
 
     fn whole(text: &str) -> (Option<u16>, String, bool, bool) {
@@ -364,7 +298,7 @@ mod tests {
 
     #[test]
     fn body_without_length_ends_at_close() {
-        let mut response = Response::new();
+        let mut response = Response::default();
         let mut body = Vec::new();
         response
             .push(b"HTTP/1.1 200 OK\r\n\r\nda", |_, bytes| body.extend_from_slice(bytes))
@@ -395,7 +329,7 @@ mod tests {
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\n",
             "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n",
         ] {
-            let mut response = Response::new();
+            let mut response = Response::default();
             response.push(text.as_bytes(), |_, _| {}).unwrap();
             assert!(!response.close(), "{text}");
         }
@@ -403,7 +337,7 @@ mod tests {
 
     #[test]
     fn invalid_response_is_an_error() {
-        let wrong = |text: &str| read(&[text.as_bytes()]).unwrap_err().0;
+        let wrong = |text: &str| read(&[text.as_bytes()]).unwrap_err();
         assert!(wrong("SSH-2.0-OpenSSH_9.6\r\n\r\n").contains("not HTTP/1.1"));
         assert!(wrong("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\ndata: x").contains("not chunked"));
         assert!(

@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::framing::Decode;
 use super::record::Record;
+use super::stats::{ClientStats, SendDelays};
 use crate::fault::Result;
 use crate::http::ApiKey;
 use crate::world;
@@ -31,7 +32,7 @@ use crate::world;
 pub struct Job {
     /// When it is due, since the start of the load (open loop). `None`: as soon as a slot is free (closed loop).
     pub at: Option<Duration>,
-    /// JSON body.
+    /// JSON body; once it is prepared, the whole request.
     pub body: Bytes,
     /// Decodes the events of the response.
     pub decoder: Box<dyn Decode>,
@@ -41,8 +42,6 @@ pub struct Job {
     pub input: u64,
     /// Requested output tokens.
     pub output: u64,
-    /// Part of the warm-up.
-    pub warmup: bool,
 }
 
 /// What the client does next.
@@ -88,15 +87,8 @@ pub trait RequestSource: Send + Sync {
 /// When requests are issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slots {
-    /// Closed loop: a constant number of concurrent requests. The slots open evenly over `ramp`.
-    Closed {
-        /// Maximum concurrent requests.
-        concurrency: u64,
-        /// Time from the first request until all slots are in use.
-        ramp: Duration,
-    },
-    /// Closed loop with changing concurrency. When it falls, requests in flight finish first.
-    Steps(Vec<Step>),
+    /// Closed loop: so many concurrent requests, which may change. When the number falls, requests in flight finish first.
+    Closed(Vec<Step>),
     /// Open loop: each request when it is due.
     Open {
         /// Limit of concurrent requests. A request above it waits until another one ends; its `sent` time shows that.
@@ -180,11 +172,20 @@ pub async fn run_load(url: &str, config: LoadConfig, source: Arc<dyn RequestSour
 }
 
 impl Slots {
+    /// Closed loop: a constant number of concurrent requests. Their slots open evenly over `ramp`, the first immediately.
+    pub fn closed(concurrency: u64, ramp: Duration) -> Self {
+        let first = if ramp.is_zero() { concurrency } else { 1 };
+        let step = |number: u64| Step {
+            begins: ramp.mul_f64(number.saturating_sub(1) as f64 / concurrency.max(1) as f64),
+            concurrency: number,
+        };
+        Self::Closed((first..=concurrency).map(step).collect())
+    }
+
     /// Maximum requests in flight at `now`; `None` is unlimited.
     fn level(&self, now: Duration) -> Option<u64> {
         match self {
-            Self::Closed { concurrency, ramp } => Some(ramped(*concurrency, *ramp, now)),
-            Self::Steps(steps) => Some(current(steps, now).map_or(0, |step| step.concurrency)),
+            Self::Closed(steps) => Some(steps[..begun(steps, now)].last().map_or(0, |step| step.concurrency)),
             Self::Open { max_concurrency, .. } => *max_concurrency,
         }
     }
@@ -192,29 +193,25 @@ impl Slots {
     /// The next time after `now` when the number of slots may grow.
     fn next_change(&self, now: Duration) -> Option<Duration> {
         match self {
-            Self::Closed { concurrency, ramp } => {
-                let there = ramped(*concurrency, *ramp, now);
-                (there < *concurrency).then(|| opens(*concurrency, *ramp, there + 1))
-            }
-            Self::Steps(steps) => steps.iter().map(|step| step.begins).find(|begins| *begins > now),
+            Self::Closed(steps) => steps.get(begun(steps, now)).map(|step| step.begins),
             Self::Open { .. } => None,
         }
     }
 
     /// When the slot with this number (from 1) opened, if it was unused before `now`.
     fn opened(&self, number: u64, now: Duration) -> Duration {
-        match self {
-            Self::Closed { concurrency, ramp } => opens(*concurrency, *ramp, number),
-            Self::Steps(steps) => current(steps, now).map_or(Duration::ZERO, |step| step.begins),
-            Self::Open { .. } => Duration::ZERO,
-        }
+        let Self::Closed(steps) = self else {
+            return Duration::ZERO;
+        };
+        let begun = steps[..begun(steps, now)].iter().rev();
+        let open = begun.take_while(|step| step.concurrency >= number);
+        open.last().map_or(Duration::ZERO, |step| step.begins)
     }
 
     /// Connections to open before the clock starts.
     fn connections(&self) -> u64 {
         match self {
-            Self::Closed { concurrency, .. } => *concurrency,
-            Self::Steps(steps) => steps.iter().map(|step| step.concurrency).max().unwrap_or(0),
+            Self::Closed(steps) => steps.iter().map(|step| step.concurrency).max().unwrap_or(0),
             Self::Open {
                 max_concurrency,
                 expected,
@@ -223,56 +220,21 @@ impl Slots {
     }
 }
 
-fn current(steps: &[Step], now: Duration) -> Option<&Step> {
-    steps.iter().take_while(|step| step.begins <= now).last()
+/// How many of the steps have begun.
+fn begun(steps: &[Step], now: Duration) -> usize {
+    steps.partition_point(|step| step.begins <= now)
 }
 
-/// When the slot with this number (from 1) opens: the first immediately, the others evenly over the ramp.
-fn opens(concurrency: u64, ramp: Duration, number: u64) -> Duration {
-    let share = number.saturating_sub(1) as f64 / concurrency.max(1) as f64;
-    ramp.mul_f64(share)
-}
-
-fn ramped(concurrency: u64, ramp: Duration, now: Duration) -> u64 {
-    if now >= ramp {
-        return concurrency;
-    }
-    // Rounding may make the estimate off by one.
-    let guess = (now.as_secs_f64() / ramp.as_secs_f64() * concurrency as f64) as u64;
-    (guess..=guess + 2)
-        .rev()
-        .find(|number| *number <= concurrency && opens(concurrency, ramp, *number) <= now)
-        .unwrap_or(1)
-}
-
-/// Minimum time between two polls that counts as a pause.
-const PAUSE: Duration = Duration::from_millis(1);
+/// Minimum milliseconds between two polls that count as a pause.
+const PAUSE_MS: f64 = 1.0;
 
 /// The client's own performance during one load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientHealth {
-    /// User and system CPU time of the client's thread.
-    pub cpu: Duration,
-    /// The same as a share of one core, 0 to 1.
-    pub cpu_share: f64,
-    /// How long after it was due, or after its slot became free, each request was sent: milliseconds, in order of
-    /// issue. Excludes time spent waiting for a slot below `max_concurrency`.
+    /// What the statistics of the load say of it.
+    pub stats: ClientStats,
+    /// How late each request was sent, as in [`ClientStats::late_ms`]: milliseconds, in order of issue.
     pub send_late_ms: Vec<f32>,
-    /// Requests that were due before they were prepared.
-    pub unprepared: u64,
-    /// The longest time between two polls of the sockets; timestamps may be late by this.
-    pub longest_pause: Duration,
-    /// Pauses longer than a millisecond.
-    pub pauses: u64,
-    /// Their sum.
-    pub paused: Duration,
-    /// Total time the thread was runnable but not running; `None` if the kernel does not count it.
-    pub waited: Option<Duration>,
-    /// The same as a share of the load's duration, 0 to 1.
-    pub waited_share: Option<f64>,
-    /// The longest such wait within 10 ms, or within one longer pause; timestamps may be late by this in addition to
-    /// `longest_pause`.
-    pub longest_wait: Option<Duration>,
     /// Events with text or tokens.
     pub events: u64,
     /// Number of socket reads.
@@ -281,16 +243,12 @@ pub struct ClientHealth {
     pub wakes: u64,
     /// Connections opened before the clock started.
     pub connected: u64,
-    /// Connections opened later because none was idle; the request waited for them.
-    pub opened_late: u64,
     /// Idle connections closed by the server. They were replaced immediately unless they were short-lived.
     pub replaced: u64,
-    /// Requests resent because the server had closed the idle connection before any response byte.
-    pub resent: u64,
 }
 
 impl ClientHealth {
-    pub(super) fn sent(&mut self, index: u64, late: Duration) {
+    fn sent(&mut self, index: u64, late: Duration) {
         let Ok(index) = usize::try_from(index) else { return };
         if self.send_late_ms.len() <= index {
             self.send_late_ms.resize(index + 1, 0.0);
@@ -298,64 +256,65 @@ impl ClientHealth {
         self.send_late_ms[index] = late.as_secs_f32() * 1e3;
     }
 
-    pub(super) fn paused(&mut self, pause: Duration) {
-        self.longest_pause = self.longest_pause.max(pause);
-        if pause > PAUSE {
-            self.pauses += 1;
-            self.paused += pause;
+    fn paused(&mut self, pause: Duration) {
+        let pause = pause.as_secs_f64() * 1e3;
+        self.stats.longest_pause_ms = self.stats.longest_pause_ms.max(pause);
+        if pause > PAUSE_MS {
+            self.stats.pauses += 1;
+            self.stats.paused_ms += pause;
         }
     }
 
-    /// Computes the shares of the load's duration.
-    pub(super) fn shares(&mut self, duration: Duration) {
-        self.cpu_share = share(self.cpu, duration);
-        self.waited_share = self.waited.map(|waited| share(waited, duration));
+    /// Computes what follows at the end of the load.
+    fn finish(&mut self, cpu: Duration, duration: Duration) {
+        let share = |seconds: f64| seconds / duration.as_secs_f64().max(1e-9);
+        let (stats, cpu) = (&mut self.stats, cpu.as_secs_f64());
+        stats.cpu_seconds = cpu;
+        stats.cpu = share(cpu);
+        stats.cpu_us_per_event = (self.events > 0).then(|| cpu * 1e6 / self.events as f64);
+        stats.late_ms = SendDelays::new(&self.send_late_ms);
+        stats.waited = stats.waited_ms.map(|waited| share(waited / 1e3));
     }
-}
-
-fn share(part: Duration, whole: Duration) -> f64 {
-    part.as_secs_f64() / whole.as_secs_f64().max(1e-9)
 }
 
 /// Interval between two reads; one read costs microseconds.
 const INTERVAL: Duration = Duration::from_millis(10);
 
 /// Run-queue delay of one thread.
-pub(super) struct RunQueueDelay {
+struct RunQueueDelay {
     // `None` if the kernel was built without schedstat.
     schedstat: Option<File>,
-    start: Option<Duration>,
     last: Option<Duration>,
     last_read: Instant,
 }
 
 impl RunQueueDelay {
     /// Starts measuring the calling thread.
-    pub(super) fn new() -> Self {
+    fn new() -> Self {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
-        let start = schedstat.as_ref().and_then(wait_time);
         Self {
+            last: schedstat.as_ref().and_then(wait_time),
             schedstat,
-            start,
-            last: start,
             last_read: Instant::now(),
         }
     }
 
     /// Reads the counter if the interval has passed.
-    pub(super) fn update(&mut self, now: Instant, health: &mut ClientHealth) {
+    fn update(&mut self, now: Instant, stats: &mut ClientStats) {
         if now.duration_since(self.last_read) >= INTERVAL {
-            self.read(now, health);
+            self.read(now, stats);
         }
     }
 
-    pub(super) fn read(&mut self, now: Instant, health: &mut ClientHealth) {
+    fn read(&mut self, now: Instant, stats: &mut ClientStats) {
         self.last_read = now;
-        let schedstat = self.schedstat.as_ref().and_then(wait_time);
-        let since = |before: Option<Duration>| Some(schedstat?.saturating_sub(before?));
-        health.longest_wait = health.longest_wait.max(since(self.last));
-        health.waited = since(self.start);
-        self.last = schedstat;
+        let Some((at, before)) = self.schedstat.as_ref().and_then(wait_time).zip(self.last) else {
+            return;
+        };
+        let waited = at.saturating_sub(before).as_secs_f64() * 1e3;
+        stats.longest_wait_ms = Some(stats.longest_wait_ms.unwrap_or(0.0).max(waited));
+        stats.waited_ms = Some(stats.waited_ms.unwrap_or(0.0) + waited);
+        self.last = Some(at);
     }
 }
 
@@ -383,10 +342,7 @@ mod tests {
 
     #[test]
     fn ramp_opens_slots_evenly() {
-        let slots = Slots::Closed {
-            concurrency: 4,
-            ramp: ms(100),
-        };
+        let slots = Slots::closed(4, ms(100));
         let levels: Vec<_> = [0, 24, 25, 50, 74, 75, 99, 100, 500]
             .map(|at| slots.level(ms(at)).unwrap())
             .into();
@@ -397,10 +353,7 @@ mod tests {
 
     #[test]
     fn every_slot_of_a_long_ramp_opens_on_time() {
-        let slots = Slots::Closed {
-            concurrency: 997,
-            ramp: ms(3333),
-        };
+        let slots = Slots::closed(997, ms(3333));
         let mut now = Duration::ZERO;
         for number in 1..=997 {
             assert_eq!(slots.level(now), Some(number), "at {now:?}");
@@ -412,7 +365,7 @@ mod tests {
     #[test]
     fn steps_rise_and_fall() {
         let step = |begins, concurrency| Step { begins, concurrency };
-        let slots = Slots::Steps(vec![step(ms(0), 2), step(ms(10), 8), step(ms(20), 1)]);
+        let slots = Slots::Closed(vec![step(ms(0), 2), step(ms(10), 8), step(ms(20), 1)]);
         assert_eq!([5, 10, 25].map(|at| slots.level(ms(at))), [Some(2), Some(8), Some(1)]);
         assert_eq!((slots.next_change(ms(10)), slots.connections()), (Some(ms(20)), 8));
     }
@@ -446,13 +399,13 @@ mod health_tests {
     #[test]
     fn longest_wait_is_part_of_the_total() {
         let mut run_queue = RunQueueDelay::new();
-        let mut health = ClientHealth::default();
+        let mut stats = ClientStats::default();
         let start = Instant::now();
         while start.elapsed() < INTERVAL * 3 {
-            run_queue.update(Instant::now(), &mut health);
+            run_queue.update(Instant::now(), &mut stats);
         }
-        run_queue.read(Instant::now(), &mut health);
-        assert!(health.longest_wait <= health.waited, "{health:?}");
-        assert_eq!(health.waited.is_some(), run_queue.schedstat.is_some());
+        run_queue.read(Instant::now(), &mut stats);
+        assert!(stats.longest_wait_ms <= stats.waited_ms, "{stats:?}");
+        assert_eq!(stats.waited_ms.is_some(), run_queue.schedstat.is_some());
     }
 }

@@ -1,13 +1,11 @@
 //! What the threads of a load share: the queue of prepared requests, the control command, and wake-ups.
 
 use std::collections::VecDeque;
-use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::eventfd::EventFd;
 
 use super::connection::Target;
 use super::{BuildJob, Control, Job, RequestSource};
@@ -26,16 +24,9 @@ const READY_RANGE: (usize, usize) = (16, MAX_REQUESTS);
 /// How often to check for an abort while waiting for the first requests.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// A request ready to be written.
-pub(super) struct Prepared {
-    /// Its body has moved to `wire`.
-    pub(super) job: Job,
-    /// Head and body.
-    pub(super) wire: Vec<u8>,
-}
-
 pub(super) enum NextRequest {
-    Due(Box<Prepared>),
+    /// A request ready to be written: its body has the head before it.
+    Due(Box<Job>),
     /// The next request is due at this time.
     Later(Duration),
     /// The next request is not built yet; the waker fires when it is.
@@ -56,13 +47,13 @@ pub(super) struct RequestQueue {
     built: Condvar,
     /// Requests to have ready before the load starts.
     ready: usize,
-    waker: Arc<Waker>,
+    waker: Arc<EventFd>,
 }
 
 #[derive(Default)]
 struct QueueState {
     /// In the order of the source; `None` while being built.
-    requests: VecDeque<Option<Result<Box<Prepared>>>>,
+    requests: VecDeque<Option<Result<Box<Job>>>>,
     /// Number of requests taken: the number of the first in the queue.
     taken: usize,
     bytes: usize,
@@ -77,7 +68,7 @@ struct QueueState {
 
 impl RequestQueue {
     /// Creates a queue for a load with this many connections.
-    pub(super) fn new(connections: u64, waker: Arc<Waker>) -> Self {
+    pub(super) fn new(connections: u64, waker: Arc<EventFd>) -> Self {
         let ready = usize::try_from(connections).unwrap_or(usize::MAX);
         Self {
             state: Mutex::default(),
@@ -94,15 +85,15 @@ impl RequestQueue {
         let _guard = ReportPanic(self);
         while let Some((number, build)) = self.next_to_build(source) {
             let built = build().map(|mut job| {
-                let wire = target.request(&std::mem::take(&mut job.body));
-                Box::new(Prepared { job, wire })
+                job.body = target.request(&job.body).into();
+                Box::new(job)
             });
             let mut state = self.lock();
             let at = number - state.taken;
             let Some(place) = state.requests.get_mut(at) else {
                 return;
             };
-            let bytes = built.as_ref().map_or(0, |prepared| prepared.wire.len());
+            let bytes = built.as_ref().map_or(0, |job| job.body.len());
             *place = Some(built);
             state.bytes += bytes;
             self.announce(&mut state);
@@ -144,7 +135,7 @@ impl RequestQueue {
     fn announce(&self, state: &mut QueueState) {
         if state.sender_waiting && state.requests.front().is_none_or(Option::is_some) {
             state.sender_waiting = false;
-            self.waker.wake();
+            wake(&self.waker);
         }
         self.built.notify_all();
     }
@@ -175,7 +166,7 @@ impl RequestQueue {
                 return Ok(NextRequest::Empty);
             }
             Some(Some(Ok(next))) => {
-                if let Some(at) = next.job.at.filter(|at| *at > now) {
+                if let Some(at) = next.at.filter(|at| *at > now) {
                     return Ok(NextRequest::Later(at));
                 }
             }
@@ -186,7 +177,7 @@ impl RequestQueue {
         };
         state.taken += 1;
         let next = next?;
-        state.bytes -= next.wire.len();
+        state.bytes -= next.body.len();
         // Not after every request: waking another thread costs time on the one that reads.
         if state.builder_waiting && state.requests.len() * 2 <= MAX_REQUESTS && state.bytes * 2 <= MAX_BYTES {
             state.builder_waiting = false;
@@ -241,11 +232,12 @@ impl QueueState {
 
 pub(super) struct SharedControl {
     rank: AtomicU8,
-    waker: Arc<Waker>,
+    /// Wakes the event loop from any thread.
+    pub(super) waker: Arc<EventFd>,
 }
 
 impl SharedControl {
-    pub(super) fn new(waker: Arc<Waker>) -> Self {
+    pub(super) fn new(waker: Arc<EventFd>) -> Self {
         Self {
             rank: AtomicU8::new(Control::Continue as u8),
             waker,
@@ -255,13 +247,8 @@ impl SharedControl {
     /// Raises the command. A weaker one than before changes nothing.
     pub(super) fn raise(&self, control: Control) {
         if self.rank.fetch_max(control as u8, Ordering::Relaxed) < control as u8 {
-            self.waker.wake();
+            wake(&self.waker);
         }
-    }
-
-    /// Call after the waker woke the event loop.
-    pub(super) fn clear_wakeup(&self) {
-        self.waker.clear();
     }
 
     pub(super) fn aborted(&self) -> bool {
@@ -277,29 +264,9 @@ impl SharedControl {
     }
 }
 
-/// Wakes the client's event loop from any thread (an eventfd).
-pub(super) struct Waker(EventFd);
-
-impl Waker {
-    pub(super) fn new() -> io::Result<Self> {
-        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
-        Ok(Self(EventFd::from_flags(flags)?))
-    }
-
-    fn wake(&self) {
-        // Fails only if the counter is full (2^64 wake-ups); the loop wakes up anyway.
-        let _ignored = self.0.write(1);
-    }
-
-    fn clear(&self) {
-        let _ignored = self.0.read();
-    }
-}
-
-impl AsFd for Waker {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
+fn wake(waker: &EventFd) {
+    // Fails only if the counter is full (2^64 wake-ups); the loop wakes up anyway.
+    let _ignored = waker.write(1);
 }
 
 #[cfg(test)]
@@ -316,8 +283,8 @@ mod tests {
             Framing::Sse
         }
 
-        fn event(&mut self, _: &str, _: &str, _: Option<&mut String>) -> StreamEvent {
-            StreamEvent::default()
+        fn event(&mut self, _: &str, _: &str, _: Option<&mut String>) -> std::result::Result<StreamEvent, String> {
+            Ok(StreamEvent::default())
         }
     }
 
@@ -348,7 +315,6 @@ mod tests {
                         timeout: Duration::ZERO,
                         input: number,
                         output: 1,
-                        warmup: false,
                     })
                 })
             }))
@@ -363,7 +329,7 @@ mod tests {
     fn requests_come_in_order_and_the_queue_is_bounded() {
         const THREADS: usize = 3;
         let source = Source::default();
-        let waker = Arc::new(Waker::new().unwrap());
+        let waker = Arc::new(EventFd::new().unwrap());
         let control = SharedControl::new(Arc::clone(&waker));
         let (queue, target) = (
             RequestQueue::new(1, waker),
@@ -381,8 +347,8 @@ mod tests {
             let mut next = 0;
             let fault = loop {
                 match queue.take(Duration::ZERO) {
-                    Ok(NextRequest::Due(prepared)) => {
-                        assert_eq!(prepared.job.input, next);
+                    Ok(NextRequest::Due(job)) => {
+                        assert_eq!(job.input, next);
                         next += 1;
                         let ahead = source.built.load(Ordering::Relaxed) - next as usize;
                         assert!(ahead <= 16 + THREADS, "{ahead}");

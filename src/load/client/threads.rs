@@ -11,15 +11,16 @@ use axum::body::{Body, BodyDataStream};
 use axum::extract::Request;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::connection::{Pool, Target};
+use super::connection::Target;
 use super::event_loop::{Client, grow_file_table, io_fault, raise_file_limit};
 use super::exchange::Exchange;
-use super::shared::{Prepared, RequestQueue, SharedControl, Waker};
+use super::shared::SharedControl;
 use super::{ClientHealth, Clock, Control, LoadConfig, LoadRun, RequestSource};
 use crate::fault::{Fault, Result};
 use crate::load::framing::Held;
@@ -36,14 +37,15 @@ impl Drop for AbortOnDrop {
 }
 
 pub(super) async fn run(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>) -> Result<LoadRun> {
-    let waker = Arc::new(Waker::new().map_err(io_fault)?);
-    let control = Arc::new(SharedControl::new(Arc::clone(&waker)));
+    let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+    let waker = Arc::new(EventFd::from_flags(flags).map_err(|error| io_fault(error.into()))?);
+    let control = Arc::new(SharedControl::new(waker));
     let guard = AbortOnDrop(Arc::clone(&control));
     let (result_tx, mut result) = oneshot::channel();
     let (url, cancel) = (url.to_owned(), config.cancel.clone());
     spawn("load", move || {
         // Fails only if the caller stopped waiting.
-        let _ignored = result_tx.send(load(&url, config, source, waker, control));
+        let _ignored = result_tx.send(load(&url, config, source, control));
     })?;
     let result = tokio::select! {
         result = &mut result => result,
@@ -55,13 +57,7 @@ pub(super) async fn run(url: &str, config: LoadConfig, source: Arc<dyn RequestSo
     result.unwrap_or_else(|_| Err(Fault::internal("load client thread failed")))
 }
 
-fn load(
-    url: &str,
-    config: LoadConfig,
-    source: Arc<dyn RequestSource>,
-    waker: Arc<Waker>,
-    control: Arc<SharedControl>,
-) -> Result<LoadRun> {
+fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: Arc<SharedControl>) -> Result<LoadRun> {
     let mut target = Target::parse(url, config.key.as_ref())?;
     let (connections, must_connect) = (config.slots.connections(), config.must_connect);
     if let Err(fault) = target.resolve().and_then(|()| raise_file_limit(connections)) {
@@ -70,46 +66,34 @@ fn load(
         }
         target.unusable = Some(fault.message);
     }
-    grow_file_table(waker.as_ref(), connections);
-    let pool = Pool::new(&waker).map_err(io_fault)?;
-    let queue = Arc::new(RequestQueue::new(connections, waker));
+    grow_file_table(control.waker.as_ref(), connections);
+    let (records, ended) = channel();
+    let mut client = Client::new(target, config, source, control, records)?;
     // Leave cores for this thread and the engine. Nobody waits for these threads: one may be in the middle of a prompt.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..cores.div_ceil(4).min(4) {
-        let (queue, source, target) = (Arc::clone(&queue), Arc::clone(&source), target.clone());
+        let (queue, source, target) = (
+            Arc::clone(&client.queue),
+            Arc::clone(&client.source),
+            client.target.clone(),
+        );
         spawn("load-prepare", move || queue.fill(source.as_ref(), &target))?;
     }
-    let (records_tx, records_rx) = channel();
-    let record_collector = {
-        let control = Arc::clone(&control);
-        let source = Arc::clone(&source);
-        spawn("load-ended", move || {
-            collect_records(&records_rx, source.as_ref(), &control)
-        })?
-    };
-    let mut client = Client::new(
-        pool,
-        target,
-        config,
-        Arc::clone(&source),
-        Arc::clone(&queue),
-        control,
-        records_tx,
-    );
+    let (source, control) = (Arc::clone(&client.source), Arc::clone(&client.control));
+    let collector = spawn("load-ended", move || collect_records(&ended, source.as_ref(), &control))?;
     let connected = client
         .connect(connections)
         .or_else(|fault| if must_connect { Err(fault) } else { Ok(()) });
     let done = connected.and_then(|()| {
-        queue.wait_ready(&client.control);
+        client.queue.wait_ready(&client.control);
         client.clock = Clock::now();
         let before = thread_cpu();
         let done = client.run();
         let duration = client.clock.began.elapsed();
-        client.health.cpu = thread_cpu().saturating_sub(before);
-        client.health.shares(duration);
+        client.health.finish(thread_cpu().saturating_sub(before), duration);
         done.map(|()| duration)
     });
-    queue.close();
+    client.queue.close();
     let Client {
         clock,
         health,
@@ -118,7 +102,7 @@ fn load(
         ..
     } = client;
     drop((records, pool));
-    let records = join(record_collector)?;
+    let records = join(collector)?;
     Ok(LoadRun {
         duration: done?,
         records,
@@ -167,21 +151,13 @@ pub(super) async fn run_inside(
     let began = Instant::now();
     let (mut requests, held) = (Vec::new(), Held::default());
     while let Some(build) = source.next()? {
-        let mut job = build()?;
-        let wire = std::mem::take(&mut job.body);
+        let job = build()?;
         let request = Request::post(url)
             .header("content-type", "application/json")
-            .body(Body::from(wire.clone()))
+            .body(Body::from(job.body.clone()))
             .map_err(|error| Fault::usage(error.to_string()))?;
-        let wire = wire.to_vec();
         let now = began.into_std();
-        let exchange = Exchange::new(
-            requests.len() as u64,
-            (now, now, now),
-            config.keep_text,
-            &held,
-            Prepared { job, wire },
-        );
+        let exchange = Exchange::new(requests.len() as u64, (now, now, now), config.keep_text, &held, job);
         let (source, cancel) = (Arc::clone(&source), config.cancel.clone());
         requests.push(async move {
             let record = exchanged(world, request, exchange, source.as_ref(), &cancel).await;
@@ -236,7 +212,7 @@ async fn answered(
             format!("unfinished after {} s", timeout.as_secs_f64()),
         )
     };
-    let timeout = exchange.timeout();
+    let timeout = exchange.timeout;
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused => (FailureForm::Unreachable, error.to_string()),
         _ => (FailureForm::Broken, error.to_string()),

@@ -11,7 +11,6 @@ use serde::{Deserialize, Serialize};
 
 use super::PowerSample;
 use super::gauge::Curve;
-use crate::fault::{Fault, Result};
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.
 pub(super) const MAX_GAP: f64 = 1.0;
@@ -53,7 +52,7 @@ impl PowerStats {
         let names: BTreeSet<&str> = samples
             .iter()
             .flat_map(|sample| &sample.devices)
-            .filter(|device_power| device_power.power.is_some())
+            .filter(|device_power| device_power.power_w.is_some())
             .map(|device_power| device_power.device.as_str())
             .collect();
         let length = to - from;
@@ -93,7 +92,7 @@ pub(super) fn total_watts(sample: &PowerSample) -> f64 {
     sample
         .devices
         .iter()
-        .filter_map(|device_power| device_power.power)
+        .filter_map(|device_power| device_power.power_w)
         .sum()
 }
 
@@ -101,7 +100,7 @@ pub(super) fn total_watts(sample: &PowerSample) -> f64 {
 fn readings<'a>(samples: &'a [PowerSample], device: &'a str) -> impl Iterator<Item = (f64, f64)> + 'a {
     samples.iter().flat_map(move |sample| {
         let device_power = sample.devices.iter().find(|device_power| device_power.device == device);
-        let power = device_power.and_then(|device_power| device_power.power);
+        let power = device_power.and_then(|device_power| device_power.power_w);
         let ends = [Some(sample.from), Some(sample.to).filter(|to| *to > sample.from)];
         ends.into_iter().flatten().filter_map(move |at| Some((at, power?)))
     })
@@ -143,7 +142,7 @@ fn busy(samples: &[PowerSample], from: f64, to: f64) -> Option<f64> {
         let readings: Vec<f64> = sample
             .devices
             .iter()
-            .filter_map(|device_power| device_power.busy)
+            .filter_map(|device_power| device_power.busy_percent)
             .collect();
         (!readings.is_empty()).then(|| readings.iter().sum::<f64>() / readings.len() as f64)
     };
@@ -154,19 +153,6 @@ fn busy(samples: &[PowerSample], from: f64, to: f64) -> Option<f64> {
 }
 
 const MILLION: f64 = 1e6;
-
-/// Aggregate throughput of a window of a load.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct WindowThroughput {
-    /// Prompt tokens per second.
-    pub input_throughput: f64,
-    /// Generated tokens per second.
-    pub output_throughput: f64,
-    /// Length of the window in seconds.
-    pub seconds: f64,
-    /// Energy of all GPUs in the window, in watt hours.
-    pub energy_wh: Option<f64>,
-}
 
 /// Cost of a million tokens; `None` if the price, the energy or the tokens are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -188,34 +174,23 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// From the throughput and the hourly price of all GPUs together.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for an invalid price.
-    pub fn new(price_per_hour: Option<f64>, produced: WindowThroughput) -> Result<Self> {
-        if let Some(price) = price_per_hour.filter(|price| !(price.is_finite() && *price >= 0.0)) {
-            return Err(Fault::usage(format!("option `price_per_hour` is {price}, not a price"))
-                .hint("give what an hour of all GPUs together costs, from 0 up"));
-        }
+    /// From the hourly price of all GPUs together, their watts, and the throughput of prompt and generated tokens per second.
+    pub fn new(price_per_hour: Option<f64>, watts: Option<f64>, input: f64, output: f64) -> Self {
         let per_hour = |amount: Option<f64>, rate: f64| {
             amount
                 .filter(|_| rate > 0.0)
                 .map(|amount| amount / SECONDS_AN_HOUR / rate * MILLION)
         };
-        let (input, output) = (produced.input_throughput, produced.output_throughput);
-        // Watt hours per hour are watts.
-        let watts = produced.energy_wh.filter(|_| produced.seconds > 0.0);
-        let watts = watts.map(|energy| energy * SECONDS_AN_HOUR / produced.seconds);
-        Ok(Self {
+        Self {
             price_per_hour,
             per_million_input: per_hour(price_per_hour, input),
             per_million_output: per_hour(price_per_hour, output),
             per_million_total: per_hour(price_per_hour, input + output),
             wh_per_million_input: per_hour(watts, input),
             wh_per_million_output: per_hour(watts, output),
+            // Watt hours per hour are watts.
             wh_per_million_total: per_hour(watts, input + output),
-        })
+        }
     }
 }
 
@@ -224,13 +199,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::load::engine_side::DevicePower;
+    use crate::telemetry::DeviceActivity;
 
     fn sample(at: f64, watts: &[f64]) -> PowerSample {
-        let device = |(number, power): (usize, &f64)| DevicePower {
+        let device = |(number, power): (usize, &f64)| DeviceActivity {
             device: format!("gpu{number}"),
-            power: Some(*power),
-            busy: Some(50.0),
+            power_w: Some(*power),
+            busy_percent: Some(50.0),
         };
         PowerSample {
             from: at,
@@ -321,61 +296,30 @@ mod cost_tests {
     /// which is wrong by a factor of the concurrency.
     #[test]
     fn reproduces_the_published_cost_from_the_aggregate_rate() {
-        let produced = |output_throughput| WindowThroughput {
-            output_throughput,
-            seconds: 60.0,
-            ..WindowThroughput::default()
-        };
-        let cost = Cost::new(Some(2.93), produced(17.5)).unwrap();
+        let output = |price, rate| Cost::new(Some(price), None, 0.0, rate);
+        let cost = output(2.93, 17.5);
         near(cost.per_million_output, 46.507_936_507_936_51);
-        let output = |rate| {
-            Cost::new(Some(2.93), produced(rate))
-                .unwrap()
-                .per_million_output
-                .unwrap()
-        };
-        assert!(output(17.505) < 46.50 && 46.50 < output(17.495));
+        let of_rate = |rate| output(2.93, rate).per_million_output.unwrap();
+        assert!(of_rate(17.505) < 46.50 && 46.50 < of_rate(17.495));
         assert_eq!((cost.per_million_input, cost.wh_per_million_output), (None, None));
-        near(
-            Cost::new(Some(0.71), produced(17.5)).unwrap().per_million_output,
-            11.269_841_269_841_27,
-        );
+        near(output(0.71, 17.5).per_million_output, 11.269_841_269_841_27);
     }
 
     #[test]
     fn energy_per_million_tokens() {
-        let produced = WindowThroughput {
-            input_throughput: 3000.0,
-            output_throughput: 1000.0,
-            seconds: 10.0,
-            energy_wh: Some(2.0),
-        };
-        let cost = Cost::new(None, produced).unwrap();
+        // 2 Wh in 10 s.
+        let cost = Cost::new(None, Some(720.0), 3000.0, 1000.0);
         near(cost.wh_per_million_output, 2.0 / 10_000.0 * 1e6);
         near(cost.wh_per_million_input, 2.0 / 30_000.0 * 1e6);
         near(cost.wh_per_million_total, 2.0 / 40_000.0 * 1e6);
         assert_eq!(cost.per_million_total, None);
     }
 
-    #[test]
-    fn invalid_price_is_an_error() {
-        for price in [-1.0, f64::NAN, f64::INFINITY] {
-            assert!(Cost::new(Some(price), WindowThroughput::default()).is_err(), "{price}");
-        }
-        assert_eq!(
-            Cost::new(Some(0.0), WindowThroughput::default())
-                .unwrap()
-                .per_million_output,
-            None
-        );
-    }
-
     proptest! {
         /// The cost per token times the number of tokens of either kind is the cost of the window.
         #[test]
         fn cost_per_token_times_tokens_is_the_total_cost(price in 0.0_f64..100.0, input in 0.1_f64..1e6, output in 0.1_f64..1e6, seconds in 0.1_f64..1e5) {
-            let produced = WindowThroughput { input_throughput: input, output_throughput: output, seconds, energy_wh: None };
-            let cost = Cost::new(Some(price), produced).unwrap();
+            let cost = Cost::new(Some(price), None, input, output);
             let bill = price * seconds / 3600.0;
             for (per_million, rate) in [
                 (cost.per_million_input, input), (cost.per_million_output, output), (cost.per_million_total, input + output),

@@ -64,8 +64,6 @@ impl SweepAxis {
 pub struct LevelFigures {
     /// Concurrency or request rate.
     pub level: f64,
-    /// Completed requests.
-    pub completed: Option<f64>,
     /// Generated tokens per second.
     pub output_throughput: Option<f64>,
     /// 95th percentile of the TTFT.
@@ -93,8 +91,8 @@ pub struct LevelFigures {
     pub cells: Map<String, Value>,
 }
 
-/// The percentiles that a row has of each latency, with their names.
-const PERCENTILES: [(&str, f64); 4] = [("median", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+/// Percentiles of a row that are marked where they are thin, and the latencies that have them.
+const PERCENTILES: [&str; 4] = ["median", "p90", "p95", "p99"];
 const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 
 impl LevelFigures {
@@ -103,18 +101,10 @@ impl LevelFigures {
         self.cells.get(&format!("{percentile}_{latency}_thin")) == Some(&Value::Bool(true))
     }
 
-    /// Whether it has thin percentiles for want of requests, and others because its requests are not independent.
-    fn why_thin(&self) -> (bool, bool) {
-        let mut why = (false, false);
-        for (percentile, share) in PERCENTILES {
-            if LATENCIES.into_iter().any(|latency| self.thin(percentile, latency)) {
-                let few = self
-                    .completed
-                    .is_none_or(|completed| (completed as usize) < min_sample_size(share));
-                why = (why.0 || few, why.1 || !few);
-            }
-        }
-        why
+    fn has_thin(&self) -> bool {
+        PERCENTILES
+            .iter()
+            .any(|percentile| LATENCIES.iter().any(|latency| self.thin(percentile, latency)))
     }
 }
 
@@ -179,9 +169,10 @@ impl SweepFindings {
             cheapest: cost.reduce(|a, b| if b.1 < a.1 { b } else { a }).map(|best| best.0),
             ..Self::default()
         };
+        let cache = |preemption| format!("KV cache full from {} on (preemptions)", from(preemption));
         let parts = [
             findings.saturation(axis, levels),
-            findings.cache(),
+            findings.preemption.as_ref().map(cache),
             findings.queueing(axis, levels),
         ];
         findings.finding = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -229,11 +220,6 @@ impl SweepFindings {
             number(tokens),
             ttft.unwrap_or_default()
         ))
-    }
-
-    fn cache(&self) -> Option<String> {
-        let preemption = self.preemption.as_ref()?;
-        Some(format!("KV cache full from {} on (preemptions)", from(preemption)))
     }
 
     /// `from 32 on requests wait in the queue, up to 247 of 256 requests`.
@@ -292,35 +278,20 @@ impl SweepFindings {
     }
 }
 
-/// Why percentiles are thin.
+/// Where percentiles are thin, and why.
 fn thin_note(axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
-    let at = |has: fn((bool, bool)) -> bool| {
-        let mut at: Vec<f64> = levels
-            .iter()
-            .filter(|one| has(one.why_thin()))
-            .map(|one| one.level)
-            .collect();
-        at.sort_by(f64::total_cmp);
-        at.dedup();
-        let at: Vec<String> = at.into_iter().map(number).collect();
-        (!at.is_empty()).then(|| axis.level_text(&list(&at)))
-    };
-    let few = at(|why| why.0).map(|at| {
-        let needed = |share| min_sample_size(share);
+    let thin = levels.iter().filter(|one| one.has_thin());
+    let mut at: Vec<f64> = thin.map(|one| one.level).collect();
+    at.sort_by(f64::total_cmp);
+    at.dedup();
+    let at: Vec<String> = at.into_iter().map(number).collect();
+    (!at.is_empty()).then(|| {
         format!(
-            "too few requests at {at} (p95 needs {}, p99 {})",
-            needed(0.95),
-            needed(0.99)
-        )
-    });
-    let alike = at(|why| why.1).map(|at| {
-        format!("at {at} requests that waited together took equally long (autocorrelation), and count as fewer")
-    });
-    let why: Vec<String> = [few, alike].into_iter().flatten().collect();
-    (!why.is_empty()).then(|| {
-        format!(
-            "~ marks a thin percentile, one without a confidence interval: {}",
-            why.join("; ")
+            "~ marks a thin percentile, one without a confidence interval: too few requests at {} (p95 needs {}, p99 {}; those that waited \
+             together took equally long, and count as fewer)",
+            axis.level_text(&list(&at)),
+            min_sample_size(0.95),
+            min_sample_size(0.99)
         )
     })
 }
@@ -380,7 +351,6 @@ mod tests {
     fn no_finding_rests_on_a_thin_percentile() {
         let mut levels = rising();
         for one in &mut levels {
-            one.completed = Some(60.0);
             one.cells.insert("p95_ttft_ms_thin".to_owned(), true.into());
             one.cells
                 .insert("p99_ttft_ms_thin".to_owned(), (one.level == 1.0).into());
@@ -393,7 +363,7 @@ mod tests {
         );
         let why = found.notes.last().unwrap();
         assert!(
-            why.contains("too few requests at concurrency 1 (") && why.contains("at concurrency 1, 8, 32, 64 and 256 "),
+            why.contains("too few requests at concurrency 1, 8, 32, 64 and 256 ("),
             "{why}"
         );
     }

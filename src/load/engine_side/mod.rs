@@ -9,7 +9,7 @@ mod summary;
 mod sweep;
 mod timeline;
 
-pub use energy::{Cost, DevicePowerStats, PowerStats, WindowThroughput};
+pub use energy::{Cost, DevicePowerStats, PowerStats};
 pub use findings::{LevelFigures, SweepAxis, SweepFindings};
 pub use gauge::GaugeStats;
 pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};
@@ -19,6 +19,8 @@ pub use timeline::{COLUMNS, TimelineRow, timeline, write};
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+
+use crate::telemetry::DeviceActivity;
 
 /// Engine metrics at one moment; `None` if not reported. Counters count since the engine's start.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -44,6 +46,13 @@ pub struct EngineMetrics {
     pub generated_tokens: Option<u64>,
     /// Finished requests by finish reason, in the adapter's words.
     pub finished: BTreeMap<String, u64>,
+}
+
+impl EngineMetrics {
+    /// Whether nothing runs and nothing waits, as far as reported.
+    pub fn is_idle(&self) -> bool {
+        self.running.unwrap_or(0) == 0 && self.waiting.unwrap_or(0) == 0
+    }
 }
 
 /// One poll of the metrics page. The metrics are from some moment between request and response.
@@ -76,18 +85,7 @@ pub struct PowerSample {
     /// Last sample.
     pub to: f64,
     /// Each device that reports power or utilisation.
-    pub devices: Vec<DevicePower>,
-}
-
-/// Power and utilisation of one device.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DevicePower {
-    /// The device's id.
-    pub device: String,
-    /// Power drawn, in watts.
-    pub power: Option<f64>,
-    /// Utilisation in per cent.
-    pub busy: Option<f64>,
+    pub devices: Vec<DeviceActivity>,
 }
 
 /// All samples taken during one load.
@@ -109,4 +107,18 @@ pub struct Observations {
     pub kv_tokens: Option<u64>,
     /// Size of the KV cache in bytes on all devices together, if reported.
     pub kv_bytes: Option<u64>,
+}
+
+impl Observations {
+    /// Moves all times to another clock.
+    pub fn retime(&mut self, to: impl Fn(f64) -> f64) {
+        let samples = self.samples.iter_mut();
+        let samples = samples.flat_map(|sample| [&mut sample.requested_at, &mut sample.at]);
+        let memory = self.memory.iter_mut().flat_map(|used| [&mut used.from, &mut used.to]);
+        let power = self
+            .power
+            .iter_mut()
+            .flat_map(|sample| [&mut sample.from, &mut sample.to]);
+        samples.chain(memory).chain(power).for_each(|at| *at = to(*at));
+    }
 }

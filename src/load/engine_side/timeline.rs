@@ -161,7 +161,7 @@ fn join_power(rows: &mut [TimelineRow], power: &[PowerSample]) {
         let count = power.partition_point(|sample| sample.from <= row.seconds);
         let last = count.checked_sub(1).map(|last| &power[last]);
         row.power_w = last
-            .filter(|sample| sample.devices.iter().any(|one| one.power.is_some()))
+            .filter(|sample| sample.devices.iter().any(|one| one.power_w.is_some()))
             .map(total_watts);
     }
 }
@@ -218,8 +218,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::load::engine_side::DevicePower;
     use crate::load::{Counts, Failure, FailureForm};
+    use crate::telemetry::DeviceActivity;
 
     fn record(sent: f64, first: f64, itl_ms: &[f32], output: u64, outcome: Outcome) -> Record {
         let at = Duration::from_secs_f64;
@@ -272,10 +272,10 @@ mod tests {
         let power = |at, power| PowerSample {
             from: at,
             to: at,
-            devices: vec![DevicePower {
+            devices: vec![DeviceActivity {
                 device: "g".into(),
-                power,
-                busy: None,
+                power_w: power,
+                busy_percent: None,
             }],
         };
         Observations {

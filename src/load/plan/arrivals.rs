@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma};
 use serde::{Deserialize, Serialize};
 
-use super::{Purpose, Trace, rng};
+use super::{Arrival, Purpose, rng};
 use crate::fault::{Fault, Result};
 
 /// When requests arrive.
@@ -30,7 +30,7 @@ pub enum Arrivals {
         pattern: Pattern,
     },
     /// At the times of a trace.
-    Replay(Trace),
+    Replay(Vec<Arrival>),
 }
 
 impl Arrivals {
@@ -54,8 +54,7 @@ impl Arrivals {
         let rate = match self {
             Self::Closed { .. } | Self::ClosedSteps(_) => return self.max_concurrency().unwrap_or(1),
             Self::Open { profile, .. } => profile.peak(),
-            Self::Replay(trace) => {
-                let arrivals = trace.arrivals();
+            Self::Replay(arrivals) => {
                 let lasts = arrivals.last().map_or(0.0, |last| last.at.as_secs_f64());
                 arrivals.len() as f64 / lasts.max(SECONDS)
             }
@@ -69,7 +68,7 @@ impl Arrivals {
             Self::Closed { .. } => None,
             Self::ClosedSteps(steps) => Some(steps.iter().map(|(_, time)| *time).sum()),
             Self::Open { profile, .. } => profile.length(),
-            Self::Replay(trace) => trace.arrivals().last().map(|last| last.at),
+            Self::Replay(arrivals) => arrivals.last().map(|last| last.at),
         }
     }
 }
@@ -101,7 +100,7 @@ impl ArrivalClock {
                 self.units += pattern.gap(self.planned == 0, &mut self.rng);
                 Some(profile.time_of(self.units)?)
             }
-            Arrivals::Replay(trace) => Some(trace.arrivals().get(self.planned)?.at),
+            Arrivals::Replay(arrivals) => Some(arrivals.get(self.planned)?.at),
         };
         self.planned += 1;
         Some(due)
@@ -172,15 +171,8 @@ const RATE_RANGE: std::ops::RangeInclusive<f64> = 1e-6..=1e6;
 /// A constant rate, or a sequence of rates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    steps: Vec<Step>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Step {
-    /// Requests per second.
-    rate: f64,
-    /// Duration; infinite in the last step of an endless profile.
-    seconds: f64,
+    /// Requests per second, and for how many seconds: infinite in the last step of an endless profile.
+    steps: Vec<(f64, f64)>,
 }
 
 impl Profile {
@@ -190,10 +182,7 @@ impl Profile {
     ///
     /// `usage` for an invalid rate.
     pub fn constant(rate: f64) -> Result<Self> {
-        let steps = vec![Step {
-            rate: checked("rate", rate)?,
-            seconds: f64::INFINITY,
-        }];
+        let steps = vec![(checked("rate", rate)?, f64::INFINITY)];
         Ok(Self { steps })
     }
 
@@ -208,11 +197,10 @@ impl Profile {
                 0.0 => 0.0,
                 rate => checked(&format!("steps[{index}].rate"), rate)?,
             };
-            let seconds = time.as_secs_f64();
-            Ok(Step { rate, seconds })
+            Ok((rate, time.as_secs_f64()))
         });
         let steps = steps.collect::<Result<Vec<_>>>()?;
-        if steps.iter().all(|step| step.rate == 0.0) {
+        if steps.iter().all(|(rate, _)| *rate == 0.0) {
             return Err(Fault::usage("option `steps` has no rate above 0"));
         }
         Ok(Self { steps })
@@ -221,26 +209,26 @@ impl Profile {
     /// The time at which the integral of the rate reaches `units`; `None` if it never does.
     fn time_of(&self, units: f64) -> Option<Duration> {
         let (mut left, mut passed) = (units, 0.0);
-        for step in &self.steps {
-            let whole = step.rate * step.seconds;
+        for (rate, seconds) in &self.steps {
+            let whole = rate * seconds;
             // An arrival exactly at the end of a step belongs to the next one.
             if left < whole {
-                return Duration::try_from_secs_f64(passed + left / step.rate).ok();
+                return Duration::try_from_secs_f64(passed + left / rate).ok();
             }
             left -= whole;
-            passed += step.seconds;
+            passed += seconds;
         }
         None
     }
 
     /// The highest rate.
     fn peak(&self) -> f64 {
-        self.steps.iter().map(|step| step.rate).fold(0.0, f64::max)
+        self.steps.iter().map(|(rate, _)| *rate).fold(0.0, f64::max)
     }
 
     /// Total duration, if finite.
     pub fn length(&self) -> Option<Duration> {
-        let seconds: f64 = self.steps.iter().map(|step| step.seconds).sum();
+        let seconds: f64 = self.steps.iter().map(|(_, seconds)| seconds).sum();
         Duration::try_from_secs_f64(seconds).ok()
     }
 }

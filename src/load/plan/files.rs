@@ -30,58 +30,45 @@ pub struct Arrival {
     pub output: u64,
 }
 
-/// Requests of a trace, in order of time.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace(Vec<Arrival>);
-
-impl Trace {
-    /// Parses the text of a file. Blank lines are skipped.
-    ///
-    /// # Errors
-    ///
-    /// `usage` with the line number if a line is invalid or out of order.
-    pub fn read(text: &str) -> Result<Self> {
-        let mut lines = text
-            .lines()
-            .enumerate()
-            .map(|(index, line)| (index + 1, line.trim()))
-            .filter(|(_, line)| !line.is_empty())
-            .peekable();
-        let columns: Option<Vec<String>> = lines
-            .next_if(|(_, line)| line.starts_with(FORMS[2].0[0]))
-            .map(|(_, header)| cells(header).map(str::to_owned).collect());
-        let mut arrivals: Vec<Arrival> = Vec::new();
-        let mut first = None;
-        for (number, line) in lines {
-            let invalid = |why: String| {
-                Fault::usage(format!("line {number} of the trace {why}")).hint(
+/// Parses the text of a trace: its requests, in order of time. Blank lines are skipped.
+///
+/// # Errors
+///
+/// `usage` with the line number if a line is invalid or out of order.
+pub fn read_trace(text: &str) -> Result<Vec<Arrival>> {
+    let mut lines = text
+        .lines()
+        .enumerate()
+        .map(|(index, line)| (index + 1, line.trim()))
+        .filter(|(_, line)| !line.is_empty())
+        .peekable();
+    let columns: Option<Vec<String>> = lines
+        .next_if(|(_, line)| line.starts_with(FORMS[2].0[0]))
+        .map(|(_, header)| cells(header).map(str::to_owned).collect());
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    let mut first = None;
+    for (number, line) in lines {
+        let invalid = |why: String| {
+            Fault::usage(format!("line {number} of the trace {why}")).hint(
                     "a line is a JSON object with `at` (seconds), `input` and `output`, or with the names of a Mooncake or BurstGPT trace",
                 )
-            };
-            let fields = match &columns {
-                Some(columns) => row(columns, line),
-                None => {
-                    serde_json::from_str(line).map_err(|error| invalid(format!("is not a JSON object: {error}")))?
-                }
-            };
-            let (seconds, input, output) = arrival(&fields).map_err(invalid)?;
-            let since = seconds - *first.get_or_insert(seconds);
-            let at = Duration::try_from_secs_f64(since)
-                .ok()
-                .filter(|at| arrivals.last().is_none_or(|last| last.at <= *at))
-                .ok_or_else(|| invalid("comes before the line above it".to_owned()))?;
-            arrivals.push(Arrival { at, input, output });
-        }
-        if arrivals.is_empty() {
-            return Err(Fault::usage("the trace has no requests").hint("give a file with one JSON object a line"));
-        }
-        Ok(Self(arrivals))
+        };
+        let fields = match &columns {
+            Some(columns) => row(columns, line),
+            None => serde_json::from_str(line).map_err(|error| invalid(format!("is not a JSON object: {error}")))?,
+        };
+        let (seconds, input, output) = arrival(&fields).map_err(invalid)?;
+        let since = seconds - *first.get_or_insert(seconds);
+        let at = Duration::try_from_secs_f64(since)
+            .ok()
+            .filter(|at| arrivals.last().is_none_or(|last| last.at <= *at))
+            .ok_or_else(|| invalid("comes before the line above it".to_owned()))?;
+        arrivals.push(Arrival { at, input, output });
     }
-
-    /// The requests, first to last.
-    pub fn arrivals(&self) -> &[Arrival] {
-        &self.0
+    if arrivals.is_empty() {
+        return Err(Fault::usage("the trace has no requests").hint("give a file with one JSON object a line"));
     }
+    Ok(arrivals)
 }
 
 /// Seconds, input and output of a line; the error says what is wrong with it.
@@ -130,27 +117,22 @@ pub struct FilePrompt {
     pub output: Option<u64>,
 }
 
-/// The prompts of a file, in file order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Corpus(Vec<FilePrompt>);
-
-impl Corpus {
-    /// Parses the text of a file. If its first line begins with `{`, each line is an object with `prompt` and
-    /// optionally `output`, `output_len`, `max_tokens` or `output_tokens`; other keys are ignored. Otherwise each line
-    /// is a prompt. Blank lines are skipped.
-    ///
-    /// # Errors
-    ///
-    /// `usage` with the line number if a line is invalid.
-    pub fn read(text: &str) -> Result<Self> {
-        let lines = || {
-            let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line));
-            numbered.filter(|(_, line)| !line.trim().is_empty())
-        };
-        let json = lines()
-            .next()
-            .is_some_and(|(_, line)| line.trim_start().starts_with('{'));
-        let prompts = lines().map(|(number, line)| {
+/// Parses the text of a file of prompts: at least one, in file order. If its first line begins with `{`, each line is an
+/// object with `prompt` and optionally `output`, `output_len`, `max_tokens` or `output_tokens`; other keys are ignored.
+/// Otherwise each line is a prompt. Blank lines are skipped.
+///
+/// # Errors
+///
+/// `usage` with the line number if a line is invalid.
+pub fn read_prompts(text: &str) -> Result<Vec<FilePrompt>> {
+    let lines = || {
+        let numbered = text.lines().enumerate().map(|(index, line)| (index + 1, line));
+        numbered.filter(|(_, line)| !line.trim().is_empty())
+    };
+    let json = lines()
+        .next()
+        .is_some_and(|(_, line)| line.trim_start().starts_with('{'));
+    let prompts = lines().map(|(number, line)| {
             if !json {
                 let prompt = line.trim_end_matches('\r').to_owned();
                 return Ok(FilePrompt { prompt, output: None });
@@ -160,17 +142,11 @@ impl Corpus {
                     .hint("a line is `{\"prompt\": \"…\"}`, perhaps with `output`, the tokens to generate; or the file is plain text, a prompt a line")
             })
         });
-        let prompts = prompts.collect::<Result<Vec<_>>>()?;
-        if prompts.is_empty() {
-            return Err(Fault::usage("the file of prompts has none").hint("give a file with a prompt a line"));
-        }
-        Ok(Self(prompts))
+    let prompts = prompts.collect::<Result<Vec<_>>>()?;
+    if prompts.is_empty() {
+        return Err(Fault::usage("the file of prompts has none").hint("give a file with a prompt a line"));
     }
-
-    /// The prompts, at least one.
-    pub fn prompts(&self) -> &[FilePrompt] {
-        &self.0
-    }
+    Ok(prompts)
 }
 
 /// Parses one JSON line; the error says what is wrong with it.
@@ -199,9 +175,9 @@ mod trace_tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(u64, u64, u64)> {
-        let trace = Trace::read(text).unwrap();
-        let arrivals = trace.arrivals().iter();
+        let arrivals = read_trace(text).unwrap();
         arrivals
+            .iter()
             .map(|arrival| (arrival.at.as_millis() as u64, arrival.input, arrival.output))
             .collect()
     }
@@ -238,7 +214,7 @@ mod trace_tests {
             ),
             ("\n", "has no requests"),
         ] {
-            let fault = Trace::read(text).unwrap_err();
+            let fault = read_trace(text).unwrap_err();
             assert!(fault.message.contains(part), "{fault}");
         }
     }
@@ -249,11 +225,8 @@ mod corpus_tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(String, Option<u64>)> {
-        let corpus = Corpus::read(text).unwrap();
-        let prompts = corpus.prompts().iter();
-        prompts
-            .map(|written| (written.prompt.clone(), written.output))
-            .collect()
+        let prompts = read_prompts(text).unwrap().into_iter();
+        prompts.map(|written| (written.prompt, written.output)).collect()
     }
 
     #[test]
@@ -285,7 +258,7 @@ mod corpus_tests {
             ("{\"prompt\": \"a\", \"output\": 0}", "`output` 0"),
             ("  \n", "has none"),
         ] {
-            let fault = Corpus::read(text).unwrap_err();
+            let fault = read_prompts(text).unwrap_err();
             assert!(fault.message.contains(part), "{fault}");
         }
     }

@@ -8,7 +8,6 @@
 mod arrivals;
 mod files;
 mod length;
-mod precision;
 mod progress;
 
 use std::sync::Arc;
@@ -16,10 +15,9 @@ use std::time::Duration;
 
 use arrivals::ArrivalClock;
 pub use arrivals::{Arrivals, Pattern, Profile};
-pub use files::{Arrival, Corpus, FilePrompt, Trace};
+pub use files::{Arrival, FilePrompt, read_prompts, read_trace};
 pub use length::{Distribution, Length, LognormalLength, NormalLength};
-pub use precision::{Metric, Precision, Statistic};
-pub use progress::{EndReason, LoadProgress};
+pub use progress::{EndReason, LoadProgress, Metric, Precision, Statistic};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -49,11 +47,8 @@ pub struct Stop {
 
 /// The warm-up before the measured part. Nothing is drained between the two: requests run across the boundary, and
 /// those issued before it are not measured, whenever they end.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Warmup {
-    /// None.
-    #[default]
-    None,
     /// The first requests, by number.
     Requests(u64),
     /// Requests issued within this time.
@@ -61,11 +56,13 @@ pub enum Warmup {
 }
 
 impl Warmup {
+    /// No warm-up.
+    pub const NONE: Self = Self::Requests(0);
+
     /// Whether the request after `before` others belongs to the warm-up. `at` is when it is due, or when it was issued
     /// if it was due as soon as a slot was free.
     pub fn covers(&self, before: u64, at: Duration) -> bool {
         match self {
-            Self::None => false,
             Self::Requests(requests) => before < *requests,
             Self::Time(time) => at < *time,
         }
@@ -126,7 +123,7 @@ impl Sizes {
                 (input, output, input.saturating_add(output))
             }
             (Self::FromTrace, Arrivals::Replay(trace)) => {
-                maxima(&mut trace.arrivals().iter().map(|arrival| (arrival.input, arrival.output)))
+                maxima(&mut trace.iter().map(|arrival| (arrival.input, arrival.output)))
             }
             (Self::FromTrace, _) => (0, 0, 0),
             (Self::FromFile { prompts, output }, _) => {
@@ -139,14 +136,12 @@ impl Sizes {
             }
         }
     }
-}
 
-impl Sizes {
     /// The minimum possible input.
     pub fn shortest(&self, arrivals: &Arrivals) -> u64 {
         let shortest = match (self, arrivals) {
             (Self::Random { input, .. }, _) => Some(input.bounds().0),
-            (Self::FromTrace, Arrivals::Replay(trace)) => trace.arrivals().iter().map(|arrival| arrival.input).min(),
+            (Self::FromTrace, Arrivals::Replay(trace)) => trace.iter().map(|arrival| arrival.input).min(),
             (Self::FromTrace, _) => None,
             (Self::FromFile { prompts, .. }, _) => prompts.iter().map(|(input, _)| *input).min(),
         };
@@ -207,7 +202,7 @@ impl Iterator for Schedule {
             Sizes::Random { input, output } => (input.draw(&mut self.inputs), output.draw(&mut self.outputs), None),
             Sizes::FromTrace => {
                 let Arrivals::Replay(trace) = arrivals else { return None };
-                let arrival = trace.arrivals().get(place)?;
+                let arrival = trace.get(place)?;
                 (arrival.input, arrival.output, None)
             }
             Sizes::FromFile { prompts, output } => {
@@ -230,7 +225,7 @@ impl Iterator for Schedule {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use super::{Pattern, Profile, Trace};
+    use super::{Pattern, Profile, read_trace};
 
     const FIXED: Sizes = Sizes::Random {
         input: Length::Fixed(10),
@@ -248,7 +243,7 @@ mod tests {
         let plan = Plan {
             arrivals: arrivals.clone(),
             sizes: sizes.clone(),
-            warmup: super::Warmup::None,
+            warmup: super::Warmup::NONE,
             stop: super::Stop::default(),
         };
         Schedule::new(Arc::new(plan), seed, offset)
@@ -344,7 +339,7 @@ mod tests {
     #[test]
     fn trace_is_replayed_and_ends() {
         let text = "{\"at\": 1, \"input\": 7, \"output\": 3}\n{\"at\": 3, \"input\": 9, \"output\": 1}";
-        let arrivals = Arrivals::Replay(Trace::read(text).unwrap());
+        let arrivals = Arrivals::Replay(read_trace(text).unwrap());
         let requests: Vec<_> = schedule(&arrivals, &Sizes::FromTrace, 1, 0).collect();
         let plain = |request: &Request| (request.due.unwrap().as_secs(), request.input, request.output);
         assert_eq!(requests.iter().map(plain).collect::<Vec<_>>(), [(0, 7, 3), (2, 9, 1)]);

@@ -3,13 +3,10 @@
 //! A busy client measures itself: its own delays end up in the engine's results. Each sign of that becomes a warning
 //! that names the affected metrics and, if known, the size of the error.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 
 use super::summary::{Summary, interpolated};
 use super::{LoadStats, TargetConcurrency};
-use crate::load::ClientHealth;
 use crate::warning::Warning;
 
 /// From this CPU share on, the client is near its limit and responses queue for it.
@@ -71,23 +68,15 @@ pub struct SendDelays {
 }
 
 impl ClientStats {
-    pub(super) fn new(client_health: &ClientHealth) -> Self {
-        Self {
-            cpu_seconds: client_health.cpu.as_secs_f64(),
-            cpu: client_health.cpu_share,
-            cpu_us_per_event: (client_health.events > 0)
-                .then(|| client_health.cpu.as_secs_f64() * 1e6 / client_health.events as f64),
-            late_ms: SendDelays::new(&client_health.send_late_ms),
-            longest_pause_ms: ms(client_health.longest_pause),
-            pauses: client_health.pauses,
-            paused_ms: ms(client_health.paused),
-            waited_ms: client_health.waited.map(ms),
-            waited: client_health.waited_share,
-            longest_wait_ms: client_health.longest_wait.map(ms),
-            unprepared: client_health.unprepared,
-            opened_late: client_health.opened_late,
-            resent: client_health.resent,
+    /// The same where every delay counts `factor` times.
+    pub fn scaled(mut self, factor: f64) -> Self {
+        self.longest_pause_ms *= factor;
+        self.paused_ms *= factor;
+        let SendDelays { mean, p99, max } = &mut self.late_ms;
+        for delay in [mean, p99, max, &mut self.waited_ms, &mut self.longest_wait_ms] {
+            *delay = delay.map(|delay| delay * factor);
         }
+        self
     }
 
     /// Warnings about the metrics that the client distorted.
@@ -198,12 +187,8 @@ impl ClientStats {
     }
 }
 
-fn ms(time: Duration) -> f64 {
-    time.as_secs_f64() * 1e3
-}
-
 impl SendDelays {
-    fn new(late_ms: &[f32]) -> Self {
+    pub(in crate::load) fn new(late_ms: &[f32]) -> Self {
         let mut ascending: Vec<f64> = late_ms.iter().map(|late| f64::from(*late)).collect();
         ascending.sort_unstable_by(f64::total_cmp);
         let n = ascending.len();

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::request::EvaluatedRequest;
-use super::summary::{Sample, min_sample_size, nearest_rank, rank_interval};
+use super::summary::{Percentiles, Sample, Statistics, min_sample_size, nearest_rank, rank_interval};
 use super::{LoadStats, Summary};
 
 /// Service times of completed requests, measured from when they were sent.
@@ -20,14 +20,21 @@ pub struct Latencies {
     pub e2el_ms: Summary,
 }
 
-/// Response times of completed requests, measured from when they were due.
+/// Something of the two latencies that also count from when a request was due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ResponseTimes {
+pub struct TtftAndE2el<T> {
     /// Time to first token.
-    pub ttft_ms: Summary,
+    pub ttft_ms: T,
     /// E2E latency.
-    pub e2el_ms: Summary,
+    pub e2el_ms: T,
 }
+
+/// Response times of completed requests, measured from when they were due.
+pub type ResponseTimes = TtftAndE2el<Summary>;
+
+/// Error-adjusted percentiles of service times: a failed or cut-off request counts as infinite. They are by nearest rank,
+/// so that infinite and finite values are never interpolated. `None` if infinite, or if the sample is too small.
+pub type ErrorAdjusted = TtftAndE2el<Percentiles<Option<f64>>>;
 
 impl Latencies {
     /// From completed requests in the order in which they were sent.
@@ -62,70 +69,42 @@ fn single(
     Summary::from_sample(&Sample::per_request(values, wave))
 }
 
-/// Error-adjusted percentiles of service times: a failed or cut-off request counts as infinite.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ErrorAdjusted {
-    /// Time to first token.
-    pub ttft_ms: Percentiles,
-    /// E2E latency.
-    pub e2el_ms: Percentiles,
-}
-
-/// Percentiles by nearest rank, so that infinite and finite values are never interpolated. `None` if infinite, or if
-/// the sample is too small.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Percentiles {
-    /// 50th percentile. Earlier versions wrote it as `p50`.
-    #[serde(alias = "p50")]
-    pub median: Option<f64>,
-    /// 90th percentile.
-    pub p90: Option<f64>,
-    /// 95th percentile.
-    pub p95: Option<f64>,
-    /// 99th percentile.
-    pub p99: Option<f64>,
-    /// 99.9th percentile.
-    pub p99_9: Option<f64>,
-}
-
 impl ErrorAdjusted {
     /// From all issued requests in order of time. `wave` is the concurrency.
     pub(super) fn new(issued: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
         Self {
-            ttft_ms: Percentiles::new(issued, wave, |request| request.record.ttft_ms(request.record.sent)),
-            e2el_ms: Percentiles::new(issued, wave, |request| request.record.e2el_ms(request.record.sent)),
+            ttft_ms: adjusted(issued, wave, |request| request.record.ttft_ms(request.record.sent)),
+            e2el_ms: adjusted(issued, wave, |request| request.record.e2el_ms(request.record.sent)),
         }
     }
 }
 
-impl Percentiles {
-    fn new(
-        issued: &[&EvaluatedRequest<'_>],
-        wave: usize,
-        metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>,
-    ) -> Self {
-        let took = |request: &&EvaluatedRequest<'_>| {
-            let finite = Some(request).filter(|request| request.completed());
-            finite.and_then(|request| metric(request)).unwrap_or(f64::INFINITY)
-        };
-        let sample = Sample::per_request(issued.iter().map(took).collect(), wave);
-        let mut ascending = sample.values.clone();
-        ascending.sort_unstable_by(f64::total_cmp);
-        let n = issued.len();
-        let percentile = |share| {
-            let at = nearest_rank(n, share).filter(|_| n >= min_sample_size(share))?;
-            let value = ascending.get(at).copied().filter(|value| value.is_finite())?;
-            // Correlated failures count as fewer independent ones.
-            rank_interval(sample.effective(share, value)?.min(n), share)?;
-            Some(value)
-        };
-        Self {
-            median: percentile(0.5),
-            p90: percentile(0.9),
-            p95: percentile(0.95),
-            p99: percentile(0.99),
-            p99_9: percentile(0.999),
-        }
+fn adjusted(
+    issued: &[&EvaluatedRequest<'_>],
+    wave: usize,
+    metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>,
+) -> Percentiles<Option<f64>> {
+    let took = |request: &&EvaluatedRequest<'_>| {
+        let finite = Some(request).filter(|request| request.completed());
+        finite.and_then(|request| metric(request)).unwrap_or(f64::INFINITY)
+    };
+    let sample = Sample::per_request(issued.iter().map(took).collect(), wave);
+    let mut ascending = sample.values.clone();
+    ascending.sort_unstable_by(f64::total_cmp);
+    let n = issued.len();
+    let percentile = |share| {
+        let at = nearest_rank(n, share).filter(|_| n >= min_sample_size(share))?;
+        let value = ascending.get(at).copied().filter(|value| value.is_finite())?;
+        // Correlated failures count as fewer independent ones.
+        rank_interval(sample.effective(share, value)?.min(n), share)?;
+        Some(value)
+    };
+    Percentiles {
+        median: percentile(0.5),
+        p90: percentile(0.9),
+        p95: percentile(0.95),
+        p99: percentile(0.99),
+        p99_9: percentile(0.999),
     }
 }
 
@@ -155,22 +134,8 @@ pub struct RepeatStats {
     pub e2el_ms: LatencySpreads,
 }
 
-/// One latency over repeated loads.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LatencySpreads {
-    /// Spread of the means.
-    pub mean: Option<Spread>,
-    /// Spread of the medians.
-    pub median: Option<Spread>,
-    /// Spread of the 90th percentiles.
-    pub p90: Option<Spread>,
-    /// Spread of the 95th percentiles.
-    pub p95: Option<Spread>,
-    /// Spread of the 99th percentiles.
-    pub p99: Option<Spread>,
-    /// Spread of the 99.9th percentiles.
-    pub p99_9: Option<Spread>,
-}
+/// The spread of one latency's statistics over repeated loads.
+pub type LatencySpreads = Statistics<Option<Spread>>;
 
 /// One value over repeated loads.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -200,7 +165,7 @@ impl RepeatStats {
             input_throughput: spread(|load| load.rates.input_throughput),
             output_throughput: spread(|load| load.rates.output_throughput),
             total_token_throughput: spread(|load| load.rates.total_token_throughput),
-            goodput: spread(|load| load.goodput.as_ref()?.request_throughput),
+            goodput: spread(|load| load.goodput.as_ref()?.counts.request_throughput),
             ttft_ms: spreads(|load| &load.latencies.ttft_ms),
             tpot_ms: spreads(|load| &load.latencies.tpot_ms),
             itl_ms: spreads(|load| &load.latencies.itl_ms),

@@ -17,16 +17,15 @@ use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 pub use client::{ClientStats, SendDelays};
-pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, Percentiles, RepeatStats, ResponseTimes, Spread};
-pub use request::{Disagreement, EventTokens, Failures, RequestStats, Tokens, request_stats};
-use request::{EvaluatedRequest, RequestResult};
+pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, RepeatStats, ResponseTimes, Spread, TtftAndE2el};
+use request::RequestResult;
+pub use request::{Disagreement, EvaluatedRequest, EventTokens, Failures, Tokens};
 use serde::{Deserialize, Serialize};
-pub use summary::{Intervals, Summary, Thin};
+pub use summary::{Intervals, Percentiles, Statistics, Summary, Thin};
 pub use throughput::{Goodput, Rates, SloCounts, Steady};
 
 pub(in crate::load) use summary::{interpolated, min_sample_size};
 
-use super::client::ClientHealth;
 use super::record::Record;
 use crate::warning::Warning;
 
@@ -39,16 +38,13 @@ pub struct Settings {
     pub slo: Option<Slo>,
     /// When the load ended, if later than the last request's end; `None`: at the last end.
     pub over: Option<Duration>,
-    /// Whether prompts have exactly the requested token count, so that a different engine count is a failure. False for
-    /// user prompts with unknown counts.
-    pub exact_input: bool,
-    /// Whether answers must have the requested length, so that fewer tokens are a failure. False if an answer may stop
-    /// by itself.
-    pub full_output: bool,
+    /// Whether prompts and answers must have the requested token counts, so that other counts are a failure. False for a
+    /// user's prompts: their counts may be unknown, and an answer may stop by itself.
+    pub exact: bool,
     /// Output tokens of whole texts by the tokenizer, by request index, where counted.
     pub tokenized: HashMap<u64, u64>,
     /// The client's own performance, if measured.
-    pub client_health: Option<ClientHealth>,
+    pub client: Option<ClientStats>,
 }
 
 /// The intended concurrency; determines which part of the load is steady.
@@ -137,12 +133,7 @@ pub struct LoadStats {
 impl LoadStats {
     /// Computes the statistics of a load. Records may come in any order.
     pub fn from_records(records: &[Record], settings: &Settings) -> Self {
-        let mut sorted: Vec<&Record> = records.iter().collect();
-        sorted.sort_unstable_by_key(|record| (record.sent, record.index));
-        let all: Vec<EvaluatedRequest<'_>> = sorted
-            .iter()
-            .map(|record| EvaluatedRequest::new(record, settings))
-            .collect();
+        let all = EvaluatedRequest::all(records, settings);
         let issued: Vec<&EvaluatedRequest<'_>> = all.iter().filter(|request| !request.record.warmup).collect();
         let completed: Vec<&EvaluatedRequest<'_>> =
             issued.iter().copied().filter(|request| request.completed()).collect();
@@ -165,7 +156,7 @@ impl LoadStats {
             goodput: settings.slo.map(|slo| Goodput::new(&issued, slo, duration)),
             steady: Steady::new(&all, settings.target),
             tokens: Tokens::new(&completed, settings),
-            client: settings.client_health.as_ref().map(ClientStats::new),
+            client: settings.client,
             failures: request::by_form(&issued),
             warnings: Vec::new(),
         };

@@ -25,14 +25,15 @@ use crate::warning::Warning;
 
 /// A request with its result.
 #[derive(Clone, Debug)]
-pub(super) struct EvaluatedRequest<'a> {
-    pub(super) record: &'a Record,
+pub struct EvaluatedRequest<'a> {
+    /// Its record.
+    pub record: &'a Record,
     pub(super) result: RequestResult,
     /// Prompt tokens: the engine's count, otherwise the requested number.
-    pub(super) input: u64,
+    pub input: u64,
     /// Output tokens: the engine's count, otherwise the tokenizer's, otherwise the sum stated by events, otherwise the
     /// requested number if the text ended for its length.
-    pub(super) output: Option<u64>,
+    pub output: Option<u64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,13 @@ pub(super) enum RequestResult {
 }
 
 impl<'a> EvaluatedRequest<'a> {
+    /// Every request of a load, in the order in which they were sent.
+    pub fn all(records: &'a [Record], settings: &Settings) -> Vec<Self> {
+        let mut sent: Vec<&Record> = records.iter().collect();
+        sent.sort_unstable_by_key(|record| (record.sent, record.index));
+        sent.into_iter().map(|record| Self::new(record, settings)).collect()
+    }
+
     pub(super) fn new(record: &'a Record, settings: &Settings) -> Self {
         let tokenized = settings.tokenized.get(&record.index).copied();
         let reported = record.tokens_seen.filter(|_| record.events > 0);
@@ -65,14 +73,24 @@ impl<'a> EvaluatedRequest<'a> {
         }
     }
 
-    pub(super) fn completed(&self) -> bool {
+    /// Whether it completed.
+    pub fn completed(&self) -> bool {
         self.result == RequestResult::Completed
+    }
+
+    /// Why it did not complete; empty if it did.
+    pub fn error(&self) -> String {
+        match &self.result {
+            RequestResult::Completed => String::new(),
+            RequestResult::Failed(form, message) => format!("{form}: {message}"),
+            RequestResult::CutOff => "cut off at the end of the load".to_owned(),
+        }
     }
 }
 
 /// What is wrong with a response whose stream ended properly: the kind of failure and its message.
 fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option<(&'static str, String)> {
-    let input = record.counts.input.filter(|_| settings.exact_input);
+    let input = record.counts.input.filter(|_| settings.exact);
     if let Some(input) = input.filter(|input| !is_near(*input, record.input)) {
         let message = format!("the engine counted {input} tokens of input, not {}", record.input);
         return Some(("input_count", message));
@@ -83,7 +101,7 @@ fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option
     let Some(output) = output else {
         return Some(("no_counts", "the number of generated tokens is unknown".to_owned()));
     };
-    if settings.full_output && output < record.output {
+    if settings.exact && output < record.output {
         let finish = record.finish.as_deref().unwrap_or_default();
         return Some((
             "short",
@@ -95,60 +113,6 @@ fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option
         return Some(("ended_early", message.to_owned()));
     }
     None
-}
-
-/// The results of one request.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RequestStats<'a> {
-    /// Prompt tokens: the engine's count, otherwise the requested number.
-    pub input: u64,
-    /// Output tokens: the engine's count, otherwise the tokenizer's, otherwise the sum stated by events.
-    pub output: Option<u64>,
-    /// Time to first token, from sending.
-    pub ttft_ms: Option<f64>,
-    /// E2E latency, from sending.
-    pub e2el_ms: Option<f64>,
-    /// ITL: times between events with text or tokens.
-    pub itl_ms: &'a [f32],
-    /// When it was sent, seconds since the start of the load.
-    pub sent: f64,
-    /// Seconds from when it was due until it was sent.
-    pub queued: f64,
-    /// The full text, if it was kept.
-    pub text: Option<&'a str>,
-    /// Why it did not complete; `None` if it did.
-    pub error: Option<String>,
-}
-
-/// The requests of a load without its warm-up, in the order in which they were sent.
-pub fn request_stats<'a>(records: &'a [Record], settings: &Settings) -> Vec<RequestStats<'a>> {
-    let mut measured: Vec<&Record> = records.iter().filter(|record| !record.warmup).collect();
-    measured.sort_unstable_by_key(|record| (record.sent, record.index));
-    measured
-        .into_iter()
-        .map(|record| RequestStats::new(EvaluatedRequest::new(record, settings)))
-        .collect()
-}
-
-impl<'a> RequestStats<'a> {
-    fn new(request: EvaluatedRequest<'a>) -> Self {
-        let record = request.record;
-        Self {
-            input: request.input,
-            output: request.output,
-            ttft_ms: record.ttft_ms(record.sent),
-            e2el_ms: record.e2el_ms(record.sent),
-            itl_ms: &record.itl_ms,
-            sent: record.sent.as_secs_f64(),
-            queued: record.sent.saturating_sub(record.scheduled).as_secs_f64(),
-            text: record.text.as_deref(),
-            error: match request.result {
-                RequestResult::Completed => None,
-                RequestResult::Failed(form, message) => Some(format!("{form}: {message}")),
-                RequestResult::CutOff => Some("cut off at the end of the load".to_owned()),
-            },
-        }
-    }
 }
 
 /// Maximum number of characters kept of a message.

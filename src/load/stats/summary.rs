@@ -40,37 +40,45 @@ pub struct Summary {
     pub thin: Thin,
 }
 
-/// 95 % confidence intervals, low and high.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Intervals {
-    /// Of the mean, by Student's t; needs 2 independent values.
-    pub mean: Option<[f64; 2]>,
-    /// Of the median, by order statistics as all percentiles. Earlier versions wrote it as `p50`.
-    #[serde(alias = "p50")]
-    pub median: Option<[f64; 2]>,
-    /// Of the 90th percentile.
-    pub p90: Option<[f64; 2]>,
-    /// Of the 95th percentile.
-    pub p95: Option<[f64; 2]>,
-    /// Of the 99th percentile.
-    pub p99: Option<[f64; 2]>,
-    /// Of the 99.9th percentile.
-    pub p99_9: Option<[f64; 2]>,
-}
+/// 95 % confidence intervals, low and high: of the mean by Student's t, which needs 2 independent values, and of
+/// percentiles by order statistics.
+pub type Intervals = Statistics<Option<[f64; 2]>>;
 
 /// Percentiles that are stated although too few independent values support them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Thin {
-    /// The median.
-    pub median: bool,
-    /// The 90th percentile.
-    pub p90: bool,
-    /// The 95th percentile.
-    pub p95: bool,
-    /// The 99th percentile.
-    pub p99: bool,
-    /// The 99.9th percentile.
-    pub p99_9: bool,
+pub type Thin = Percentiles<bool>;
+
+/// Something of the mean and of each percentile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Statistics<T> {
+    /// Of the mean.
+    pub mean: T,
+    /// Of the median. Earlier versions wrote it as `p50`.
+    #[serde(alias = "p50")]
+    pub median: T,
+    /// Of the 90th percentile.
+    pub p90: T,
+    /// Of the 95th percentile.
+    pub p95: T,
+    /// Of the 99th percentile.
+    pub p99: T,
+    /// Of the 99.9th percentile.
+    pub p99_9: T,
+}
+
+/// Something of each percentile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Percentiles<T> {
+    /// Of the median. Earlier versions wrote it as `p50`.
+    #[serde(alias = "p50")]
+    pub median: T,
+    /// Of the 90th percentile.
+    pub p90: T,
+    /// Of the 95th percentile.
+    pub p95: T,
+    /// Of the 99th percentile.
+    pub p99: T,
+    /// Of the 99.9th percentile.
+    pub p99_9: T,
 }
 
 impl Summary {
@@ -90,7 +98,7 @@ impl Summary {
         };
         let [p90, p95, p99, p99_9] = [0.9, 0.95, 0.99, 0.999].map(ranked);
         let interval = |share, value: Option<f64>| interval(sample, &ascending, share, value?);
-        let ci = Intervals {
+        let ci = Statistics {
             mean: mean.and_then(|mean| sample.interval(mean)),
             median: interval(0.5, median),
             p90: interval(0.9, p90),
@@ -108,7 +116,7 @@ impl Summary {
             p95,
             p99,
             p99_9,
-            thin: Thin {
+            thin: Percentiles {
                 median: thin(median, ci.median),
                 p90: thin(p90, ci.p90),
                 p95: thin(p95, ci.p95),

@@ -97,52 +97,32 @@ pub(super) fn concurrency_steps(spans: impl Iterator<Item = (Duration, Duration)
     steps
 }
 
-/// Work done by the engine within a window. A request across the window's edge counts in part.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Work {
-    /// Completed requests, each by the share of its service time inside the window.
-    pub(super) requests: f64,
-    /// Prompt tokens, each prompt by the share of its time from sending to the first token.
-    pub(super) input: f64,
-    /// Generated tokens, by the arrival time of their events.
-    pub(super) output: f64,
-    /// Mean number of requests in flight.
-    pub(super) concurrency: f64,
-}
-
-impl Work {
-    /// Includes warm-up requests, because the engine worked for them as well. A failed request counts only towards
-    /// concurrency.
-    pub(super) fn within(window: Window, all: &[EvaluatedRequest<'_>]) -> Self {
-        let mut work = Self::default();
-        for request in all {
-            let record = request.record;
-            let whole = Window {
-                from: record.sent,
-                to: record.ended,
-            };
-            let share = window.share(record.sent, record.ended);
-            work.concurrency += share * whole.seconds();
-            if matches!(request.result, RequestResult::Failed(..)) {
-                continue;
-            }
-            if request.completed() {
-                work.requests += share;
-            }
-            if let Some(first) = record.first_token {
-                let input = request.input as f64;
-                work.input += input * window.share(record.sent, first);
-            }
-            work.output +=
-                tokens_per_event(request) * count(token_times(request).filter(|time| window.contains(*time)));
+/// Throughput within a window, and the mean number of requests in flight. A request across the window's edge counts in
+/// part: a request by the share of its service time inside, a prompt by the share of its time from sending to the first
+/// token, generated tokens by the arrival time of their events.
+///
+/// Includes warm-up requests, because the engine worked for them as well. A failed request counts only towards
+/// concurrency.
+fn work_within(window: Window, all: &[EvaluatedRequest<'_>]) -> (Rates, f64) {
+    let (mut requests, mut input, mut output, mut busy) = (0.0, 0.0, 0.0, 0.0);
+    for request in all {
+        let record = request.record;
+        let share = window.share(record.sent, record.ended);
+        busy += share * record.ended.saturating_sub(record.sent).as_secs_f64();
+        if matches!(request.result, RequestResult::Failed(..)) {
+            continue;
         }
-        work.concurrency = if window.seconds() > 0.0 {
-            work.concurrency / window.seconds()
-        } else {
-            0.0
-        };
-        work
+        if request.completed() {
+            requests += share;
+        }
+        if let Some(first) = record.first_token {
+            input += request.input as f64 * window.share(record.sent, first);
+        }
+        let events = token_times(request).filter(|time| window.contains(*time)).count();
+        output += tokens_per_event(request) * events as f64;
     }
+    let seconds = window.seconds();
+    (Rates::new(requests, input, output, seconds), busy / seconds)
 }
 
 /// Arrival time of each event with text or tokens.
@@ -167,10 +147,6 @@ fn tokens_per_event(request: &EvaluatedRequest<'_>) -> f64 {
         Some(output) if output > 0 => output as f64 / events as f64,
         _ => 1.0,
     }
-}
-
-fn count(token_times: impl Iterator) -> f64 {
-    token_times.count() as f64
 }
 
 /// Most tokens that arrived within one second, counted as in vLLM's bench in consecutive seconds from the first
@@ -208,12 +184,9 @@ pub(super) fn peak_concurrency(completed: &[&EvaluatedRequest<'_>]) -> Option<u6
 pub struct Goodput {
     /// The objectives.
     pub slo: Slo,
-    /// Number of requests that met them.
-    pub good: u64,
-    /// Their share of all issued requests; failed and cut-off requests meet no objective.
-    pub share: Option<f64>,
-    /// Good requests per second: `request_goodput` of vLLM's bench.
-    pub request_throughput: Option<f64>,
+    /// The requests that met them: `request_throughput` is `request_goodput` of vLLM's bench.
+    #[serde(flatten)]
+    pub counts: SloCounts,
     /// The same with times measured from when a request was due.
     pub response: SloCounts,
 }
@@ -223,7 +196,7 @@ pub struct Goodput {
 pub struct SloCounts {
     /// Number of requests.
     pub good: u64,
-    /// Their share of all issued requests.
+    /// Their share of all issued requests; failed and cut-off requests meet no objective.
     pub share: Option<f64>,
     /// The same per second.
     pub request_throughput: Option<f64>,
@@ -232,28 +205,10 @@ pub struct SloCounts {
 impl Goodput {
     /// From all issued requests.
     pub(super) fn new(issued: &[&EvaluatedRequest<'_>], slo: Slo, seconds: f64) -> Self {
-        let service = SloCounts::new(issued, seconds, |request| meets(request, slo, false));
         Self {
             slo,
-            good: service.good,
-            share: service.share,
-            request_throughput: service.request_throughput,
+            counts: SloCounts::new(issued, seconds, |request| meets(request, slo, false)),
             response: SloCounts::new(issued, seconds, |request| meets(request, slo, true)),
-        }
-    }
-
-    /// The figures with times measured from when a request was due.
-    pub fn of_responses(self) -> Self {
-        let SloCounts {
-            good,
-            share,
-            request_throughput,
-        } = self.response;
-        Self {
-            good,
-            share,
-            request_throughput,
-            ..self
         }
     }
 }
@@ -336,13 +291,13 @@ impl Steady {
         let completed: Vec<&EvaluatedRequest<'_>> = measured()
             .filter(|request| request.completed() && window.contains(request.record.sent))
             .collect();
-        let work = Work::within(window, all);
+        let (rates, concurrency) = work_within(window, all);
         Some(Self {
             from: window.from.as_secs_f64(),
             to: window.to.as_secs_f64(),
-            concurrency: work.concurrency,
+            concurrency,
             completed: completed.len() as u64,
-            rates: Rates::new(work.requests, work.input, work.output, window.seconds()),
+            rates,
             latencies: Latencies::new(&completed, target.wave()),
         })
     }

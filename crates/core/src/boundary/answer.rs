@@ -13,7 +13,7 @@ use crate::fault::{Fault, Result};
 pub const NOT_RESIDENT: &str = "not_resident";
 
 /// The verdict of one probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// Verified: counts, end of stream and residency are as requested.
@@ -33,6 +33,7 @@ pub enum Verdict {
     /// The text ended before the requested length.
     ShortOutput,
     /// Anything unclear. Never memory.
+    #[default]
     Error,
 }
 
@@ -119,7 +120,7 @@ pub enum Overload {
 }
 
 /// The effect of an answer on the boundary.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Moves {
     /// The point and every easier one fits.
@@ -127,6 +128,7 @@ pub enum Moves {
     /// The point and every harder one fails.
     Fails,
     /// No effect.
+    #[default]
     None,
 }
 

@@ -6,7 +6,7 @@ mod simulated;
 use std::time::Duration;
 
 use super::*;
-use crate::load::{ClientHealth, Failure, FailureForm, Outcome};
+use crate::load::{Failure, FailureForm, Outcome};
 use properties::{record, settings};
 
 const CLOSED: TargetConcurrency = TargetConcurrency::Closed { concurrency: 2 };
@@ -85,8 +85,7 @@ fn short_answer_is_a_failure() {
     assert_eq!(stats.failures["short"].message, "9 of 10 tokens, then `stop`");
     // User prompts may get shorter answers, and their tokens were not counted.
     let lenient = Settings {
-        exact_input: false,
-        full_output: false,
+        exact: false,
         ..settings(CLOSED)
     };
     assert_eq!(LoadStats::from_records(&records, &lenient).completed, 2);
@@ -118,7 +117,7 @@ fn different_token_counts_cause_a_warning() {
     // Of the length that was requested: the text is only tokenized another way.
     let as_asked = LoadStats::from_records(&[record(0, 0)], &settings);
     assert!(as_asked.warnings.is_empty(), "{:?}", as_asked.warnings);
-    settings.full_output = false;
+    settings.exact = false;
     let shorter = Record {
         output: 12,
         ..record(0, 0)
@@ -201,7 +200,7 @@ fn goodput_requires_every_objective() {
             ..settings(CLOSED)
         };
         let goodput = LoadStats::from_records(&records, &settings).goodput.unwrap();
-        (goodput.good, goodput.response.good)
+        (goodput.counts.good, goodput.response.good)
     };
     assert_eq!(with(Slo::default()), (4, 4));
     assert_eq!(
@@ -287,35 +286,33 @@ fn open_loop_is_steady_from_ramp_end_to_last_arrival() {
 
 #[test]
 fn late_client_names_affected_metrics() {
-    let watched = |client_health: ClientHealth, target: TargetConcurrency| {
+    let watched = |client: ClientStats, target: TargetConcurrency| {
         let settings = Settings {
-            client_health: Some(client_health),
+            client: Some(client),
             ..settings(target)
         };
         LoadStats::from_records(&closed(), &settings)
     };
+    let late_ms = |late: f32| SendDelays::new(&[late; 100]);
     let well = watched(
-        ClientHealth {
-            cpu: Duration::from_millis(10),
-            cpu_share: 0.02,
-            send_late_ms: vec![0.1; 100],
-            longest_pause: Duration::from_millis(2),
-            events: 1000,
-            ..ClientHealth::default()
+        ClientStats {
+            cpu: 0.02,
+            late_ms: late_ms(0.1),
+            longest_pause_ms: 2.0,
+            ..ClientStats::default()
         },
         CLOSED,
     );
     assert!(well.warnings.is_empty());
-    close(well.client.unwrap().cpu_us_per_event, 10.0);
-    let badly = || ClientHealth {
-        cpu_share: 0.97,
-        send_late_ms: vec![14.0; 100],
-        longest_pause: Duration::from_millis(20),
+    let badly = || ClientStats {
+        cpu: 0.97,
+        late_ms: late_ms(14.0),
+        longest_pause_ms: 20.0,
         unprepared: 3,
         opened_late: 4,
         pauses: 2,
-        paused: Duration::from_millis(210),
-        ..ClientHealth::default()
+        paused_ms: 210.0,
+        ..ClientStats::default()
     };
     let warnings = watched(badly(), CLOSED).warnings;
     let says = |at: usize, words: &[&str]| {
@@ -338,20 +335,20 @@ fn late_client_names_affected_metrics() {
 
 #[test]
 fn a_contended_core_causes_a_warning_only_if_it_changes_a_metric() {
-    let with = |waited: u64, longest: u64| {
-        let client_health = ClientHealth {
-            waited: Some(Duration::from_millis(waited)),
-            longest_wait: Some(Duration::from_millis(longest)),
-            ..ClientHealth::default()
+    let with = |waited: f64, longest: f64| {
+        let client = ClientStats {
+            waited_ms: Some(waited),
+            longest_wait_ms: Some(longest),
+            ..ClientStats::default()
         };
         let settings = Settings {
-            client_health: Some(client_health),
+            client: Some(client),
             ..settings(CLOSED)
         };
         LoadStats::from_records(&closed(), &settings).warnings
     };
-    assert!(with(200, 1).is_empty() && with(4, 30).is_empty());
-    let warnings = with(200, 30);
+    assert!(with(200.0, 1.0).is_empty() && with(4.0, 30.0).is_empty());
+    let warnings = with(200.0, 30.0);
     assert!(
         warnings[0].message.contains("other programs had its core") && warnings.len() == 1,
         "{warnings:?}"

@@ -38,8 +38,7 @@ pub(super) fn record(index: u64, sent_ms: u64) -> Record {
 pub(super) fn settings(target: TargetConcurrency) -> Settings {
     Settings {
         target,
-        exact_input: true,
-        full_output: true,
+        exact: true,
         ..Settings::default()
     }
 }
@@ -118,8 +117,7 @@ fn any_settings() -> impl Strategy<Value = Settings> {
             e2el_ms: None,
             itl_ms: Some(40.0),
         }),
-        exact_input: exact,
-        full_output: exact,
+        exact,
         ..Settings::default()
     })
 }

@@ -168,7 +168,7 @@ fn group_loads(loads: &[(Value, Value)]) -> Vec<Sweep> {
         let mut load = LoadAnswer::read(answer);
         if let Some(goodput) = load.stats.goodput.as_mut().filter(|_| axis == SweepAxis::Rate) {
             // Of a rate, a request that waits in the client's queue counts from when it was due, as the script's verdict does.
-            *goodput = goodput.of_responses();
+            goodput.counts = goodput.response;
         }
         let same = |sweep: &Sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings;
         let index = sweeps.iter().position(same).unwrap_or(sweeps.len());
