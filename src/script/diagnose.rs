@@ -388,26 +388,23 @@ fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Optio
     if name.len() < SHORTEST_KEY {
         return None;
     }
-    let near_own = |text: &str| {
+    let near = |text: &str| {
         let is_key = |(at, word): &(usize, &str)| {
             text[..*at].ends_with('.') || text[at + word.len()..].trim_start().starts_with(':')
         };
-        let own = words(text).filter(is_key).map(|(_, word)| word);
-        nearest(name, own).map(str::to_owned)
+        nearest(name, words(text).filter(is_key).map(|(_, word)| word)).map(str::to_owned)
     };
-    let here = sources.get(file).and_then(|source| near_own(&source.text));
-    // Then the user's other files, which are the earlier inputs of a session.
-    let mut others = sources.all().into_iter().filter(|source| !is_shipped(&source.key));
-    here.or_else(|| others.find_map(|source| near_own(&source.text)))
-        .or_else(|| {
-            let documented = reference::functions(engine).into_iter().map(|function| function.docs);
-            let docs = documented.collect::<Vec<_>>().join("\n");
-            nearest(
-                name,
-                docs.split('`').skip(1).step_by(2).flat_map(words).map(|(_, word)| word),
-            )
-            .map(str::to_owned)
-        })
+    // Then in the user's other files, which are the earlier inputs of a session, and in the documentation.
+    let others = sources.all().into_iter().filter(|source| !is_shipped(&source.key));
+    let mut files = sources.get(file).into_iter().chain(others);
+    let documented = || {
+        let functions = reference::functions(engine);
+        let quoted = functions
+            .iter()
+            .flat_map(|function| function.docs.split('`').skip(1).step_by(2));
+        nearest(name, quoted.flat_map(words).map(|(_, word)| word)).map(str::to_owned)
+    };
+    files.find_map(|source| near(&source.text)).or_else(documented)
 }
 
 /// The names in a text, with their positions.

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rhai::{Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared};
+use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared, Stmt};
 
 use super::signature::{did_you_mean, nearest};
 use super::source::{self, Source, Sources};
@@ -142,7 +142,7 @@ pub(super) fn cycle(chain: &[String], key: &str) -> Fault {
 }
 
 /// Compiles a text and attaches its key, so that errors and functions know their file.
-pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
+pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<AST> {
     header::check(&source.text).map_err(|(fault, at)| {
         let mut error: Box<EvalAltResult> = fault.into();
         error.set_position(at);
@@ -153,6 +153,22 @@ pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
         .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
     ast.set_source(&*source.key);
     Ok(ast)
+}
+
+/// Statements of a script, with some functions, as a script of their own.
+pub(super) fn part_of<'a>(
+    source: &Source,
+    statements: impl IntoIterator<Item = &'a Stmt>,
+    functions: impl Into<Shared<Module>>,
+) -> AST {
+    let mut ast = AST::new(statements.into_iter().cloned(), functions);
+    ast.set_source(&*source.key);
+    ast
+}
+
+/// Whether a statement is `const ...`.
+pub(super) fn is_constant(statement: &Stmt) -> bool {
+    matches!(statement, Stmt::Var(_, flags, _) if flags.contains(ASTFlags::CONSTANT))
 }
 
 /// The target of an import.

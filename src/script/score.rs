@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{AST, ASTFlags, Dynamic, Engine, Module, Scope, Stmt};
+use rhai::{Dynamic, Engine, Module, Scope, Stmt};
 use serde_json::Value;
 
 use super::check::is_adapter_file;
@@ -105,11 +105,8 @@ const SUBJECT: &str = "profiler_subject";
 /// The functions of a script, with the imports and constants that they see. What the script does with them is left out.
 fn definitions(engine: &Engine, main: &Main) -> Caught<Module> {
     let own = resolver::compile(engine, &main.source)?;
-    let is_constant =
-        |statement: &Stmt| matches!(statement, Stmt::Var(_, flags, _) if flags.contains(ASTFlags::CONSTANT));
     let seen = own.statements().iter();
-    let seen = seen.filter(|statement| matches!(statement, Stmt::Import(..)) || is_constant(statement));
-    let mut ast = AST::new(seen.cloned(), own.shared_lib().clone());
-    ast.set_source(&*main.source.key);
+    let seen = seen.filter(|statement| matches!(statement, Stmt::Import(..)) || resolver::is_constant(statement));
+    let ast = resolver::part_of(&main.source, seen, own.shared_lib().clone());
     Module::eval_ast_as_new(Scope::new(), &ast, engine)
 }

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use rhai::{Engine, Token};
 
 use super::COMMANDS;
-use crate::script::lexer::{Inside, Lexed, is_word};
+use crate::script::lexer::{Inside, Lexed, is_word, last_word};
 use crate::script::reference::{self, FunctionDoc, FunctionKind};
+use crate::script::signature::{Signature, natives};
 
 /// Returns where the word to complete starts, and its completions. Files are looked up relative to `folder`.
 pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> (usize, Vec<String>) {
@@ -138,7 +139,7 @@ fn option_keys(docs: &str) -> Vec<String> {
         let explained = quoted(paragraph).filter(|(_, after)| after.trim_start().starts_with('('));
         keys.extend(explained.map(|(name, _)| name.to_owned()));
     }
-    keys.retain(|name| !name.is_empty() && name.chars().all(crate::script::lexer::is_word));
+    keys.retain(|name| !name.is_empty() && name.chars().all(is_word));
     keys
 }
 
@@ -246,28 +247,18 @@ fn map_argument<'a>(rest: &'a str, lexed: &Lexed) -> Option<&'a str> {
     Some(callee(&rest[..paren])?.0)
 }
 
-/// The name at the end of `text`; may be empty.
-fn last_word(text: &str) -> &str {
-    let begin = text.char_indices().rev().take_while(|(_, c)| is_word(*c)).last();
-    begin.map_or("", |(at, _)| &text[at..])
-}
-
 /// The hint at the end of `before`, if that is inside a known call.
 pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
     if before.trim_start().starts_with(':') {
         return None;
     }
     let call = call(before)?;
-    let functions = vocabulary.called(call.path, call.on);
     // The overload with the fewest parameters that accepts this argument.
-    let function = functions
-        .iter()
-        .find(|function| function.params.len() > call.argument)
-        .or_else(|| {
-            functions
-                .iter()
-                .find(|function| call.argument == 0 && !call.started && function.params.is_empty())
-        })?;
+    let accepts = |function: &&&FunctionDoc| {
+        function.params.len() > call.argument || (!call.started && call.argument == 0 && function.params.is_empty())
+    };
+    let functions = vocabulary.called(call.path, call.on);
+    let function = functions.iter().find(accepts)?;
     let rest: Vec<String> = function
         .params
         .iter()
@@ -298,8 +289,8 @@ const KEYWORDS: [&str; 25] = [
 pub(super) struct Vocabulary {
     /// Functions beyond Rhai's own, including those of the session.
     pub(super) functions: Vec<FunctionDoc>,
-    /// Rhai's own functions: name, and receiver type of methods.
-    builtin: Vec<(String, Option<String>)>,
+    /// All functions that Rust registered, Rhai's own among them.
+    natives: Vec<Signature>,
     pub(super) variables: Vec<Variable>,
     /// Modules that can be imported by name.
     pub(super) modules: Vec<String>,
@@ -322,25 +313,9 @@ pub struct Variable {
 
 impl Vocabulary {
     pub(super) fn new(engine: &Engine, variables: Vec<Variable>, modules: Vec<String>) -> Self {
-        let functions = reference::functions(engine);
-        let builtin = engine.collect_fn_metadata(
-            None,
-            |info| {
-                let name = info.metadata.name.as_str();
-                let first = info
-                    .metadata
-                    .params_info
-                    .first()
-                    .and_then(|param| param.split_once(':'));
-                let on = first.and_then(|(_, kind)| reference::type_name(kind));
-                let is_name = name.chars().all(crate::script::lexer::is_word) && info.namespace.is_empty();
-                is_name.then(|| (name.to_owned(), on))
-            },
-            true,
-        );
         Self {
-            functions,
-            builtin,
+            functions: reference::functions(engine),
+            natives: natives(engine),
             variables,
             modules,
         }
@@ -384,23 +359,18 @@ impl Vocabulary {
 
     /// Methods and properties of a type, of all API types if it is unknown; and the keys of the variable `value`.
     pub(super) fn members(&self, value: &str, kind: Option<&str>) -> BTreeSet<String> {
-        let fits = |on: Option<&str>| match (on, kind) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(on), Some(kind)) => on == kind,
-        };
         let own = self
             .functions
             .iter()
             .filter(|function| matches!(function.kind, FunctionKind::Method | FunctionKind::Property))
-            .filter(|function| fits(function.on.as_deref()))
+            .filter(|function| function.on.is_some() && (kind.is_none() || function.on.as_deref() == kind))
             .map(|function| function.name.clone());
-        let builtin = self
-            .builtin
-            .iter()
-            // For an unknown type, Rhai's hundreds of methods would hide ours.
-            .filter(|(_, on)| kind.is_some() && fits(on.as_deref()))
-            .map(|(name, _)| name.clone());
+        // For an unknown type, Rhai's hundreds of methods would hide ours.
+        let is_method = |one: &&Signature| {
+            let on = one.params.first().map(|(_, kind)| kind.as_str());
+            kind.is_some() && on == kind && one.namespace.is_empty() && one.name.chars().all(is_word)
+        };
+        let builtin = self.natives.iter().filter(is_method).map(|one| one.name.clone());
         let keys = self
             .variable(value)
             .into_iter()
