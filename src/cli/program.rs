@@ -10,7 +10,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::Terminal;
-use crate::run::{Run, hide_json};
+use crate::run::hide_json;
 use crate::script::{Diagnostic, Host, Settings};
 use crate::task::Tasks;
 
@@ -53,15 +53,7 @@ impl Program {
             script: script.to_owned(),
             ..Settings::default()
         };
-        let run = Arc::new(Run::ephemeral("idle"));
-        let host = Host::new(
-            self.tasks.clone(),
-            run,
-            Default::default(),
-            Default::default(),
-            settings,
-        );
-        Arc::new(host)
+        Host::idle(&self.tasks, settings)
     }
 
     /// Prints a line to stderr that is neither a result nor an error.

@@ -27,6 +27,11 @@ pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
     rhai::serde::to_dynamic(value).map_err(Fault::internal)
 }
 
+/// Converts Rust data that has keys.
+pub(super) fn to_map(value: &impl Serialize) -> Result<rhai::Map> {
+    Ok(to_script(value)?.cast())
+}
+
 /// The script name of a value's type.
 pub fn type_of(value: &Dynamic) -> String {
     type_name(value.type_name())

@@ -3,7 +3,7 @@
 //! The wrappers around an error tell which file a position belongs to: a call's position is in the caller, the inner error in
 //! the callee. Messages are rewritten in our style: lower case, names in backticks, script type names.
 
-use std::fmt;
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
 use annotate_snippets::renderer::DEFAULT_TERM_WIDTH;
@@ -38,7 +38,21 @@ impl Diagnostic {
 
     /// Formats the diagnostic like rustc, with colours if `colour` is set.
     pub fn render(&self, colour: bool) -> String {
-        render_snippet(self, colour)
+        let mut group = Level::ERROR
+            .primary_title(&*self.fault.message)
+            .elements(self.place.iter().map(|place| {
+                Snippet::source(&*place.source.text)
+                    .path(&*place.source.key)
+                    .annotation(AnnotationKind::Primary.span(place.span()))
+            }));
+        for step in &self.trace {
+            group = group.element(Level::NOTE.message(step));
+        }
+        if let Some(hint) = &self.fault.hint {
+            group = group.element(Level::HELP.message(hint));
+        }
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        renderer.term_width(DEFAULT_TERM_WIDTH).render(&[group])
     }
 
     /// `file:line:column`, if the position is known.
@@ -177,8 +191,8 @@ fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
         .map(|source| source.key.to_string())
 }
 
-impl std::fmt::Display for Frame {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Frame {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.what, self.how, Location(&self.file, self.at))
     }
 }
@@ -186,8 +200,8 @@ impl std::fmt::Display for Frame {
 /// `file:line:column`.
 struct Location<'a>(&'a str, Position);
 
-impl std::fmt::Display for Location<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl Display for Location<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)?;
         if let Some(line) = self.1.line() {
             write!(f, ":{line}:{}", self.1.position().unwrap_or(1))?;
@@ -238,20 +252,17 @@ impl Place {
     /// Byte range of the token at this place.
     pub(super) fn span(&self) -> Range<usize> {
         let text = &*self.source.text;
-        let line_start = text
-            .split_inclusive('\n')
-            .take(self.line - 1)
-            .map(str::len)
-            .sum::<usize>();
-        let line = text[line_start..].lines().next().unwrap_or_default();
-        // Columns count characters.
-        let offset = line
-            .char_indices()
-            .nth(self.column.saturating_sub(1))
-            .map_or(line.len(), |(offset, _)| offset);
-        let start = line_start + offset;
-        start..start + width(&line[offset..])
+        let start = byte_at(text, self.line, self.column);
+        start..start + width(text[start..].lines().next().unwrap_or_default())
     }
+}
+
+/// The byte of a line and a column, which count characters from 1; the line's end if it is shorter.
+pub(super) fn byte_at(text: &str, line: usize, column: usize) -> usize {
+    let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let line = text[start..].lines().next().unwrap_or_default();
+    let before = line.chars().take(column.saturating_sub(1)).map(char::len_utf8);
+    start + before.sum::<usize>()
 }
 
 /// Byte length of the token at the start of `rest`, accurate enough for underlining.
@@ -273,28 +284,10 @@ fn width(rest: &str) -> usize {
     }
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.source.key, self.line, self.column)
     }
-}
-
-fn render_snippet(diagnostic: &Diagnostic, colour: bool) -> String {
-    let mut group = Level::ERROR
-        .primary_title(&*diagnostic.fault.message)
-        .elements(diagnostic.place.iter().map(|place| {
-            Snippet::source(&*place.source.text)
-                .path(&*place.source.key)
-                .annotation(AnnotationKind::Primary.span(place.span()))
-        }));
-    for step in &diagnostic.trace {
-        group = group.element(Level::NOTE.message(step));
-    }
-    if let Some(hint) = &diagnostic.fault.hint {
-        group = group.element(Level::HELP.message(hint));
-    }
-    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    renderer.term_width(DEFAULT_TERM_WIDTH).render(&[group])
 }
 
 /// The fault for an error without wrappers, raised in `file`.

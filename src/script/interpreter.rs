@@ -17,7 +17,7 @@ use super::meter::{ARRAY, CALL_LEVELS, MAP, STRING};
 use super::params::{Declared, Param, declared};
 use super::resolver::Resolver;
 use super::source::Main;
-use super::{Caught, Host, api, convert, host, meter, resolver};
+use super::{Caught, Host, api, convert, meter, resolver};
 use crate::engine::Adapter;
 use crate::fault::Fault;
 use crate::run::Event;
@@ -63,7 +63,7 @@ pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
             Arc::clone(&host.run),
             host.permits.clone(),
         ))
-        .set_default_tag(host::tag(host));
+        .set_default_tag(Dynamic::from(Arc::clone(host)));
     meter::register(&mut engine);
     let metered = Arc::clone(host);
     engine.on_progress(move |_| metered.meter.step(&metered.tasks).map(Dynamic::from));

@@ -6,6 +6,7 @@ use rhai::{Array, FnPtr, Map};
 use crate::boundary::{Axis, PairingOptions, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::script::boundary::BoundaryHandle;
+use crate::script::convert::to_map;
 use crate::script::{Caught, from_script, host, options, to_script};
 
 pub(super) fn to_point(map: &Map) -> Result<Point> {
@@ -355,13 +356,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn bracket(map: &mut BoundaryHandle, point: Map, axis: &str) -> Caught<Map> {
-        let bracket = map.lock().bracket(&to_point(&point)?, axis)?;
-        Ok(Map::from([
-            ("fits".into(), maybe(bracket.fits, from_scalar)),
-            ("fails".into(), maybe(bracket.fails, from_scalar)),
-            ("middle".into(), maybe(bracket.middle, from_scalar)),
-            ("width".into(), from_scalar(bracket.width)),
-        ]))
+        Ok(to_map(&map.lock().bracket(&to_point(&point)?, axis)?)?)
     }
 
     /// The widest open interval along each axis, in the axis' own unit; 0 if nothing is open.
@@ -573,18 +568,7 @@ pub mod boundary {
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn pairs(map: &mut BoundaryHandle, points: Array, options: Map) -> Caught<Array> {
         let pairs = map.lock().pairs(&points_of(points)?, nearness(options)?)?;
-        let row = |pair: &crate::boundary::OpposingPair| -> Dynamic {
-            Map::from([
-                ("fits".into(), from_point(&pair.fits)),
-                ("fails".into(), from_point(&pair.fails)),
-                ("distance".into(), pair.distance.into()),
-                ("middle".into(), from_point(&pair.middle)),
-                ("consistency".into(), pair.consistency.into()),
-                ("crowding".into(), pair.crowding.into()),
-            ])
-            .into()
-        };
-        Ok(pairs.iter().map(row).collect())
+        Ok(pairs.iter().map(to_script).collect::<Result<_>>()?)
     }
 
     /// The easiest point: easiest on every axis.

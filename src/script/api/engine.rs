@@ -152,8 +152,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
-        host(&context).meter.reset();
-        Ok(engine.0.here()?.start()?)
+        Ok(engine.called(&context).here()?.start()?)
     }
 
     /// Stops the engine, unless it was attached to. The next probe starts it again.
@@ -168,8 +167,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn stop(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<()> {
-        host(&context).meter.reset();
-        Ok(engine.0.stop()?)
+        Ok(engine.called(&context).stop()?)
     }
 
     /// Tests one point on the engine, which is started if necessary, and returns the result.
@@ -244,9 +242,9 @@ pub mod methods {
         point: Map,
         options: Map,
     ) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.0.probe(&super::point(point)?, options)?)?)
+        Ok(to_script(&engine.probe(&super::point(point)?, options)?)?)
     }
 
     /// Sends one prompt, a text or an array of token ids, and returns the response: `#{ complete, input, output,
@@ -290,9 +288,9 @@ pub mod methods {
         prompt: Dynamic,
         options: Map,
     ) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.0.here()?.send(&wire(&prompt)?, options)?)?)
+        Ok(to_script(&engine.here()?.send(&wire(&prompt)?, options)?)?)
     }
 
     /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
@@ -317,8 +315,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn needs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.needs()?)?)
+        Ok(to_script(&engine.called(&context).needs()?)?)
     }
 
     /// Current memory use in bytes: `#{ used, total, source, per_gpu, processes }`. `source` is `nvml`, `amd`, `host`
@@ -334,8 +331,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.memory())?)
+        Ok(to_script(&engine.called(&context).here()?.memory())?)
     }
 
     /// Memory by stage of the engine's latest start, measured while it runs:
@@ -378,8 +374,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.usage()?)?)
+        Ok(to_script(&engine.called(&context).here()?.usage()?)?)
     }
 
     /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
@@ -397,8 +392,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.metrics()?)?)
+        Ok(to_script(&engine.called(&context).here()?.metrics()?)?)
     }
 
     /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens;
@@ -414,8 +408,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn info(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.info())?)
+        Ok(to_script(&engine.called(&context).info())?)
     }
 
     /// All facts that the running engine reported, by name, sizes in bytes: `#{ kv_bytes: [#{ value, origin, text,
@@ -438,8 +431,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.facts())?)
+        Ok(to_script(&engine.called(&context).here()?.facts())?)
     }
 
     /// The latest 200 log lines of the running engine, oldest first. The whole log is in the run's folder.
@@ -469,9 +461,9 @@ pub mod methods {
     /// ```
     #[rhai_fn(name = "logs", return_raw, volatile)]
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let options: LogOptions = crate::script::options(options)?;
-        Ok(to_script(&engine.0.here()?.logs(options.last.unwrap_or(LINES)))?)
+        Ok(to_script(&engine.here()?.logs(options.last.unwrap_or(LINES)))?)
     }
 
     /// The command line flags for production, for the limits that the engine runs with.
@@ -489,8 +481,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn flags(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.flags(None)?)?)
+        Ok(to_script(&engine.called(&context).flags(None)?)?)
     }
 
     /// The command line flags for production, for `#{ input, output, total, concurrency }` in tokens and sequences. The
@@ -505,9 +496,9 @@ pub mod methods {
     /// ```
     #[rhai_fn(name = "flags", return_raw, volatile)]
     pub fn flags_for(context: NativeCallContext, engine: &mut EngineHandle, limits: Map) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let limits: LimitsOption = options(limits)?;
-        Ok(to_script(&engine.0.flags(Some(Limits::from(limits)))?)?)
+        Ok(to_script(&engine.flags(Some(Limits::from(limits)))?)?)
     }
 }
 

@@ -15,7 +15,7 @@ use sha2::Digest as _;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::shell_quoted;
 use crate::report::{job_result, jobs_text};
-use crate::run::{Event, JobFolder, Run};
+use crate::run::{Event, JobFolder};
 use crate::runtime::{Input, Take, run_command};
 use crate::script::host::Service;
 use crate::script::{
@@ -232,14 +232,7 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
         set: options.set.clone(),
         ..host.settings.clone()
     };
-    let nowhere = Arc::new(Run::ephemeral("check"));
-    let idle = Arc::new(Host::new(
-        host.tasks.clone(),
-        nowhere,
-        Default::default(),
-        Default::default(),
-        settings,
-    ));
+    let idle = Host::idle(&host.tasks, settings);
     if let Some(found) = check_main(&idle, &main).into_iter().next() {
         return Err(found.fault);
     }

@@ -226,8 +226,7 @@ pub mod loading {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.load(&options(given)?)?)?)
+        Ok(to_script(&engine.called(&context).here()?.load(&options(given)?)?)?)
     }
 
     /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which

@@ -14,7 +14,8 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, EstimateRequest, Footprint, ModelFiles, Part};
 use crate::prompt::Hub;
 use crate::run::Event;
-use crate::script::host::{Architecture, EngineHandle, ModelHandle, SampleOptions};
+use crate::script::convert::to_map;
+use crate::script::host::{EngineHandle, ModelHandle};
 use crate::script::{Caught, Host, host, options, to_script};
 use crate::{engine, memory as models, prompt, report};
 
@@ -100,7 +101,7 @@ fn sample(given: Dynamic) -> Result<Sample> {
             "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
         ))
     })?;
-    let sample: Sample = options::<SampleOptions>(given)?.into();
+    let sample: Sample = options(given)?;
     if !(sample.peak.is_finite() && sample.peak >= 0.0) {
         return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
     }
@@ -148,9 +149,10 @@ pub mod memory_model {
     /// }
     /// ```
     #[rhai_fn(name = "memory_model", return_raw, volatile)]
-    pub fn make(samples: Array, architecture: Map) -> Caught<ModelHandle> {
+    pub fn make(samples: Array, mut architecture: Map) -> Caught<ModelHandle> {
         let samples = samples.into_iter().map(sample).collect::<Result<Vec<_>>>()?;
-        let known: Prior = options::<Architecture>(architecture)?.into();
+        architecture.retain(|_, value| !value.is_unit());
+        let known: Prior = options(architecture)?;
         let minima = [known.weights, known.kv_bytes_per_token, known.block - 1.0];
         if !minima.iter().all(|value| value.is_finite() && *value >= 0.0) {
             return Err(Fault::usage(
@@ -180,12 +182,7 @@ pub mod memory_model {
     /// ```
     #[rhai_fn(name = "predict", return_raw, pure)]
     pub fn predict_memory(model: &mut ModelHandle, point: Map) -> Caught<Map> {
-        let peak = peak(model, &point)?;
-        Ok(Map::from([
-            ("bytes".into(), peak.bytes.into()),
-            ("low".into(), peak.low.into()),
-            ("high".into(), peak.high.into()),
-        ]))
+        Ok(to_map(&peak(model, &point)?)?)
     }
 
     /// Whether a point is expected to take at most `limit` bytes. A prediction: `map.classify` returns what is proven.

@@ -2,10 +2,9 @@
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
-use serde_json::Value;
 
 use crate::fault::{Fault, Result};
-use crate::report::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
+use crate::report::{BarChart, HeatMap, LineChart, Page, ScriptPlot, grouped_text_table};
 use crate::run::Event;
 use crate::script::{Caught, from_script, host, options, to_script};
 
@@ -109,12 +108,9 @@ pub mod record {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn show(context: NativeCallContext, value: Dynamic, text: &str) -> Caught<Dynamic> {
-        let value_json = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
+        let shown = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
         let text = text.to_owned();
-        host(&context).run.note(Event::Shown {
-            value: value_json,
-            text,
-        })?;
+        host(&context).run.note(Event::Shown { value: shown, text })?;
         Ok(value)
     }
 
@@ -225,8 +221,7 @@ pub mod plot {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn line(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<LineChart>(picture)?.lines(page)?)?)
+        Ok(chart(&context, |page| options::<LineChart>(picture)?.lines(page))?)
     }
 
     /// A scatter plot: `series` is a map of names to `[x, y]` pairs, or a list of maps with `name` and `points`. `log`
@@ -250,8 +245,7 @@ pub mod plot {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn scatter(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<LineChart>(picture)?.scatter(page)?)?)
+        Ok(chart(&context, |page| options::<LineChart>(picture)?.scatter(page))?)
     }
 
     /// Bars: `at` lists the categories, numbers or names, and `values` has a number or `()` for each. For grouped bars,
@@ -277,8 +271,7 @@ pub mod plot {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn bars(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<BarChart>(picture)?.draw(page)?)?)
+        Ok(chart(&context, |page| options::<BarChart>(picture)?.draw(page))?)
     }
 
     /// A heat map: `columns` lists the x categories, `rows` the y categories, lowest first, and `values` has a row for
@@ -304,17 +297,18 @@ pub mod plot {
     /// ```
     #[rhai_fn(return_raw, volatile)]
     pub fn heat_map(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<HeatMap>(picture)?.draw(page)?)?)
+        Ok(chart(&context, |page| options::<HeatMap>(picture)?.draw(page))?)
     }
 }
 
-/// Records a chart in the run and returns its text.
-fn record_chart(context: &NativeCallContext, drawn: ScriptPlot) -> Result<String> {
+/// Draws a chart for the terminal, and records it for the page.
+fn chart(context: &NativeCallContext, draw: impl FnOnce(Page) -> Result<ScriptPlot>) -> Result<String> {
+    let host = host(context);
+    let drawn = draw(host.settings.page)?;
     if drawn.keep {
-        let value: Value = serde_json::to_value(&drawn.plot)
+        let value = serde_json::to_value(&drawn.plot)
             .map_err(|error| Fault::internal(format!("a chart cannot be recorded: {error}")))?;
-        host(context).run.note(Event::Plot { value })?;
+        host.run.note(Event::Plot { value })?;
     }
     Ok(drawn.text)
 }

@@ -11,10 +11,10 @@ use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
+use crate::script::convert::to_map;
 use crate::script::host::TruthHandle;
 use crate::script::signature::{quoted, suggest};
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
-use crate::task::lock;
 
 /// What is proven, what is contradictory, and what is only predicted.
 #[export_module]
@@ -212,12 +212,7 @@ pub mod effort {
     /// ```
     #[rhai_fn(return_raw, volatile, pure)]
     pub fn settles(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
-        let gain = map.lock().expected_gain(&to_point(&point)?)?;
-        Ok(Map::from([
-            ("fits".into(), gain.fits.into()),
-            ("fails".into(), gain.fails.into()),
-            ("chance".into(), gain.chance.into()),
-        ]))
+        Ok(to_map(&map.lock().expected_gain(&to_point(&point)?)?)?)
     }
 
     /// Reports the progress of a search to the user: probes made, estimated total, and how much of the range is resolved.
@@ -331,15 +326,12 @@ fn fill_defaults(given: &Map, defaults: Map) -> Result<Map> {
             ("()", _) if number || value.is_unit() => value.clone(),
             (wanted, _) if wanted == value.type_name() => value.clone(),
             (wanted, _) => {
-                let wanted = if wanted == "()" {
-                    "number".to_owned()
-                } else {
-                    type_of(place)
+                let wanted = match wanted {
+                    "()" => "number".to_owned(),
+                    _ => type_of(place),
                 };
-                let given = type_of(value);
-                return Err(Fault::usage(format!(
-                    "option `{name}` takes a {wanted}, not `{value}`, a {given}"
-                )));
+                let message = format!("option `{name}` takes a {wanted}, not `{value}`, a {}", type_of(value));
+                return Err(Fault::usage(message));
             }
         };
     }
@@ -384,9 +376,7 @@ pub mod strategy {
     /// ```
     #[rhai_fn(volatile)]
     pub fn elapsed(context: NativeCallContext) -> f64 {
-        let host = host(&context);
-        let state = lock(&host.state);
-        state.started.0.elapsed().as_secs_f64()
+        host(&context).started.elapsed().as_secs_f64()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Tab completion and signature hints: what can be completed at the cursor, and which call is being written.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rhai::{Engine, Token};
 
@@ -28,7 +28,11 @@ fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a st
     let lexed = Lexed::new(before);
     match lexed.end {
         Inside::Code => {}
-        Inside::Quotes => return imported(&lexed).map_or(nothing, |start| (start, paths(vocabulary, folder, start))),
+        Inside::Quotes => {
+            let Some(start) = imported(&lexed) else { return nothing };
+            let modules = vocabulary.modules.iter().cloned();
+            return (start, modules.chain(files(folder, start, true)).collect());
+        }
         Inside::LineComment | Inside::BlockComment | Inside::LongText => return nothing,
     }
     let start = last_word(before);
@@ -85,25 +89,12 @@ fn command<'a>(vocabulary: &Vocabulary, folder: &Path, line: &'a str) -> (&'a st
     (argument, known)
 }
 
-/// What can be imported: modules of the standard library, and files.
-fn paths(vocabulary: &Vocabulary, folder: &Path, start: &str) -> Vec<String> {
-    let own = files(folder, start, true);
-    vocabulary.modules.iter().cloned().chain(own).collect()
-}
-
 /// Scripts and folders that start with `start`. Imports omit the extension.
 fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
-    let (above, _) = start
-        .rsplit_once('/')
-        .map_or(("", start), |(above, name)| (above, name));
-    let place = match above {
-        "" if start.starts_with('/') => PathBuf::from("/"),
-        above => folder.join(above),
-    };
-    let Ok(entries) = std::fs::read_dir(place) else {
+    let above = &start[..start.rfind('/').map_or(0, |slash| slash + 1)];
+    let Ok(entries) = std::fs::read_dir(folder.join(above)) else {
         return Vec::new();
     };
-    let prefix = start.len() - start.rsplit('/').next().map_or(0, str::len);
     entries
         .flatten()
         .filter_map(|entry| {
@@ -118,7 +109,7 @@ fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
                 false if import => name.strip_suffix(".rhai")?.to_owned(),
                 false => name.ends_with(".rhai").then_some(name)?,
             };
-            Some(format!("{}{shown}", &start[..prefix]))
+            Some(format!("{above}{shown}"))
         })
         .collect()
 }
@@ -132,7 +123,8 @@ fn option_keys(docs: &str) -> Vec<String> {
         if let Some(item) = ["- `", "* `", "| `"].iter().find_map(|mark| line.strip_prefix(mark)) {
             keys.extend(item.split(['`', ':', ' ']).next().map(str::to_owned));
         } else if let Some((_, several)) = line.strip_prefix("- ").and_then(|item| item.split_once(": ")) {
-            keys.extend(quoted(&outside_parentheses(several)).map(|(name, _)| name.to_owned()));
+            let outside: String = several.split(['(', ')']).step_by(2).collect();
+            keys.extend(quoted(&outside).map(|(name, _)| name.to_owned()));
         }
     }
     for paragraph in docs.split("\n\n").filter(|paragraph| paragraph.starts_with("Options")) {
@@ -147,21 +139,6 @@ fn option_keys(docs: &str) -> Vec<String> {
 fn quoted(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut parts = text.split('`').skip(1);
     std::iter::from_fn(move || Some((parts.next()?, parts.next().unwrap_or_default())))
-}
-
-fn outside_parentheses(text: &str) -> String {
-    let mut depth = 0_usize;
-    text.chars()
-        .filter(|c| {
-            let inside = depth > 0;
-            match c {
-                '(' => depth += 1,
-                ')' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            !inside && *c != '('
-        })
-        .collect()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -259,21 +236,16 @@ pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
     };
     let functions = vocabulary.called(call.path, call.on);
     let function = functions.iter().find(accepts)?;
-    let rest: Vec<String> = function
-        .params
-        .iter()
-        .skip(call.argument + usize::from(call.started))
-        .map(ToString::to_string)
-        .collect();
-    let returns = function.returns.as_ref().map(|kind| format!(" -> {kind}"));
-    let comma = if call.started && !rest.is_empty() { ", " } else { "" };
-    let space = if !call.started && call.argument > 0 && before.ends_with(',') {
-        " "
-    } else {
-        ""
+    let rest = function.params.iter().skip(call.argument + usize::from(call.started));
+    let rest: Vec<String> = rest.map(ToString::to_string).collect();
+    let before_rest = match call.started {
+        true if !rest.is_empty() => ", ",
+        false if before.ends_with(',') => " ",
+        _ => "",
     };
+    let returns = function.returns.as_ref().map(|kind| format!(" -> {kind}"));
     Some(format!(
-        "{comma}{space}{}){}",
+        "{before_rest}{}){}",
         rest.join(", "),
         returns.unwrap_or_default()
     ))
@@ -552,10 +524,10 @@ mod hint_tests {
         let shown = |before| hint(&vocabulary, before);
         assert_eq!(
             shown("search::grid(").as_deref(),
-            Some("map: map, probe: closure) -> int")
+            Some("map: map, probe: function) -> int")
         );
-        assert_eq!(shown("search::grid(m").as_deref(), Some(", probe: closure) -> int"));
-        assert_eq!(shown("search::grid(m,").as_deref(), Some(" probe: closure) -> int"));
+        assert_eq!(shown("search::grid(m").as_deref(), Some(", probe: function) -> int"));
+        assert_eq!(shown("search::grid(m,").as_deref(), Some(" probe: function) -> int"));
         assert_eq!(shown("search::grid(m, |p| p.x").as_deref(), Some(") -> int"));
         assert_eq!(shown("search::grid(m, p, ").as_deref(), Some("options: map) -> int"));
         assert_eq!(shown("search::stop(").as_deref(), Some(")"));

@@ -468,8 +468,8 @@ mod session_tests {
         assert_eq!(
             listed,
             [
-                row("M", "map", true, "#{ verdict: \"ok\" }"),
-                row("a", "float", false, "2.5")
+                row("a", "float", false, "2.5"),
+                row("M", "map", true, "#{ verdict: \"ok\" }")
             ]
         );
     }
