@@ -113,7 +113,7 @@ impl Lock {
         match new {
             Some(fetched) => {
                 fetched.write(&folder)?;
-                lock.all.insert(name.to_owned(), fetched.entry());
+                lock.all.insert(name.to_owned(), fetched.entry.clone());
             }
             None => drop(lock.all.remove(name)),
         }

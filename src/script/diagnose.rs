@@ -388,8 +388,7 @@ fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Optio
         nearest(name, words(text).filter(is_key).map(|(_, word)| word)).map(str::to_owned)
     };
     // Then in the user's other files, which are the earlier inputs of a session, and in the documentation.
-    let others = sources.all().into_iter().filter(|source| !is_shipped(&source.key));
-    let mut files = sources.get(file).into_iter().chain(others);
+    let mut files = sources.get(file).into_iter().chain(sources.own());
     let documented = || {
         let functions = reference::functions(engine);
         let quoted = functions

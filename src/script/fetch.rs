@@ -28,9 +28,8 @@ const TAKEN: [&str; 9] = ["rhai", "py", "toml", "json", "yaml", "yml", "csv", "t
 pub struct Fetched {
     /// What to call them, from the file or folder.
     pub name: String,
-    source: String,
-    commit: Option<String>,
-    main: Option<String>,
+    /// Its entry in the lock.
+    pub entry: Added,
     files: Files,
 }
 
@@ -82,29 +81,20 @@ impl Fetched {
                 [only] => Some(*only),
                 _ => None,
             });
-        Ok(Self {
-            name: name.to_owned(),
+        let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), source::sha256(bytes));
+        let entry = Added {
             source: source.to_owned(),
             commit,
             main: main.cloned(),
-            files,
-        })
-    }
-
-    /// Its entry in the lock.
-    pub fn entry(&self) -> Added {
-        let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), source::sha256(bytes));
-        Added {
-            source: self.source.clone(),
-            commit: self.commit.clone(),
-            main: self.main.clone(),
-            files: self.files.iter().map(pin).collect(),
-        }
+            files: files.iter().map(pin).collect(),
+        };
+        let name = name.to_owned();
+        Ok(Self { name, entry, files })
     }
 
     /// What the file says of itself that its name stands for.
     pub fn header(&self) -> Header {
-        let text = self.main.as_ref().and_then(|main| self.files.get(main));
+        let text = self.entry.main.as_ref().and_then(|main| self.files.get(main));
         text.map(|text| Header::of(&String::from_utf8_lossy(text)))
             .unwrap_or_default()
     }

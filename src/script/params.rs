@@ -159,12 +159,9 @@ pub fn search_options(declared: &[Declared]) -> Vec<Declared> {
         return Vec::new();
     };
     let mut options = options_of(module);
-    let own: Vec<String> = options.iter().map(|one| one.name.clone()).collect();
-    options.extend(
-        options_of("search/steps")
-            .into_iter()
-            .filter(|one| !own.contains(&one.name)),
-    );
+    let mut shared = options_of("search/steps");
+    shared.retain(|one| options.iter().all(|own| own.name != one.name));
+    options.extend(shared);
     options
 }
 

@@ -174,12 +174,8 @@ pub(super) fn is_constant(statement: &Stmt) -> bool {
 /// The target of an import.
 pub(super) struct ResolvedImport {
     key: String,
-    place: Place,
-}
-
-enum Place {
-    Shipped(&'static str),
-    File(PathBuf),
+    /// The file; shipped modules have none.
+    file: Option<PathBuf>,
 }
 
 impl ResolvedImport {
@@ -188,12 +184,12 @@ impl ResolvedImport {
     }
 
     pub(super) fn read(&self) -> Result<String> {
-        match &self.place {
-            Place::Shipped(name) => shipped::module(name)
-                .map(Into::into)
-                .ok_or_else(|| Fault::internal(format!("the module `std/{name}` is not in the binary"))),
-            Place::File(path) => source::read(path),
+        if let Some(file) = &self.file {
+            return source::read(file);
         }
+        let name = self.key.trim_start_matches("std/").trim_end_matches(".rhai");
+        let text = shipped::module(name).map(Into::into);
+        text.ok_or_else(|| Fault::internal(format!("the module `std/{name}` is not in the binary")))
     }
 }
 
@@ -215,11 +211,10 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
     }
     // An added module has a folder of its own.
     let added = importer.and_then(added::of_key);
-    let root = added.as_ref().map_or(root, |added| &added.root);
-    let importer = added
-        .as_ref()
-        .map(|added| added.file.as_path())
-        .or(importer.map(Path::new));
+    let (root, importer) = match &added {
+        Some(added) => (&*added.root, Some(&*added.file)),
+        None => (root, importer.map(Path::new)),
+    };
     let folder = importer
         .and_then(Path::parent)
         .filter(|folder| source::normalize(folder).starts_with(source::normalize(root)))
@@ -235,10 +230,10 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
 fn shipped_module(name: &str, path: &str) -> Result<ResolvedImport> {
     let name = name.strip_suffix(".rhai").unwrap_or(name);
     match shipped::modules().find(|known| *known == name) {
-        Some(known) => Ok(ResolvedImport {
-            key: format!("std/{known}.rhai"),
-            place: Place::Shipped(known),
-        }),
+        Some(known) => {
+            let key = format!("std/{known}.rhai");
+            Ok(ResolvedImport { key, file: None })
+        }
         None => {
             let fault = Fault::usage(format!("there is no module `{path}`"));
             let near = nearest(name, shipped::modules()).map(|near| format!("std/{near}"));
@@ -275,7 +270,7 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
     }
     Ok(ResolvedImport {
         key: source::path_key(&normalized),
-        place: Place::File(real),
+        file: Some(real),
     })
 }
 

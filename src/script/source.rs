@@ -237,6 +237,11 @@ impl Sources {
         self.lock().values().cloned().collect()
     }
 
+    /// All texts but those of the standard library.
+    pub fn own(&self) -> impl Iterator<Item = Source> {
+        self.all().into_iter().filter(|source| !source.key.starts_with("std/"))
+    }
+
     /// Notes the position of an API call.
     pub(super) fn note_call(&self, key: &str, at: Position) {
         *lock(&self.called) = Some((key.to_owned(), at));
