@@ -274,6 +274,13 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
     })
 }
 
+/// A file of the user's that a script names relative to itself, as its `what`.
+pub(super) fn open_own(root: &Path, file: &Path, what: &str, name: &str) -> Result<Source> {
+    let found = resolve_below(root, &root.join(file), name);
+    let found = found.map_err(|fault| fault.while_doing(format!("{what} `{name}`")))?;
+    Ok(Source::new(found.key(), &found.read()?))
+}
+
 /// Appends `.rhai` unless it is there.
 pub(super) fn with_extension(path: &Path) -> PathBuf {
     if path.extension().is_some_and(|extension| extension == "rhai") {

@@ -31,7 +31,7 @@ pub mod engine {
     /// let engine = engine::describe("sim", #{});
     /// engine.info().engine == "sim"
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn describe(context: NativeCallContext, name: &str, options: Map) -> Caught<EngineHandle> {
         Ok(EngineHandle::describe(&host(&context), name, [options])?)
     }
@@ -50,7 +50,7 @@ pub mod engine {
     /// let engine = engine::describe_all("sim", [#{}, #{}]);
     /// engine.info().engine == "sim"
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn describe_all(context: NativeCallContext, name: &str, all: Array) -> Caught<EngineHandle> {
         let maps: std::result::Result<Vec<Map>, _> = all.into_iter().map(Dynamic::try_cast_result).collect();
         let maps = maps.map_err(|_| Fault::usage("the options of each engine are a map"))?;
@@ -73,7 +73,7 @@ pub mod engine {
     ///     assert(problem.kind == "missing" && problem.message.contains("connection refused"));
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn check_url(context: NativeCallContext, url: &str) -> Caught<()> {
         let host = host(&context);
         Ok(host.tasks.wait(crate::runtime::check_reachable(url, &host.permits))?)
@@ -92,7 +92,7 @@ pub mod engine {
     /// ```rhai
     /// assert(engine::page("http://127.0.0.1:1", "/v1/models", "").status == 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
         let host = host(&context);
         Ok(crate::script::adapter::page(
@@ -126,7 +126,6 @@ pub mod engine {
     /// let name = if engine::gpu_usable() { "vllm" } else { "sim" };
     /// assert(name == "vllm" || name == "sim");
     /// ```
-    #[rhai_fn(volatile)]
     pub fn gpu_usable() -> bool {
         crate::telemetry::gpus().is_ok_and(|gpus| !gpus.is_empty())
     }
@@ -150,7 +149,7 @@ pub mod methods {
     /// assert(engine.start());
     /// assert(!engine.start());
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
         Ok(engine.called(&context).here()?.start()?)
     }
@@ -165,7 +164,7 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// engine.stop();
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn stop(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<()> {
         Ok(engine.called(&context).stop()?)
     }
@@ -212,7 +211,7 @@ pub mod methods {
     /// let answer = engine.probe(#{ input: 512, output: 64 });
     /// assert(answer.verdict == "ok" && answer.input == 512 && answer.output == 64);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn probe(context: NativeCallContext, engine: &mut EngineHandle, point: Map) -> Caught<Dynamic> {
         probe_with(context, engine, point, Map::new())
     }
@@ -235,7 +234,7 @@ pub mod methods {
     /// let answer = engine.probe(#{ input: 512, output: 64 }, #{ timeout: 30, retries: 0 });
     /// assert(answer.verdict == "ok");
     /// ```
-    #[rhai_fn(name = "probe", return_raw, volatile)]
+    #[rhai_fn(name = "probe", return_raw)]
     pub fn probe_with(
         context: NativeCallContext,
         engine: &mut EngineHandle,
@@ -262,7 +261,7 @@ pub mod methods {
     /// let engine = engines::launch("sim", #{});
     /// assert(engine.send([11, 12, 13]).input == 3);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn send(context: NativeCallContext, engine: &mut EngineHandle, prompt: Dynamic) -> Caught<Dynamic> {
         send_with(context, engine, prompt, Map::new())
     }
@@ -281,7 +280,7 @@ pub mod methods {
     /// let engine = engines::launch("sim", #{});
     /// assert(engine.send("a few words", #{ output: 4 }).output == 4);
     /// ```
-    #[rhai_fn(name = "send", return_raw, volatile)]
+    #[rhai_fn(name = "send", return_raw)]
     pub fn send_with(
         context: NativeCallContext,
         engine: &mut EngineHandle,
@@ -313,7 +312,7 @@ pub mod methods {
     /// let needs = engines::launch("sim", #{ profile: "no-such-profile" }).needs();
     /// assert(needs.missing[0].kind == "usage");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn needs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).needs()?)?)
     }
@@ -329,7 +328,7 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.memory().used > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).here()?.memory())?)
     }
@@ -372,7 +371,7 @@ pub mod methods {
     /// engine.stop();
     /// assert(engine.usage().after.sum == usage.baseline.sum);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).here()?.usage()?)?)
     }
@@ -390,7 +389,7 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.metrics().running != ());
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).here()?.metrics()?)?)
     }
@@ -406,7 +405,7 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.info().simulated && engine.info().kv_tokens > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn info(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).info())?)
     }
@@ -429,7 +428,7 @@ pub mod methods {
     /// let pool = engine.facts().kv_bytes[0];
     /// assert(pool.value > 0 && pool.origin == "log" && pool.text.contains("KV cache"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).here()?.facts())?)
     }
@@ -444,7 +443,7 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.logs().len() > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn logs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         logs_last(context, engine, Map::new())
     }
@@ -459,7 +458,7 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.logs(#{ last: 1 }).len() == 1);
     /// ```
-    #[rhai_fn(name = "logs", return_raw, volatile)]
+    #[rhai_fn(name = "logs", return_raw)]
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         let engine = engine.called(&context);
         let options: LogOptions = crate::script::options(options)?;
@@ -479,7 +478,7 @@ pub mod methods {
     /// let engine = engines::launch("sim", #{ limits: #{ input: 1024, output: 256 } });
     /// assert(engine.flags().len() > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn flags(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).flags(None)?)?)
     }
@@ -494,7 +493,7 @@ pub mod methods {
     /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B" });
     /// assert(engine.flags(#{ input: 4096, output: 512 }).contains("--max-model-len=4608"));
     /// ```
-    #[rhai_fn(name = "flags", return_raw, volatile)]
+    #[rhai_fn(name = "flags", return_raw)]
     pub fn flags_for(context: NativeCallContext, engine: &mut EngineHandle, limits: Map) -> Caught<Dynamic> {
         let engine = engine.called(&context);
         let limits: LimitsOption = options(limits)?;
@@ -535,7 +534,7 @@ pub mod experiment {
     /// let seen = engine.trial(#{ repeat: 0 }, |engine| engine.load(load).completed);
     /// assert(seen == 4);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn trial(context: NativeCallContext, engine: &mut EngineHandle, what: Map, measure: FnPtr) -> Caught<Dynamic> {
         let _ = host(&context);
         let what = from_script(&Dynamic::from(what))?;
@@ -620,7 +619,7 @@ pub mod experiment {
     /// found.conclusions.push("nothing was measured");
     /// assert(note_experiment(found).finding != "");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn note_experiment(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
         let host = host(&context);
         let found = compare::read_experiment(&from_script(&Dynamic::from(found))?)?;

@@ -221,7 +221,7 @@ pub mod files {
     /// let p = params(#{ notes: param((), "a file to quote") });
     /// let text = if p.notes == () { "" } else { files::text(p.notes) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn text(context: NativeCallContext, path: &str) -> Caught<String> {
         Ok(read_text(&host(&context), path)?)
     }
@@ -238,7 +238,7 @@ pub mod files {
     /// let p = params(#{ models: param((), "a file with a model a line") });
     /// let models = if p.models == () { [] } else { files::lines(p.models) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn lines(context: NativeCallContext, path: &str) -> Caught<rhai::Array> {
         let text = read_text(&host(&context), path)?;
         Ok(text.lines().map(|line| Dynamic::from(line.to_owned())).collect())
@@ -256,7 +256,7 @@ pub mod files {
     /// let p = params(#{ batch: param((), "a YAML file of configurations") });
     /// let batch = if p.batch == () { #{} } else { files::yaml(p.batch) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn yaml(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_document(&host(&context), path, "YAML")?)?)
     }
@@ -273,7 +273,7 @@ pub mod files {
     /// let p = params(#{ known: param((), "a JSON file of figures") });
     /// let known = if p.known == () { #{} } else { files::json(p.known) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn json(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_document(&host(&context), path, "JSON")?)?)
     }
@@ -292,7 +292,7 @@ pub mod files {
     /// let chat = files::workload("chat");
     /// assert(chat.input.p95 > chat.input.p50 && chat.source.contains("Azure"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn workload(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_workload(&host(&context), name)?)?)
     }
@@ -309,7 +309,7 @@ pub mod files {
     /// ```rhai
     /// files::write("summary.md", "# what was found\n");
     /// ```
-    #[rhai_fn(name = "write", return_raw, volatile)]
+    #[rhai_fn(name = "write", return_raw)]
     pub fn put(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
         Ok(written(host(&context).run.write_file(name, text)?))
     }
@@ -327,7 +327,7 @@ pub mod files {
     /// files::append("rows.csv", "model,tokens\n");
     /// files::append("rows.csv", "a,1024\n");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn append(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
         Ok(written(host(&context).run.append_file(name, text)?))
     }
@@ -357,7 +357,7 @@ pub mod results {
     ///     map.record(row.point, row.answer);
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn read_results(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_results_file(&host(&context), path)?)?)
     }
@@ -383,7 +383,7 @@ pub mod results {
     /// map.record(#{ input: 1000, output: 500 }, "ok");
     /// export_results(map, "tgi-profiler", #{ model: "Qwen/Qwen3-8B" });
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn export_results(
         context: NativeCallContext,
         map: BoundaryHandle,

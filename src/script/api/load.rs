@@ -224,7 +224,7 @@ pub mod loading {
     /// let open = engine.load(#{ rate: 50, requests: 10, warmup: #{ requests: 2 }, input: #{ uniform: [64, 128] }, output: 4 });
     /// assert(open.issued == 10 && open.warmup.issued == 2 && open.stopped == "requests");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
         Ok(to_script(&engine.called(&context).here()?.load(&options(given)?)?)?)
     }
@@ -237,7 +237,7 @@ pub mod loading {
     /// ```rhai
     /// plan_loads([1, 8, 64].map(|level| #{ concurrency: level, requests: 5 * level, input: 128, output: 8 }));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn plan_loads(context: NativeCallContext, loads: Array) -> Caught<()> {
         let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
         Ok(host(&context).run.note(Event::Planned { loads })?)

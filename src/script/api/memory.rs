@@ -14,9 +14,9 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, EstimateRequest, Footprint, ModelFiles, Part};
 use crate::prompt::Hub;
 use crate::run::Event;
-use crate::script::convert::to_map;
+use crate::script::convert::{deserialize_as, to_map};
 use crate::script::host::{EngineHandle, ModelHandle};
-use crate::script::{Caught, Host, host, options, to_script};
+use crate::script::{Caught, Host, from_script, host, options, to_script};
 use crate::{engine, memory as models, prompt, report};
 
 /// Memory by component.
@@ -48,7 +48,7 @@ pub mod memory {
     /// let found = note_breakdown("mine", #{ devices: [#{ device: "gpu0", total: 100, parts: parts }] });
     /// assert(found.all.parts[1].component == "unexplained" && found.all.parts[1].bytes == 40);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn note_breakdown(context: NativeCallContext, name: &str, given: Map) -> Caught<Dynamic> {
         let given: Given = options(given)?;
         let devices = given.devices.into_iter().map(GivenDevice::breakdown);
@@ -95,13 +95,7 @@ impl GivenDevice {
 }
 
 fn sample(given: Dynamic) -> Result<Sample> {
-    let kind = given.type_name();
-    let given = given.try_cast::<Map>().ok_or_else(|| {
-        Fault::usage(format!(
-            "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
-        ))
-    })?;
-    let sample: Sample = options(given)?;
+    let sample: Sample = deserialize_as("key", from_script(&given)?)?;
     if !(sample.peak.is_finite() && sample.peak >= 0.0) {
         return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
     }
@@ -148,7 +142,7 @@ pub mod memory_model {
     ///     assert(e.kind == "missing");
     /// }
     /// ```
-    #[rhai_fn(name = "memory_model", return_raw, volatile)]
+    #[rhai_fn(name = "memory_model", return_raw)]
     pub fn make(samples: Array, mut architecture: Map) -> Caught<ModelHandle> {
         let samples = samples.into_iter().map(sample).collect::<Result<Vec<_>>>()?;
         architecture.retain(|_, value| !value.is_unit());
@@ -327,7 +321,7 @@ pub mod estimate {
     ///     assert(e.kind == "missing");
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn estimate(context: NativeCallContext, model: &str, options: Map) -> Caught<Dynamic> {
         let model = engine::Architecture::Model(model.to_owned());
         Ok(to_script(&estimated(&host(&context), &model, options)?)?)
@@ -348,7 +342,7 @@ pub mod estimate {
     /// let needed = estimate(engine, #{ input: 512, output: 64, offline: true });
     /// assert(needed.kv_bytes_per_token == 131072);
     /// ```
-    #[rhai_fn(name = "estimate", return_raw, volatile)]
+    #[rhai_fn(name = "estimate", return_raw)]
     pub fn estimate_of_engine(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         let model = engine.0.architecture()?;
         Ok(to_script(&estimated(&host(&context), &model, options)?)?)

@@ -23,7 +23,7 @@ pub mod record {
     /// ```rhai
     /// record("tokens_per_second", #{ input: 512, value: 1834.5 });
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn record(context: NativeCallContext, name: &str, value: Dynamic) -> Caught<()> {
         let host = host(&context);
         if name.is_empty() {
@@ -49,7 +49,7 @@ pub mod record {
     /// ```rhai
     /// keep_table("levels", ["concurrency", "tokens_per_second"], [#{ concurrency: 1, tokens_per_second: 60.5 }]);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn keep_table(context: NativeCallContext, name: &str, columns: Array, rows: Array) -> Caught<Dynamic> {
         let map = Map::from([("columns".into(), columns.into()), ("rows".into(), rows.into())]);
         let TableOptions { columns, rows } = options(map)?;
@@ -71,7 +71,7 @@ pub mod record {
     /// keep_table("levels", [], [#{ concurrency: 1 }]);
     /// for row in read_table("tables/levels.csv") { assert(row.concurrency == 1); }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn read_table(context: NativeCallContext, file: &str) -> Caught<Dynamic> {
         Ok(to_script(&host(&context).run.read_table(file)?)?)
     }
@@ -87,7 +87,7 @@ pub mod record {
     /// ```rhai
     /// note("the second pass begins");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn note(context: NativeCallContext, text: &str) -> Caught<()> {
         let text = text.to_owned();
         Ok(host(&context).run.note(Event::Note { text })?)
@@ -106,7 +106,7 @@ pub mod record {
     /// ```rhai
     /// assert(show([1, 2, 4], "1, 2 and 4 at once fit") == [1, 2, 4]);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn show(context: NativeCallContext, value: Dynamic, text: &str) -> Caught<Dynamic> {
         let shown = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
         let text = text.to_owned();
@@ -126,7 +126,7 @@ pub mod record {
     /// ```rhai
     /// warn("the first request was slow and is left out");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn warn(context: NativeCallContext, text: &str) -> Caught<()> {
         Ok(host(&context).run.warn(text)?)
     }
@@ -156,7 +156,7 @@ pub mod draw {
     /// let text = draw::table(["concurrency", "tokens/s"], [[1, 60.25], [64, 1833.1], [256, ()]]);
     /// assert(text.contains("1833.1") && text.split("\n").len() == 4);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn table(context: NativeCallContext, headings: Array, rows: Array) -> Caught<String> {
         let page = host(&context).settings.page;
         let map = Map::from([("headings".into(), headings.into()), ("rows".into(), rows.into())]);
@@ -219,7 +219,7 @@ pub mod plot {
     /// });
     /// assert(text.contains("vllm") && text.contains("knee"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn line(context: NativeCallContext, picture: Map) -> Caught<String> {
         Ok(chart(&context, |page| options::<LineChart>(picture)?.lines(page))?)
     }
@@ -243,7 +243,7 @@ pub mod plot {
     /// });
     /// assert(text.contains("cold") && text.contains("cached"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn scatter(context: NativeCallContext, picture: Map) -> Caught<String> {
         Ok(chart(&context, |page| options::<LineChart>(picture)?.scatter(page))?)
     }
@@ -269,7 +269,7 @@ pub mod plot {
     /// });
     /// assert(text.contains("output tokens/s") && text.contains("knee"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn bars(context: NativeCallContext, picture: Map) -> Caught<String> {
         Ok(chart(&context, |page| options::<BarChart>(picture)?.draw(page))?)
     }
@@ -295,7 +295,7 @@ pub mod plot {
     /// });
     /// assert(text.contains("tokens/s") && text.contains("1650"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn heat_map(context: NativeCallContext, picture: Map) -> Caught<String> {
         Ok(chart(&context, |page| options::<HeatMap>(picture)?.draw(page))?)
     }

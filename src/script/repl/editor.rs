@@ -32,7 +32,7 @@ impl LineHelper {
         Self {
             validator: InputValidator::new(),
             vocabulary: session.vocabulary(),
-            folder: session.root().to_owned(),
+            folder: session.root.clone(),
         }
     }
 

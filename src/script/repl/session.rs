@@ -28,7 +28,7 @@ const BRIEF: usize = 60;
 pub struct Session {
     host: Arc<Host>,
     /// Imports are relative to this folder and must stay below it.
-    root: PathBuf,
+    pub(super) root: PathBuf,
     engine: Engine,
     scope: Scope<'static>,
     /// Successful inputs, oldest first.
@@ -239,10 +239,6 @@ impl Session {
     pub(super) fn vocabulary(&self) -> Vocabulary {
         let modules = shipped::modules().map(|name| format!("std/{name}")).collect();
         Vocabulary::new(&self.engine, self.variables(), modules)
-    }
-
-    pub(super) fn root(&self) -> &Path {
-        &self.root
     }
 }
 
