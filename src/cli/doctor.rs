@@ -40,6 +40,8 @@ enum Clean {
     Models,
 }
 
+type Gpus = std::result::Result<Vec<GpuInfo>, Absent>;
+
 /// Prints one line per check. A missing part is no error: not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let forgotten = match args.forget_allowed {
@@ -63,12 +65,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         ("docker", Some(docker(&daemon))),
         ("container limits", found.map(container_limits)),
         ("gpu", Some(gpu(&gpus))),
-        (
-            "gpu in docker",
-            found
-                .zip(gpus.as_ref().ok())
-                .and_then(|(daemon, gpus)| gpu_in_docker(daemon, gpus)),
-        ),
+        ("gpu in docker", gpu_in_docker(&daemon, &gpus)),
         ("model cache", Some(model_cache(&hub))),
         ("hub token", Some(hub_token(&hub))),
         ("disk of runs", Some(disk(Path::new(".")))),
@@ -178,7 +175,7 @@ fn container_limits(daemon: &DockerInfo) -> Finding {
     }
 }
 
-fn gpu(gpus: &std::result::Result<Vec<GpuInfo>, Absent>) -> Finding {
+fn gpu(gpus: &Gpus) -> Finding {
     let shown = |gpu: &GpuInfo| {
         let (used, total) = (gpu.used as f64 / GIB, gpu.total as f64 / GIB);
         let text = format!("{} {} {used:.1} of {total:.1} GiB used", gpu.index, gpu.name);
@@ -194,7 +191,8 @@ fn gpu(gpus: &std::result::Result<Vec<GpuInfo>, Absent>) -> Finding {
 }
 
 /// Whether Docker can pass the GPUs to containers; `None` if that needs no setup.
-fn gpu_in_docker(daemon: &DockerInfo, gpus: &[GpuInfo]) -> Option<Finding> {
+fn gpu_in_docker(daemon: &Result<DockerInfo>, gpus: &Gpus) -> Option<Finding> {
+    let (daemon, gpus) = (daemon.as_ref().ok()?, gpus.as_ref().ok()?);
     let gpu = gpus.first()?;
     let Some(files) = gpu.vendor.files(gpus) else {
         return Some(match daemon.runtimes.iter().any(|name| name == "nvidia") {

@@ -349,11 +349,11 @@ struct Call {
 impl Outline {
     /// Collects from a parsed file.
     fn from_ast(ast: &AST) -> Self {
-        let mut outline = Self::default();
-        outline.functions = ast
-            .iter_functions()
-            .map(|function| Signature::from_function(&function))
-            .collect();
+        let functions = ast.iter_functions();
+        let mut outline = Self {
+            functions: functions.map(|function| Signature::from_function(&function)).collect(),
+            ..Self::default()
+        };
         ast.walk(&mut |path: &[ASTNode]| {
             match path.last() {
                 Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt),

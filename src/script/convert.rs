@@ -4,7 +4,7 @@
 use rhai::{Dynamic, EvalAltResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::signature::{quoted, suggest};
 use crate::fault::{Fault, Kind, Result};
@@ -84,25 +84,13 @@ impl Writer {
             self.charge(text.len())?;
             return Ok(Value::String(text.to_string()));
         }
-        if let Ok(whole) = value.as_int() {
-            return Ok(Value::Number(whole.into()));
+        match value.as_float() {
+            Ok(number) if !number.is_finite() => Err(self.refuse(&format!("is {number}, which JSON cannot hold"))),
+            Err(_) if !(value.is_int() || value.is_bool() || value.is_char() || value.is_unit()) => {
+                Err(self.refuse(&format!("is a {}, which JSON cannot hold", type_of(value))))
+            }
+            _ => serde_json::to_value(value).map_err(Fault::internal),
         }
-        if let Ok(number) = value.as_float() {
-            return Number::from_f64(number)
-                .map(Value::Number)
-                .ok_or_else(|| self.refuse(&format!("is {number}, which JSON cannot hold")));
-        }
-        if let Ok(truth) = value.as_bool() {
-            return Ok(Value::Bool(truth));
-        }
-        if let Ok(letter) = value.as_char() {
-            return Ok(Value::String(letter.to_string()));
-        }
-        if value.is_unit() {
-            return Ok(Value::Null);
-        }
-        let kind = type_of(value);
-        Err(self.refuse(&format!("is a {kind}, which JSON cannot hold")))
     }
 
     fn map(&mut self, map: &rhai::Map) -> Result<Value> {

@@ -95,7 +95,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         return Diagnostic {
             place: Some(Place::at_byte(place.source, start)),
             fault,
-            trace: frames.iter().rev().map(ToString::to_string).collect(),
+            trace: frames.iter().rev().map(Frame::text).collect(),
         };
     }
     let fault = evaluation_fault(engine, sources, &file, *error);
@@ -116,8 +116,8 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         let inner = frames.split_off(own + 1);
         // Their own lines are of interest only if something is wrong with them.
         if fault.kind.is_bug() {
-            trace.push(format!("raised at {}", Location(&file, at)));
-            trace.extend(inner.iter().rev().map(ToString::to_string));
+            trace.push(format!("raised at {}", located(&file, at)));
+            trace.extend(inner.iter().rev().map(Frame::text));
         }
         if let Some(frame) = frames.pop() {
             if fault.kind.is_bug() {
@@ -127,7 +127,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         }
     }
     let own = frames.iter().rev().filter(|frame| !is_shipped(&frame.file));
-    trace.extend(own.map(ToString::to_string));
+    trace.extend(own.map(Frame::text));
     Diagnostic {
         place: Place::find(sources, &file, at),
         fault,
@@ -184,29 +184,21 @@ fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
         let ast = grammar.compile(&*source.text);
         ast.is_ok_and(|ast| ast.iter_functions().any(|function| function.name == name))
     };
-    sources
-        .all()
-        .into_iter()
-        .find(defines)
-        .map(|source| source.key.to_string())
+    let source = sources.all().into_iter().find(defines)?;
+    Some(source.key.to_string())
 }
 
-impl Display for Frame {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} {}", self.what, self.how, Location(&self.file, self.at))
+impl Frame {
+    fn text(&self) -> String {
+        format!("{} {} {}", self.what, self.how, located(&self.file, self.at))
     }
 }
 
 /// `file:line:column`.
-struct Location<'a>(&'a str, Position);
-
-impl Display for Location<'_> {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)?;
-        if let Some(line) = self.1.line() {
-            write!(f, ":{line}:{}", self.1.position().unwrap_or(1))?;
-        }
-        Ok(())
+fn located(file: &str, at: Position) -> String {
+    match at.line() {
+        Some(line) => format!("{file}:{line}:{}", at.position().unwrap_or(1)),
+        None => file.to_owned(),
     }
 }
 
@@ -298,9 +290,7 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
     let near = |name: &str| nearest_word(sources, file, name);
     match &error {
         E::ErrorRuntime(value, _) => thrown(value),
-        E::ErrorTerminated(value, _) => value
-            .read_lock::<Fault>()
-            .map_or_else(Fault::interrupted, |fault| fault.clone()),
+        E::ErrorTerminated(value, _) => value.clone().try_cast().unwrap_or_else(Fault::interrupted),
         E::ErrorParsing(error, _) => parse_fault(engine, error, near),
         E::ErrorFunctionNotFound(call, _) => signature::not_found(engine, sources, file, call),
         E::ErrorVariableNotFound(name, _) => {
@@ -358,13 +348,11 @@ fn unknown_property(text: &str) -> Option<(&str, &str)> {
 
 /// The fault for an uncaught `throw`.
 fn thrown(value: &Dynamic) -> Fault {
-    if let Some(fault) = value.read_lock::<Fault>() {
-        return fault.clone();
+    match value.clone().try_cast() {
+        Some(fault) => fault,
+        None if value.is_unit() => Fault::new(Kind::Script, "the script failed"),
+        None => Fault::new(Kind::Script, value.to_string()),
     }
-    if value.is_unit() {
-        return Fault::new(Kind::Script, "the script failed");
-    }
-    Fault::new(Kind::Script, value.to_string())
 }
 
 /// The word of the file that is closest to `name`.

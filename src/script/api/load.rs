@@ -119,41 +119,38 @@ fn found_over(rows: &Array, axis: &str) -> Result<Dynamic> {
         levels.push(LevelFigures { level: at, ..figures });
     }
     let mut found = json!(SweepFindings::new(SweepAxis::named(axis), &levels));
-    for place in LEVELS {
-        match found.pointer_mut(place) {
-            Some(Value::Array(levels)) => levels.iter_mut().for_each(|level| *level = as_written(&written, level)),
-            Some(level) => *level = as_written(&written, level),
-            None => {}
-        }
-    }
+    restore_levels(&mut found, "", &written);
     to_script(&found)
 }
 
-/// Where findings have levels.
-const LEVELS: [&str; 14] = [
-    "/best",
-    "/cheapest",
-    "/knee/x",
-    "/knee/low",
-    "/knee/high",
-    "/preemption/last_without",
-    "/preemption/first_with",
-    "/preemption/contradicting",
-    "/queue/last_without",
-    "/queue/first_with",
-    "/queue/contradicting",
-    "/waiting/last_without",
-    "/waiting/first_with",
-    "/waiting/contradicting",
+/// The keys of findings whose values are levels.
+const LEVELS: [&str; 8] = [
+    "best",
+    "cheapest",
+    "x",
+    "low",
+    "high",
+    "last_without",
+    "first_with",
+    "contradicting",
 ];
 
-/// The level as the script wrote it: an int stays an int.
-fn as_written(levels: &[Value], level: &Value) -> Value {
-    let same = levels.iter().find(|written| written.as_f64() == level.as_f64());
-    same.unwrap_or(level).clone()
+/// Makes each level what it is in the rows: a whole number stays one.
+fn restore_levels(found: &mut Value, key: &str, written: &[Value]) {
+    match found {
+        Value::Object(map) => map
+            .iter_mut()
+            .for_each(|(key, value)| restore_levels(value, key, written)),
+        Value::Array(items) => items.iter_mut().for_each(|item| restore_levels(item, key, written)),
+        level if LEVELS.contains(&key) => {
+            if let Some(same) = written.iter().find(|one| one.as_f64() == level.as_f64()) {
+                *level = same.clone();
+            }
+        }
+        _ => {}
+    }
 }
 
-/// Load on an engine: many requests over time.
 #[export_module]
 pub mod loading {
     /// Runs a load on the engine, which is started if necessary, and returns its statistics.

@@ -197,23 +197,18 @@ fn function_text(function: &FunctionDoc, level: usize) -> String {
 /// Shifts the headings of a comment below `level`, except in code. Removes `needs-…` from examples.
 fn shift_headings(markdown: &str, level: usize) -> String {
     let mut code = false;
-    let lines: Vec<String> = markdown
-        .lines()
-        .map(|line| {
-            if line.trim_start().starts_with("```") {
-                code = !code;
-                return match line.trim_start().starts_with("```rhai") {
-                    true => "```rhai".to_owned(),
-                    false => line.to_owned(),
-                };
-            }
-            match !code && line.starts_with('#') {
-                true => format!("{}{line}", "#".repeat(level)),
-                false => line.to_owned(),
-            }
-        })
-        .collect();
-    lines.join("\n")
+    let shifted = |line: &str| {
+        if line.trim_start().starts_with("```") {
+            code = !code;
+            let is_rhai = line.trim_start().starts_with("```rhai");
+            return if is_rhai { "```rhai".to_owned() } else { line.to_owned() };
+        }
+        match !code && line.starts_with('#') {
+            true => format!("{}{line}", "#".repeat(level)),
+            false => line.to_owned(),
+        }
+    };
+    markdown.lines().map(shifted).collect::<Vec<_>>().join("\n")
 }
 
 /// The version of this format.
@@ -228,12 +223,8 @@ fn function(function: &FunctionDoc) -> Value {
 }
 
 fn items(section: &Section, indent: &str) -> String {
-    let shown: Vec<String> = section
-        .functions
-        .iter()
-        .map(|function| item(function, indent))
-        .collect();
-    shown.join("\n")
+    let shown = section.functions.iter().map(|function| item(function, indent));
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 fn item(function: &FunctionDoc, indent: &str) -> String {

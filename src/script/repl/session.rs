@@ -263,7 +263,9 @@ struct Input {
 
 impl Input {
     fn new(text: &str, ast: &AST) -> Self {
-        let functions = ast.iter_functions();
+        let functions = ast
+            .iter_functions()
+            .filter(|function| !function.name.starts_with("anon$"));
         let functions = functions.map(|function| (function.name.to_owned(), function.params.len()));
         Self {
             text: text.trim().to_owned(),
@@ -488,7 +490,7 @@ mod save_tests {
     fn a_session_becomes_a_script() {
         let script = saved(&[
             "let x = 5",
-            "fn twice(n) { n + n }",
+            "fn twice(n) { let each = |x| x + x; each.call(n) }",
             "import \"std/search\" as search",
             "x // look",
             "#{ a: 1 }",
