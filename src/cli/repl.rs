@@ -4,6 +4,7 @@
 //! The editor and the interpreter have their own thread, because the interpreter needs a large stack and the editor blocks
 //! on the keyboard. The main thread waits for it to end, or for a signal.
 
+use std::convert::Infallible;
 use std::io::{IsTerminal as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::consent;
 use super::options::{Author, ScriptOptions};
@@ -25,6 +27,10 @@ use crate::report::Terminal;
 use crate::run::{Event, Run};
 use crate::script::repl::{Command, HELP, Line, LineHelper, Session, Variable, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
+
+/// Exit status after a signal: 128 and the signal's number.
+const HUNG_UP: Status = 129;
+const TERMINATED: Status = 143;
 
 /// Delay before an interruption is repeated.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -110,42 +116,49 @@ fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status>
         .spawn(move || done.send(run()))
         .map_err(|error| Fault::internal(format!("cannot start a thread: {error}")))?;
     let panicked = |_| Fault::internal("the editor loop's thread panicked");
-    let signals = &program.signals;
+    let listen = |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
     // Not `finish`, which would mark a cleanup as in progress.
     program.tasks.runtime().block_on(async {
-        loop {
-            let retry = async {
-                match signals.ends() {
-                    None => program.tasks.token().cancelled().await,
-                    Some(_) => tokio::time::sleep(RETRY_DELAY).await,
-                }
-            };
-            tokio::select! {
-                result = &mut ended => return result.map_err(panicked)?,
-                () = retry => {}
+        let mut terminate = listen(SignalKind::terminate())?;
+        let mut hang_up = listen(SignalKind::hangup())?;
+        let status = tokio::select! {
+            result = &mut ended => return result.map_err(panicked)?,
+            _ = terminate.recv() => TERMINATED,
+            _ = hang_up.recv() => HUNG_UP,
+            never = clear_stray_interrupts(program, shared) => match never {},
+        };
+        if !shared.running.load(Ordering::SeqCst) {
+            // The editor changed the modes of the terminal, which may be closed.
+            if let Some(modes) = &modes {
+                let _ = tcsetattr(stdin(), SetArg::TCSANOW, modes);
             }
-            match (signals.ends(), shared.running.load(Ordering::SeqCst)) {
-                (Some(status), false) => {
-                    // The editor changed the modes of the terminal, which may be closed.
-                    if let Some(modes) = &modes {
-                        let _ = tcsetattr(stdin(), SetArg::TCSANOW, modes);
-                    }
-                    return Ok(status);
-                }
-                // It ends the running input, and then the loop. An input that began at the same instant has cleared it.
-                (Some(_), true) => {
-                    shared.ending.store(true, Ordering::SeqCst);
-                    program.tasks.interrupt();
-                }
-                (None, true) => tokio::time::sleep(RETRY_DELAY).await,
-                // Ctrl-C just before the editor takes the keyboard.
-                (None, false) => {
-                    program.tasks.renew();
-                    signals.clear_interrupt();
-                }
+            return Ok(status);
+        }
+        // The interruption ends the running input, and then the loop.
+        shared.ending.store(true, Ordering::SeqCst);
+        loop {
+            program.tasks.interrupt();
+            tokio::select! {
+                result = &mut ended => return result.map_err(panicked)?.map(|_| status),
+                // An input that began at the same instant has cleared the interruption.
+                () = tokio::time::sleep(RETRY_DELAY) => {}
             }
         }
     })
+}
+
+/// Clears interruptions while nothing runs: Ctrl-C just before the editor takes the keyboard.
+async fn clear_stray_interrupts(program: &Program, shared: &Shared) -> Infallible {
+    loop {
+        program.tasks.token().cancelled().await;
+        match shared.running.load(Ordering::SeqCst) {
+            true => tokio::time::sleep(RETRY_DELAY).await,
+            false => {
+                program.tasks.renew();
+                program.signals.clear_interrupt();
+            }
+        }
+    }
 }
 
 /// Shows an event of the running input. Output of the script goes to stdout, the rest to stderr.

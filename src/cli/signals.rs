@@ -135,11 +135,6 @@ impl Signals {
         }
     }
 
-    /// The status of a signal that ends the program, which Ctrl-C in an editor does not.
-    pub(super) fn ends(&self) -> Option<u8> {
-        self.status().filter(|status| *status != INTERRUPTED)
-    }
-
     /// Clears an interruption, as the REPL continues after it. A request to terminate stays.
     pub(super) fn clear_interrupt(&self) {
         // The result does not matter: there may have been no interruption.

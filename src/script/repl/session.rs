@@ -259,6 +259,7 @@ struct Input {
     /// Name and number of parameters of each function that it defines.
     functions: Vec<(String, usize)>,
     is_only_functions: bool,
+    is_only_imports: bool,
 }
 
 impl Input {
@@ -271,6 +272,7 @@ impl Input {
             text: text.trim().to_owned(),
             functions: functions.collect(),
             is_only_functions: ast.statements().is_empty(),
+            is_only_imports: ast.statements().iter().all(|one| matches!(one, Stmt::Import(..))) && !ast.has_functions(),
         }
     }
 
@@ -287,8 +289,10 @@ impl Input {
     }
 }
 
-/// A script may define a function only once: what later inputs define anew is left out.
+/// Imports come first. A script may define a function only once: what later inputs define anew is left out.
 fn saved_script(inputs: &[Input]) -> String {
+    let (imports, others): (Vec<&Input>, Vec<&Input>) = inputs.iter().partition(|input| input.is_only_imports);
+    let inputs = [imports, others].concat();
     let mut script = String::from("//! Saved from a REPL session.\n");
     for (index, input) in inputs.iter().enumerate() {
         let later = &inputs[index + 1..];
@@ -500,7 +504,7 @@ mod save_tests {
         ]);
         assert_eq!(
             script,
-            "//! Saved from a REPL session.\n\nlet x = 5;\nimport \"std/search\" as search;\nx // look\n;\n#{ a: 1 };\n\
+            "//! Saved from a REPL session.\n\nimport \"std/search\" as search;\nlet x = 5;\nx // look\n;\n#{ a: 1 };\n\
              fn twice(n) { 2 * n }\nif x > 1 { x += 1 };\ntwice(x)\n"
         );
         let without_import = script.replace("import \"std/search\" as search;\n", "");
