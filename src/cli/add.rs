@@ -35,11 +35,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         return Ok(Kind::Compile.exit_code());
     }
     Lock::set(name, Some(&fetched))?;
-    let entry = fetched.entry();
+    let entry = &fetched.entry;
     let mut lines = vec![format!("added {name}, {}", files(entry.files.len()))];
-    lines.extend(entry.commit.map(|commit| format!("commit {commit}")));
+    lines.extend(entry.commit.iter().map(|commit| format!("commit {commit}")));
     lines.extend(said(&fetched.header()));
-    lines.push(match entry.main {
+    lines.push(match &entry.main {
         Some(_) => format!("run it: profiler run {name}; what it does: profiler run {name} --help"),
         None => {
             let names: Vec<String> = fetched
@@ -99,11 +99,11 @@ pub(super) fn update(args: &UpdateArgs, program: &Program) -> Result<Status> {
         let old = lock.get(name)?;
         let new = script::fetch(&old.source, &program.tasks)?.named(Some(name))?;
         // Also what was changed on this machine is put right.
-        if new.entry() == *old && old.is_intact(name) {
+        if new.entry == *old && old.is_intact(name) {
             program.terminal.print(&format!("{name} is as it was"))?;
         } else if is_sound(&new, program)? {
             Lock::set(name, Some(&new))?;
-            let mut lines = changes(name, old, &new.entry());
+            let mut lines = changes(name, old, &new.entry);
             lines.extend(said(&new.header()));
             program.terminal.print(&lines.join("\n  "))?;
         } else {

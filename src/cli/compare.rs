@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::program::{Program, Status};
-use crate::compare::{self, Case, ComparisonInput, Unit};
+use crate::compare::{self, ComparisonInput, Unit};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate};
 use crate::report::{self, Block, Comparison, Finding, Page, Rule, Thresholds, Verdict, Weight};
@@ -109,14 +109,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         }
     };
     let findings = thresholds.evaluate(&comparison)?;
-    for finding in findings
-        .iter()
-        .filter(|one| one.threshold.is_some() && one.why.is_some())
-    {
-        if finding.verdict != Verdict::Exceeded {
-            let (summary, verdict) = (finding.summary(), finding.verdict_text());
-            let warning = format!("warning: {summary}: {verdict}");
-            program.note(warning);
+    for finding in &findings {
+        if finding.threshold.is_some() && finding.why.is_some() && finding.verdict != Verdict::Exceeded {
+            program.note(format!("warning: {}: {}", finding.summary(), finding.verdict_text()));
         }
     }
     let exceeded = findings.iter().filter(|finding| finding.verdict == Verdict::Exceeded);
@@ -170,22 +165,19 @@ fn beyond(exceeded: &[String]) -> Fault {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let shown = shown.join(", ");
-    Fault::new(
-        Kind::Threshold,
-        format!("beyond what the thresholds allow: {shown}{more}"),
-    )
+    let message = format!("beyond what the thresholds allow: {}{more}", shown.join(", "));
+    Fault::new(Kind::Threshold, message)
 }
 
 /// The impossible values of an input, which no check may pass over.
 fn implausible(input: &ComparisonInput) -> Vec<String> {
-    let of = |case: &Case| -> Vec<String> {
-        let found = case.implausible.iter();
-        found
-            .map(|found| format!("{} of {} of {}", found.name, case.name, input.title))
-            .collect()
-    };
-    input.cases.iter().flat_map(of).collect()
+    let cases = input
+        .cases
+        .iter()
+        .flat_map(|case| case.implausible.iter().map(move |found| (case, found)));
+    cases
+        .map(|(case, found)| format!("{} of {} of {}", found.name, case.name, input.title))
+        .collect()
 }
 
 /// The memory of one case compared with an estimate from elsewhere.
@@ -206,13 +198,8 @@ impl MemoryCase<'_> {
         let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes as f64);
         let rows = self.comparison.rows.iter();
         rows.map(|row| {
-            Finding::new(
-                self.case,
-                row.term.name(),
-                Unit::Bytes,
-                bytes(row.measured),
-                bytes(row.said),
-            )
+            let (measured, said) = (bytes(row.measured), bytes(row.said));
+            Finding::new(self.case, row.term.name(), Unit::Bytes, measured, said)
         })
         .collect()
     }

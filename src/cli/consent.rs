@@ -65,20 +65,16 @@ where
 
 /// The fact that these texts, without what ships with the program, may always do this.
 fn fact(host: &Host, want: &Want) -> String {
-    let sources = host.sources.all().into_iter();
-    let own = sources.filter(|source| !source.key.starts_with("std/"));
-    let mut hashes: Vec<String> = own.map(|source| source.sha256).collect();
+    let mut hashes: Vec<String> = host.sources.own().map(|source| source.sha256).collect();
     hashes.sort();
     hashes.push(want.allow.clone());
     format!("allow {}", Source::new("", &hashes.join("\n")).sha256)
 }
 
 fn name(host: &Host) -> String {
-    let script = host.settings.script.display().to_string();
-    if script.is_empty() {
-        "this".to_owned()
-    } else {
-        format!("`{script}`")
+    match host.settings.script.display().to_string().as_str() {
+        "" => "this".to_owned(),
+        script => format!("`{script}`"),
     }
 }
 

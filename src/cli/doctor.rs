@@ -40,31 +40,44 @@ enum Clean {
     Models,
 }
 
+type Gpus = std::result::Result<Vec<GpuInfo>, Absent>;
+
 /// Prints one line per check. A missing part is no error: not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let forgotten = match args.forget_allowed {
         true => Some(forget_allowed()?),
         false => None,
     };
-    let machine = program.tasks.wait(async {
-        Ok(Machine {
-            daemon: runtime::docker_info().await,
-            gpus: telemetry::gpus(),
-            hub: Hub::from_env(),
-            leftovers: check_leftovers(args.clean == Some(Clean::Leftovers)).await,
-            volumes: check_volumes(args.clean == Some(Clean::Models)).await,
-            forgotten,
-        })
+    let (daemon, gpus, hub) = (
+        program.tasks.wait(async { Ok(runtime::docker_info().await) })?,
+        telemetry::gpus(),
+        Hub::from_env(),
+    );
+    let (leftovers, volumes) = program.tasks.wait(async {
+        Ok((
+            check_leftovers(args.clean == Some(Clean::Leftovers)).await,
+            check_volumes(args.clean == Some(Clean::Models)).await,
+        ))
     })?;
-    let checks = CHECKS.iter();
-    let findings: Vec<Finding> = checks
-        .filter_map(|(name, check)| {
-            Some(Finding {
-                name,
-                ..check(&machine)?
-            })
-        })
-        .collect();
+    let found = daemon.as_ref().ok();
+    let images = found.and_then(|daemon| daemon.root.as_ref());
+    let checks = [
+        ("docker", Some(docker(&daemon))),
+        ("container limits", found.map(container_limits)),
+        ("gpu", Some(gpu(&gpus))),
+        ("gpu in docker", gpu_in_docker(&daemon, &gpus)),
+        ("model cache", Some(model_cache(&hub))),
+        ("hub token", Some(hub_token(&hub))),
+        ("disk of runs", Some(disk(Path::new(".")))),
+        ("disk of images", images.map(|root| disk(Path::new(root)))),
+        ("leftovers", Some(leftovers)),
+        ("model volumes", volumes),
+        ("forgotten", forgotten.map(forgot)),
+    ];
+    let named = checks
+        .into_iter()
+        .filter_map(|(name, found)| Some(Finding { name, ..found? }));
+    let findings: Vec<Finding> = named.collect();
     let text = if args.json {
         json_text(&json!({"schema": SCHEMA, "checks": findings}))?
     } else {
@@ -74,43 +87,6 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     program.terminal.print(&text)?;
     Ok(0)
 }
-
-/// What the checks look at.
-struct Machine {
-    daemon: Result<DockerInfo>,
-    gpus: std::result::Result<Vec<GpuInfo>, Absent>,
-    hub: Result<Hub>,
-    leftovers: Finding,
-    volumes: Option<Finding>,
-    /// What scripts may no longer do, if that was asked for.
-    forgotten: Option<Vec<String>>,
-}
-
-/// A check; `None` if it does not apply to this machine.
-type Check = fn(&Machine) -> Option<Finding>;
-
-const CHECKS: [(&str, Check); 11] = [
-    ("docker", docker),
-    ("container limits", container_limits),
-    ("gpu", gpu),
-    ("gpu in docker", gpu_in_docker),
-    ("model cache", model_cache),
-    ("hub token", hub_token),
-    ("disk of runs", |_| Some(disk(Path::new(".")))),
-    ("disk of images", |machine| {
-        let root = machine.daemon.as_ref().ok()?.root.as_ref()?;
-        Some(disk(Path::new(root)))
-    }),
-    ("leftovers", |machine| Some(machine.leftovers.clone())),
-    ("model volumes", |machine| machine.volumes.clone()),
-    ("forgotten", |machine| {
-        let forgotten = machine.forgotten.as_ref()?;
-        Some(Finding::ok(match forgotten.as_slice() {
-            [] => "nothing: no script was always allowed anything".to_owned(),
-            some => format!("always allowed before: {}", some.join(", ")),
-        }))
-    }),
-];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -178,16 +154,15 @@ impl std::fmt::Display for Finding {
 /// Minimum free disk space for one GPU engine's image (vLLM's takes about 30 GB unpacked).
 const MIN_FREE: u64 = 40_000_000_000;
 
-fn docker(machine: &Machine) -> Option<Finding> {
-    Some(match &machine.daemon {
+fn docker(daemon: &Result<DockerInfo>) -> Finding {
+    match daemon {
         Ok(daemon) => Finding::ok(format!("{} at {}, API {}", daemon.version, daemon.address, daemon.api)),
         Err(fault) => fault.into(),
-    })
+    }
 }
 
-fn container_limits(machine: &Machine) -> Option<Finding> {
-    let daemon = machine.daemon.as_ref().ok()?;
-    Some(match (daemon.memory_limit, daemon.swap_limit) {
+fn container_limits(daemon: &DockerInfo) -> Finding {
+    match (daemon.memory_limit, daemon.swap_limit) {
         (true, true) => Finding::ok("memory and swap limits are kept"),
         (true, false) => Finding::attention(
             "memory limits are kept, swap limits are not: a container may swap beyond its memory limit",
@@ -197,10 +172,10 @@ fn container_limits(machine: &Machine) -> Option<Finding> {
             "memory limits are not kept",
             "enable the memory controller of cgroups (`cgroup_enable=memory`)",
         ),
-    })
+    }
 }
 
-fn gpu(machine: &Machine) -> Option<Finding> {
+fn gpu(gpus: &Gpus) -> Finding {
     let shown = |gpu: &GpuInfo| {
         let (used, total) = (gpu.used as f64 / GIB, gpu.total as f64 / GIB);
         let text = format!("{} {} {used:.1} of {total:.1} GiB used", gpu.index, gpu.name);
@@ -209,17 +184,15 @@ fn gpu(machine: &Machine) -> Option<Finding> {
             None => text,
         }
     };
-    Some(match &machine.gpus {
+    match gpus {
         Ok(gpus) => Finding::ok(gpus.iter().map(shown).collect::<Vec<_>>().join("; ")),
         Err(absent) => Finding::absent(&absent.why, &absent.remedy),
-    })
+    }
 }
 
 /// Whether Docker can pass the GPUs to containers; `None` if that needs no setup.
-fn gpu_in_docker(machine: &Machine) -> Option<Finding> {
-    let (Ok(daemon), Ok(gpus)) = (&machine.daemon, &machine.gpus) else {
-        return None;
-    };
+fn gpu_in_docker(daemon: &Result<DockerInfo>, gpus: &Gpus) -> Option<Finding> {
+    let (daemon, gpus) = (daemon.as_ref().ok()?, gpus.as_ref().ok()?);
     let gpu = gpus.first()?;
     let Some(files) = gpu.vendor.files(gpus) else {
         return Some(match daemon.runtimes.iter().any(|name| name == "nvidia") {
@@ -237,14 +210,14 @@ fn gpu_in_docker(machine: &Machine) -> Option<Finding> {
     })
 }
 
-fn model_cache(machine: &Machine) -> Option<Finding> {
-    let hub = match &machine.hub {
+fn model_cache(hub: &Result<Hub>) -> Finding {
+    let hub = match hub {
         Ok(hub) => hub,
-        Err(fault) => return Some(fault.into()),
+        Err(fault) => return fault.into(),
     };
     let shown = hub.cache.display();
     let offline = if hub.offline { ", offline (HF_HUB_OFFLINE)" } else { "" };
-    Some(match fs::read_dir(&hub.cache) {
+    match fs::read_dir(&hub.cache) {
         Ok(entries) => {
             let is_model = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with("models--");
             let models = entries.flatten().filter(|entry| is_model(&entry.file_name())).count();
@@ -258,18 +231,18 @@ fn model_cache(machine: &Machine) -> Option<Finding> {
             format!("{shown}: {error}"),
             "make it readable, or set HF_HOME to another folder",
         ),
-    })
+    }
 }
 
 /// Only whether a token exists: the token itself is never printed.
-fn hub_token(machine: &Machine) -> Option<Finding> {
-    Some(match &machine.hub {
+fn hub_token(hub: &Result<Hub>) -> Finding {
+    match hub {
         Ok(hub) if hub.token.is_some() => Finding::ok("there is one"),
         _ => Finding::absent(
             "there is none: gated models cannot be fetched",
             "set HF_TOKEN, or run `hf auth login`",
         ),
-    })
+    }
 }
 
 fn disk(path: &Path) -> Finding {
@@ -323,6 +296,13 @@ async fn check_volumes(clean: bool) -> Option<Finding> {
     Some(match runtime::remove_model_volumes(&found).await {
         Ok(()) => Finding::ok(format!("removed: {names}")),
         Err(fault) => Finding::attention(fault.message, "end the containers that use it, and try again"),
+    })
+}
+
+fn forgot(forgotten: Vec<String>) -> Finding {
+    Finding::ok(match forgotten.as_slice() {
+        [] => "nothing: no script was always allowed anything".to_owned(),
+        some => format!("always allowed before: {}", some.join(", ")),
     })
 }
 

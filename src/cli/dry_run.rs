@@ -86,14 +86,12 @@ pub(super) fn execute(
     plan: Plan,
     program: &Program,
 ) -> Result<Status> {
-    let run = Arc::new(Run::ephemeral("dry-run"));
+    let run = Run::ephemeral("dry-run");
     let host = options.host(script, plan.set, run, true, Author::of(main), program)?;
     consent::install(&host, None::<fn(&mut dyn FnMut())>);
     let preview = Arc::new(Mutex::new(Preview::default()));
     let listener = Arc::clone(&preview);
-    host.run.listen(Box::new(move |event| {
-        lock(&listener).add(event);
-    }));
+    host.run.listen(Box::new(move |event| lock(&listener).add(event)));
     let ended = script::run(&host, main);
     let mut preview = lock(&preview);
     let (mut missing, is_complete) = (None, ended.is_ok());
@@ -144,7 +142,7 @@ pub(super) fn missing(
     set: Map<String, Value>,
     program: &Program,
 ) -> Result<Vec<Want>> {
-    let run = Arc::new(Run::ephemeral("dry-run"));
+    let run = Run::ephemeral("dry-run");
     let host = options.host(script, set, run, true, Author::of(main), program)?;
     // However it ends: what it wanted by then is known.
     let _ = script::run(&host, main);

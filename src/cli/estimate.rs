@@ -5,7 +5,6 @@ use serde::Serialize;
 use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Result};
 use crate::memory::{Estimate, EstimateRequest, estimate};
-use crate::prompt::{Hub, read_model};
 use crate::report::{self, Page};
 
 /// The version of the `--json` document.
@@ -36,9 +35,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let mut estimates = Vec::new();
     for model in &args.models {
         let named = |fault: Fault| fault.while_doing(format!("`{model}`"));
-        let known = program
-            .tasks
-            .wait(async { read_model(model, &Hub::from_env()?).await })?;
+        let known = program.read_model(model)?;
         estimates.push((model.as_str(), estimate(&known, &args.question).map_err(named)?));
     }
     let text = if args.json {
@@ -52,10 +49,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 }
 
 fn document(estimates: &[(&str, Estimate)]) -> Result<String> {
-    let estimates: Vec<Named> = estimates
-        .iter()
-        .map(|(model, estimate)| Named { model, estimate })
-        .collect();
-    let document = serde_json::json!({"schema": SCHEMA, "estimates": estimates});
-    json_text(&document)
+    let named = estimates.iter().map(|(model, estimate)| Named { model, estimate });
+    let estimates: Vec<Named> = named.collect();
+    json_text(&serde_json::json!({"schema": SCHEMA, "estimates": estimates}))
 }

@@ -241,9 +241,8 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
 fn run_help(program: &Program) -> Result<Status> {
     let mut all = command(program.terminal.width);
     all.build();
-    let run = all
-        .find_subcommand_mut("run")
-        .ok_or_else(|| Fault::internal("there is no command `run`"))?;
+    let run = all.find_subcommand_mut("run");
+    let run = run.ok_or_else(|| Fault::internal("there is no command `run`"))?;
     let text = rendered(&run.render_help(), program.terminal.colour);
     program.terminal.print(text.trim_end())?;
     Ok(0)
@@ -258,13 +257,10 @@ fn rendered(text: &StyledStr, colour: bool) -> String {
 
 /// `--help` and `--version` are results; anything else is a usage error.
 fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
-    let colour = if answer.use_stderr() {
-        terminal.error_colour
-    } else {
-        terminal.colour
-    };
+    let failed = answer.use_stderr();
+    let colour = if failed { terminal.error_colour } else { terminal.colour };
     let text = rendered(&answer.render(), colour);
-    if answer.use_stderr() {
+    if failed {
         terminal.print_failure(text.trim_end());
         return ExitCode::from(2);
     }

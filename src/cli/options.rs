@@ -51,7 +51,7 @@ impl ScriptOptions {
         &self,
         script: &Path,
         set: Map<String, Value>,
-        run: Arc<Run>,
+        run: Run,
         dry_run: bool,
         author: Author,
         program: &Program,
@@ -71,21 +71,14 @@ impl ScriptOptions {
         let permits = self.permits(author, &run, &settings.set)?;
         let services = Arc::new(Services::default());
         program.signals.guard(&services);
-        Ok(Arc::new(Host::new(
-            program.tasks.clone(),
-            run,
-            permits,
-            services,
-            settings,
-        )))
+        let host = Host::new(program.tasks.clone(), Arc::new(run), permits, services, settings);
+        Ok(Arc::new(host))
     }
 
     /// What the command line sets, in order.
     fn assignments(&self) -> Result<Vec<(&str, Value)>> {
-        let short = [("model", &self.model), ("url", &self.url)];
-        let short = short
-            .into_iter()
-            .filter_map(|(name, value)| Some(Ok((name, Value::String(value.clone()?)))));
+        let short = [("model", &self.model), ("url", &self.url)].into_iter();
+        let short = short.filter_map(|(name, value)| Some(Ok((name, Value::String(value.clone()?)))));
         let set = self.set.iter().map(|text| params::assignment(text));
         short.chain(set).collect()
     }
@@ -121,8 +114,9 @@ impl ScriptOptions {
             // Where nothing can be remembered, it is to be named again.
             let _ = remember(named.iter().map(fact), "");
             let mut recorded = Vec::new();
-            set.iter()
-                .for_each(|(path, value)| add_texts(path, value, &mut recorded));
+            for (path, value) in set {
+                add_texts(path, value, &mut recorded);
+            }
             let known = |one: &(String, String)| !named.contains(one) && is_remembered(&fact(one));
             recorded.retain(known);
             named.extend(recorded);
@@ -163,9 +157,10 @@ pub(super) enum Author {
 
 impl Author {
     pub(super) fn of(main: &Main) -> Self {
-        match main.has_shipped_text() {
-            true => Self::Shipped,
-            false => Self::Stranger,
+        if main.has_shipped_text() {
+            Self::Shipped
+        } else {
+            Self::Stranger
         }
     }
 }

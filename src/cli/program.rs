@@ -9,8 +9,10 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
+use crate::memory::ModelFiles;
+use crate::prompt::{Hub, read_model};
 use crate::report::Terminal;
-use crate::run::{Run, hide_json};
+use crate::run::hide_json;
 use crate::script::{Diagnostic, Host, Settings};
 use crate::task::Tasks;
 
@@ -53,15 +55,12 @@ impl Program {
             script: script.to_owned(),
             ..Settings::default()
         };
-        let run = Arc::new(Run::ephemeral("idle"));
-        let host = Host::new(
-            self.tasks.clone(),
-            run,
-            Default::default(),
-            Default::default(),
-            settings,
-        );
-        Arc::new(host)
+        Host::idle(&self.tasks, settings)
+    }
+
+    /// The files that describe a model: of a folder, or of the hub.
+    pub(super) fn read_model(&self, model: &str) -> Result<ModelFiles> {
+        self.tasks.wait(async { read_model(model, &Hub::from_env()?).await })
     }
 
     /// Prints a line to stderr that is neither a result nor an error.

@@ -25,7 +25,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::fmt::wrap;
 use crate::report::Terminal;
 use crate::run::{Event, Run};
-use crate::script::repl::{Command, HELP, Line, LineHelper, Session, bind_keys};
+use crate::script::repl::{Command, HELP, Line, LineHelper, Session, Variable, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
 
 /// Exit status after a signal: 128 and the signal's number.
@@ -77,14 +77,13 @@ struct Shared {
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let main = args.script.as_deref().map(Main::open).transpose()?;
     let script = args.script.clone().unwrap_or_default();
-    let run = Arc::new(Run::ephemeral("repl"));
+    let run = Run::ephemeral("repl");
     let author = match &main {
         Some(main) if !main.has_shipped_text() => Author::Stranger,
         _ => Author::User,
     };
-    let host = args
-        .options
-        .host(&script, args.options.parameters()?, run, false, author, program)?;
+    let set = args.options.parameters()?;
+    let host = args.options.host(&script, set, run, false, author, program)?;
     consent::install(&host, Some(|ask: &mut dyn FnMut()| ask()));
     // Only a running input has services that a signal ends.
     program.signals.unguard();
@@ -331,15 +330,11 @@ impl Repl {
     }
 
     fn scope(&self) -> Result<()> {
-        let rows: Vec<String> = self
-            .session
-            .variables()
-            .iter()
-            .map(|variable| {
-                let word = if variable.constant { "const" } else { "let" };
-                format!("{word} {}: {} = {}", variable.name, variable.kind, variable.value)
-            })
-            .collect();
+        let row = |one: &Variable| {
+            let word = if one.constant { "const" } else { "let" };
+            format!("{word} {}: {} = {}", one.name, one.kind, one.value)
+        };
+        let rows: Vec<String> = self.session.variables().iter().map(row).collect();
         match rows.is_empty() {
             true => {
                 self.terminal.print_error("no variables");

@@ -67,20 +67,17 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     }
     let mut drawn = [Vec::new(), Vec::new()];
     for (name, plot, simulated) in &pictures {
+        let mut draw = |index: usize, folder: &Path, extension: &str, bytes: &[u8]| {
+            let path = folder.join(format!("{name}.{extension}"));
+            write(&path, bytes, &format!("--{extension} FOLDER"), args)?;
+            drawn[index].push(path);
+            Ok(())
+        };
         if let Some(folder) = &args.svg {
-            let path = folder.join(format!("{name}.svg"));
-            write(
-                &path,
-                hide(&plot::file(plot, *simulated)).as_bytes(),
-                "--svg FOLDER",
-                args,
-            )?;
-            drawn[0].push(path);
+            draw(0, folder, "svg", hide(&plot::file(plot, *simulated)).as_bytes())?;
         }
         if let Some(folder) = &args.png {
-            let path = folder.join(format!("{name}.png"));
-            write(&path, &plot::png(plot, *simulated, PNG_SCALE)?, "--png FOLDER", args)?;
-            drawn[1].push(path);
+            draw(1, folder, "png", &plot::png(plot, *simulated, PNG_SCALE)?)?;
         }
     }
     if pictures.is_empty() && (args.svg.is_some() || args.png.is_some()) {

@@ -187,9 +187,8 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if args.dry_run {
         return dry_run::execute(&args.options, args.json, &script, &main, plan, program).map(Prepared::Finished);
     }
-    let (run, warnings) = match &args.resume {
-        Some(folder) => {
-            let manifest = Manifest::read(&Folder::open(folder)?)?;
+    let (run, warnings) = match args.resume.as_ref().zip(resumed) {
+        Some((folder, manifest)) => {
             manifest.check(&plan, |name| script::module_hash(&main, name))?;
             if manifest.done() {
                 let found = RecordedRun::read_intact(folder)?;
@@ -230,9 +229,8 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             "this script says that it needs {flags}; `--dry-run` shows what for"
         ));
     }
-    let host = args
-        .options
-        .host(&script, plan.set, Arc::new(run), false, Author::of(&main), program)?;
+    let author = Author::of(&main);
+    let host = args.options.host(&script, plan.set, run, false, author, program)?;
     Ok(Prepared::Ready(main, host))
 }
 
@@ -283,10 +281,10 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
 /// Checks the script as `profiler check` does, and prints what that finds: then the exit status of the first of it. Nothing has
 /// begun yet. The plan gets the hashes of the modules that it imports.
 fn check_first(args: &Args, script: &Path, main: &Main, plan: &mut Plan, program: &Program) -> Result<Option<Status>> {
-    let nowhere = Arc::new(Run::ephemeral("check"));
+    let (nowhere, set) = (Run::ephemeral("check"), plan.set.clone());
     let host = args
         .options
-        .host(script, plan.set.clone(), nowhere, false, Author::of(main), program)?;
+        .host(script, set, nowhere, false, Author::of(main), program)?;
     let found = script::check_main(&host, main);
     for diagnostic in &found {
         program.complain(diagnostic);
@@ -295,9 +293,7 @@ fn check_first(args: &Args, script: &Path, main: &Main, plan: &mut Plan, program
         print_not_started(args, script, first, program);
         return Ok(Some(first.fault.kind.exit_code()));
     }
-    let modules = host.sources.all().into_iter();
-    let own = modules.filter(|source| !source.key.starts_with("std/"));
-    plan.modules = own.map(|source| source.sha256).collect();
+    plan.modules = host.sources.own().map(|source| source.sha256).collect();
     Ok(None)
 }
 
@@ -365,13 +361,9 @@ fn tell_refusals(
     if missing.is_empty() {
         return;
     }
-    let to = |wants: &[&Want]| {
-        let to: Vec<&str> = wants.iter().map(|want| want.to.as_str()).collect();
-        to.join(", or to ")
-    };
+    let to = |wants: Vec<&Want>| wants.iter().map(|want| &*want.to).collect::<Vec<_>>().join(", or to ");
     let went_on = |missing: &[Want]| {
-        let to = to(&missing.iter().collect::<Vec<_>>());
-        let option = Want::option(missing);
+        let (to, option) = (to(missing.iter().collect()), Want::option(missing));
         format!("the script went on although it was not allowed to {to}: allow it with `{option}`")
     };
     match ended {
@@ -396,7 +388,7 @@ fn tell_refusals(
                 .collect();
             if !others.is_empty() {
                 let hint = fault.hint.take().unwrap_or_default();
-                let (to, option) = (to(&others), Want::option(&missing));
+                let (to, option) = (to(others), Want::option(&missing));
                 fault.hint = Some(format!("{hint}. It also wants to {to}; allow all with `{option}`"));
             }
         }
@@ -522,10 +514,8 @@ fn fault_json(diagnostic: &Diagnostic) -> Value {
 fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, program: &Program) {
     if args.json && !args.dry_run {
         // The error itself is printed elsewhere and decides the exit status.
-        let _ = program.print_json(&failure_document(
-            &script.display().to_string(),
-            &fault_json(diagnostic),
-        ));
+        let script = script.display().to_string();
+        let _ = program.print_json(&failure_document(&script, &fault_json(diagnostic)));
     }
 }
 

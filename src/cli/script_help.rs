@@ -18,26 +18,21 @@ pub(super) fn print(path: &Path, main: &Main, program: &Program) -> Result<Statu
     let (declared, unlisted) = match script::describe_params(&program.idle_host(path), main) {
         Ok(declared) => (declared, None),
         Err(found) if found.fault.message.starts_with(script::CANNOT_LIST) => {
-            let place = found
-                .location()
-                .map_or_else(|| path.display().to_string(), |place| place.to_string());
-            (
-                Vec::new(),
-                Some(format!(
-                    "Its parameters are known only once it runs: it does something before it calls `params` ({place})."
-                )),
-            )
+            let place = found.location().unwrap_or_else(|| path.display().to_string());
+            let why = format!(
+                "Its parameters are known only once it runs: it does something before it calls `params` ({place})."
+            );
+            (Vec::new(), Some(why))
         }
         Err(found) => return Ok(program.complain(&found)),
     };
     let name = path.display().to_string();
     let about: Vec<&str> = script::description(&main.source.text).collect();
     let about = about.join("\n");
-    let mut parts: Vec<String> = about
+    let paragraphs = about
         .split("\n\n")
-        .map(|paragraph| wrap(paragraph, program.terminal.width, 0))
-        .filter(|paragraph| !paragraph.is_empty())
-        .collect();
+        .map(|paragraph| wrap(paragraph, program.terminal.width, 0));
+    let mut parts: Vec<String> = paragraphs.filter(|paragraph| !paragraph.is_empty()).collect();
     let said = said(&Header::of(&main.source.text));
     parts.extend((!said.is_empty()).then(|| said.join("\n")));
     parts.push(format!("Usage: profiler run {name} [--set KEY=VALUE]... [OPTIONS]"));
@@ -80,25 +75,24 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
     let main = MAIN
         .iter()
         .filter_map(|name| declared.iter().find(|one| one.name == *name));
-    let own = declared.iter().filter(|one| !is_main(one) && !is_shared(one));
-    let engine = declared.iter().filter(|one| !is_main(one) && is_shared(one));
+    let (engine, own): (Vec<_>, Vec<_>) = declared.iter().filter(|one| !is_main(one)).partition(is_shared);
     let options = search_options(declared).into_iter().map(|one| {
         let default = one.default.as_str().unwrap_or_default();
         (format!("search.{}={default}", one.name), one.meaning)
     });
-    [
+    let groups = [
         (
             "Main parameters and their defaults; () is not set:",
             main.map(row).collect(),
         ),
-        ("Further parameters of this script:", own.map(row).collect()),
+        ("Further parameters of this script:", own.into_iter().map(row).collect()),
         ("Search:", options.collect::<Vec<_>>()),
-        ("Engine:", engine.map(row).collect()),
-    ]
-    .into_iter()
-    .filter(|(_, rows)| !rows.is_empty())
-    .map(|(title, rows)| format!("{title}\n{}", columns(&rows, program.terminal.width)))
-    .collect()
+        ("Engine:", engine.into_iter().map(row).collect()),
+    ];
+    let shown = groups.into_iter().filter(|(_, rows)| !rows.is_empty());
+    shown
+        .map(|(title, rows)| format!("{title}\n{}", columns(&rows, program.terminal.width)))
+        .collect()
 }
 
 /// A value as scripts write it.

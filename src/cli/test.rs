@@ -55,7 +55,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         allow: ports.map(|port| format!("port={port}")).collect(),
         ..ScriptOptions::default()
     };
-    let run = Arc::new(Run::ephemeral("test"));
+    let run = Run::ephemeral("test");
     let host = options.host(&args.script, Map::new(), run, false, Author::Stranger, program)?;
     let urls: Vec<_> = servers
         .iter()
@@ -89,15 +89,12 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 fn serve(program: &Program) -> Result<Vec<(&'static str, SimHandle)>> {
     let mut servers = Vec::new();
     for (name, profile) in SERVERS {
-        let options = Options {
-            time_scale: Some(0.0),
-            ..Options::default()
-        };
-        let (profile, options) = Spec {
+        let mut spec = Spec {
             profile: profile.to_owned(),
-            options,
-        }
-        .resolve()?;
+            options: Options::default(),
+        };
+        spec.options.time_scale = Some(0.0);
+        let (profile, options) = spec.resolve()?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let handle = program.tasks.wait(async {
             let handle = Sim::start(profile, options, address, Arc::new(|_| ()))?;
@@ -124,10 +121,10 @@ pub(super) fn check(args: &CheckArgs, program: &Program) -> Result<Status> {
     let set = args.options.parameters()?;
     let mut status = 0;
     for script in &args.scripts {
-        let nowhere = Arc::new(Run::ephemeral("check"));
+        let (nowhere, set) = (Run::ephemeral("check"), set.clone());
         let host = args
             .options
-            .host(script, set.clone(), nowhere, false, Author::Stranger, program)?;
+            .host(script, set, nowhere, false, Author::Stranger, program)?;
         let found = script::check(&host, script);
         for diagnostic in &found {
             status = Kind::Compile.exit_code();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::convert::deserialize_as;
 use super::diagnose::diagnose;
 use super::host::Interpreter;
-use super::resolver::{resolve_below, with_extension};
+use super::resolver::{open_own, with_extension};
 use super::signature::{quoted, suggest};
 use super::source::Source;
 use super::{Host, convert, resolver, shipped, source};
@@ -68,10 +68,9 @@ struct RhaiAdapter {
 pub(super) fn load(host: &Arc<Host>, interpreter: Interpreter, name: &str) -> Result<Arc<dyn Adapter>> {
     let root = host.settings.root();
     let by_path = name.contains('/') || name.ends_with(".rhai");
-    let source = if by_path {
-        load_own(&root, name)?
-    } else {
-        load_shipped(name)?
+    let source = match by_path {
+        true => open_own(&root, &with_extension(Path::new(name)), "adapter", name)?,
+        false => load_shipped(name)?,
     };
     let module = source::module_name(&root, &source.key);
     host.run.module(&module, &source.text, &source.sha256)?;
@@ -110,12 +109,6 @@ pub(super) fn from_source(
     }))
 }
 
-fn load_own(root: &Path, name: &str) -> Result<Source> {
-    let found = resolve_below(root, &root.join(with_extension(Path::new(name))), name)
-        .map_err(|fault| fault.while_doing(format!("adapter `{name}`")))?;
-    Ok(Source::new(found.key(), &found.read()?))
-}
-
 fn load_shipped(name: &str) -> Result<Source> {
     let file = format!("engines/{name}");
     if let Some(text) = shipped::module(&file) {
@@ -130,23 +123,19 @@ fn load_shipped(name: &str) -> Result<Source> {
 
 /// What a file lacks of these exports, phrased to follow its name.
 pub(super) fn missing_exports(ast: &AST, exports: &Exports) -> Vec<String> {
-    let mut problems = Vec::new();
-    for (name, params) in exports {
+    let lacks = |(name, params): &(&str, &[&str])| {
         let wanted = format!("{name}({})", params.join(", "));
-        let arities: Vec<_> = ast
+        let public = ast
             .iter_functions()
-            .filter(|function| function.name == *name && !function.access.is_private())
-            .map(|function| function.params.len())
-            .collect();
-        match arities.as_slice() {
-            [] => problems.push(format!("does not export `{wanted}`")),
-            some if !some.contains(&params.len()) => {
-                problems.push(format!("exports `{name}` with {} parameters, not `{wanted}`", some[0]));
-            }
-            _ => {}
+            .filter(|one| one.name == *name && !one.access.is_private());
+        let arities: Vec<usize> = public.map(|function| function.params.len()).collect();
+        match arities.first() {
+            None => Some(format!("does not export `{wanted}`")),
+            Some(_) if arities.contains(&params.len()) => None,
+            Some(other) => Some(format!("exports `{name}` with {other} parameters, not `{wanted}`")),
         }
-    }
-    problems
+    };
+    exports.iter().filter_map(lacks).collect()
 }
 
 /// Turns an error inside an adapter into a one-line fault with its location.
@@ -166,26 +155,19 @@ impl RhaiAdapter {
     fn call(&self, function: &str, args: impl FuncArgs) -> Result<Dynamic> {
         self.engine
             .call_fn(&mut Scope::new(), &self.ast, function, args)
-            .map_err(|error| {
-                let diagnostic = diagnose(&self.engine, &self.host.sources, &self.key, error);
-                with_location(&self.name, diagnostic)
-            })
+            .map_err(|error| with_location(&self.name, diagnose(&self.engine, &self.host.sources, &self.key, error)))
     }
 
     /// Calls a function and converts its result to `T`.
     fn call_as<T: DeserializeOwned>(&self, function: &str, args: impl FuncArgs) -> Result<T> {
         let value = self.call(function, args)?;
-        self.result_of(
-            function,
-            convert::from_script(&value).and_then(|value| deserialize_as("key", value)),
-        )
+        let value = convert::from_script(&value).and_then(|value| deserialize_as("key", value));
+        self.result_of(function, value)
     }
 
     fn exports(&self, function: &str, parameters: usize) -> bool {
-        let same = |found: rhai::ScriptFnMetadata| {
-            found.name == function && found.params.len() == parameters && !found.access.is_private()
-        };
-        self.ast.iter_functions().any(same)
+        let mut public = self.ast.iter_functions().filter(|found| !found.access.is_private());
+        public.any(|found| found.name == function && found.params.len() == parameters)
     }
 
     fn result_of<T>(&self, function: &str, result: Result<T>) -> Result<T> {
@@ -212,12 +194,8 @@ impl Adapter for RhaiAdapter {
     }
 
     fn ready(&self, base_url: &str, options: &Value, key: Option<&ApiKey>) -> Result<Readiness> {
-        let server = Server::new(
-            base_url,
-            self.client.clone(),
-            convert::to_script(options)?,
-            key.cloned(),
-        );
+        let options = convert::to_script(options)?;
+        let server = Server::new(base_url, self.client.clone(), options, key.cloned());
         let result = self.call("ready", (server.clone(),))?;
         let refused = lock(&server.refused).take();
         match (result.as_bool(), result.is_string()) {
@@ -344,10 +322,9 @@ impl Server {
 
     /// Appends the path. It must start with `/`, so that only this server can be reached: not `//other` or `@other`.
     fn url(&self, path: &str) -> Result<String> {
-        if path.starts_with('/') {
-            Ok(format!("{}{path}", self.base))
-        } else {
-            Err(Fault::usage(format!("the path `{path}` does not begin with `/`")))
+        match path.starts_with('/') {
+            true => Ok(format!("{}{path}", self.base)),
+            false => Err(Fault::usage(format!("the path `{path}` does not begin with `/`"))),
         }
     }
 
@@ -380,10 +357,8 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Res
 async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     let response = http::send(request).await?;
     let status = response.status().as_u16();
-    let location = response
-        .headers()
-        .get(reqwest::header::LOCATION)
-        .filter(|_| response.status().is_redirection());
+    let location = response.headers().get(reqwest::header::LOCATION);
+    let location = location.filter(|_| response.status().is_redirection());
     if let Some(location) = location.and_then(|location| location.to_str().ok()) {
         return Ok(Answer {
             status,

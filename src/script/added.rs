@@ -78,12 +78,9 @@ impl Lock {
             read => read.map_err(|error| Fault::io(&path, &error))?,
         };
         toml::from_str(&text).map_err(|error| {
-            Fault::usage(format!(
-                "`{}` is not a lock of profiler: {}",
-                path.display(),
-                error.message()
-            ))
-            .hint("remove it together with the folder `scripts` next to it, and add the scripts again")
+            let (path, why) = (path.display(), error.message());
+            Fault::usage(format!("`{path}` is not a lock of profiler: {why}"))
+                .hint("remove it together with the folder `scripts` next to it, and add the scripts again")
         })
     }
 
@@ -113,7 +110,7 @@ impl Lock {
         match new {
             Some(fetched) => {
                 fetched.write(&folder)?;
-                lock.all.insert(name.to_owned(), fetched.entry());
+                lock.all.insert(name.to_owned(), fetched.entry.clone());
             }
             None => drop(lock.all.remove(name)),
         }
@@ -158,9 +155,7 @@ impl Added {
 
 /// The file that `NAME` or `NAME/FILE` stands for; `None` if no such name was added.
 pub(super) fn find(text: &str) -> Result<Option<Found>> {
-    let (name, file) = text
-        .split_once('/')
-        .map_or((text, None), |(name, file)| (name, Some(file)));
+    let (name, file) = text.split_once('/').unwrap_or((text, ""));
     if check_name(name).is_err() {
         return Ok(None);
     }
@@ -169,10 +164,8 @@ pub(super) fn find(text: &str) -> Result<Option<Found>> {
         return Ok(None);
     };
     let file = match file {
-        Some(file) => {
-            Some(format!("{}.rhai", file.trim_end_matches(".rhai"))).filter(|file| added.files.contains_key(file))
-        }
-        None => added.main.clone(),
+        "" => added.main.clone(),
+        file => Some(format!("{}.rhai", file.trim_end_matches(".rhai"))).filter(|file| added.files.contains_key(file)),
     };
     let Some(file) = file else {
         let scripts = added.files.keys().filter(|file| file.ends_with(".rhai"));
@@ -205,10 +198,9 @@ pub(super) fn verify(path: &Path, bytes: &[u8]) -> Result<()> {
     if pinned == Some(&source::sha256(bytes)) {
         return Ok(());
     }
-    let why = if pinned.is_some() {
-        "has changed since it was added"
-    } else {
-        "was not added"
+    let why = match pinned {
+        Some(_) => "has changed since it was added",
+        None => "was not added",
     };
     Err(Fault::not_allowed(
         format!("`{MARK}{below}` {why}: it is not what `profiler.lock` says"),

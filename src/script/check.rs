@@ -9,12 +9,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnAccess, FnCallExpr, ParseErrorType, Position, Stmt};
+use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnCallExpr, ParseErrorType, Position, Stmt};
 
 use super::adapter::{self, CLUSTER, CONNECT, EXPORTS, Exports, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::CANNOT_LIST;
-use super::params::{check_values, merge_values};
+use super::params::{Declared, check_values, merge_values};
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, misspelt_axis, natives, suggest};
 use super::source::{Main, Source};
@@ -101,7 +101,9 @@ impl Checker<'_> {
         if let Some(params) = &mut outline.params
             && source.key == self.main.source.key
         {
-            params.names = params.names.take().or_else(|| self.parameter_names());
+            let declared = || describe_params(self.host, self.main).ok();
+            let names = |declared: Vec<_>| declared.into_iter().map(|one: Declared| one.name).collect();
+            params.names = params.names.take().or_else(|| declared().map(names));
         }
         self.importing.push(source.key.to_string());
         let mut modules = BTreeMap::new();
@@ -117,7 +119,7 @@ impl Checker<'_> {
             self.adapter(source, &ast);
         } else if is_meant(&outline, CLUSTER) {
             let mut problems = missing_exports(&ast, CLUSTER);
-            if outline.functions.iter().any(|one| one.signature.name == CONNECT[0].0) {
+            if outline.functions.iter().any(|one| one.name == CONNECT[0].0) {
                 problems.extend(missing_exports(&ast, CONNECT));
             }
             for problem in problems {
@@ -125,12 +127,7 @@ impl Checker<'_> {
                 self.report(source, fault, Position::NONE);
             }
         }
-        let exports: Vec<_> = outline
-            .functions
-            .into_iter()
-            .filter(|one| !one.private)
-            .map(|one| one.signature)
-            .collect();
+        let exports: Vec<_> = outline.functions.into_iter().filter(|one| !one.private).collect();
         self.files.insert(source.key.to_string(), exports.clone());
         Some(exports)
     }
@@ -181,29 +178,16 @@ impl Checker<'_> {
         }
     }
 
-    /// The names of the declared parameters.
-    fn parameter_names(&self) -> Option<BTreeSet<String>> {
-        let declared = describe_params(self.host, self.main).ok()?;
-        Some(declared.into_iter().map(|param| param.name).collect())
-    }
-
     /// The exports of an import; `None`, after reporting an error, if it cannot be read.
     fn import(&mut self, importer: &Source, path: &str, at: Position) -> Option<Vec<Signature>> {
-        let found = match locate(&self.main.root, Some(&importer.key), path) {
-            Ok(found) => found,
-            Err(fault) => {
-                self.report(importer, fault, at);
-                return None;
+        let opened = locate(&self.main.root, Some(&importer.key), path).and_then(|found| {
+            match self.importing.iter().position(|key| key == found.key()) {
+                Some(start) => Err(resolver::cycle(&self.importing[start..], found.key())),
+                None => Ok(Source::new(found.key(), &found.read()?)),
             }
-        };
-        if let Some(start) = self.importing.iter().position(|key| key == found.key()) {
-            let fault = resolver::cycle(&self.importing[start..], found.key());
-            self.report(importer, fault, at);
-            return None;
-        }
-        match found.read() {
-            Ok(text) => {
-                let source = Source::new(found.key(), &text);
+        });
+        match opened {
+            Ok(source) => {
                 self.host.sources.insert(source.clone());
                 self.file(&source)
             }
@@ -222,9 +206,8 @@ impl Checker<'_> {
 
 /// Whether a file is meant to be an adapter or a cluster: it defines at least half of the functions that one exports.
 fn is_meant(outline: &Outline, exports: &Exports) -> bool {
-    let defined = exports
-        .iter()
-        .filter(|(name, _)| outline.functions.iter().any(|one| one.signature.name == *name));
+    let is_defined = |name: &str| outline.functions.iter().any(|one| one.name == name);
+    let defined = exports.iter().filter(|(name, _)| is_defined(name));
     defined.count() * 2 >= exports.len()
 }
 
@@ -232,19 +215,6 @@ fn is_meant(outline: &Outline, exports: &Exports) -> bool {
 pub(super) fn is_adapter_file(ast: &AST) -> bool {
     is_meant(&Outline::from_ast(ast), EXPORTS)
 }
-
-/// Functions that the interpreter handles itself.
-const BUILT_IN: [&str; 9] = [
-    "Fn",
-    "call",
-    "curry",
-    "is_def_fn",
-    "is_def_var",
-    "is_shared",
-    "print",
-    "debug",
-    "type_of",
-];
 
 /// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by
 /// alias; `None` for one that could not be read.
@@ -282,14 +252,26 @@ fn check_call(
     natives: &[Signature],
     modules: &BTreeMap<String, Option<Vec<Signature>>>,
 ) -> Option<Fault> {
-    if !is_name(&call.name) || BUILT_IN.contains(&call.name.as_str()) {
+    // Rhai's metadata lacks these.
+    let built_in = [
+        "Fn",
+        "call",
+        "curry",
+        "is_def_fn",
+        "is_def_var",
+        "is_shared",
+        "print",
+        "debug",
+        "type_of",
+    ];
+    if !is_name(&call.name) || built_in.contains(&call.name.as_str()) {
         return None;
     }
     // It may be a closure stored in a map under this name.
     if call.method && outline.keys.contains(&call.name) {
         return None;
     }
-    let own = outline.functions.iter().map(|one| &one.signature);
+    let own = outline.functions.iter();
     let candidates: Vec<&Signature> = if call.namespace.is_empty() {
         let visible = |one: &&Signature| one.namespace.is_empty() || one.global || call.method;
         natives.iter().filter(visible).chain(own).collect()
@@ -329,7 +311,7 @@ fn check_call(
 
 #[derive(Default)]
 struct Outline {
-    functions: Vec<Defined>,
+    functions: Vec<Signature>,
     imports: Vec<Import>,
     calls: Vec<Call>,
     /// Keys of map literals and assigned properties. They may hold closures that are called like methods.
@@ -346,11 +328,6 @@ struct Parameters {
     variable: String,
     /// Their names; `None` if they are not a literal, as in `params(engines::parameters() + #{ … })`.
     names: Option<BTreeSet<String>>,
-}
-
-struct Defined {
-    signature: Signature,
-    private: bool,
 }
 
 struct Import {
@@ -372,13 +349,11 @@ struct Call {
 impl Outline {
     /// Collects from a parsed file.
     fn from_ast(ast: &AST) -> Self {
-        let mut outline = Self::default();
-        for function in ast.iter_functions() {
-            outline.functions.push(Defined {
-                signature: Signature::from_function(&function),
-                private: function.access == FnAccess::Private,
-            });
-        }
+        let functions = ast.iter_functions();
+        let mut outline = Self {
+            functions: functions.map(|function| Signature::from_function(&function)).collect(),
+            ..Self::default()
+        };
         ast.walk(&mut |path: &[ASTNode]| {
             match path.last() {
                 Some(ASTNode::Stmt(stmt)) => outline.stmt(stmt),

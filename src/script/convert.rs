@@ -4,7 +4,7 @@
 use rhai::{Dynamic, EvalAltResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Number, Value};
+use serde_json::{Map, Value};
 
 use super::signature::{quoted, suggest};
 use crate::fault::{Fault, Kind, Result};
@@ -27,25 +27,39 @@ pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
     rhai::serde::to_dynamic(value).map_err(Fault::internal)
 }
 
+/// Converts Rust data that has keys.
+pub(super) fn to_map(value: &impl Serialize) -> Result<rhai::Map> {
+    Ok(to_script(value)?.cast())
+}
+
 /// The script name of a value's type.
 pub fn type_of(value: &Dynamic) -> String {
     type_name(value.type_name())
 }
 
-/// The script name of a Rust type.
-pub(crate) fn type_name(rust: &str) -> String {
-    let plain = rust.trim().trim_start_matches("&mut ").trim();
-    match plain {
-        "i64" | "INT" => "int",
-        "f64" | "FLOAT" => "float",
-        "&str" | "String" | "ImmutableString" | "&str | ImmutableString | String" | "string" => "string",
-        "Array" | "array" => "array",
-        "Map" | "map" => "map",
-        "Dynamic" | "?" | "_" => "any",
+/// The script name of a Rust type, as Rust, Rhai or its macros spell it; empty for none.
+pub(crate) fn type_name(spelled: &str) -> String {
+    let first = spelled.split('|').next().unwrap_or(spelled);
+    let compact: String = first.chars().filter(|c| !c.is_whitespace()).collect();
+    // Without white space, `&mut T` is `&mutT`.
+    let bare = compact.strip_prefix("&mut").unwrap_or(&compact).trim_start_matches('&');
+    let (path, inner) = bare.split_once('<').unwrap_or((bare, ""));
+    let name = path.rsplit("::").next().unwrap_or(path);
+    let inner = || type_name(inner.trim_end_matches('>').split(',').next().unwrap_or_default());
+    match name {
+        "Result" | "RhaiResultOf" | "Caught" | "Arc" | "Rc" | "Box" | "Shared" => return inner(),
+        "Option" => return format!("{} or ()", inner()),
+        "INT" | "i64" | "i32" | "u64" | "u32" | "usize" => "int",
+        "FLOAT" | "f64" | "f32" => "float",
+        "ImmutableString" | "String" | "str" | "SmartString" | "Identifier" => "string",
+        "Array" | "Vec" => "array",
+        "Blob" => "blob",
+        "Map" => "map",
+        "Range" | "RangeInclusive" | "ExclusiveRange" | "InclusiveRange" => "range",
+        "Dynamic" | "RhaiResult" | "?" | "_" => "any",
         "FnPtr" | "Fn" => "function",
-        "EngineHandle" | "BoundaryHandle" | "TruthHandle" => plain.trim_end_matches("Handle"),
         "ModelHandle" => "MemoryModel",
-        other => other.rsplit("::").next().unwrap_or(other),
+        other => other.strip_suffix("Handle").unwrap_or(other),
     }
     .to_owned()
 }
@@ -70,25 +84,13 @@ impl Writer {
             self.charge(text.len())?;
             return Ok(Value::String(text.to_string()));
         }
-        if let Ok(whole) = value.as_int() {
-            return Ok(Value::Number(whole.into()));
+        match value.as_float() {
+            Ok(number) if !number.is_finite() => Err(self.refuse(&format!("is {number}, which JSON cannot hold"))),
+            Err(_) if !(value.is_int() || value.is_bool() || value.is_char() || value.is_unit()) => {
+                Err(self.refuse(&format!("is a {}, which JSON cannot hold", type_of(value))))
+            }
+            _ => serde_json::to_value(value).map_err(Fault::internal),
         }
-        if let Ok(number) = value.as_float() {
-            return Number::from_f64(number)
-                .map(Value::Number)
-                .ok_or_else(|| self.refuse(&format!("is {number}, which JSON cannot hold")));
-        }
-        if let Ok(truth) = value.as_bool() {
-            return Ok(Value::Bool(truth));
-        }
-        if let Ok(letter) = value.as_char() {
-            return Ok(Value::String(letter.to_string()));
-        }
-        if value.is_unit() {
-            return Ok(Value::Null);
-        }
-        let kind = type_of(value);
-        Err(self.refuse(&format!("is a {kind}, which JSON cannot hold")))
     }
 
     fn map(&mut self, map: &rhai::Map) -> Result<Value> {
@@ -158,55 +160,39 @@ pub(super) fn deserialize_as<T: DeserializeOwned>(what: &str, value: Value) -> R
 /// Rewrites a serde message about the value at `path` for script authors.
 fn explain(what: &str, path: &str, message: &str) -> Fault {
     let names = in_backticks(message);
-    let here = if path == "." {
-        String::new()
-    } else {
-        format!("`{path}`")
+    let (name, known) = names
+        .split_first()
+        .map_or(("", &[][..]), |(name, known)| (*name, known));
+    // Serde calls the whole value `.`; some paths already include the name.
+    let full = match path {
+        "." => name.to_owned(),
+        path if path == name || path.ends_with(&format!(".{name}")) => path.to_owned(),
+        path => format!("{path}.{name}"),
     };
     if message.starts_with("unknown field") {
-        let (name, known) = names
-            .split_first()
-            .map_or(("", &[][..]), |(name, known)| (*name, known));
-        // Some paths already include the unknown name.
-        let full = match (here.is_empty(), path == name || path.ends_with(&format!(".{name}"))) {
-            (true, _) => name.to_owned(),
-            (false, true) => path.to_owned(),
-            (false, false) => format!("{path}.{name}"),
-        };
         let fault = Fault::usage(format!("unknown {what} `{full}`"));
-        let otherwise = match known.is_empty() {
-            true => format!("there is no {what} here"),
-            false => format!("the {what}s are {}", quoted(known)),
+        let otherwise = match known {
+            [] => format!("there is no {what} here"),
+            known => format!("the {what}s are {}", quoted(known)),
         };
         return suggest(fault, name, known.iter().copied(), otherwise);
     }
     if message.starts_with("unknown variant") {
-        let (name, known) = names
-            .split_first()
-            .map_or(("", &[][..]), |(name, known)| (*name, known));
-        let fault = Fault::usage(format!("{what} {here} cannot be `{name}`"));
+        let fault = Fault::usage(format!("{what} `{path}` cannot be `{name}`"));
         let otherwise = format!("valid values: {}", quoted(known));
         return suggest(fault, name, known.iter().copied(), otherwise);
     }
     if message.starts_with("missing field") {
-        let name = names.first().copied().unwrap_or_default();
-        let full = if path == "." {
-            name.to_owned()
-        } else {
-            format!("{path}.{name}")
-        };
         return Fault::usage(format!("{what} `{full}` is missing"));
     }
-    let place = if here.is_empty() {
-        format!("the {what}s")
-    } else {
-        format!("{what} {here}")
+    let (place, verb) = match path {
+        "." => (format!("the {what}s"), "are"),
+        path => (format!("{what} `{path}`"), "is"),
     };
-    let Some((found, wanted)) = mismatch(message) else {
-        return Fault::usage(format!("{place}: {message}"));
-    };
-    let verb = if here.is_empty() { "are" } else { "is" };
-    Fault::usage(format!("{place} must be {wanted}, but {verb} {found}"))
+    Fault::usage(match mismatch(message) {
+        Some((found, wanted)) => format!("{place} must be {wanted}, but {verb} {found}"),
+        None => format!("{place}: {message}"),
+    })
 }
 
 /// Splits `invalid type: string "x", expected u64` into found and expected, in script terms.

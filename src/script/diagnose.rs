@@ -3,7 +3,7 @@
 //! The wrappers around an error tell which file a position belongs to: a call's position is in the caller, the inner error in
 //! the callee. Messages are rewritten in our style: lower case, names in backticks, script type names.
 
-use std::fmt;
+use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
 use annotate_snippets::renderer::DEFAULT_TERM_WIDTH;
@@ -38,7 +38,21 @@ impl Diagnostic {
 
     /// Formats the diagnostic like rustc, with colours if `colour` is set.
     pub fn render(&self, colour: bool) -> String {
-        render_snippet(self, colour)
+        let mut group = Level::ERROR
+            .primary_title(&*self.fault.message)
+            .elements(self.place.iter().map(|place| {
+                Snippet::source(&*place.source.text)
+                    .path(&*place.source.key)
+                    .annotation(AnnotationKind::Primary.span(place.span()))
+            }));
+        for step in &self.trace {
+            group = group.element(Level::NOTE.message(step));
+        }
+        if let Some(hint) = &self.fault.hint {
+            group = group.element(Level::HELP.message(hint));
+        }
+        let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
+        renderer.term_width(DEFAULT_TERM_WIDTH).render(&[group])
     }
 
     /// `file:line:column`, if the position is known.
@@ -81,7 +95,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         return Diagnostic {
             place: Some(Place::at_byte(place.source, start)),
             fault,
-            trace: frames.iter().rev().map(ToString::to_string).collect(),
+            trace: frames.iter().rev().map(Frame::text).collect(),
         };
     }
     let fault = evaluation_fault(engine, sources, &file, *error);
@@ -102,8 +116,8 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         let inner = frames.split_off(own + 1);
         // Their own lines are of interest only if something is wrong with them.
         if fault.kind.is_bug() {
-            trace.push(format!("raised at {}", Location(&file, at)));
-            trace.extend(inner.iter().rev().map(ToString::to_string));
+            trace.push(format!("raised at {}", located(&file, at)));
+            trace.extend(inner.iter().rev().map(Frame::text));
         }
         if let Some(frame) = frames.pop() {
             if fault.kind.is_bug() {
@@ -113,7 +127,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         }
     }
     let own = frames.iter().rev().filter(|frame| !is_shipped(&frame.file));
-    trace.extend(own.map(ToString::to_string));
+    trace.extend(own.map(Frame::text));
     Diagnostic {
         place: Place::find(sources, &file, at),
         fault,
@@ -170,29 +184,21 @@ fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
         let ast = grammar.compile(&*source.text);
         ast.is_ok_and(|ast| ast.iter_functions().any(|function| function.name == name))
     };
-    sources
-        .all()
-        .into_iter()
-        .find(defines)
-        .map(|source| source.key.to_string())
+    let source = sources.all().into_iter().find(defines)?;
+    Some(source.key.to_string())
 }
 
-impl std::fmt::Display for Frame {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {} {}", self.what, self.how, Location(&self.file, self.at))
+impl Frame {
+    fn text(&self) -> String {
+        format!("{} {} {}", self.what, self.how, located(&self.file, self.at))
     }
 }
 
 /// `file:line:column`.
-struct Location<'a>(&'a str, Position);
-
-impl std::fmt::Display for Location<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.0)?;
-        if let Some(line) = self.1.line() {
-            write!(f, ":{line}:{}", self.1.position().unwrap_or(1))?;
-        }
-        Ok(())
+fn located(file: &str, at: Position) -> String {
+    match at.line() {
+        Some(line) => format!("{file}:{line}:{}", at.position().unwrap_or(1)),
+        None => file.to_owned(),
     }
 }
 
@@ -238,20 +244,17 @@ impl Place {
     /// Byte range of the token at this place.
     pub(super) fn span(&self) -> Range<usize> {
         let text = &*self.source.text;
-        let line_start = text
-            .split_inclusive('\n')
-            .take(self.line - 1)
-            .map(str::len)
-            .sum::<usize>();
-        let line = text[line_start..].lines().next().unwrap_or_default();
-        // Columns count characters.
-        let offset = line
-            .char_indices()
-            .nth(self.column.saturating_sub(1))
-            .map_or(line.len(), |(offset, _)| offset);
-        let start = line_start + offset;
-        start..start + width(&line[offset..])
+        let start = byte_at(text, self.line, self.column);
+        start..start + width(text[start..].lines().next().unwrap_or_default())
     }
+}
+
+/// The byte of a line and a column, which count characters from 1; the line's end if it is shorter.
+pub(super) fn byte_at(text: &str, line: usize, column: usize) -> usize {
+    let start = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
+    let line = text[start..].lines().next().unwrap_or_default();
+    let before = line.chars().take(column.saturating_sub(1)).map(char::len_utf8);
+    start + before.sum::<usize>()
 }
 
 /// Byte length of the token at the start of `rest`, accurate enough for underlining.
@@ -273,28 +276,10 @@ fn width(rest: &str) -> usize {
     }
 }
 
-impl fmt::Display for Place {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl Display for Place {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}", self.source.key, self.line, self.column)
     }
-}
-
-fn render_snippet(diagnostic: &Diagnostic, colour: bool) -> String {
-    let mut group = Level::ERROR
-        .primary_title(&*diagnostic.fault.message)
-        .elements(diagnostic.place.iter().map(|place| {
-            Snippet::source(&*place.source.text)
-                .path(&*place.source.key)
-                .annotation(AnnotationKind::Primary.span(place.span()))
-        }));
-    for step in &diagnostic.trace {
-        group = group.element(Level::NOTE.message(step));
-    }
-    if let Some(hint) = &diagnostic.fault.hint {
-        group = group.element(Level::HELP.message(hint));
-    }
-    let renderer = if colour { Renderer::styled() } else { Renderer::plain() };
-    renderer.term_width(DEFAULT_TERM_WIDTH).render(&[group])
 }
 
 /// The fault for an error without wrappers, raised in `file`.
@@ -305,9 +290,7 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
     let near = |name: &str| nearest_word(sources, file, name);
     match &error {
         E::ErrorRuntime(value, _) => thrown(value),
-        E::ErrorTerminated(value, _) => value
-            .read_lock::<Fault>()
-            .map_or_else(Fault::interrupted, |fault| fault.clone()),
+        E::ErrorTerminated(value, _) => value.clone().try_cast().unwrap_or_else(Fault::interrupted),
         E::ErrorParsing(error, _) => parse_fault(engine, error, near),
         E::ErrorFunctionNotFound(call, _) => signature::not_found(engine, sources, file, call),
         E::ErrorVariableNotFound(name, _) => {
@@ -365,13 +348,11 @@ fn unknown_property(text: &str) -> Option<(&str, &str)> {
 
 /// The fault for an uncaught `throw`.
 fn thrown(value: &Dynamic) -> Fault {
-    if let Some(fault) = value.read_lock::<Fault>() {
-        return fault.clone();
+    match value.clone().try_cast() {
+        Some(fault) => fault,
+        None if value.is_unit() => Fault::new(Kind::Script, "the script failed"),
+        None => Fault::new(Kind::Script, value.to_string()),
     }
-    if value.is_unit() {
-        return Fault::new(Kind::Script, "the script failed");
-    }
-    Fault::new(Kind::Script, value.to_string())
 }
 
 /// The word of the file that is closest to `name`.
@@ -388,26 +369,22 @@ fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Optio
     if name.len() < SHORTEST_KEY {
         return None;
     }
-    let near_own = |text: &str| {
+    let near = |text: &str| {
         let is_key = |(at, word): &(usize, &str)| {
             text[..*at].ends_with('.') || text[at + word.len()..].trim_start().starts_with(':')
         };
-        let own = words(text).filter(is_key).map(|(_, word)| word);
-        nearest(name, own).map(str::to_owned)
+        nearest(name, words(text).filter(is_key).map(|(_, word)| word)).map(str::to_owned)
     };
-    let here = sources.get(file).and_then(|source| near_own(&source.text));
-    // Then the user's other files, which are the earlier inputs of a session.
-    let mut others = sources.all().into_iter().filter(|source| !is_shipped(&source.key));
-    here.or_else(|| others.find_map(|source| near_own(&source.text)))
-        .or_else(|| {
-            let documented = reference::functions(engine).into_iter().map(|function| function.docs);
-            let docs = documented.collect::<Vec<_>>().join("\n");
-            nearest(
-                name,
-                docs.split('`').skip(1).step_by(2).flat_map(words).map(|(_, word)| word),
-            )
-            .map(str::to_owned)
-        })
+    // Then in the user's other files, which are the earlier inputs of a session, and in the documentation.
+    let mut files = sources.get(file).into_iter().chain(sources.own());
+    let documented = || {
+        let functions = reference::functions(engine);
+        let quoted = functions
+            .iter()
+            .flat_map(|function| function.docs.split('`').skip(1).step_by(2));
+        nearest(name, quoted.flat_map(words).map(|(_, word)| word)).map(str::to_owned)
+    };
+    files.find_map(|source| near(&source.text)).or_else(documented)
 }
 
 /// The names in a text, with their positions.

@@ -28,9 +28,8 @@ const TAKEN: [&str; 9] = ["rhai", "py", "toml", "json", "yaml", "yml", "csv", "t
 pub struct Fetched {
     /// What to call them, from the file or folder.
     pub name: String,
-    source: String,
-    commit: Option<String>,
-    main: Option<String>,
+    /// Its entry in the lock.
+    pub entry: Added,
     files: Files,
 }
 
@@ -75,36 +74,22 @@ impl Fetched {
         }
         let top: Vec<&String> = scripts.into_iter().filter(|file| !file.contains('/')).collect();
         let wanted = [format!("{name}.rhai"), "main.rhai".to_owned()];
-        let main = wanted
-            .iter()
-            .find(|wanted| top.contains(wanted))
-            .or(match top.as_slice() {
-                [only] => Some(*only),
-                _ => None,
-            });
-        Ok(Self {
-            name: name.to_owned(),
+        let only = || (top.len() == 1).then(|| top[0]);
+        let main = wanted.iter().find(|wanted| top.contains(wanted)).or_else(only);
+        let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), source::sha256(bytes));
+        let entry = Added {
             source: source.to_owned(),
             commit,
             main: main.cloned(),
-            files,
-        })
-    }
-
-    /// Its entry in the lock.
-    pub fn entry(&self) -> Added {
-        let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), source::sha256(bytes));
-        Added {
-            source: self.source.clone(),
-            commit: self.commit.clone(),
-            main: self.main.clone(),
-            files: self.files.iter().map(pin).collect(),
-        }
+            files: files.iter().map(pin).collect(),
+        };
+        let name = name.to_owned();
+        Ok(Self { name, entry, files })
     }
 
     /// What the file says of itself that its name stands for.
     pub fn header(&self) -> Header {
-        let text = self.main.as_ref().and_then(|main| self.files.get(main));
+        let text = self.entry.main.as_ref().and_then(|main| self.files.get(main));
         text.map(|text| Header::of(&String::from_utf8_lossy(text)))
             .unwrap_or_default()
     }
@@ -152,14 +137,10 @@ fn file_name(place: &str) -> String {
 /// Whether a file of a folder is taken, by its relative path: it stays where it is put and is not hidden.
 fn is_taken(path: &str) -> bool {
     let plain = |part: Component| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'));
-    let path = Path::new(path);
-    let known = path
-        .extension()
-        .is_some_and(|extension| TAKEN.iter().any(|taken| extension == *taken));
-    let licence = path
-        .file_name()
-        .is_some_and(|name| name.to_string_lossy().starts_with("LICENSE"));
-    (known || licence) && path.components().all(plain) && !path.to_string_lossy().contains(char::is_control)
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let wanted = TAKEN.contains(&extension) || name.starts_with("LICENSE");
+    wanted && Path::new(path).components().all(plain) && !path.contains(char::is_control)
 }
 
 fn add(files: &mut Files, name: String, bytes: Vec<u8>) -> Result<()> {
@@ -208,10 +189,8 @@ fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
     let (text, cut) = tasks.wait(async {
         let answer = client.get(url.clone()).send().await.map_err(failed)?;
         if !answer.status().is_success() {
-            return Err(Fault::new(
-                Kind::Http,
-                format!("`{address}` answers {}", answer.status()),
-            ));
+            let message = format!("`{address}` answers {}", answer.status());
+            return Err(Fault::new(Kind::Http, message));
         }
         http::text(answer, MAX_FILE as usize).await.map_err(failed)
     })?;
@@ -266,18 +245,15 @@ impl Git {
         let url = Url::parse(&self.address).ok();
         url.as_ref().map(check_transport).transpose()?;
         let secret = url.is_some_and(|url| url.password().is_some());
-        if secret
-            || [&self.address, &self.revision, &self.path]
-                .iter()
-                .any(|part| part.starts_with('-'))
-        {
+        let parts = [&self.address, &self.revision, &self.path];
+        if secret || parts.iter().any(|part| part.starts_with('-')) {
             return Err(Fault::usage("this is no address of a repository, or has a password")
                 .hint("git+ADDRESS[@REVISION][#PATH]; Git's credential helper knows passwords"));
         }
         let folder = tempfile::tempdir().map_err(|error| Fault::io(Path::new("/tmp"), &error))?;
         let git = |args: &[&str]| run_git(folder.path(), args);
         git(&["init", "--quiet", "--bare"])?;
-        git(&[
+        let fetch: [&str; 7] = [
             "fetch",
             "--quiet",
             "--depth=1",
@@ -285,10 +261,10 @@ impl Git {
             "--",
             &self.address,
             &self.revision,
-        ])?;
-        let commit = String::from_utf8_lossy(&git(&["rev-parse", "FETCH_HEAD^{commit}"])?)
-            .trim()
-            .to_owned();
+        ];
+        git(&fetch)?;
+        let commit = git(&["rev-parse", "FETCH_HEAD^{commit}"])?;
+        let commit = String::from_utf8_lossy(&commit).trim().to_owned();
         let mut list = vec!["ls-tree", "-r", "-z", "--long", &commit];
         list.extend((!self.path.is_empty()).then_some(self.path.as_str()));
         let listed = git(&list)?;
@@ -302,10 +278,10 @@ impl Git {
                 continue;
             };
             // Below the folder, or the file itself.
-            let below = path.strip_prefix(&self.path).map(|rest| rest.trim_start_matches('/'));
-            let name = below
-                .filter(|below| !below.is_empty())
-                .map_or_else(|| file_name(path), str::to_owned);
+            let name = match path.strip_prefix(&self.path).map(|rest| rest.trim_start_matches('/')) {
+                None | Some("") => file_name(path),
+                Some(below) => below.to_owned(),
+            };
             // Neither links nor submodules.
             if !mode.starts_with("100") || !is_taken(&name) {
                 continue;
@@ -314,11 +290,11 @@ impl Git {
             add(&mut files, name, git(&["cat-file", "blob", blob])?)?;
         }
         if files.is_empty() {
-            return Err(Fault::usage(format!(
-                "`{}` has no script `{}` at `{}`",
-                self.address, self.path, self.revision
-            ))
-            .hint("git+ADDRESS[@REVISION][#PATH] with the path of a script or of its folder"));
+            let (address, path, revision) = (&self.address, &self.path, &self.revision);
+            return Err(
+                Fault::usage(format!("`{address}` has no script `{path}` at `{revision}`"))
+                    .hint("git+ADDRESS[@REVISION][#PATH] with the path of a script or of its folder"),
+            );
         }
         let place = if self.path.is_empty() {
             &self.address

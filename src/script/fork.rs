@@ -24,25 +24,23 @@ pub fn fork(name: &str, target: &Path, strategy: bool) -> Result<Vec<PathBuf>> {
 /// The files that [`fork`] would write, `target` first, and their texts.
 pub fn copies(name: &str, target: &Path, strategy: bool) -> Result<Vec<(PathBuf, String)>> {
     let folder = target.parent().unwrap_or(Path::new(""));
+    let without_strategy = || Fault::usage(format!("`{name}` imports no strategy")).hint("leave out --strategy");
     if let Some(text) = name.strip_prefix("std/probes/").and_then(shipped::probe) {
-        if strategy {
-            return Err(without_strategy(name));
-        }
-        return Ok(probe(name, target, &text));
+        return if strategy {
+            Err(without_strategy())
+        } else {
+            Ok(probe(name, target, &text))
+        };
     }
     let (origin, text) = original(name)?;
     let mut files = vec![(target.to_owned(), copy(&origin, &text, strategy.then_some("")))];
     if strategy {
-        let parts = strategies(&text);
-        if parts.is_empty() {
-            return Err(without_strategy(name));
-        }
-        for (module, text) in parts {
-            let origin = format!("stdlib/{module}.rhai");
-            files.push((
-                folder.join(format!("{module}.rhai")),
-                copy(&origin, &text, Some(&module)),
-            ));
+        files.extend(strategies(&text).into_iter().map(|(module, text)| {
+            let text = copy(&format!("stdlib/{module}.rhai"), &text, Some(&module));
+            (folder.join(format!("{module}.rhai")), text)
+        }));
+        if files.len() == 1 {
+            return Err(without_strategy());
         }
     }
     Ok(files)
@@ -73,27 +71,17 @@ pub fn is_unedited(copy: &str) -> bool {
         .any(|text| Source::new("", text).sha256 == pinned)
 }
 
-fn without_strategy(name: &str) -> Fault {
-    Fault::usage(format!("`{name}` imports no strategy")).hint("leave out --strategy")
-}
-
 /// A probe with a comment about its origin, and the files it imports, unless identical copies exist.
 fn probe(name: &str, target: &Path, text: &str) -> Vec<(PathBuf, String)> {
     let folder = target.parent().unwrap_or(Path::new(""));
-    let mut files = vec![(
-        target.to_owned(),
-        format!(
-            "# {}\n{text}",
-            origin_line(&format!("{}.py", name.replacen("std", "stdlib", 1)), text)
-        ),
-    )];
-    files.extend(
-        shipped::shared_probe_files()
-            .into_iter()
-            .map(|(file, text)| (folder.join(file), text))
-            .filter(|(path, text)| fs::read_to_string(path).ok().as_ref() != Some(text)),
-    );
-    files
+    let origin = origin_line(&format!("{}.py", name.replacen("std", "stdlib", 1)), text);
+    let shared = shipped::shared_probe_files()
+        .into_iter()
+        .map(|(file, text)| (folder.join(file), text));
+    let missing = shared.filter(|(path, text)| fs::read_to_string(path).ok().as_ref() != Some(text));
+    std::iter::once((target.to_owned(), format!("# {origin}\n{text}")))
+        .chain(missing)
+        .collect()
 }
 
 fn write_all(files: Vec<(PathBuf, String)>) -> Result<Vec<PathBuf>> {
@@ -123,20 +111,19 @@ fn original(name: &str) -> Result<(String, String)> {
     if let Some(text) = text {
         return Ok((origin, text.into_owned()));
     }
+    let modules = shipped::modules().map(|module| format!("std/{module}"));
     let probes = shipped::probes().map(|probe| format!("std/probes/{probe}"));
-    let modules: Vec<_> = shipped::modules()
-        .map(|module| format!("std/{module}"))
+    let known: Vec<String> = shipped::scripts()
+        .map(str::to_owned)
+        .chain(modules)
         .chain(probes)
         .collect();
-    let scripts: Vec<&str> = shipped::scripts().collect();
-    let known = scripts.into_iter().chain(modules.iter().map(String::as_str));
+    let known = || known.iter().map(String::as_str);
     let fault = Fault::usage(format!("no shipped script, module or probe is named `{name}`"));
     let ending = format!("/{name}");
-    let module = modules
-        .iter()
-        .find(|module| module.ends_with(&ending))
-        .map(String::as_str);
-    let near = module.or_else(|| nearest(name, known));
+    let near = known()
+        .find(|one| one.ends_with(&ending))
+        .or_else(|| nearest(name, known()));
     Err(did_you_mean(fault, near, "`profiler list` shows their names"))
 }
 

@@ -122,14 +122,9 @@ fn check_requirement(wanted: &str, mine: &str) -> Result<(), Fault> {
 
 /// Parses `1.2` as `[1, 2, 0]`.
 fn version(text: &str) -> Option<[u64; 3]> {
+    let parts: Vec<u64> = text.split('.').map(|part| part.parse().ok()).collect::<Option<_>>()?;
     let mut version = [0; 3];
-    let parts: Vec<&str> = text.split('.').collect();
-    if parts.len() > version.len() {
-        return None;
-    }
-    for (slot, part) in version.iter_mut().zip(parts) {
-        *slot = part.parse().ok()?;
-    }
+    version.get_mut(..parts.len())?.copy_from_slice(&parts);
     Some(version)
 }
 

@@ -16,7 +16,7 @@ use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
 use super::signature::misspelt_axis;
 use super::source::{self, Sources};
 use super::{adapter, from_script, options};
-use crate::boundary::memory_model::{MemoryModel, Prior, Sample};
+use crate::boundary::memory_model::MemoryModel;
 use crate::boundary::{KnownBoundary, Point};
 use crate::engine::{Context, Engine, LaunchOptions};
 use crate::fault::{Fault, Result};
@@ -83,6 +83,8 @@ pub struct Host {
     pub sources: Arc<Sources>,
     /// Limits on what the script uses between two API calls.
     pub meter: Arc<Meter>,
+    /// When the run started.
+    pub started: Instant,
     /// State that changes while the script runs.
     pub state: Arc<Mutex<State>>,
     pub(super) interpreter: OnceLock<Interpreter>,
@@ -103,9 +105,22 @@ impl Host {
             )),
             settings,
             sources: Arc::default(),
+            started: Instant::now(),
             state: Arc::default(),
             interpreter: OnceLock::new(),
         }
+    }
+
+    /// A host for a script that is looked at and not run.
+    pub fn idle(tasks: &Tasks, settings: Settings) -> Arc<Self> {
+        let run = Arc::new(Run::ephemeral("check"));
+        Arc::new(Self::new(
+            tasks.clone(),
+            run,
+            Default::default(),
+            Default::default(),
+            settings,
+        ))
     }
 
     /// What a server that the script starts gets to know; its name begins with `prefix`.
@@ -155,20 +170,8 @@ pub struct State {
     pub commands: bool,
     /// Whether the script ended while its jobs go on elsewhere.
     pub left: bool,
-    /// When the run started.
-    pub started: StartTime,
     /// The effective parameters, once the script has called `params`.
     pub params: Option<Map<String, Value>>,
-}
-
-/// The time of its creation.
-#[derive(Debug)]
-pub struct StartTime(pub Instant);
-
-impl Default for StartTime {
-    fn default() -> Self {
-        Self(Instant::now())
-    }
 }
 
 /// The host behind an API call. Every interpreter carries one.
@@ -188,16 +191,17 @@ pub fn host(context: &NativeCallContext) -> Arc<Host> {
     host
 }
 
-/// The tag by which an interpreter carries its host.
-pub(super) fn tag(host: &Arc<Host>) -> Dynamic {
-    Dynamic::from(Arc::clone(host))
-}
-
 /// An engine shared by all copies of its handle.
 #[derive(Clone)]
 pub struct EngineHandle(pub Arc<Engine>);
 
 impl EngineHandle {
+    /// The engine, for a call that the host is told of.
+    pub(super) fn called(&self, context: &NativeCallContext) -> &Engine {
+        host(context);
+        &self.0
+    }
+
     /// Describes the engine `name`, or several of that name as one. Options that are `()` or `""` count as not given.
     pub(super) fn describe(host: &Arc<Host>, name: &str, given: impl IntoIterator<Item = ScriptMap>) -> Result<Self> {
         let given = given
@@ -336,47 +340,6 @@ fn check_runtime_options(kind: RuntimeKind, launch: &Launch) -> Result<()> {
 /// A fitted model, shared by all copies of its handle.
 #[derive(Clone)]
 pub(super) struct ModelHandle(pub(super) Arc<MemoryModel>);
-
-/// A sample given by a script.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct SampleOptions {
-    point: Point,
-    /// Bytes.
-    peak: f64,
-    #[serde(default)]
-    at_most: bool,
-}
-
-impl From<SampleOptions> for Sample {
-    fn from(given: SampleOptions) -> Self {
-        Self {
-            point: given.point,
-            peak: given.peak,
-            at_most: given.at_most,
-        }
-    }
-}
-
-/// Options of `memory_model`: the architecture. `()` means unknown.
-#[derive(Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct Architecture {
-    weight_bytes: Option<f64>,
-    kv_bytes_per_token: Option<f64>,
-    block: Option<f64>,
-}
-
-impl From<Architecture> for Prior {
-    fn from(given: Architecture) -> Self {
-        let none = Self::default();
-        Self {
-            weights: given.weight_bytes.unwrap_or(none.weights),
-            kv_bytes_per_token: given.kv_bytes_per_token.unwrap_or(none.kv_bytes_per_token),
-            block: given.block.unwrap_or(none.block),
-        }
-    }
-}
 
 /// A known boundary, shared by all copies of its handle.
 #[derive(Clone)]

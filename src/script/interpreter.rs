@@ -16,8 +16,8 @@ use super::diagnose::{Diagnostic, diagnose};
 use super::meter::{ARRAY, CALL_LEVELS, MAP, STRING};
 use super::params::{Declared, Param, declared};
 use super::resolver::Resolver;
-use super::source::Main;
-use super::{Caught, Host, api, convert, host, meter, resolver};
+use super::source::{Main, Source};
+use super::{Caught, Host, api, convert, meter, resolver};
 use crate::engine::Adapter;
 use crate::fault::Fault;
 use crate::run::Event;
@@ -63,7 +63,7 @@ pub(super) fn bare(host: &Arc<Host>, root: &Path) -> Engine {
             Arc::clone(&host.run),
             host.permits.clone(),
         ))
-        .set_default_tag(host::tag(host));
+        .set_default_tag(Dynamic::from(Arc::clone(host)));
     meter::register(&mut engine);
     let metered = Arc::clone(host);
     engine.on_progress(move |_| metered.meter.step(&metered.tasks).map(Dynamic::from));
@@ -139,12 +139,24 @@ pub(super) fn panicked(panic: &(dyn Any + Send)) -> Fault {
 fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     host.sources.insert(main.source.clone());
     let engine = interpreter(host, &main.root);
-    let explain = |error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error));
-    let ast = resolver::compile(&engine, &main.source).map_err(explain)?;
-    if !host.settings.set.is_empty() && !calls_params(&ast) {
-        let fault = Fault::usage("parameters are set, but this script takes no parameters");
-        return Err(fault.hint("a script declares them with `params(#{ … })`").into());
-    }
+    let has_params = |ast: &AST| match host.settings.set.is_empty() || calls_params(ast) {
+        true => Ok(()),
+        false => Err(Fault::usage("parameters are set, but this script takes no parameters")
+            .hint("a script declares them with `params(#{ … })`")),
+    };
+    run_source(host, &engine, &main.source, has_params)
+}
+
+/// Runs a text; errors are explained at their places. `check` looks at it first.
+pub(super) fn run_source(
+    host: &Host,
+    engine: &Engine,
+    source: &Source,
+    check: impl FnOnce(&AST) -> Result<(), Fault>,
+) -> Result<Value, Box<Diagnostic>> {
+    let explain = |error| Box::new(diagnose(engine, &host.sources, &source.key, error));
+    let ast = resolver::compile(engine, source).map_err(explain)?;
+    check(&ast)?;
     let value: Dynamic = engine.eval_ast_with_scope(&mut Scope::new(), &ast).map_err(explain)?;
     Ok(convert::from_script(&value)?)
 }
@@ -184,22 +196,19 @@ fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<D
     if !calls_params(&ast) {
         return Ok(Vec::new());
     }
-    match engine.eval_ast_with_scope::<Dynamic>(&mut Scope::new(), &ast) {
-        Ok(_) => Ok(Vec::new()),
-        Err(error) => {
-            if let EvalAltResult::ErrorTerminated(token, _) = &*error
-                && let Some(declared) = token.read_lock::<Vec<Declared>>()
-            {
-                return Ok(declared.clone());
-            }
-            let mut diagnostic = explain(error);
-            if diagnostic.fault.message.starts_with("there is no function") {
-                diagnostic.fault = diagnostic
-                    .fault
-                    .while_doing(CANNOT_LIST)
-                    .hint("call `params` before anything else, so that the parameters can be listed without running the script");
-            }
-            Err(diagnostic)
-        }
+    let Err(error) = engine.eval_ast_with_scope::<Dynamic>(&mut Scope::new(), &ast) else {
+        return Ok(Vec::new());
+    };
+    if let EvalAltResult::ErrorTerminated(token, _) = &*error
+        && let Some(declared) = token.read_lock::<Vec<Declared>>()
+    {
+        return Ok(declared.clone());
     }
+    let mut diagnostic = explain(error);
+    if diagnostic.fault.message.starts_with("there is no function") {
+        diagnostic.fault = diagnostic.fault.while_doing(CANNOT_LIST).hint(
+            "call `params` before anything else, so that the parameters can be listed without running the script",
+        );
+    }
+    Err(diagnostic)
 }

@@ -1,7 +1,5 @@
-//! Splits a text into Rhai's tokens with their places, and splits inputs into top-level items.
-//!
-//! The text may be incomplete, as in an editor, where Rhai's own iterator over tokens stops or returns no end of a token. The
-//! session runs items one by one, so that functions can use earlier constants, and saves them without redefined functions.
+//! Splits a text into Rhai's tokens with their places. The text may be incomplete, as in an editor, where Rhai's own
+//! iterator over tokens stops or returns no end of a token.
 
 use std::ops::Range;
 
@@ -196,102 +194,15 @@ impl InputStream for Characters<'_> {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Item {
-    pub(super) kind: ItemKind,
-    /// Its bytes in the input, including preceding comments.
-    pub(super) range: Range<usize>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum ItemKind {
-    /// `import "…" as alias` with a plain string as path.
-    Import {
-        alias: String,
-    },
-    Function {
-        name: String,
-        params: usize,
-    },
-    /// `const …`.
-    Constant,
-    Statement,
-}
-
-/// Splits `text` into items that cover it, in order. Comments belong to the item that follows, or to the last one.
-pub(super) fn split_items(text: &str) -> Vec<Item> {
-    let lexed = Lexed::new(text);
-    let code: Vec<&Piece> = lexed.code().collect();
-    let mut items = Vec::new();
-    let (mut first, mut start, mut depth) = (0, 0, 0);
-    for (index, piece) in code.iter().enumerate() {
-        depth += piece.nesting();
-        let ends = match piece.token {
-            Token::SemiColon => true,
-            // A function, or a block before something that begins with a keyword.
-            Token::RightBrace => {
-                let next = code.get(index + 1).map(|piece| &piece.token);
-                matches!(code[first].token, Token::Fn | Token::Private)
-                    || matches!(next, Some(Token::Fn | Token::Private | Token::Import | Token::Const))
-            }
-            _ => false,
-        };
-        let is_last = index + 1 == code.len();
-        if is_last || (ends && depth == 0) {
-            let end = if is_last { text.len() } else { piece.range.end };
-            items.push(Item {
-                kind: kind(text, &code[first..=index]),
-                range: start..end,
-            });
-            (first, start) = (index + 1, end);
-        }
-    }
-    if items.is_empty() {
-        items.push(Item {
-            kind: ItemKind::Statement,
-            range: 0..text.len(),
-        });
-    }
-    items
-}
-
-fn kind(text: &str, code: &[&Piece]) -> ItemKind {
-    let tokens: Vec<&Token> = code.iter().map(|piece| &piece.token).collect();
-    match tokens.as_slice() {
-        [
-            Token::Import,
-            Token::StringConstant(_),
-            Token::As,
-            Token::Identifier(alias),
-            ..,
-        ] => ItemKind::Import {
-            alias: alias.to_string(),
-        },
-        [Token::Const, ..] => ItemKind::Constant,
-        [Token::Fn, ..] => function(text, &code[1..]),
-        [Token::Private, Token::Fn, ..] => function(text, &code[2..]),
-        _ => ItemKind::Statement,
-    }
-}
-
-/// Name and number of parameters of the function whose code follows `fn`.
-fn function(text: &str, code: &[&Piece]) -> ItemKind {
-    let is_list = |piece: &&Piece| matches!(piece.token, Token::LeftParen | Token::Unit);
-    let name = code.iter().take_while(|piece| !is_list(piece));
-    let list = code.iter().skip_while(|piece| !is_list(piece));
-    let params = list
-        .take_while(|piece| !matches!(piece.token, Token::RightParen | Token::LeftBrace))
-        .filter(|piece| matches!(piece.token, Token::Identifier(_)));
-    ItemKind::Function {
-        name: name.map(|piece| &text[piece.range.clone()]).collect(),
-        params: params.count(),
-    }
-}
-
 /// The word that starts at `at`.
 pub(super) fn word_at(text: &str, at: usize) -> &str {
     let rest = &text[at..];
     &rest[..rest.find(|c| !is_word(c)).unwrap_or(rest.len())]
+}
+
+/// The name at the end of `text`; may be empty.
+pub(super) fn last_word(text: &str) -> &str {
+    text.rsplit(|c| !is_word(c)).next().unwrap_or_default()
 }
 
 /// Whether a name can contain this character.
@@ -300,7 +211,7 @@ pub(super) fn is_word(c: char) -> bool {
 }
 
 #[cfg(test)]
-mod lexed_tests {
+mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -372,71 +283,6 @@ mod lexed_tests {
             prop_assert_eq!(text[end..].trim(), "");
             let are_brackets = lexed.open.iter().all(|at| text[*at..].starts_with(['(', '[', '{']));
             prop_assert!(are_brackets);
-        }
-    }
-}
-
-#[cfg(test)]
-mod items_tests {
-    use super::*;
-
-    fn cut(text: &str) -> Vec<(&str, ItemKind)> {
-        split_items(text)
-            .into_iter()
-            .map(|item| (&text[item.range], item.kind))
-            .collect()
-    }
-
-    fn function(name: &str, params: usize) -> ItemKind {
-        ItemKind::Function {
-            name: name.to_owned(),
-            params,
-        }
-    }
-
-    #[test]
-    fn items_are_split() {
-        let search = ItemKind::Import {
-            alias: "search".to_owned(),
-        };
-        assert_eq!(
-            cut("import \"std/search\" as search; const A = 1;\n// twice\nfn twice(x) { x * 2 }\nlet y = twice(A); y"),
-            [
-                ("import \"std/search\" as search;", search),
-                (" const A = 1;", ItemKind::Constant),
-                ("\n// twice\nfn twice(x) { x * 2 }", function("twice", 1)),
-                ("\nlet y = twice(A);", ItemKind::Statement),
-                (" y", ItemKind::Statement),
-            ]
-        );
-    }
-
-    #[test]
-    fn a_function_after_a_block_is_an_item_of_its_own() {
-        assert_eq!(
-            cut("if a { b; c } // then\nprivate fn f() { g(); }"),
-            [
-                ("if a { b; c }", ItemKind::Statement),
-                (" // then\nprivate fn f() { g(); }", function("f", 0)),
-            ]
-        );
-    }
-
-    #[test]
-    fn text_that_looks_like_an_item_is_not_split() {
-        assert_eq!(cut("let f = |x| { x; }; f").len(), 2);
-        assert_eq!(cut("\"fn a() {}; const\" + `;`").len(), 1);
-        assert_eq!(cut("#{ const_a: 1, b: [1, 2] }").len(), 1);
-        assert_eq!(cut("let b = a?[0]; fn g(x) { x } const D = 4;").len(), 3);
-        assert_eq!(cut("x; // done\n"), [("x; // done\n", ItemKind::Statement)]);
-        assert_eq!(cut("import base + \"/x\" as x;")[0].1, ItemKind::Statement);
-    }
-
-    #[test]
-    fn items_cover_the_text() {
-        for text in ["", "// only a comment", "fn f() {}", ";;", "a;\n\n"] {
-            let joined: String = cut(text).iter().map(|(part, _)| *part).collect();
-            assert_eq!(joined.trim(), text.trim(), "{text:?}");
         }
     }
 }

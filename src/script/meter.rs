@@ -77,13 +77,9 @@ impl Meter {
         }
         if operations > self.limit {
             self.reset();
-            return Some(
-                Fault::new(
-                    Kind::Limit,
-                    format!("the script ran {} operations without calling a primitive", self.limit),
-                )
-                .hint("it may be an endless loop; if not, raise the limit with --max-operations"),
-            );
+            let message = format!("the script ran {} operations without calling a primitive", self.limit);
+            let hint = "it may be an endless loop; if not, raise the limit with --max-operations";
+            return Some(Fault::new(Kind::Limit, message).hint(hint));
         }
         let now = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
         if now.saturating_sub(self.last_check.load(Ordering::Relaxed)) < INTERVAL_NS {
@@ -95,17 +91,11 @@ impl Meter {
         }
         let resident = resident()?;
         (resident > self.memory).then(|| {
-            Fault::new(
-                Kind::Limit,
-                format!(
-                    "the script uses too much memory: the program holds {} MiB",
-                    resident >> 20
-                ),
-            )
-            .hint(format!(
-                "the limit for program and script together is {} MiB: keep less data, or record results as they come",
-                self.memory >> 20
-            ))
+            let held = resident >> 20;
+            let most = self.memory >> 20;
+            let message = format!("the script uses too much memory: the program holds {held} MiB");
+            let hint = format!("the limit for program and script together is {most} MiB: keep less data, or record results as they come");
+            Fault::new(Kind::Limit, message).hint(hint)
         })
     }
 }
@@ -116,12 +106,8 @@ fn resident() -> Option<u64> {
     let file = STATM.get_or_init(|| File::open("/proc/self/statm").ok()).as_ref()?;
     let mut line = [0; 128];
     let length = file.read_at(&mut line, 0).ok()?;
-    let pages: u64 = std::str::from_utf8(line.get(..length)?)
-        .ok()?
-        .split(' ')
-        .nth(1)?
-        .parse()
-        .ok()?;
+    let text = std::str::from_utf8(line.get(..length)?).ok()?;
+    let pages: u64 = text.split(' ').nth(1)?.parse().ok()?;
     Some(pages * procfs::page_size())
 }
 

@@ -159,12 +159,9 @@ pub fn search_options(declared: &[Declared]) -> Vec<Declared> {
         return Vec::new();
     };
     let mut options = options_of(module);
-    let own: Vec<String> = options.iter().map(|one| one.name.clone()).collect();
-    options.extend(
-        options_of("search/steps")
-            .into_iter()
-            .filter(|one| !own.contains(&one.name)),
-    );
+    let mut shared = options_of("search/steps");
+    shared.retain(|one| options.iter().all(|own| own.name != one.name));
+    options.extend(shared);
     options
 }
 
@@ -227,17 +224,16 @@ pub fn read_file(path: &Path) -> Result<Map<String, Value>> {
     let name = path.display();
     let text = super::source::read(path)
         .map_err(|fault| Fault::usage(fault.message).hint("--params takes a YAML, TOML or JSON file"))?;
-    let wrong = |error: &dyn std::fmt::Display| Fault::usage(format!("`{name}`: {error}"));
-    let value: Value = match path.extension().and_then(|extension| extension.to_str()) {
-        Some("yaml" | "yml") => yaml_serde::from_str(&text).map_err(|error| wrong(&error))?,
-        Some("toml") => toml::from_str(&text).map_err(|error| wrong(&error))?,
-        Some("json") => serde_json::from_str(&text).map_err(|error| wrong(&error))?,
+    let parsed: Result<Value, String> = match path.extension().and_then(|extension| extension.to_str()) {
+        Some("yaml" | "yml") => yaml_serde::from_str(&text).map_err(|error| error.to_string()),
+        Some("toml") => toml::from_str(&text).map_err(|error| error.to_string()),
+        Some("json") => serde_json::from_str(&text).map_err(|error| error.to_string()),
         _ => {
-            return Err(
-                Fault::usage(format!("`{name}` is not a parameter file")).hint("name it .yaml, .yml, .toml or .json")
-            );
+            let fault = Fault::usage(format!("`{name}` is not a parameter file"));
+            return Err(fault.hint("name it .yaml, .yml, .toml or .json"));
         }
     };
+    let value = parsed.map_err(|error| Fault::usage(format!("`{name}`: {error}")))?;
     let Value::Object(written) = value else {
         return Err(Fault::usage(format!("`{name}` is not a map of parameters")).hint("write `name: value` lines"));
     };

@@ -6,7 +6,7 @@ use std::path::Path;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::resolver::resolve_below;
+use super::resolver::open_own;
 use super::signature::{quoted, suggest};
 use super::source::{self, Source};
 use super::{Host, shipped};
@@ -54,9 +54,7 @@ pub(super) fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
 
 fn own_probe(host: &Host, name: &str) -> Result<(String, String, Source)> {
     let root = host.settings.root();
-    let found =
-        resolve_below(&root, &root.join(name), name).map_err(|fault| fault.while_doing(format!("probe `{name}`")))?;
-    let source = Source::new(found.key(), &found.read()?);
+    let source = open_own(&root, Path::new(name), "probe", name)?;
     let stem = Path::new(name)
         .file_name()
         .unwrap_or_default()

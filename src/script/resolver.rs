@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rhai::{Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared};
+use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared, Stmt};
 
 use super::signature::{did_you_mean, nearest};
 use super::source::{self, Source, Sources};
@@ -142,7 +142,7 @@ pub(super) fn cycle(chain: &[String], key: &str) -> Fault {
 }
 
 /// Compiles a text and attaches its key, so that errors and functions know their file.
-pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
+pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<AST> {
     header::check(&source.text).map_err(|(fault, at)| {
         let mut error: Box<EvalAltResult> = fault.into();
         error.set_position(at);
@@ -155,15 +155,27 @@ pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<rhai::AST> {
     Ok(ast)
 }
 
+/// Statements of a script, with some functions, as a script of their own.
+pub(super) fn part_of<'a>(
+    source: &Source,
+    statements: impl IntoIterator<Item = &'a Stmt>,
+    functions: impl Into<Shared<Module>>,
+) -> AST {
+    let mut ast = AST::new(statements.into_iter().cloned(), functions);
+    ast.set_source(&*source.key);
+    ast
+}
+
+/// Whether a statement is `const ...`.
+pub(super) fn is_constant(statement: &Stmt) -> bool {
+    matches!(statement, Stmt::Var(_, flags, _) if flags.contains(ASTFlags::CONSTANT))
+}
+
 /// The target of an import.
 pub(super) struct ResolvedImport {
     key: String,
-    place: Place,
-}
-
-enum Place {
-    Shipped(&'static str),
-    File(PathBuf),
+    /// The file; shipped modules have none.
+    file: Option<PathBuf>,
 }
 
 impl ResolvedImport {
@@ -172,12 +184,12 @@ impl ResolvedImport {
     }
 
     pub(super) fn read(&self) -> Result<String> {
-        match &self.place {
-            Place::Shipped(name) => shipped::module(name)
-                .map(Into::into)
-                .ok_or_else(|| Fault::internal(format!("the module `std/{name}` is not in the binary"))),
-            Place::File(path) => source::read(path),
+        if let Some(file) = &self.file {
+            return source::read(file);
         }
+        let name = self.key.trim_start_matches("std/").trim_end_matches(".rhai");
+        let text = shipped::module(name).map(Into::into);
+        text.ok_or_else(|| Fault::internal(format!("the module `std/{name}` is not in the binary")))
     }
 }
 
@@ -199,11 +211,10 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
     }
     // An added module has a folder of its own.
     let added = importer.and_then(added::of_key);
-    let root = added.as_ref().map_or(root, |added| &added.root);
-    let importer = added
-        .as_ref()
-        .map(|added| added.file.as_path())
-        .or(importer.map(Path::new));
+    let (root, importer) = match &added {
+        Some(added) => (&*added.root, Some(&*added.file)),
+        None => (root, importer.map(Path::new)),
+    };
     let folder = importer
         .and_then(Path::parent)
         .filter(|folder| source::normalize(folder).starts_with(source::normalize(root)))
@@ -219,10 +230,10 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
 fn shipped_module(name: &str, path: &str) -> Result<ResolvedImport> {
     let name = name.strip_suffix(".rhai").unwrap_or(name);
     match shipped::modules().find(|known| *known == name) {
-        Some(known) => Ok(ResolvedImport {
-            key: format!("std/{known}.rhai"),
-            place: Place::Shipped(known),
-        }),
+        Some(known) => {
+            let key = format!("std/{known}.rhai");
+            Ok(ResolvedImport { key, file: None })
+        }
         None => {
             let fault = Fault::usage(format!("there is no module `{path}`"));
             let near = nearest(name, shipped::modules()).map(|near| format!("std/{near}"));
@@ -259,8 +270,15 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
     }
     Ok(ResolvedImport {
         key: source::path_key(&normalized),
-        place: Place::File(real),
+        file: Some(real),
     })
+}
+
+/// A file of the user's that a script names relative to itself, as its `what`.
+pub(super) fn open_own(root: &Path, file: &Path, what: &str, name: &str) -> Result<Source> {
+    let found = resolve_below(root, &root.join(file), name);
+    let found = found.map_err(|fault| fault.while_doing(format!("{what} `{name}`")))?;
+    Ok(Source::new(found.key(), &found.read()?))
 }
 
 /// Appends `.rhai` unless it is there.

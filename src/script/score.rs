@@ -3,13 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{AST, ASTFlags, Dynamic, Engine, Module, Scope, Stmt};
+use rhai::{Engine, Module, Scope, Stmt};
 use serde_json::Value;
 
 use super::check::is_adapter_file;
 use super::diagnose::{Diagnostic, diagnose};
+use super::interpreter::run_source;
 use super::source::{Main, Source};
-use super::{Caught, Host, convert, interpreter, on_thread, resolver};
+use super::{Caught, Host, interpreter, on_thread, resolver};
 use crate::fault::{Fault, Result};
 
 /// What a script is, to be held against something.
@@ -89,14 +90,8 @@ fn evaluate(
             format!("adapter({:?}, #{{ {} }})", format!("./{file}"), servers.join(", "))
         }
     };
-    let explain = |error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error));
-    let driver = Source::new(
-        "profiler test",
-        &format!("import \"std/score\" as score;\nscore::{call}"),
-    );
-    let ast = resolver::compile(&engine, &driver).map_err(explain)?;
-    let value: Dynamic = engine.eval_ast_with_scope(&mut Scope::new(), &ast).map_err(explain)?;
-    Ok(convert::from_script(&value)?)
+    let text = format!("import \"std/score\" as score;\nscore::{call}");
+    run_source(host, &engine, &Source::new("profiler test", &text), |_| Ok(()))
 }
 
 /// The module by which the strategy's file is known here.
@@ -105,11 +100,8 @@ const SUBJECT: &str = "profiler_subject";
 /// The functions of a script, with the imports and constants that they see. What the script does with them is left out.
 fn definitions(engine: &Engine, main: &Main) -> Caught<Module> {
     let own = resolver::compile(engine, &main.source)?;
-    let is_constant =
-        |statement: &Stmt| matches!(statement, Stmt::Var(_, flags, _) if flags.contains(ASTFlags::CONSTANT));
     let seen = own.statements().iter();
-    let seen = seen.filter(|statement| matches!(statement, Stmt::Import(..)) || is_constant(statement));
-    let mut ast = AST::new(seen.cloned(), own.shared_lib().clone());
-    ast.set_source(&*main.source.key);
+    let seen = seen.filter(|statement| matches!(statement, Stmt::Import(..)) || resolver::is_constant(statement));
+    let ast = resolver::part_of(&main.source, seen, own.shared_lib().clone());
     Module::eval_ast_as_new(Scope::new(), &ast, engine)
 }

@@ -84,32 +84,27 @@ pub fn described_scripts() -> Vec<Shipped> {
 
 /// The shipped modules with their first sentence.
 pub fn described_modules() -> Vec<Shipped> {
-    modules()
-        .map(|name| described(format!("std/{name}"), module(name)))
-        .collect()
+    let shown = |name| described(format!("std/{name}"), module(name));
+    modules().map(shown).collect()
 }
 
 /// The shipped probes with the first sentence of their docstring.
 pub fn described_probes() -> Vec<Shipped> {
-    let summary = |text: &str| first_sentence(text.trim_start_matches("\"\"\"").lines());
-    probes()
-        .map(|name| Shipped {
-            name: format!("std/probes/{name}"),
-            summary: probe(name).as_deref().map(summary).unwrap_or_default(),
-        })
-        .collect()
+    let shown = |name| described(format!("std/probes/{name}"), probe(name));
+    probes().map(shown).collect()
 }
 
 fn described(name: String, text: Option<Cow<'static, str>>) -> Shipped {
-    Shipped {
-        name,
-        summary: text.as_deref().map(summary).unwrap_or_default(),
-    }
+    let summary = text.as_deref().map(summary).unwrap_or_default();
+    Shipped { name, summary }
 }
 
-/// The first sentence of a script's description.
+/// The first sentence of a script's description, or of a probe's docstring.
 pub fn summary(text: &str) -> String {
-    first_sentence(description(text))
+    match text.strip_prefix("\"\"\"") {
+        Some(docstring) => first_sentence(docstring.lines()),
+        None => first_sentence(description(text)),
+    }
 }
 
 /// The first sentence, which may span lines.

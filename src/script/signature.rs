@@ -1,9 +1,10 @@
 //! Names and signatures of functions for people, such as `sleep(seconds: int)`: the closest known name for a mistyped
 //! one, and errors for calls that match no function.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 
-use rhai::{Engine, FnNamespace, ScriptFnMetadata};
+use rhai::{Engine, FnAccess, FnNamespace, ScriptFnMetadata};
 
 use super::convert::type_name;
 use super::lexer::is_word;
@@ -26,6 +27,8 @@ pub(crate) struct Signature {
     pub(crate) params: Vec<(String, String)>,
     /// Whether it can also be called without its namespace, as methods can.
     pub(crate) global: bool,
+    /// Whether it is one of a script's own that importers cannot call.
+    pub(crate) private: bool,
 }
 
 impl Signature {
@@ -37,6 +40,7 @@ impl Signature {
             name: function.name.to_owned(),
             params: function.params.iter().map(untyped).collect(),
             global: false,
+            private: function.access == FnAccess::Private,
         }
     }
 }
@@ -83,32 +87,23 @@ pub(crate) fn natives(engine: &Engine) -> Vec<Signature> {
                 name: data.name.to_string(),
                 params,
                 global: data.namespace == FnNamespace::Global,
+                private: false,
             })
         },
         true,
     )
 }
 
-/// Functions that the file `file` defines.
-fn defined(engine: &Engine, sources: &Sources, file: &str) -> Vec<Signature> {
-    let Some(source) = sources.get(file) else {
-        return Vec::new();
-    };
-    let Ok(ast) = engine.compile(&*source.text) else {
-        return Vec::new();
-    };
-    ast.iter_functions()
-        .map(|function| Signature::from_function(&function))
-        .collect()
-}
-
 /// The fault for a call, written `name (type, type)` by the interpreter, that matches no function.
 pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &str) -> Fault {
     let (path, given) = call.split_once(" (").unwrap_or((call, ""));
-    let given: Vec<String> = split_types(given.trim_end_matches(')'));
+    let given = given.trim_end_matches(')').split(", ");
+    let given: Vec<String> = given.filter(|name| !name.is_empty()).map(type_name).collect();
     let (namespace, name) = path.rsplit_once("::").unwrap_or(("", path));
     let mut known = natives(engine);
-    known.extend(defined(engine, sources, file));
+    let own = sources.get(file).and_then(|source| engine.compile(&*source.text).ok());
+    let own = own.iter().flat_map(|ast| ast.iter_functions());
+    known.extend(own.map(|function| Signature::from_function(&function)));
     known.retain(|signature| signature.namespace == namespace && is_name(&signature.name) == is_name(name));
     let overloads: Vec<_> = known.iter().filter(|signature| signature.name == name).collect();
     if !name.contains(is_word) {
@@ -141,36 +136,22 @@ pub(super) fn not_found(engine: &Engine, sources: &Sources, file: &str, call: &s
 
 /// The possible signatures; only those with the same receiver type, if there are any.
 pub(super) fn forms(overloads: &[&Signature], receiver: Option<&String>) -> String {
-    // Numbers are rarely receivers.
+    let first = |one: &&&Signature| one.params.first().map_or("", |(_, kind)| kind.as_str()).to_owned();
+    // Numbers are rarely receivers, and Rhai's own functions on ranges share common names with ours.
     let receiver = receiver.filter(|kind| !matches!(kind.as_str(), "int" | "float"));
-    let same_receiver: Vec<_> = overloads
-        .iter()
-        .filter(|signature| receiver.is_some() && signature.params.first().map(|(_, kind)| kind) == receiver)
-        .collect();
-    // Rhai's own functions on ranges share common names with ours.
-    let on_range = |signature: &&&Signature| {
-        signature
-            .params
-            .first()
-            .is_some_and(|(_, kind)| kind.ends_with("Range"))
+    let groups: [&dyn Fn(&String) -> bool; 3] = [&|kind| Some(kind) == receiver, &|kind| kind != "range", &|_| true];
+    let group = |fits: &&dyn Fn(&String) -> bool| {
+        let fitting = overloads.iter().filter(|one| fits(&first(one)));
+        let forms: BTreeSet<String> = fitting.map(|one| format!("`{one}`")).collect();
+        (!forms.is_empty()).then_some(forms)
     };
-    let others: Vec<_> = overloads.iter().filter(|signature| !on_range(signature)).collect();
-    let mut forms: Vec<_> = match same_receiver.as_slice() {
-        [] if !others.is_empty() => others.iter().map(ToString::to_string).collect(),
-        [] => overloads.iter().map(ToString::to_string).collect(),
-        some => some.iter().map(ToString::to_string).collect(),
+    let forms = groups.iter().find_map(group).unwrap_or_default();
+    let more = match forms.len().saturating_sub(6) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
     };
-    forms.sort();
-    forms.dedup();
-    let more = forms.len().saturating_sub(6);
-    forms.truncate(6);
-    let shown: Vec<_> = forms.iter().map(|form| format!("`{form}`")).collect();
-    let rest = if more > 0 {
-        format!(" and {more} more")
-    } else {
-        String::new()
-    };
-    format!("{}{rest}", shown.join(" or "))
+    let shown: Vec<String> = forms.into_iter().take(6).collect();
+    format!("{}{more}", shown.join(" or "))
 }
 
 /// Whether it is a name rather than an operator or an accessor.
@@ -199,28 +180,21 @@ pub(super) fn no_property(engine: &Engine, property: &str, kind: &str) -> Fault 
     }
 }
 
-/// Converts `i64, &str | ImmutableString | String` to script types.
-fn split_types(list: &str) -> Vec<String> {
-    list.split(", ")
-        .filter(|name| !name.is_empty())
-        .map(type_name)
-        .collect()
-}
-
 /// The position of the first int where a float is expected, if everything else matches.
 fn float_wanted(signature: &Signature, given: &[String]) -> Option<usize> {
-    if signature.params.len() != given.len() {
-        return None;
+    let pairs = || {
+        signature
+            .params
+            .iter()
+            .map(|(_, wanted)| wanted.as_str())
+            .zip(given.iter().map(String::as_str))
+    };
+    let is_int = |pair: (&str, &str)| pair == ("float", "int");
+    let fits = |pair: (&str, &str)| pair.0 == pair.1 || pair.0 == "any" || is_int(pair);
+    match signature.params.len() == given.len() && pairs().all(fits) {
+        true => pairs().position(is_int),
+        false => None,
     }
-    let mut first = None;
-    for (index, ((_, wanted), given)) in signature.params.iter().zip(given).enumerate() {
-        match (wanted.as_str(), given.as_str()) {
-            ("float", "int") => first = first.or(Some(index)),
-            (wanted, given) if wanted == given || wanted == "any" => {}
-            _ => return None,
-        }
-    }
-    first
 }
 
 /// The known name closest to `name`, if it is close enough to be a likely typo.

@@ -3,7 +3,6 @@
 //! Each file is read once, so that diagnostics and the run's folder show the text that ran.
 
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -45,12 +44,7 @@ impl Source {
 
 /// SHA-256 in hexadecimal.
 pub(super) fn sha256(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    text
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// A main script and the folder of its relative imports.
@@ -175,10 +169,9 @@ pub(super) fn path_key(path: &Path) -> String {
     }
     let key = path.display().to_string();
     // A user's own folder `std` must not look like the standard library, nor `@mine` like something added.
-    if key.starts_with("std/") || key.starts_with(added::MARK) {
-        format!("./{key}")
-    } else {
-        key
+    match key.starts_with("std/") || key.starts_with(added::MARK) {
+        true => format!("./{key}"),
+        false => key,
     }
 }
 
@@ -237,6 +230,11 @@ impl Sources {
         self.lock().values().cloned().collect()
     }
 
+    /// All texts but those of the standard library.
+    pub fn own(&self) -> impl Iterator<Item = Source> {
+        self.all().into_iter().filter(|source| !source.key.starts_with("std/"))
+    }
+
     /// Notes the position of an API call.
     pub(super) fn note_call(&self, key: &str, at: Position) {
         *lock(&self.called) = Some((key.to_owned(), at));
@@ -244,11 +242,10 @@ impl Sources {
 
     /// The position of the latest API call, if it was in this file.
     pub(super) fn newest_call(&self, key: &str) -> Option<Position> {
-        let called = lock(&self.called);
+        let called = lock(&self.called).clone();
         called
-            .as_ref()
             .filter(|(file, at)| file == key && !at.is_none())
-            .map(|(_, at)| *at)
+            .map(|(_, at)| at)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Source>> {

@@ -9,7 +9,6 @@ use crate::compare::{self, Case, ComparisonInput};
 use crate::fault::{Fault, Result};
 use crate::memory::compare::{ExternalEstimate, Facts, Term};
 use crate::memory::{Component, Estimate, EstimateRequest, ModelFiles, estimate};
-use crate::prompt::{Hub, read_model};
 use crate::report::matching_case;
 
 pub(super) struct With<'a> {
@@ -52,7 +51,7 @@ impl<'a> With<'a> {
                         .hint("name it with --model: a folder, or a model of the hub")
                 })?;
                 let named = |fault| if self.model.is_some() { fault } else { elsewhere(fault) };
-                let known = self.known(model).map_err(named)?;
+                let known = self.program.read_model(model).map_err(named)?;
                 let estimate = estimate(&known, &question(&case.facts)).map_err(|fault| cannot(model, fault))?;
                 return Ok(Some(estimated(model, &known, &estimate, case)));
             }
@@ -64,17 +63,11 @@ impl<'a> With<'a> {
         };
         let Some(mut claim) = claimed else { return Ok(None) };
         if let Some(model) = self.model {
-            let known = self.known(model)?;
+            let known = self.program.read_model(model)?;
             let whole = estimate(&known, &EstimateRequest::default()).map_err(|fault| cannot(model, fault))?;
             claim.facts = claim.facts.or(&architecture(&known, &whole));
         }
         Ok(Some(claim))
-    }
-
-    fn known(&self, model: &str) -> Result<ModelFiles> {
-        self.program
-            .tasks
-            .wait(async { read_model(model, &Hub::from_env()?).await })
     }
 }
 

@@ -25,7 +25,7 @@ pub mod assert {
     /// ```rhai
     /// assert(1 + 1 == 2);
     /// ```
-    #[rhai_fn(name = "assert", return_raw, volatile)]
+    #[rhai_fn(name = "assert", return_raw)]
     pub fn plain(condition: bool) -> Caught<()> {
         explained(condition, "an assertion of the script failed")
     }
@@ -41,7 +41,7 @@ pub mod assert {
     /// ```rhai
     /// assert(1 + 1 == 2, "arithmetic is broken");
     /// ```
-    #[rhai_fn(name = "assert", return_raw, volatile)]
+    #[rhai_fn(name = "assert", return_raw)]
     pub fn explained(condition: bool, message: &str) -> Caught<()> {
         if condition {
             return Ok(());
@@ -148,7 +148,7 @@ pub mod gpu {
     /// let gpus = gpu::list();
     /// assert(gpus.is_empty() == (gpu::absent() != ()));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn list() -> Caught<Array> {
         let gpus = telemetry::gpus().unwrap_or_default();
         Ok(gpus.iter().map(to_script).collect::<Result<_>>()?)
@@ -162,7 +162,6 @@ pub mod gpu {
     /// let why = gpu::absent();
     /// if why != () { print(`no GPU: ${why}`); }
     /// ```
-    #[rhai_fn(volatile)]
     pub fn absent() -> Dynamic {
         telemetry::gpus().map_or_else(|absent| absent.why.into(), |_| Dynamic::UNIT)
     }
@@ -183,7 +182,7 @@ pub mod gpu {
     /// let look = gpu::sample();
     /// assert(look.devices[0].used <= look.devices[0].total);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn sample() -> Caught<Dynamic> {
         Ok(to_script(&telemetry::read_gpus()?)?)
     }
@@ -224,7 +223,7 @@ pub mod params {
     /// });
     /// p.engine == "auto"
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn params(context: NativeCallContext, declaration: Map) -> Caught<Dynamic> {
         let host = host(&context);
         let values = merge_values(&declared(declaration)?, &host.settings.set)?;
@@ -241,7 +240,6 @@ pub mod params {
     /// ```rhai
     /// assert(!is_set("input"));
     /// ```
-    #[rhai_fn(volatile)]
     pub fn is_set(context: NativeCallContext, name: &str) -> bool {
         host(&context).settings.set.contains_key(name)
     }
@@ -275,7 +273,7 @@ pub mod parallel {
     ///     |state, item, square| { state.sum += square; state });
     /// assert(found.sum == 14);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn in_parallel(
         context: NativeCallContext,
         count: i64,
@@ -307,7 +305,7 @@ pub mod time {
     /// ```rhai
     /// sleep(0.01);
     /// ```
-    #[rhai_fn(name = "sleep", return_raw, volatile)]
+    #[rhai_fn(name = "sleep", return_raw)]
     pub fn sleep_float(context: NativeCallContext, seconds: f64) -> Caught<()> {
         wait(&context, seconds)
     }
@@ -323,7 +321,7 @@ pub mod time {
     /// ```rhai
     /// sleep(0);
     /// ```
-    #[rhai_fn(name = "sleep", return_raw, volatile)]
+    #[rhai_fn(name = "sleep", return_raw)]
     pub fn sleep_int(context: NativeCallContext, seconds: i64) -> Caught<()> {
         wait(&context, seconds as f64)
     }

@@ -6,6 +6,7 @@ use rhai::{Array, FnPtr, Map};
 use crate::boundary::{Axis, PairingOptions, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::script::boundary::BoundaryHandle;
+use crate::script::convert::to_map;
 use crate::script::{Caught, from_script, host, options, to_script};
 
 pub(super) fn to_point(map: &Map) -> Result<Point> {
@@ -33,10 +34,8 @@ pub(super) fn from_scalar(scalar: Scalar) -> Dynamic {
 }
 
 pub(super) fn from_point(point: &Point) -> Dynamic {
-    let coordinates = point
-        .0
-        .iter()
-        .map(|(name, value)| (name.as_str().into(), from_scalar(*value)));
+    let coordinates = point.0.iter();
+    let coordinates = coordinates.map(|(name, value)| (name.as_str().into(), from_scalar(*value)));
     coordinates.collect::<Map>().into()
 }
 
@@ -136,7 +135,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [128, 8192], fraction: #{ range: [0.5, 0.95], easier: "up", tolerance: 0.05 } }, #{ coverage: 0.9 });
     /// assert(map.refine(1).len() == 1);
     /// ```
-    #[rhai_fn(name = "boundary", return_raw, volatile)]
+    #[rhai_fn(name = "boundary", return_raw)]
     pub fn make(context: NativeCallContext, axes: Map, options: Map) -> Caught<BoundaryHandle> {
         Ok(BoundaryHandle::new(&host(&context), axes, options)?)
     }
@@ -161,13 +160,11 @@ pub mod boundary {
     /// assert(map.record(#{ input: 50 }, "ok") == "fits");
     /// assert(map.record(#{ input: 80 }, #{ verdict: "start_failed", cause: "memory" }) == "fails");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn record(context: NativeCallContext, map: &mut BoundaryHandle, point: Map, answer: Dynamic) -> Caught<String> {
         let answer = from_script(&answer)?;
-        Ok(map
-            .record(&host(&context), to_point(&point)?, answer)?
-            .name()
-            .to_owned())
+        let moves = map.record(&host(&context), to_point(&point)?, answer)?;
+        Ok(moves.name().to_owned())
     }
 
     /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"none", evidence }`, with `()`
@@ -184,26 +181,20 @@ pub mod boundary {
     /// map.record(#{ input: 50 }, #{ verdict: "refused", cause: "length_limit", evidence: #{ log: ["too long"] } });
     /// assert(map.points()[0].moves == "none");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn points(map: &mut BoundaryHandle) -> Caught<Array> {
         map.check_listable()?;
         let map = map.lock();
         let row = |(point, record): (Point, &crate::boundary::Record)| -> Caught<Dynamic> {
-            let mut row = Map::new();
-            row.insert("point".into(), from_point(&point));
-            row.insert("verdict".into(), record.verdict.name().into());
-            row.insert(
-                "cause".into(),
-                maybe(record.cause.as_deref(), |cause| cause.to_owned().into()),
-            );
-            row.insert("moves".into(), record.moves.name().into());
-            row.insert(
-                "evidence".into(),
-                match record.evidence() {
-                    Some(evidence) => to_script(&evidence)?,
-                    None => Dynamic::UNIT,
-                },
-            );
+            let evidence = record.evidence().map(|evidence| to_script(&evidence)).transpose()?;
+            let cause = maybe(record.cause.as_deref(), |cause| cause.to_owned().into());
+            let row = Map::from([
+                ("point".into(), from_point(&point)),
+                ("verdict".into(), record.verdict.name().into()),
+                ("cause".into(), cause),
+                ("moves".into(), record.moves.name().into()),
+                ("evidence".into(), evidence.unwrap_or_default()),
+            ]);
             Ok(row.into())
         };
         map.records().map(row).collect()
@@ -217,7 +208,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [1, 100] }, #{});
     /// assert(map.resumed() == map.points().len());
     /// ```
-    #[rhai_fn(volatile, pure)]
+    #[rhai_fn(pure)]
     pub fn resumed(map: &mut BoundaryHandle) -> i64 {
         count(map.resumed() as u128)
     }
@@ -232,7 +223,7 @@ pub mod boundary {
     /// map.record(#{ input: 40, output: 10 }, "ok");
     /// assert(map.frontier() == [#{ input: 50, output: 10 }]);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn frontier(map: &mut BoundaryHandle) -> Caught<Array> {
         Ok(from_points(&map.lock().frontier()?))
     }
@@ -246,7 +237,7 @@ pub mod boundary {
     /// map.record(#{ input: 80 }, "oom");
     /// assert(map.failing() == [#{ input: 80 }]);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn failing(map: &mut BoundaryHandle) -> Caught<Array> {
         Ok(from_points(&map.lock().failing()?))
     }
@@ -260,7 +251,7 @@ pub mod boundary {
     /// map.record(#{ input: 60 }, #{ verdict: "refused", cause: "length_limit" });
     /// assert(map.clipped() == [#{ input: 60 }] && map.classify(#{ input: 70 }) == "unknown");
     /// ```
-    #[rhai_fn(volatile, pure)]
+    #[rhai_fn(pure)]
     pub fn clipped(map: &mut BoundaryHandle) -> Array {
         from_points(&map.lock().clipped())
     }
@@ -275,7 +266,7 @@ pub mod boundary {
     /// map.record(#{ input: 50 }, "ok");
     /// assert(map.classify(#{ input: 49 }) == "fits" && map.classify(#{ input: 51 }) == "unknown");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn classify(map: &mut BoundaryHandle, point: Map) -> Caught<String> {
         let class = map.lock().classify(&to_point(&point)?)?;
         Ok(class.name().to_owned())
@@ -290,7 +281,7 @@ pub mod boundary {
     /// map.record(#{ input: 50 }, "timeout");
     /// assert(map.recorded(#{ input: 50 }) && !map.recorded(#{ input: 49 }));
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn recorded(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
         Ok(map.lock().recorded(&to_point(&point)?)?)
     }
@@ -305,7 +296,7 @@ pub mod boundary {
     /// map.ask(first);
     /// assert(map.asked(first) && !map.refine(1).contains(first));
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn ask(map: &mut BoundaryHandle, point: Map) -> Caught<()> {
         Ok(map.lock().ask(&to_point(&point)?)?)
     }
@@ -319,7 +310,7 @@ pub mod boundary {
     /// map.ask(#{ input: 50, output: 50 });
     /// assert(map.asked(#{ input: 60, output: 50 }) && !map.asked(#{ input: 60, output: 40 }));
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn asked(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
         Ok(map.lock().asked(&to_point(&point)?)?)
     }
@@ -332,7 +323,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [1, 100] }, #{});
     /// assert(map.unrecorded() == []);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn unrecorded(context: NativeCallContext, map: &mut BoundaryHandle) -> Caught<Array> {
         let lattice = map.lock().lattice().clone();
         let points = host(&context).run.unrecorded();
@@ -353,15 +344,9 @@ pub mod boundary {
     /// map.record(#{ input: 50, output: 80 }, "oom");
     /// assert(map.bracket(#{ input: 50 }, "output") == #{ fits: 40, fails: 80, middle: 60, width: 40 });
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn bracket(map: &mut BoundaryHandle, point: Map, axis: &str) -> Caught<Map> {
-        let bracket = map.lock().bracket(&to_point(&point)?, axis)?;
-        Ok(Map::from([
-            ("fits".into(), maybe(bracket.fits, from_scalar)),
-            ("fails".into(), maybe(bracket.fails, from_scalar)),
-            ("middle".into(), maybe(bracket.middle, from_scalar)),
-            ("width".into(), from_scalar(bracket.width)),
-        ]))
+        Ok(to_map(&map.lock().bracket(&to_point(&point)?, axis)?)?)
     }
 
     /// The widest open interval along each axis, in the axis' own unit; 0 if nothing is open.
@@ -374,13 +359,10 @@ pub mod boundary {
     /// map.record(#{ input: 70 }, "oom");
     /// assert(map.gap() == #{ input: 20 });
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn gap(map: &mut BoundaryHandle) -> Caught<Map> {
-        let gap = map.lock().gap()?;
-        Ok(gap
-            .into_iter()
-            .map(|(axis, width)| (axis.into(), from_scalar(width)))
-            .collect())
+        let gap = map.lock().gap()?.into_iter();
+        Ok(gap.map(|(axis, width)| (axis.into(), from_scalar(width))).collect())
     }
 
     /// The numbers of lattice points: `#{ fits, fails, clipped, open, total }`. `clipped` points exceed a length limit;
@@ -393,20 +375,16 @@ pub mod boundary {
     /// map.record(#{ input: 40 }, "ok");
     /// assert(map.volume() == #{ fits: 40, fails: 0, clipped: 0, open: 60, total: 100 });
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn volume(map: &mut BoundaryHandle) -> Caught<Map> {
         let volume = map.lock().volume()?;
-        let parts = [
-            ("fits", volume.fits),
-            ("fails", volume.fails),
-            ("clipped", volume.clipped),
-            ("open", volume.open),
-            ("total", volume.total),
-        ];
-        Ok(parts
-            .into_iter()
-            .map(|(name, part)| (name.into(), count(part).into()))
-            .collect())
+        Ok(Map::from([
+            ("fits".into(), count(volume.fits).into()),
+            ("fails".into(), count(volume.fails).into()),
+            ("clipped".into(), count(volume.clipped).into()),
+            ("open".into(), count(volume.open).into()),
+            ("total".into(), count(volume.total).into()),
+        ]))
     }
 
     /// The share of the fitting volume that is proven to fit, 0 to 1.
@@ -421,7 +399,7 @@ pub mod boundary {
     /// map.record(#{ input: 100 }, "ok");
     /// assert(map.coverage() == 1.0);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn coverage(map: &mut BoundaryHandle) -> Caught<f64> {
         Ok(map.lock().coverage()?)
     }
@@ -436,7 +414,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [0, 100] }, #{});
     /// assert(map.refine(1) == [#{ input: 50 }]);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn refine(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
         let coverage = map.lock().options().coverage;
         refine_to(map, n, coverage)
@@ -451,7 +429,7 @@ pub mod boundary {
     /// map.record(#{ input: 90 }, "ok");
     /// assert(map.refine(1, 0.9).is_empty() && !map.refine(1, 0.99).is_empty());
     /// ```
-    #[rhai_fn(name = "refine", return_raw, volatile, pure)]
+    #[rhai_fn(name = "refine", return_raw, pure)]
     pub fn refine_to(map: &mut BoundaryHandle, n: i64, coverage: f64) -> Caught<Array> {
         Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
     }
@@ -474,7 +452,7 @@ pub mod boundary {
     /// let careful = map.refine(1, 0.9, |at| at.chance)[0];
     /// assert(map.predict(careful).chance >= map.predict(map.refine(1, 0.9)[0]).chance);
     /// ```
-    #[rhai_fn(name = "refine", return_raw, volatile, pure)]
+    #[rhai_fn(name = "refine", return_raw, pure)]
     pub fn refine_by(
         context: NativeCallContext,
         map: &mut BoundaryHandle,
@@ -494,11 +472,9 @@ pub mod boundary {
                 ("settles".into(), candidate.settles.into()),
             ]);
             let given: Dynamic = worth.call_within_context(&context, (shown,))?;
-            rated.push((
-                number(&given)
-                    .map_err(|kind| Fault::usage(format!("what a candidate is worth is a number, not a {kind}")))?,
-                candidate,
-            ));
+            let worth = number(&given)
+                .map_err(|kind| Fault::usage(format!("what a candidate is worth is a number, not a {kind}")))?;
+            rated.push((worth, candidate));
         }
         Ok(from_points(&map.lock().pick(rated, count)))
     }
@@ -512,7 +488,7 @@ pub mod boundary {
     /// map.record(#{ input: 0 }, "oom");
     /// assert(map.done(1.0));
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn done(map: &mut BoundaryHandle, coverage: f64) -> Caught<bool> {
         Ok(map.lock().done(coverage)?)
     }
@@ -525,7 +501,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [0, 100] }, #{});
     /// assert(map.best([#{ input: 10 }, #{ input: 45 }]) == #{ input: 45 });
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn best(map: &mut BoundaryHandle, points: Array) -> Caught<Dynamic> {
         let best = map.lock().best(&points_of(points)?)?;
         Ok(maybe(best, |point| from_point(&point)))
@@ -543,7 +519,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [0, 100], output: [0, 100] }, #{});
     /// assert(map.grid(3).len() == 9);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn grid(map: &mut BoundaryHandle, size: i64) -> Caught<Array> {
         Ok(from_points(&map.lock().grid(super::size(size, "grid")?)?))
     }
@@ -570,21 +546,10 @@ pub mod boundary {
     /// let pair = map.pairs([#{ input: 40 }, #{ input: 80 }], #{ k_neighbors: 1 })[0];
     /// assert(pair.fits.input == 40 && pair.fails.input == 80 && pair.middle.input == 60 && pair.distance == 40.0);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn pairs(map: &mut BoundaryHandle, points: Array, options: Map) -> Caught<Array> {
         let pairs = map.lock().pairs(&points_of(points)?, nearness(options)?)?;
-        let row = |pair: &crate::boundary::OpposingPair| -> Dynamic {
-            Map::from([
-                ("fits".into(), from_point(&pair.fits)),
-                ("fails".into(), from_point(&pair.fails)),
-                ("distance".into(), pair.distance.into()),
-                ("middle".into(), from_point(&pair.middle)),
-                ("consistency".into(), pair.consistency.into()),
-                ("crowding".into(), pair.crowding.into()),
-            ])
-            .into()
-        };
-        Ok(pairs.iter().map(row).collect())
+        Ok(pairs.iter().map(to_script).collect::<Result<_>>()?)
     }
 
     /// The easiest point: easiest on every axis.
@@ -595,7 +560,7 @@ pub mod boundary {
     /// let map = boundary(#{ fraction: #{ range: [0.5, 0.9], easier: "up" } }, #{});
     /// assert(map.smallest() == #{ fraction: 0.9 });
     /// ```
-    #[rhai_fn(volatile, pure)]
+    #[rhai_fn(pure)]
     pub fn smallest(map: &mut BoundaryHandle) -> Dynamic {
         from_point(&map.lock().smallest())
     }
@@ -608,7 +573,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [128, 8192] }, #{});
     /// assert(map.largest() == #{ input: 8192 });
     /// ```
-    #[rhai_fn(volatile, pure)]
+    #[rhai_fn(pure)]
     pub fn largest(map: &mut BoundaryHandle) -> Dynamic {
         from_point(&map.lock().largest())
     }
@@ -621,7 +586,7 @@ pub mod boundary {
     /// let map = boundary(#{ output: [1, 9], input: [1, 9] }, #{});
     /// assert(map.axes().keys() == ["input", "output"] && map.axes().input.range == [1, 9]);
     /// ```
-    #[rhai_fn(volatile, pure)]
+    #[rhai_fn(pure)]
     pub fn axes(map: &mut BoundaryHandle) -> Map {
         let map = map.lock();
         let axes = map.lattice().axes().iter();
@@ -636,7 +601,7 @@ pub mod boundary {
     /// let map = boundary(#{ input: [1, 9] }, #{});
     /// assert(map.to_string() == "boundary over input, 0 points");
     /// ```
-    #[rhai_fn(name = "to_string", name = "to_debug", volatile, pure)]
+    #[rhai_fn(name = "to_string", name = "to_debug", pure)]
     pub fn shown(map: &mut BoundaryHandle) -> String {
         let map = map.lock();
         let names = map.lattice().axis_names();

@@ -31,7 +31,7 @@ pub mod engine {
     /// let engine = engine::describe("sim", #{});
     /// engine.info().engine == "sim"
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn describe(context: NativeCallContext, name: &str, options: Map) -> Caught<EngineHandle> {
         Ok(EngineHandle::describe(&host(&context), name, [options])?)
     }
@@ -50,7 +50,7 @@ pub mod engine {
     /// let engine = engine::describe_all("sim", [#{}, #{}]);
     /// engine.info().engine == "sim"
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn describe_all(context: NativeCallContext, name: &str, all: Array) -> Caught<EngineHandle> {
         let maps: std::result::Result<Vec<Map>, _> = all.into_iter().map(Dynamic::try_cast_result).collect();
         let maps = maps.map_err(|_| Fault::usage("the options of each engine are a map"))?;
@@ -73,7 +73,7 @@ pub mod engine {
     ///     assert(problem.kind == "missing" && problem.message.contains("connection refused"));
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn check_url(context: NativeCallContext, url: &str) -> Caught<()> {
         let host = host(&context);
         Ok(host.tasks.wait(crate::runtime::check_reachable(url, &host.permits))?)
@@ -92,7 +92,7 @@ pub mod engine {
     /// ```rhai
     /// assert(engine::page("http://127.0.0.1:1", "/v1/models", "").status == 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
         let host = host(&context);
         Ok(crate::script::adapter::page(
@@ -126,7 +126,6 @@ pub mod engine {
     /// let name = if engine::gpu_usable() { "vllm" } else { "sim" };
     /// assert(name == "vllm" || name == "sim");
     /// ```
-    #[rhai_fn(volatile)]
     pub fn gpu_usable() -> bool {
         crate::telemetry::gpus().is_ok_and(|gpus| !gpus.is_empty())
     }
@@ -150,10 +149,9 @@ pub mod methods {
     /// assert(engine.start());
     /// assert(!engine.start());
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
-        host(&context).meter.reset();
-        Ok(engine.0.here()?.start()?)
+        Ok(engine.called(&context).here()?.start()?)
     }
 
     /// Stops the engine, unless it was attached to. The next probe starts it again.
@@ -166,10 +164,9 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// engine.stop();
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn stop(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<()> {
-        host(&context).meter.reset();
-        Ok(engine.0.stop()?)
+        Ok(engine.called(&context).stop()?)
     }
 
     /// Tests one point on the engine, which is started if necessary, and returns the result.
@@ -214,7 +211,7 @@ pub mod methods {
     /// let answer = engine.probe(#{ input: 512, output: 64 });
     /// assert(answer.verdict == "ok" && answer.input == 512 && answer.output == 64);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn probe(context: NativeCallContext, engine: &mut EngineHandle, point: Map) -> Caught<Dynamic> {
         probe_with(context, engine, point, Map::new())
     }
@@ -237,16 +234,16 @@ pub mod methods {
     /// let answer = engine.probe(#{ input: 512, output: 64 }, #{ timeout: 30, retries: 0 });
     /// assert(answer.verdict == "ok");
     /// ```
-    #[rhai_fn(name = "probe", return_raw, volatile)]
+    #[rhai_fn(name = "probe", return_raw)]
     pub fn probe_with(
         context: NativeCallContext,
         engine: &mut EngineHandle,
         point: Map,
         options: Map,
     ) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.0.probe(&super::point(point)?, options)?)?)
+        Ok(to_script(&engine.probe(&super::point(point)?, options)?)?)
     }
 
     /// Sends one prompt, a text or an array of token ids, and returns the response: `#{ complete, input, output,
@@ -264,7 +261,7 @@ pub mod methods {
     /// let engine = engines::launch("sim", #{});
     /// assert(engine.send([11, 12, 13]).input == 3);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn send(context: NativeCallContext, engine: &mut EngineHandle, prompt: Dynamic) -> Caught<Dynamic> {
         send_with(context, engine, prompt, Map::new())
     }
@@ -283,16 +280,16 @@ pub mod methods {
     /// let engine = engines::launch("sim", #{});
     /// assert(engine.send("a few words", #{ output: 4 }).output == 4);
     /// ```
-    #[rhai_fn(name = "send", return_raw, volatile)]
+    #[rhai_fn(name = "send", return_raw)]
     pub fn send_with(
         context: NativeCallContext,
         engine: &mut EngineHandle,
         prompt: Dynamic,
         options: Map,
     ) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.0.here()?.send(&wire(&prompt)?, options)?)?)
+        Ok(to_script(&engine.here()?.send(&wire(&prompt)?, options)?)?)
     }
 
     /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
@@ -315,10 +312,9 @@ pub mod methods {
     /// let needs = engines::launch("sim", #{ profile: "no-such-profile" }).needs();
     /// assert(needs.missing[0].kind == "usage");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn needs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.needs()?)?)
+        Ok(to_script(&engine.called(&context).needs()?)?)
     }
 
     /// Current memory use in bytes: `#{ used, total, source, per_gpu, processes }`. `source` is `nvml`, `amd`, `host`
@@ -332,10 +328,9 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.memory().used > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.memory())?)
+        Ok(to_script(&engine.called(&context).here()?.memory())?)
     }
 
     /// Memory by stage of the engine's latest start, measured while it runs:
@@ -376,10 +371,9 @@ pub mod methods {
     /// engine.stop();
     /// assert(engine.usage().after.sum == usage.baseline.sum);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.usage()?)?)
+        Ok(to_script(&engine.called(&context).here()?.usage()?)?)
     }
 
     /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
@@ -395,10 +389,9 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.metrics().running != ());
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.metrics()?)?)
+        Ok(to_script(&engine.called(&context).here()?.metrics()?)?)
     }
 
     /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens;
@@ -412,10 +405,9 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.info().simulated && engine.info().kv_tokens > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn info(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.info())?)
+        Ok(to_script(&engine.called(&context).info())?)
     }
 
     /// All facts that the running engine reported, by name, sizes in bytes: `#{ kv_bytes: [#{ value, origin, text,
@@ -436,10 +428,9 @@ pub mod methods {
     /// let pool = engine.facts().kv_bytes[0];
     /// assert(pool.value > 0 && pool.origin == "log" && pool.text.contains("KV cache"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.facts())?)
+        Ok(to_script(&engine.called(&context).here()?.facts())?)
     }
 
     /// The latest 200 log lines of the running engine, oldest first. The whole log is in the run's folder.
@@ -452,7 +443,7 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.logs().len() > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn logs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
         logs_last(context, engine, Map::new())
     }
@@ -467,11 +458,11 @@ pub mod methods {
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.logs(#{ last: 1 }).len() == 1);
     /// ```
-    #[rhai_fn(name = "logs", return_raw, volatile)]
+    #[rhai_fn(name = "logs", return_raw)]
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let options: LogOptions = crate::script::options(options)?;
-        Ok(to_script(&engine.0.here()?.logs(options.last.unwrap_or(LINES)))?)
+        Ok(to_script(&engine.here()?.logs(options.last.unwrap_or(LINES)))?)
     }
 
     /// The command line flags for production, for the limits that the engine runs with.
@@ -487,10 +478,9 @@ pub mod methods {
     /// let engine = engines::launch("sim", #{ limits: #{ input: 1024, output: 256 } });
     /// assert(engine.flags().len() > 0);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn flags(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.flags(None)?)?)
+        Ok(to_script(&engine.called(&context).flags(None)?)?)
     }
 
     /// The command line flags for production, for `#{ input, output, total, concurrency }` in tokens and sequences. The
@@ -503,11 +493,11 @@ pub mod methods {
     /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B" });
     /// assert(engine.flags(#{ input: 4096, output: 512 }).contains("--max-model-len=4608"));
     /// ```
-    #[rhai_fn(name = "flags", return_raw, volatile)]
+    #[rhai_fn(name = "flags", return_raw)]
     pub fn flags_for(context: NativeCallContext, engine: &mut EngineHandle, limits: Map) -> Caught<Dynamic> {
-        host(&context).meter.reset();
+        let engine = engine.called(&context);
         let limits: LimitsOption = options(limits)?;
-        Ok(to_script(&engine.0.flags(Some(Limits::from(limits)))?)?)
+        Ok(to_script(&engine.flags(Some(Limits::from(limits)))?)?)
     }
 }
 
@@ -544,7 +534,7 @@ pub mod experiment {
     /// let seen = engine.trial(#{ repeat: 0 }, |engine| engine.load(load).completed);
     /// assert(seen == 4);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn trial(context: NativeCallContext, engine: &mut EngineHandle, what: Map, measure: FnPtr) -> Caught<Dynamic> {
         let _ = host(&context);
         let what = from_script(&Dynamic::from(what))?;
@@ -629,7 +619,7 @@ pub mod experiment {
     /// found.conclusions.push("nothing was measured");
     /// assert(note_experiment(found).finding != "");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn note_experiment(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
         let host = host(&context);
         let found = compare::read_experiment(&from_script(&Dynamic::from(found))?)?;

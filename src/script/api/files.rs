@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rhai::plugin::*;
 use rhai::{Dynamic, Map};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::compare::export::TgiProfiler;
@@ -23,12 +23,6 @@ const MAX_TEXT: usize = 4 << 20;
 
 /// Deepest brackets of a document. The time that the YAML parser takes grows with the square of the depth.
 const MAX_DEPTH: usize = 128;
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum WriteMode {
-    Replace,
-    Append,
-}
 
 /// Reads a permitted file.
 fn read_text(host: &Host, path: &str) -> Result<String> {
@@ -86,13 +80,9 @@ fn depth(text: &str) -> usize {
     text.bytes().fold((0, 0), step).1
 }
 
-/// Writes a file of the run and returns its path.
-fn write_text(host: &Host, name: &str, text: &str, mode: WriteMode) -> Caught<Dynamic> {
-    let path = match mode {
-        WriteMode::Replace => host.run.write_file(name, text)?,
-        WriteMode::Append => host.run.append_file(name, text)?,
-    };
-    Ok(path.map_or(Dynamic::UNIT, |path| path.display().to_string().into()))
+/// Where something was written; `()` in a run without a folder.
+fn written(path: Option<PathBuf>) -> Dynamic {
+    path.map_or(Dynamic::UNIT, |path| path.display().to_string().into())
 }
 
 /// The kind of these events in the journal. A resume replays the answer even if the file has changed.
@@ -147,42 +137,28 @@ struct Workload {
     output: Lengths,
 }
 
-/// Tokens of one request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Written")]
-struct Lengths {
-    p50: u64,
-    p95: u64,
-}
-
-/// Lengths as they are written: one number, or two percentiles.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a length is a number, or `{ p50 = …, p95 = … }`")]
-enum Written {
+/// Tokens of one request: one number, or two percentiles.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    untagged,
+    deny_unknown_fields,
+    expecting = "a length is a number, or `{ p50 = …, p95 = … }`"
+)]
+enum Lengths {
     Fixed(u64),
-    Percentiles(Percentiles),
+    Percentiles { p50: u64, p95: u64 },
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Percentiles {
-    p50: u64,
-    p95: u64,
-}
-
-impl From<Written> for Lengths {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::Fixed(tokens) => Self {
-                p50: tokens,
-                p95: tokens,
-            },
-            Written::Percentiles(Percentiles { p50, p95 }) => Self { p50, p95 },
+impl Lengths {
+    /// The median and the 95th percentile.
+    fn percentiles(self) -> (u64, u64) {
+        match self {
+            Self::Fixed(tokens) => (tokens, tokens),
+            Self::Percentiles { p50, p95 } => (p50, p95),
         }
     }
 }
 
-/// The workload of a shipped name, or of a TOML file that the user named.
 fn read_workload(host: &Host, name: &str) -> Result<Value> {
     let text = match shipped::workload(name) {
         Some(text) => text.into_owned(),
@@ -190,12 +166,16 @@ fn read_workload(host: &Host, name: &str) -> Result<Value> {
         None => return Err(unknown_workload(name)),
     };
     let workload = parse_workload(name, &text)?;
+    let lengths = |lengths: Lengths| {
+        let (p50, p95) = lengths.percentiles();
+        json!({ "p50": p50, "p95": p95 })
+    };
     Ok(json!({
         "name": name,
         "description": workload.description,
         "source": workload.source,
-        "input": workload.input,
-        "output": workload.output,
+        "input": lengths(workload.input),
+        "output": lengths(workload.output),
     }))
 }
 
@@ -207,7 +187,8 @@ fn parse_workload(name: &str, text: &str) -> Result<Workload> {
     };
     let workload: Workload = toml::from_str(text).map_err(|error| fault(error.message()))?;
     for (what, lengths) in [("input", workload.input), ("output", workload.output)] {
-        if lengths.p50 == 0 || lengths.p95 < lengths.p50 {
+        let (p50, p95) = lengths.percentiles();
+        if p50 == 0 || p95 < p50 {
             return Err(fault(&format!("`{what}` is at least 1 token, and p95 is at least p50")));
         }
     }
@@ -240,7 +221,7 @@ pub mod files {
     /// let p = params(#{ notes: param((), "a file to quote") });
     /// let text = if p.notes == () { "" } else { files::text(p.notes) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn text(context: NativeCallContext, path: &str) -> Caught<String> {
         Ok(read_text(&host(&context), path)?)
     }
@@ -257,7 +238,7 @@ pub mod files {
     /// let p = params(#{ models: param((), "a file with a model a line") });
     /// let models = if p.models == () { [] } else { files::lines(p.models) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn lines(context: NativeCallContext, path: &str) -> Caught<rhai::Array> {
         let text = read_text(&host(&context), path)?;
         Ok(text.lines().map(|line| Dynamic::from(line.to_owned())).collect())
@@ -275,7 +256,7 @@ pub mod files {
     /// let p = params(#{ batch: param((), "a YAML file of configurations") });
     /// let batch = if p.batch == () { #{} } else { files::yaml(p.batch) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn yaml(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_document(&host(&context), path, "YAML")?)?)
     }
@@ -292,7 +273,7 @@ pub mod files {
     /// let p = params(#{ known: param((), "a JSON file of figures") });
     /// let known = if p.known == () { #{} } else { files::json(p.known) };
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn json(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_document(&host(&context), path, "JSON")?)?)
     }
@@ -311,7 +292,7 @@ pub mod files {
     /// let chat = files::workload("chat");
     /// assert(chat.input.p95 > chat.input.p50 && chat.source.contains("Azure"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn workload(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_workload(&host(&context), name)?)?)
     }
@@ -328,9 +309,9 @@ pub mod files {
     /// ```rhai
     /// files::write("summary.md", "# what was found\n");
     /// ```
-    #[rhai_fn(name = "write", return_raw, volatile)]
+    #[rhai_fn(name = "write", return_raw)]
     pub fn put(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        write_text(&host(&context), name, text, WriteMode::Replace)
+        Ok(written(host(&context).run.write_file(name, text)?))
     }
 
     /// Appends a text to `files/NAME` in the run's folder. The first call in each execution of a run truncates the
@@ -346,9 +327,9 @@ pub mod files {
     /// files::append("rows.csv", "model,tokens\n");
     /// files::append("rows.csv", "a,1024\n");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn append(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
-        write_text(&host(&context), name, text, WriteMode::Append)
+        Ok(written(host(&context).run.append_file(name, text)?))
     }
 }
 
@@ -376,7 +357,7 @@ pub mod results {
     ///     map.record(row.point, row.answer);
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn read_results(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_results_file(&host(&context), path)?)?)
     }
@@ -402,15 +383,14 @@ pub mod results {
     /// map.record(#{ input: 1000, output: 500 }, "ok");
     /// export_results(map, "tgi-profiler", #{ model: "Qwen/Qwen3-8B" });
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn export_results(
         context: NativeCallContext,
         map: BoundaryHandle,
         format: &str,
         options: Map,
     ) -> Caught<Dynamic> {
-        let path = write_results_file(&host(&context), &map, format, options)?;
-        Ok(path.map_or(Dynamic::UNIT, |path| path.display().to_string().into()))
+        Ok(written(write_results_file(&host(&context), &map, format, options)?))
     }
 }
 
@@ -429,14 +409,12 @@ mod tests {
     #[test]
     fn a_length_is_a_number_or_two_percentiles_and_nothing_else() {
         let text = |input: &str| format!("description = \"a\"\nsource = \"b\"\noutput = 5\ninput = {input}");
-        assert_eq!(
-            parse_workload("x", &text("10")).unwrap().input,
-            Lengths { p50: 10, p95: 10 }
-        );
+        let fixed = parse_workload("x", &text("10")).unwrap();
+        assert_eq!(fixed.input.percentiles(), (10, 10));
         let both = parse_workload("x", &text("{ p50 = 10, p95 = 30 }")).unwrap();
         assert_eq!(
-            (both.input, both.output),
-            (Lengths { p50: 10, p95: 30 }, Lengths { p50: 5, p95: 5 })
+            (both.input.percentiles(), both.output.percentiles()),
+            ((10, 30), (5, 5))
         );
         for wrong in ["{ p50 = 30, p95 = 10 }", "0", "{ p50 = 1, p99 = 3 }", "10\nrate = 3"] {
             parse_workload("x", &text(wrong)).unwrap_err();

@@ -15,7 +15,7 @@ use sha2::Digest as _;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::shell_quoted;
 use crate::report::{job_result, jobs_text};
-use crate::run::{Event, JobFolder, Run};
+use crate::run::{Event, JobFolder};
 use crate::runtime::{Input, Take, run_command};
 use crate::script::host::Service;
 use crate::script::{
@@ -232,24 +232,13 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
         set: options.set.clone(),
         ..host.settings.clone()
     };
-    let nowhere = Arc::new(Run::ephemeral("check"));
-    let idle = Arc::new(Host::new(
-        host.tasks.clone(),
-        nowhere,
-        Default::default(),
-        Default::default(),
-        settings,
-    ));
+    let idle = Host::idle(&host.tasks, settings);
     if let Some(found) = check_main(&idle, &main).into_iter().next() {
         return Err(found.fault);
     }
-    let main_file = (!is_shipped(&main.source.sha256)).then_some(&main.source);
-    let modules = idle.sources.all();
-    let modules = modules.iter().filter(|module: &&Source| module.key != main.source.key);
-    let texts = main_file
-        .into_iter()
-        .chain(modules)
-        .filter(|text| !text.key.starts_with("std/"));
+    // A shipped script runs as such, whatever it is called.
+    let runs_shipped = |text: &Source| text.key == main.source.key && is_shipped(&main.source.sha256);
+    let texts = idle.sources.own().filter(|text| !runs_shipped(text));
     let mut texts: Vec<(String, PathBuf)> = texts
         .map(|text| (text.sha256.clone(), PathBuf::from(&*text.key)))
         .collect();
@@ -266,9 +255,8 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
 /// The last lines of a job's log next to its folder, where a scheduler put one.
 fn log(host: &Host, name: &str, last: usize) -> Result<Vec<String>> {
     let text = host.run.job_log(name)?;
-    let lines: Vec<&str> = text.lines().collect();
-    let lines = lines[lines.len().saturating_sub(last)..].iter();
-    Ok(lines.map(|line| (*line).to_owned()).collect())
+    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    Ok(lines[lines.len().saturating_sub(last)..].to_vec())
 }
 
 /// A list of words.
@@ -302,7 +290,7 @@ pub mod command {
     /// let said = command::run(["echo", "hello"]);
     /// assert(said == #{ code: 0, output: "hello\n", errors: "" });
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn run(context: NativeCallContext, words: Array) -> Caught<Dynamic> {
         run_with(context, words, Map::new())
     }
@@ -320,7 +308,7 @@ pub mod command {
     /// ```rhai
     /// assert(command::run(["cat"], #{ input: "squeue" }).output == "squeue");
     /// ```
-    #[rhai_fn(name = "run", return_raw, volatile)]
+    #[rhai_fn(name = "run", return_raw)]
     pub fn run_with(context: NativeCallContext, words: Array, given: Map) -> Caught<Dynamic> {
         let host = host(&context);
         let words = super::words(words, "command::run")?;
@@ -360,11 +348,8 @@ pub mod command {
     #[rhai_fn(return_raw)]
     pub fn line(words: Array) -> Caught<String> {
         let words = super::words(words, "command::line")?;
-        Ok(words
-            .iter()
-            .map(|word| shell_quoted(word))
-            .collect::<Vec<_>>()
-            .join(" "))
+        let quoted: Vec<_> = words.iter().map(|word| shell_quoted(word)).collect();
+        Ok(quoted.join(" "))
     }
 }
 
@@ -388,7 +373,7 @@ pub mod jobs {
     ///     jobs::prepare("one", #{ script: "adaptive", set: #{ inputt: 512 } });
     /// } catch (e) { assert(e.message.contains("inputt")); }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn prepare(context: NativeCallContext, name: &str, job: Map) -> Caught<Dynamic> {
         Ok(to_script(&super::prepare(&host(&context), name, options(job)?)?)?)
     }
@@ -422,7 +407,7 @@ pub mod jobs {
     /// ```rhai
     /// try { jobs::start("one", 1, []); } catch (e) { assert(e.kind == "usage"); }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, name: &str, attempt: i64, gpus: Array) -> Caught<Service> {
         let gpus = super::words(gpus, "jobs::start")?;
         Ok(super::start(&host(&context), name, attempt, &gpus)?)
@@ -441,7 +426,7 @@ pub mod jobs {
     /// ```rhai
     /// try { jobs::conclude("one"); } catch (e) { assert(e.kind == "usage"); }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn conclude(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
         Ok(to_script(&super::conclude(&host(&context), name)?)?)
     }
@@ -457,7 +442,7 @@ pub mod jobs {
     /// ```rhai
     /// try { jobs::give_up("one", "no node is left"); } catch (e) { assert(e.kind == "usage"); }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn give_up(context: NativeCallContext, name: &str, why: &str) -> Caught<Dynamic> {
         Ok(to_script(&super::give_up(&host(&context), name, why)?)?)
     }
@@ -475,7 +460,7 @@ pub mod jobs {
     /// let text = jobs::text([#{ name: "one", status: "given up", script: "adaptive", why: "no node is left" }]);
     /// assert(text.contains("no node is left"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn text(context: NativeCallContext, found: Array) -> Caught<String> {
         let page = host(&context).settings.page;
         Ok(jobs_text(&from_script(&Dynamic::from(found))?, page)?)
@@ -492,7 +477,7 @@ pub mod jobs {
     /// ```rhai
     /// assert(jobs::log("one", 20) == []);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn log(context: NativeCallContext, name: &str, n: i64) -> Caught<Dynamic> {
         let last = usize::try_from(n).unwrap_or_default();
         Ok(to_script(&super::log(&host(&context), name, last)?)?)
@@ -509,7 +494,7 @@ pub mod jobs {
     /// ```rhai
     /// assert(jobs::program().starts_with("@profiler-"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn program(_context: NativeCallContext) -> Caught<String> {
         Ok(super::program_name()?)
     }
@@ -521,7 +506,6 @@ pub mod jobs {
     /// ```rhai
     /// assert(jobs::owner() != "");
     /// ```
-    #[rhai_fn(volatile)]
     pub fn owner(context: NativeCallContext) -> String {
         host(&context).run.id().to_owned()
     }
@@ -533,7 +517,6 @@ pub mod jobs {
     /// ```rhai
     /// assert(jobs::wish() == "");
     /// ```
-    #[rhai_fn(volatile)]
     pub fn wish(context: NativeCallContext) -> String {
         host(&context).settings.wish.clone()
     }
@@ -549,7 +532,7 @@ pub mod jobs {
     /// ```rhai
     /// if jobs::wish() == "detach" { jobs::leave("8 jobs go on"); }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn leave(context: NativeCallContext, message: &str) -> Caught<()> {
         host(&context).state().left = true;
         Err(Fault::new(Kind::Interrupted, message).into())
@@ -566,7 +549,7 @@ pub mod jobs {
     /// ```rhai
     /// jobs::watch(["3 of 8 jobs ended", "node-1: adaptive"]);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn watch(context: NativeCallContext, lines: Array) -> Caught<()> {
         let lines = super::words(lines, "jobs::watch")?;
         Ok(host(&context).run.note(Event::Watch { lines })?)

@@ -119,41 +119,38 @@ fn found_over(rows: &Array, axis: &str) -> Result<Dynamic> {
         levels.push(LevelFigures { level: at, ..figures });
     }
     let mut found = json!(SweepFindings::new(SweepAxis::named(axis), &levels));
-    for place in LEVELS {
-        match found.pointer_mut(place) {
-            Some(Value::Array(levels)) => levels.iter_mut().for_each(|level| *level = as_written(&written, level)),
-            Some(level) => *level = as_written(&written, level),
-            None => {}
-        }
-    }
+    restore_levels(&mut found, "", &written);
     to_script(&found)
 }
 
-/// Where findings have levels.
-const LEVELS: [&str; 14] = [
-    "/best",
-    "/cheapest",
-    "/knee/x",
-    "/knee/low",
-    "/knee/high",
-    "/preemption/last_without",
-    "/preemption/first_with",
-    "/preemption/contradicting",
-    "/queue/last_without",
-    "/queue/first_with",
-    "/queue/contradicting",
-    "/waiting/last_without",
-    "/waiting/first_with",
-    "/waiting/contradicting",
+/// The keys of findings whose values are levels.
+const LEVELS: [&str; 8] = [
+    "best",
+    "cheapest",
+    "x",
+    "low",
+    "high",
+    "last_without",
+    "first_with",
+    "contradicting",
 ];
 
-/// The level as the script wrote it: an int stays an int.
-fn as_written(levels: &[Value], level: &Value) -> Value {
-    let same = levels.iter().find(|written| written.as_f64() == level.as_f64());
-    same.unwrap_or(level).clone()
+/// Makes each level what it is in the rows: a whole number stays one.
+fn restore_levels(found: &mut Value, key: &str, written: &[Value]) {
+    match found {
+        Value::Object(map) => map
+            .iter_mut()
+            .for_each(|(key, value)| restore_levels(value, key, written)),
+        Value::Array(items) => items.iter_mut().for_each(|item| restore_levels(item, key, written)),
+        level if LEVELS.contains(&key) => {
+            if let Some(same) = written.iter().find(|one| one.as_f64() == level.as_f64()) {
+                *level = same.clone();
+            }
+        }
+        _ => {}
+    }
 }
 
-/// Load on an engine: many requests over time.
 #[export_module]
 pub mod loading {
     /// Runs a load on the engine, which is started if necessary, and returns its statistics.
@@ -224,10 +221,9 @@ pub mod loading {
     /// let open = engine.load(#{ rate: 50, requests: 10, warmup: #{ requests: 2 }, input: #{ uniform: [64, 128] }, output: 4 });
     /// assert(open.issued == 10 && open.warmup.issued == 2 && open.stopped == "requests");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        Ok(to_script(&engine.0.here()?.load(&options(given)?)?)?)
+        Ok(to_script(&engine.called(&context).here()?.load(&options(given)?)?)?)
     }
 
     /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which
@@ -238,7 +234,7 @@ pub mod loading {
     /// ```rhai
     /// plan_loads([1, 8, 64].map(|level| #{ concurrency: level, requests: 5 * level, input: 128, output: 8 }));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn plan_loads(context: NativeCallContext, loads: Array) -> Caught<()> {
         let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
         Ok(host(&context).run.note(Event::Planned { loads })?)

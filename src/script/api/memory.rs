@@ -14,8 +14,9 @@ use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, EstimateRequest, Footprint, ModelFiles, Part};
 use crate::prompt::Hub;
 use crate::run::Event;
-use crate::script::host::{Architecture, EngineHandle, ModelHandle, SampleOptions};
-use crate::script::{Caught, Host, host, options, to_script};
+use crate::script::convert::{deserialize_as, to_map};
+use crate::script::host::{EngineHandle, ModelHandle};
+use crate::script::{Caught, Host, from_script, host, options, to_script};
 use crate::{engine, memory as models, prompt, report};
 
 /// Memory by component.
@@ -47,7 +48,7 @@ pub mod memory {
     /// let found = note_breakdown("mine", #{ devices: [#{ device: "gpu0", total: 100, parts: parts }] });
     /// assert(found.all.parts[1].component == "unexplained" && found.all.parts[1].bytes == 40);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn note_breakdown(context: NativeCallContext, name: &str, given: Map) -> Caught<Dynamic> {
         let given: Given = options(given)?;
         let devices = given.devices.into_iter().map(GivenDevice::breakdown);
@@ -94,13 +95,7 @@ impl GivenDevice {
 }
 
 fn sample(given: Dynamic) -> Result<Sample> {
-    let kind = given.type_name();
-    let given = given.try_cast::<Map>().ok_or_else(|| {
-        Fault::usage(format!(
-            "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
-        ))
-    })?;
-    let sample: Sample = options::<SampleOptions>(given)?.into();
+    let sample: Sample = deserialize_as("key", from_script(&given)?)?;
     if !(sample.peak.is_finite() && sample.peak >= 0.0) {
         return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
     }
@@ -147,10 +142,11 @@ pub mod memory_model {
     ///     assert(e.kind == "missing");
     /// }
     /// ```
-    #[rhai_fn(name = "memory_model", return_raw, volatile)]
-    pub fn make(samples: Array, architecture: Map) -> Caught<ModelHandle> {
+    #[rhai_fn(name = "memory_model", return_raw)]
+    pub fn make(samples: Array, mut architecture: Map) -> Caught<ModelHandle> {
         let samples = samples.into_iter().map(sample).collect::<Result<Vec<_>>>()?;
-        let known: Prior = options::<Architecture>(architecture)?.into();
+        architecture.retain(|_, value| !value.is_unit());
+        let known: Prior = options(architecture)?;
         let minima = [known.weights, known.kv_bytes_per_token, known.block - 1.0];
         if !minima.iter().all(|value| value.is_finite() && *value >= 0.0) {
             return Err(Fault::usage(
@@ -180,12 +176,7 @@ pub mod memory_model {
     /// ```
     #[rhai_fn(name = "predict", return_raw, pure)]
     pub fn predict_memory(model: &mut ModelHandle, point: Map) -> Caught<Map> {
-        let peak = peak(model, &point)?;
-        Ok(Map::from([
-            ("bytes".into(), peak.bytes.into()),
-            ("low".into(), peak.low.into()),
-            ("high".into(), peak.high.into()),
-        ]))
+        Ok(to_map(&peak(model, &point)?)?)
     }
 
     /// Whether a point is expected to take at most `limit` bytes. A prediction: `map.classify` returns what is proven.
@@ -330,7 +321,7 @@ pub mod estimate {
     ///     assert(e.kind == "missing");
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn estimate(context: NativeCallContext, model: &str, options: Map) -> Caught<Dynamic> {
         let model = engine::Architecture::Model(model.to_owned());
         Ok(to_script(&estimated(&host(&context), &model, options)?)?)
@@ -351,7 +342,7 @@ pub mod estimate {
     /// let needed = estimate(engine, #{ input: 512, output: 64, offline: true });
     /// assert(needed.kv_bytes_per_token == 131072);
     /// ```
-    #[rhai_fn(name = "estimate", return_raw, volatile)]
+    #[rhai_fn(name = "estimate", return_raw)]
     pub fn estimate_of_engine(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         let model = engine.0.architecture()?;
         Ok(to_script(&estimated(&host(&context), &model, options)?)?)

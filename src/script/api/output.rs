@@ -2,10 +2,9 @@
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
-use serde_json::Value;
 
 use crate::fault::{Fault, Result};
-use crate::report::{BarChart, HeatMap, LineChart, ScriptPlot, grouped_text_table};
+use crate::report::{BarChart, HeatMap, LineChart, Page, ScriptPlot, grouped_text_table};
 use crate::run::Event;
 use crate::script::{Caught, from_script, host, options, to_script};
 
@@ -24,7 +23,7 @@ pub mod record {
     /// ```rhai
     /// record("tokens_per_second", #{ input: 512, value: 1834.5 });
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn record(context: NativeCallContext, name: &str, value: Dynamic) -> Caught<()> {
         let host = host(&context);
         if name.is_empty() {
@@ -50,7 +49,7 @@ pub mod record {
     /// ```rhai
     /// keep_table("levels", ["concurrency", "tokens_per_second"], [#{ concurrency: 1, tokens_per_second: 60.5 }]);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn keep_table(context: NativeCallContext, name: &str, columns: Array, rows: Array) -> Caught<Dynamic> {
         let map = Map::from([("columns".into(), columns.into()), ("rows".into(), rows.into())]);
         let TableOptions { columns, rows } = options(map)?;
@@ -72,7 +71,7 @@ pub mod record {
     /// keep_table("levels", [], [#{ concurrency: 1 }]);
     /// for row in read_table("tables/levels.csv") { assert(row.concurrency == 1); }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn read_table(context: NativeCallContext, file: &str) -> Caught<Dynamic> {
         Ok(to_script(&host(&context).run.read_table(file)?)?)
     }
@@ -88,7 +87,7 @@ pub mod record {
     /// ```rhai
     /// note("the second pass begins");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn note(context: NativeCallContext, text: &str) -> Caught<()> {
         let text = text.to_owned();
         Ok(host(&context).run.note(Event::Note { text })?)
@@ -107,14 +106,11 @@ pub mod record {
     /// ```rhai
     /// assert(show([1, 2, 4], "1, 2 and 4 at once fit") == [1, 2, 4]);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn show(context: NativeCallContext, value: Dynamic, text: &str) -> Caught<Dynamic> {
-        let value_json = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
+        let shown = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
         let text = text.to_owned();
-        host(&context).run.note(Event::Shown {
-            value: value_json,
-            text,
-        })?;
+        host(&context).run.note(Event::Shown { value: shown, text })?;
         Ok(value)
     }
 
@@ -130,7 +126,7 @@ pub mod record {
     /// ```rhai
     /// warn("the first request was slow and is left out");
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn warn(context: NativeCallContext, text: &str) -> Caught<()> {
         Ok(host(&context).run.warn(text)?)
     }
@@ -160,7 +156,7 @@ pub mod draw {
     /// let text = draw::table(["concurrency", "tokens/s"], [[1, 60.25], [64, 1833.1], [256, ()]]);
     /// assert(text.contains("1833.1") && text.split("\n").len() == 4);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn table(context: NativeCallContext, headings: Array, rows: Array) -> Caught<String> {
         let page = host(&context).settings.page;
         let map = Map::from([("headings".into(), headings.into()), ("rows".into(), rows.into())]);
@@ -223,10 +219,9 @@ pub mod plot {
     /// });
     /// assert(text.contains("vllm") && text.contains("knee"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn line(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<LineChart>(picture)?.lines(page)?)?)
+        Ok(chart(&context, |page| options::<LineChart>(picture)?.lines(page))?)
     }
 
     /// A scatter plot: `series` is a map of names to `[x, y]` pairs, or a list of maps with `name` and `points`. `log`
@@ -248,10 +243,9 @@ pub mod plot {
     /// });
     /// assert(text.contains("cold") && text.contains("cached"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn scatter(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<LineChart>(picture)?.scatter(page)?)?)
+        Ok(chart(&context, |page| options::<LineChart>(picture)?.scatter(page))?)
     }
 
     /// Bars: `at` lists the categories, numbers or names, and `values` has a number or `()` for each. For grouped bars,
@@ -275,10 +269,9 @@ pub mod plot {
     /// });
     /// assert(text.contains("output tokens/s") && text.contains("knee"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn bars(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<BarChart>(picture)?.draw(page)?)?)
+        Ok(chart(&context, |page| options::<BarChart>(picture)?.draw(page))?)
     }
 
     /// A heat map: `columns` lists the x categories, `rows` the y categories, lowest first, and `values` has a row for
@@ -302,19 +295,20 @@ pub mod plot {
     /// });
     /// assert(text.contains("tokens/s") && text.contains("1650"));
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn heat_map(context: NativeCallContext, picture: Map) -> Caught<String> {
-        let page = host(&context).settings.page;
-        Ok(record_chart(&context, options::<HeatMap>(picture)?.draw(page)?)?)
+        Ok(chart(&context, |page| options::<HeatMap>(picture)?.draw(page))?)
     }
 }
 
-/// Records a chart in the run and returns its text.
-fn record_chart(context: &NativeCallContext, drawn: ScriptPlot) -> Result<String> {
+/// Draws a chart for the terminal, and records it for the page.
+fn chart(context: &NativeCallContext, draw: impl FnOnce(Page) -> Result<ScriptPlot>) -> Result<String> {
+    let host = host(context);
+    let drawn = draw(host.settings.page)?;
     if drawn.keep {
-        let value: Value = serde_json::to_value(&drawn.plot)
+        let value = serde_json::to_value(&drawn.plot)
             .map_err(|error| Fault::internal(format!("a chart cannot be recorded: {error}")))?;
-        host(context).run.note(Event::Plot { value })?;
+        host.run.note(Event::Plot { value })?;
     }
     Ok(drawn.text)
 }

@@ -106,7 +106,7 @@ pub mod prompt {
     /// assert(one.ids.len() == 512 && one.count == 512);
     /// assert(one.ids[0] != two.ids[0]);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn tokens(context: NativeCallContext, n: i64, options: Map) -> Caught<Dynamic> {
         let wanted: PromptOptions = script::options(options)?;
         Ok(to_script(&make(&host(&context), n, &wanted)?)?)

@@ -11,10 +11,10 @@ use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
+use crate::script::convert::to_map;
 use crate::script::host::TruthHandle;
 use crate::script::signature::{quoted, suggest};
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
-use crate::task::lock;
 
 /// What is proven, what is contradictory, and what is only predicted.
 #[export_module]
@@ -30,7 +30,7 @@ pub mod proof {
     /// map.record(#{ input: 40 }, "oom");
     /// assert(map.conflicts() == [#{ fits: #{ input: 50 }, fails: #{ input: 40 } }]);
     /// ```
-    #[rhai_fn(volatile, pure)]
+    #[rhai_fn(pure)]
     pub fn conflicts(map: &mut BoundaryHandle) -> Array {
         let pair = |(fits, fails): &(Point, Point)| -> Dynamic {
             Map::from([("fits".into(), from_point(fits)), ("fails".into(), from_point(fails))]).into()
@@ -58,7 +58,7 @@ pub mod proof {
     /// assert(band.answers[1] == #{ point: #{ input: 50 }, fits: 1, fails: 0, unclear: 0 });
     /// assert(map.classify(#{ input: 45 }) == "fails");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn band(map: &mut BoundaryHandle) -> Caught<Dynamic> {
         Ok(to_script(&map.lock().band())?)
     }
@@ -75,7 +75,7 @@ pub mod proof {
     /// map.record(#{ input: 60 }, "oom");
     /// assert(map.to_confirm(3) == [#{ input: 49 }]);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn to_confirm(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
         Ok(from_points(&map.lock().verification_points(size(n, "to_confirm")?)?))
     }
@@ -92,7 +92,7 @@ pub mod proof {
     /// map.record(#{ input: 50 }, "oom");
     /// assert(map.points().len() == 2 && map.classify(#{ input: 50 }) == "fails");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn again(context: NativeCallContext, map: &mut BoundaryHandle, point: Map) -> Caught<()> {
         map.forget(&host(&context), &to_point(&point)?);
         Ok(())
@@ -117,7 +117,7 @@ pub mod proof {
     /// assert(guess.verdict == "fits" && !guess.proven && guess.chance > 0.7);
     /// assert(guess.low.input == 50 && guess.high.input == 70 && map.classify(#{ input: 55 }) == "unknown");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn predict(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
         let prediction = map.lock().predict(&to_point(&point)?)?;
         let end = |point: Option<Point>| maybe(point, |point| from_point(&point));
@@ -146,7 +146,7 @@ pub mod proof {
     /// let places = map.predicted();
     /// for place in places { assert(map.classify(place.low) != "fails"); }
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn predicted(map: &mut BoundaryHandle) -> Caught<Array> {
         let places = map.lock().predicted()?;
         Ok(places.iter().map(to_script).collect::<Result<_>>()?)
@@ -193,7 +193,7 @@ pub mod effort {
     /// map.record(#{ input: 50 }, #{ verdict: "ok", seconds: 2.0 });
     /// assert(map.spent().len() == 1 && map.resumed() == 0);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn spent(map: &mut BoundaryHandle) -> Caught<Array> {
         map.check_listable()?;
         Ok(map.spent().iter().map(to_script).collect::<Result<_>>()?)
@@ -210,14 +210,9 @@ pub mod effort {
     /// let gain = map.settles(#{ input: 50 });
     /// assert(gain.fits == 50.0 && gain.fails == 51.0 && gain.chance > 0.5);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn settles(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
-        let gain = map.lock().expected_gain(&to_point(&point)?)?;
-        Ok(Map::from([
-            ("fits".into(), gain.fits.into()),
-            ("fails".into(), gain.fails.into()),
-            ("chance".into(), gain.chance.into()),
-        ]))
+        Ok(to_map(&map.lock().expected_gain(&to_point(&point)?)?)?)
     }
 
     /// Reports the progress of a search to the user: probes made, estimated total, and how much of the range is resolved.
@@ -229,7 +224,7 @@ pub mod effort {
     /// map.record(#{ input: 50 }, "ok");
     /// map.progress(1, 0.95);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn progress(context: NativeCallContext, map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<()> {
         report_progress(&context, map, probes, coverage, None)
     }
@@ -243,7 +238,7 @@ pub mod effort {
     /// map.record(#{ input: 50 }, "ok");
     /// map.progress(1, 0.95, 12.5);
     /// ```
-    #[rhai_fn(name = "progress", return_raw, volatile, pure)]
+    #[rhai_fn(name = "progress", return_raw, pure)]
     pub fn progress_with(
         context: NativeCallContext,
         map: &mut BoundaryHandle,
@@ -265,7 +260,7 @@ pub mod effort {
     /// map.record(#{ input: 100 }, "ok");
     /// assert(map.expected(1, 0.95) == 1);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn expected(map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<Dynamic> {
         let expected = map.lock().expected(size(probes, "expected")? as u64, coverage)?;
         Ok(maybe(expected, |expected| count(expected.into()).into()))
@@ -294,7 +289,7 @@ pub mod report {
     /// let found = report(map);
     /// assert(found.recommended == #{ input: 475 } && found.gap == #{ input: 100 });
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn report(context: NativeCallContext, map: BoundaryHandle) -> Caught<Dynamic> {
         Ok(to_script(&boundary::report(&host(&context), &map, None)?)?)
     }
@@ -310,7 +305,7 @@ pub mod report {
     /// let done = search::adaptive(map, |p| if p.input <= 500 { "ok" } else { "oom" }, #{});
     /// assert(report(map, done).search.probes == done.probes);
     /// ```
-    #[rhai_fn(name = "report", return_raw, volatile)]
+    #[rhai_fn(name = "report", return_raw)]
     pub fn report_search(context: NativeCallContext, map: BoundaryHandle, done: Map) -> Caught<Dynamic> {
         let done = from_script(&Dynamic::from(done))?;
         Ok(to_script(&boundary::report(&host(&context), &map, Some(done))?)?)
@@ -331,15 +326,12 @@ fn fill_defaults(given: &Map, defaults: Map) -> Result<Map> {
             ("()", _) if number || value.is_unit() => value.clone(),
             (wanted, _) if wanted == value.type_name() => value.clone(),
             (wanted, _) => {
-                let wanted = if wanted == "()" {
-                    "number".to_owned()
-                } else {
-                    type_of(place)
+                let wanted = match wanted {
+                    "()" => "number".to_owned(),
+                    _ => type_of(place),
                 };
-                let given = type_of(value);
-                return Err(Fault::usage(format!(
-                    "option `{name}` takes a {wanted}, not `{value}`, a {given}"
-                )));
+                let message = format!("option `{name}` takes a {wanted}, not `{value}`, a {}", type_of(value));
+                return Err(Fault::usage(message));
             }
         };
     }
@@ -382,11 +374,8 @@ pub mod strategy {
     /// sleep(0.01);
     /// assert(elapsed() - before >= 0.01);
     /// ```
-    #[rhai_fn(volatile)]
     pub fn elapsed(context: NativeCallContext) -> f64 {
-        let host = host(&context);
-        let state = lock(&host.state);
-        state.started.0.elapsed().as_secs_f64()
+        host(&context).started.elapsed().as_secs_f64()
     }
 }
 
@@ -413,7 +402,7 @@ pub mod truth {
     /// let truth = known_truth(#{ input: [1, 100], output: [1, 100] }, |p| p.input <= 40);
     /// assert(truth.volume() == 4000);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn known_truth(context: NativeCallContext, axes: Map, holds: FnPtr) -> Caught<TruthHandle> {
         let lattice = Lattice::parse(&from_script(&Dynamic::from(axes))?)?;
         let truth = KnownBoundary::trace(lattice, |point| {

@@ -39,7 +39,7 @@ pub mod service {
     /// once.wait();
     /// assert(once.logs()[0] == "hello");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn logs(context: NativeCallContext, service: &mut Service) -> Caught<Dynamic> {
         logs_with(context, service, Map::new())
     }
@@ -57,7 +57,7 @@ pub mod service {
     /// once.wait();
     /// assert(once.logs(#{ last: 1 }) == ["two"]);
     /// ```
-    #[rhai_fn(name = "logs", return_raw, volatile, pure)]
+    #[rhai_fn(name = "logs", return_raw, pure)]
     pub fn logs_with(context: NativeCallContext, service: &mut Service, options: Map) -> Caught<Dynamic> {
         let _ = host(&context);
         let options: LogOptions = crate::script::options(options)?;
@@ -77,7 +77,7 @@ pub mod service {
     /// let server = process::start(#{ command: ["sleep", "10"] });
     /// assert(server.state().state == "running");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn state(context: NativeCallContext, service: &mut Service) -> Caught<Dynamic> {
         Ok(to_script(&host(&context).tasks.wait(service.0.state())?)?)
     }
@@ -94,7 +94,7 @@ pub mod service {
     /// let once = process::start(#{ command: ["false"] });
     /// assert(once.wait().code == 1);
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn wait(context: NativeCallContext, service: &mut Service) -> Caught<Dynamic> {
         Ok(to_script(&service.wait(&host(&context), None)?)?)
     }
@@ -111,7 +111,7 @@ pub mod service {
     /// let server = process::start(#{ command: ["sleep", "10"] });
     /// assert(server.wait(0.01) == ());
     /// ```
-    #[rhai_fn(name = "wait", return_raw, volatile, pure)]
+    #[rhai_fn(name = "wait", return_raw, pure)]
     pub fn wait_for(context: NativeCallContext, service: &mut Service, seconds: Dynamic) -> Caught<Dynamic> {
         let time = duration("wait", &seconds)?;
         Ok(to_script(&service.wait(&host(&context), Some(time))?)?)
@@ -131,7 +131,7 @@ pub mod service {
     /// server.stop();
     /// assert(server.state().state == "exited");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn stop(context: NativeCallContext, service: &mut Service) -> Caught<()> {
         Ok(service.stop(&host(&context), None)?)
     }
@@ -148,7 +148,7 @@ pub mod service {
     /// let server = process::start(#{ command: ["sleep", "10"] });
     /// server.stop(0.5);
     /// ```
-    #[rhai_fn(name = "stop", return_raw, volatile, pure)]
+    #[rhai_fn(name = "stop", return_raw, pure)]
     pub fn stop_within(context: NativeCallContext, service: &mut Service, seconds: Dynamic) -> Caught<()> {
         let grace = duration("stop", &seconds)?;
         Ok(service.stop(&host(&context), Some(grace))?)
@@ -169,7 +169,7 @@ pub mod service {
     /// let seen = server.exec(["sh", "-c", "echo $COLOUR"]);
     /// assert(seen.output == "red\n");
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn exec(context: NativeCallContext, service: &mut Service, command: Array) -> Caught<Dynamic> {
         let words = words(command, "exec")?;
         Ok(to_script(&host(&context).tasks.wait(service.0.exec(&words))?)?)
@@ -227,7 +227,7 @@ pub mod docker {
     /// print(server.url);
     /// server.stop();
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, options: Map) -> Caught<Service> {
         let launch = crate::script::options(options)?;
         Ok(Service::start(&host(&context), RuntimeKind::Docker, &launch)?)
@@ -257,7 +257,7 @@ pub mod process {
     /// once.wait();
     /// assert(once.logs() == ["hello"]);
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, options: Map) -> Caught<Service> {
         let launch = crate::script::options(options)?;
         Ok(Service::start(&host(&context), RuntimeKind::Process, &launch)?)
@@ -281,7 +281,7 @@ pub mod server {
     ///     engine.get("/health").status == 200
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn get(context: NativeCallContext, engine: &mut Server, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&engine.get(&host(&context).tasks, path)?)?)
     }
@@ -299,7 +299,7 @@ pub mod server {
     ///     engine.post("/api/show", #{ model: "tiny" }).status == 200
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile, pure)]
+    #[rhai_fn(return_raw, pure)]
     pub fn post(context: NativeCallContext, engine: &mut Server, path: &str, body: Map) -> Caught<Dynamic> {
         send(&context, engine, path, body, REQUEST_TIMEOUT)
     }
@@ -319,7 +319,7 @@ pub mod server {
     ///     engine.post("/api/generate", #{ model: "tiny" }, engine.options.start_timeout).status == 200
     /// }
     /// ```
-    #[rhai_fn(name = "post", return_raw, volatile, pure)]
+    #[rhai_fn(name = "post", return_raw, pure)]
     pub fn post_within(
         context: NativeCallContext,
         engine: &mut Server,
@@ -376,7 +376,7 @@ pub mod probe {
     ///     assert(e.kind == "missing");
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn run(context: NativeCallContext, name: &str, options: Map) -> Caught<Dynamic> {
         let given = crate::script::options(options)?;
         Ok(to_script(&probes::run_standalone(&host(&context), name, given)?)?)
@@ -412,7 +412,7 @@ pub mod probe_methods {
     ///     for gpu in process.devices { print(`${gpu.reserved} bytes reserved, ${gpu.allocated} of them allocated`); }
     /// }
     /// ```
-    #[rhai_fn(return_raw, volatile)]
+    #[rhai_fn(return_raw)]
     pub fn run_probe(
         context: NativeCallContext,
         engine: &mut EngineHandle,

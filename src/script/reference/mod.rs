@@ -68,11 +68,6 @@ pub fn functions(engine: &Engine) -> Vec<FunctionDoc> {
         .collect()
 }
 
-/// The script name of a Rust type; `None` for the unit type.
-pub(super) fn type_name(spelled: &str) -> Option<String> {
-    collect::script_type(spelled, &collect::TypeNames::new())
-}
-
 impl Reference {
     /// The part about `docker`, `std/search`, `Engine`, `docker::start`, `Engine.probe`, `map.record`, or just `probe`; the
     /// last two may be several functions. Never empty: for an unknown name, the fault suggests the closest one.
@@ -196,32 +191,24 @@ fn function_text(function: &FunctionDoc, level: usize) -> String {
     for paragraph in paragraphs.into_iter().filter(|paragraph| !paragraph.is_empty()) {
         let _ = write!(text, "\n{}\n", shift_headings(paragraph, level));
     }
-    if function.kind == FunctionKind::Property && function.settable {
-        text.push_str("\nCan be assigned.\n");
-    }
     text
 }
 
 /// Shifts the headings of a comment below `level`, except in code. Removes `needs-…` from examples.
 fn shift_headings(markdown: &str, level: usize) -> String {
     let mut code = false;
-    let lines: Vec<String> = markdown
-        .lines()
-        .map(|line| {
-            if line.trim_start().starts_with("```") {
-                code = !code;
-                return match line.trim_start().starts_with("```rhai") {
-                    true => "```rhai".to_owned(),
-                    false => line.to_owned(),
-                };
-            }
-            match !code && line.starts_with('#') {
-                true => format!("{}{line}", "#".repeat(level)),
-                false => line.to_owned(),
-            }
-        })
-        .collect();
-    lines.join("\n")
+    let shifted = |line: &str| {
+        if line.trim_start().starts_with("```") {
+            code = !code;
+            let is_rhai = line.trim_start().starts_with("```rhai");
+            return if is_rhai { "```rhai".to_owned() } else { line.to_owned() };
+        }
+        match !code && line.starts_with('#') {
+            true => format!("{}{line}", "#".repeat(level)),
+            false => line.to_owned(),
+        }
+    };
+    markdown.lines().map(shifted).collect::<Vec<_>>().join("\n")
 }
 
 /// The version of this format.
@@ -230,16 +217,14 @@ const SCHEMA: u32 = 1;
 fn function(function: &FunctionDoc) -> Value {
     let mut value = json!(function);
     value["signature"] = function.signature().into();
+    // Nothing can be assigned; the key is part of schema 1.
+    value["settable"] = false.into();
     value
 }
 
 fn items(section: &Section, indent: &str) -> String {
-    let shown: Vec<String> = section
-        .functions
-        .iter()
-        .map(|function| item(function, indent))
-        .collect();
-    shown.join("\n")
+    let shown = section.functions.iter().map(|function| item(function, indent));
+    shown.collect::<Vec<_>>().join("\n")
 }
 
 fn item(function: &FunctionDoc, indent: &str) -> String {
@@ -270,7 +255,7 @@ fn item(function: &FunctionDoc, indent: &str) -> String {
 fn definition_type(word: &str) -> &str {
     match word {
         "any" => "?",
-        "closure" => "Fn",
+        "function" => "Fn",
         "string" => "String",
         "array" => "Array",
         "map" => "Map",
@@ -293,8 +278,6 @@ pub struct FunctionDoc {
     pub params: Vec<Param>,
     /// The return type; `None` if nothing is returned or the type is unknown, as in scripts.
     pub returns: Option<String>,
-    /// Whether a property can be assigned to.
-    pub settable: bool,
     /// The first sentence of its comment; may be empty.
     pub summary: String,
     /// The rest of its comment as Markdown, including examples.
@@ -462,7 +445,7 @@ pub enum Needs {
 impl Comment {
     /// Parses comments as Rhai stores them: pieces of one or more lines, with comment markers.
     fn parse<'a>(pieces: impl IntoIterator<Item = &'a str>) -> Self {
-        let text: Vec<String> = pieces.into_iter().flat_map(strip_markers).collect();
+        let text: Vec<&str> = pieces.into_iter().flat_map(str::lines).map(without_marker).collect();
         Self::from_text(&text.join("\n"))
     }
 
@@ -485,60 +468,31 @@ impl Comment {
     }
 }
 
-/// The lines of a piece without `///`, `//!`, or block comment markers.
-fn strip_markers(piece: &str) -> Vec<String> {
-    let piece = piece.trim();
-    let block = piece.strip_prefix("/**").or_else(|| piece.strip_prefix("/*!"));
-    let (text, markers) = match block {
-        Some(block) => (block.strip_suffix("*/").unwrap_or(block), &["*"][..]),
-        None => (piece, &["///", "//!"][..]),
-    };
-    let line = |line: &str| {
-        let line = line.trim();
-        let line = markers
-            .iter()
-            .find_map(|marker| line.strip_prefix(marker))
-            .unwrap_or(line);
-        line.strip_prefix(' ').unwrap_or(line).to_owned()
-    };
-    text.lines().map(line).collect()
+/// A line without `///` or `//!`.
+fn without_marker(line: &str) -> &str {
+    let line = line.trim();
+    let text = line.strip_prefix("///").or_else(|| line.strip_prefix("//!"));
+    let text = text.unwrap_or(line);
+    text.strip_prefix(' ').unwrap_or(text)
 }
 
 /// The fenced code blocks with language `rhai`.
 fn examples(markdown: &str) -> Vec<Example> {
-    let mut found = Vec::new();
-    let mut open: Option<Example> = None;
-    // Fences inside a block of another language are ignored.
-    let mut other = false;
-    for line in markdown.lines() {
-        let fence = line.trim().strip_prefix("```");
-        match (&mut open, fence) {
-            (Some(_), Some(_)) => found.extend(open.take()),
-            (Some(example), None) => {
-                example.code.push_str(line);
-                example.code.push('\n');
-            }
-            (None, Some(_)) if other => other = false,
-            (None, Some(info)) => {
-                let mut words = info.split(',').map(str::trim);
-                if words.next() == Some("rhai") {
-                    let needs = words.find_map(|word| match word {
-                        "needs-docker" => Some(Needs::Docker),
-                        "needs-gpu" => Some(Needs::Gpu),
-                        _ => None,
-                    });
-                    open = Some(Example {
-                        code: String::new(),
-                        needs,
-                    });
-                } else {
-                    other = true;
-                }
-            }
-            (None, None) => {}
-        }
-    }
-    found
+    let blocks = markdown.split("```").skip(1).step_by(2);
+    let example = |block: &str| {
+        let (info, code) = block.split_once('\n')?;
+        let mut words = info.split(',').map(str::trim);
+        let needs = |word| match word {
+            "needs-docker" => Some(Needs::Docker),
+            "needs-gpu" => Some(Needs::Gpu),
+            _ => None,
+        };
+        (words.next() == Some("rhai")).then(|| Example {
+            code: code.to_owned(),
+            needs: words.find_map(needs),
+        })
+    };
+    blocks.filter_map(example).collect()
 }
 
 #[cfg(test)]
@@ -573,7 +527,6 @@ mod model_tests {
                 },
             ],
             returns: Some("int".to_owned()),
-            settable: false,
             summary: String::new(),
             docs: String::new(),
             examples: Vec::new(),
@@ -615,13 +568,11 @@ mod comment_tests {
     use super::*;
 
     #[test]
-    fn line_and_block_comments_read_the_same() {
-        let lines = Comment::parse(["/// Starts it\n/// now.\n///\n/// # Errors\n///\n/// None."]);
-        let block = Comment::parse(["/** Starts it\n * now.\n *\n * # Errors\n *\n * None.\n */"]);
-        assert_eq!(lines, block);
-        assert_eq!(lines.summary, "Starts it now.");
-        assert_eq!(lines.docs, "# Errors\n\nNone.");
-        assert_eq!(lines.markdown(), "Starts it now.\n\n# Errors\n\nNone.");
+    fn a_comment_has_a_summary_and_more() {
+        let comment = Comment::parse(["/// Starts it\n/// now.\n///\n/// # Errors\n///\n/// None."]);
+        assert_eq!(comment.summary, "Starts it now.");
+        assert_eq!(comment.docs, "# Errors\n\nNone.");
+        assert_eq!(comment.markdown(), "Starts it now.\n\n# Errors\n\nNone.");
     }
 
     #[test]

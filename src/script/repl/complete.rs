@@ -1,13 +1,14 @@
 //! Tab completion and signature hints: what can be completed at the cursor, and which call is being written.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rhai::{Engine, Token};
 
 use super::COMMANDS;
-use crate::script::lexer::{Inside, Lexed, is_word};
+use crate::script::lexer::{Inside, Lexed, is_word, last_word};
 use crate::script::reference::{self, FunctionDoc, FunctionKind};
+use crate::script::signature::{Signature, natives};
 
 /// Returns where the word to complete starts, and its completions. Files are looked up relative to `folder`.
 pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> (usize, Vec<String>) {
@@ -27,7 +28,11 @@ fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a st
     let lexed = Lexed::new(before);
     match lexed.end {
         Inside::Code => {}
-        Inside::Quotes => return imported(&lexed).map_or(nothing, |start| (start, paths(vocabulary, folder, start))),
+        Inside::Quotes => {
+            let Some(start) = imported(&lexed) else { return nothing };
+            let modules = vocabulary.modules.iter().cloned();
+            return (start, modules.chain(files(folder, start, true)).collect());
+        }
         Inside::LineComment | Inside::BlockComment | Inside::LongText => return nothing,
     }
     let start = last_word(before);
@@ -84,25 +89,12 @@ fn command<'a>(vocabulary: &Vocabulary, folder: &Path, line: &'a str) -> (&'a st
     (argument, known)
 }
 
-/// What can be imported: modules of the standard library, and files.
-fn paths(vocabulary: &Vocabulary, folder: &Path, start: &str) -> Vec<String> {
-    let own = files(folder, start, true);
-    vocabulary.modules.iter().cloned().chain(own).collect()
-}
-
 /// Scripts and folders that start with `start`. Imports omit the extension.
 fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
-    let (above, _) = start
-        .rsplit_once('/')
-        .map_or(("", start), |(above, name)| (above, name));
-    let place = match above {
-        "" if start.starts_with('/') => PathBuf::from("/"),
-        above => folder.join(above),
-    };
-    let Ok(entries) = std::fs::read_dir(place) else {
+    let above = &start[..start.rfind('/').map_or(0, |slash| slash + 1)];
+    let Ok(entries) = std::fs::read_dir(folder.join(above)) else {
         return Vec::new();
     };
-    let prefix = start.len() - start.rsplit('/').next().map_or(0, str::len);
     entries
         .flatten()
         .filter_map(|entry| {
@@ -117,7 +109,7 @@ fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
                 false if import => name.strip_suffix(".rhai")?.to_owned(),
                 false => name.ends_with(".rhai").then_some(name)?,
             };
-            Some(format!("{}{shown}", &start[..prefix]))
+            Some(format!("{above}{shown}"))
         })
         .collect()
 }
@@ -131,14 +123,15 @@ fn option_keys(docs: &str) -> Vec<String> {
         if let Some(item) = ["- `", "* `", "| `"].iter().find_map(|mark| line.strip_prefix(mark)) {
             keys.extend(item.split(['`', ':', ' ']).next().map(str::to_owned));
         } else if let Some((_, several)) = line.strip_prefix("- ").and_then(|item| item.split_once(": ")) {
-            keys.extend(quoted(&outside_parentheses(several)).map(|(name, _)| name.to_owned()));
+            let outside: String = several.split(['(', ')']).step_by(2).collect();
+            keys.extend(quoted(&outside).map(|(name, _)| name.to_owned()));
         }
     }
     for paragraph in docs.split("\n\n").filter(|paragraph| paragraph.starts_with("Options")) {
         let explained = quoted(paragraph).filter(|(_, after)| after.trim_start().starts_with('('));
         keys.extend(explained.map(|(name, _)| name.to_owned()));
     }
-    keys.retain(|name| !name.is_empty() && name.chars().all(crate::script::lexer::is_word));
+    keys.retain(|name| !name.is_empty() && name.chars().all(is_word));
     keys
 }
 
@@ -146,21 +139,6 @@ fn option_keys(docs: &str) -> Vec<String> {
 fn quoted(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let mut parts = text.split('`').skip(1);
     std::iter::from_fn(move || Some((parts.next()?, parts.next().unwrap_or_default())))
-}
-
-fn outside_parentheses(text: &str) -> String {
-    let mut depth = 0_usize;
-    text.chars()
-        .filter(|c| {
-            let inside = depth > 0;
-            match c {
-                '(' => depth += 1,
-                ')' => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            !inside && *c != '('
-        })
-        .collect()
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -246,43 +224,28 @@ fn map_argument<'a>(rest: &'a str, lexed: &Lexed) -> Option<&'a str> {
     Some(callee(&rest[..paren])?.0)
 }
 
-/// The name at the end of `text`; may be empty.
-fn last_word(text: &str) -> &str {
-    let begin = text.char_indices().rev().take_while(|(_, c)| is_word(*c)).last();
-    begin.map_or("", |(at, _)| &text[at..])
-}
-
 /// The hint at the end of `before`, if that is inside a known call.
 pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
     if before.trim_start().starts_with(':') {
         return None;
     }
     let call = call(before)?;
-    let functions = vocabulary.called(call.path, call.on);
     // The overload with the fewest parameters that accepts this argument.
-    let function = functions
-        .iter()
-        .find(|function| function.params.len() > call.argument)
-        .or_else(|| {
-            functions
-                .iter()
-                .find(|function| call.argument == 0 && !call.started && function.params.is_empty())
-        })?;
-    let rest: Vec<String> = function
-        .params
-        .iter()
-        .skip(call.argument + usize::from(call.started))
-        .map(ToString::to_string)
-        .collect();
-    let returns = function.returns.as_ref().map(|kind| format!(" -> {kind}"));
-    let comma = if call.started && !rest.is_empty() { ", " } else { "" };
-    let space = if !call.started && call.argument > 0 && before.ends_with(',') {
-        " "
-    } else {
-        ""
+    let accepts = |function: &&&FunctionDoc| {
+        function.params.len() > call.argument || (!call.started && call.argument == 0 && function.params.is_empty())
     };
+    let functions = vocabulary.called(call.path, call.on);
+    let function = functions.iter().find(accepts)?;
+    let rest = function.params.iter().skip(call.argument + usize::from(call.started));
+    let rest: Vec<String> = rest.map(ToString::to_string).collect();
+    let before_rest = match call.started {
+        true if !rest.is_empty() => ", ",
+        false if before.ends_with(',') => " ",
+        _ => "",
+    };
+    let returns = function.returns.as_ref().map(|kind| format!(" -> {kind}"));
     Some(format!(
-        "{comma}{space}{}){}",
+        "{before_rest}{}){}",
         rest.join(", "),
         returns.unwrap_or_default()
     ))
@@ -298,8 +261,8 @@ const KEYWORDS: [&str; 25] = [
 pub(super) struct Vocabulary {
     /// Functions beyond Rhai's own, including those of the session.
     pub(super) functions: Vec<FunctionDoc>,
-    /// Rhai's own functions: name, and receiver type of methods.
-    builtin: Vec<(String, Option<String>)>,
+    /// All functions that Rust registered, Rhai's own among them.
+    natives: Vec<Signature>,
     pub(super) variables: Vec<Variable>,
     /// Modules that can be imported by name.
     pub(super) modules: Vec<String>,
@@ -322,25 +285,9 @@ pub struct Variable {
 
 impl Vocabulary {
     pub(super) fn new(engine: &Engine, variables: Vec<Variable>, modules: Vec<String>) -> Self {
-        let functions = reference::functions(engine);
-        let builtin = engine.collect_fn_metadata(
-            None,
-            |info| {
-                let name = info.metadata.name.as_str();
-                let first = info
-                    .metadata
-                    .params_info
-                    .first()
-                    .and_then(|param| param.split_once(':'));
-                let on = first.and_then(|(_, kind)| reference::type_name(kind));
-                let is_name = name.chars().all(crate::script::lexer::is_word) && info.namespace.is_empty();
-                is_name.then(|| (name.to_owned(), on))
-            },
-            true,
-        );
         Self {
-            functions,
-            builtin,
+            functions: reference::functions(engine),
+            natives: natives(engine),
             variables,
             modules,
         }
@@ -384,23 +331,18 @@ impl Vocabulary {
 
     /// Methods and properties of a type, of all API types if it is unknown; and the keys of the variable `value`.
     pub(super) fn members(&self, value: &str, kind: Option<&str>) -> BTreeSet<String> {
-        let fits = |on: Option<&str>| match (on, kind) {
-            (None, _) => false,
-            (Some(_), None) => true,
-            (Some(on), Some(kind)) => on == kind,
-        };
         let own = self
             .functions
             .iter()
             .filter(|function| matches!(function.kind, FunctionKind::Method | FunctionKind::Property))
-            .filter(|function| fits(function.on.as_deref()))
+            .filter(|function| function.on.is_some() && (kind.is_none() || function.on.as_deref() == kind))
             .map(|function| function.name.clone());
-        let builtin = self
-            .builtin
-            .iter()
-            // For an unknown type, Rhai's hundreds of methods would hide ours.
-            .filter(|(_, on)| kind.is_some() && fits(on.as_deref()))
-            .map(|(name, _)| name.clone());
+        // For an unknown type, Rhai's hundreds of methods would hide ours.
+        let is_method = |one: &&Signature| {
+            let on = one.params.first().map(|(_, kind)| kind.as_str());
+            kind.is_some() && on == kind && one.namespace.is_empty() && one.name.chars().all(is_word)
+        };
+        let builtin = self.natives.iter().filter(is_method).map(|one| one.name.clone());
         let keys = self
             .variable(value)
             .into_iter()
@@ -582,10 +524,10 @@ mod hint_tests {
         let shown = |before| hint(&vocabulary, before);
         assert_eq!(
             shown("search::grid(").as_deref(),
-            Some("map: map, probe: closure) -> int")
+            Some("map: map, probe: function) -> int")
         );
-        assert_eq!(shown("search::grid(m").as_deref(), Some(", probe: closure) -> int"));
-        assert_eq!(shown("search::grid(m,").as_deref(), Some(" probe: closure) -> int"));
+        assert_eq!(shown("search::grid(m").as_deref(), Some(", probe: function) -> int"));
+        assert_eq!(shown("search::grid(m,").as_deref(), Some(" probe: function) -> int"));
         assert_eq!(shown("search::grid(m, |p| p.x").as_deref(), Some(") -> int"));
         assert_eq!(shown("search::grid(m, p, ").as_deref(), Some("options: map) -> int"));
         assert_eq!(shown("search::stop(").as_deref(), Some(")"));

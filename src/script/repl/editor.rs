@@ -1,7 +1,7 @@
 //! Connects the line editor to completion and hints; highlights the input, decides whether Enter submits it, and indents.
 
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use rhai::{Engine, ParseErrorType, Position, Token};
 use rustyline::completion::Completer;
@@ -16,6 +16,7 @@ use rustyline::{
 
 use super::Session;
 use super::complete::{self, Vocabulary};
+use crate::script::diagnose::byte_at;
 use crate::script::lexer::{Inside, Lexed, Piece};
 
 /// The line editor's helper.
@@ -31,17 +32,13 @@ impl LineHelper {
         Self {
             validator: InputValidator::new(),
             vocabulary: session.vocabulary(),
-            folder: session.root().to_owned(),
+            folder: session.root.clone(),
         }
     }
 
     /// Updates the known names after an input.
     pub fn refresh(&mut self, session: &Session) {
         self.vocabulary = session.vocabulary();
-    }
-
-    fn folder(&self) -> &Path {
-        &self.folder
     }
 }
 
@@ -51,7 +48,7 @@ impl Completer for LineHelper {
     type Candidate = String;
 
     fn complete(&self, line: &str, pos: usize, _: &Context<'_>) -> rustyline::Result<(usize, Vec<String>)> {
-        Ok(complete::complete(&self.vocabulary, self.folder(), &line[..pos]))
+        Ok(complete::complete(&self.vocabulary, &self.folder, &line[..pos]))
     }
 }
 
@@ -221,15 +218,8 @@ fn is_past_the_end(text: &str, position: Position) -> bool {
     let (Some(line), column) = (position.line(), position.position().unwrap_or(1)) else {
         return true;
     };
-    let before: usize = text.split_inclusive('\n').take(line - 1).map(str::len).sum();
-    let on_line = text[before..]
-        .chars()
-        .take(column - 1)
-        .map(char::len_utf8)
-        .sum::<usize>();
-    Lexed::new(text)
-        .code()
-        .all(|piece| piece.range.start < before + on_line)
+    let at = byte_at(text, line, column);
+    Lexed::new(text).code().all(|piece| piece.range.start < at)
 }
 
 #[cfg(test)]

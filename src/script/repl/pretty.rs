@@ -2,6 +2,8 @@
 
 use rhai::{Array, Dynamic, Engine, Map, Scope};
 
+use crate::script::lexer::is_word;
+
 /// Most characters on one line.
 const WIDTH: usize = 100;
 
@@ -34,7 +36,24 @@ const FIRST: [&str; 7] = [
 /// Longest value of a key in a line that does not show the whole.
 const PART: usize = 24;
 
-/// Formats `value` on one line of at most `width` characters.
+/// What is left for the note of how many entries are not shown.
+const MORE: usize = ", … 1000 more".len();
+
+/// The entries of a map or an array: the key with its colon, and the value.
+type Entries<'a> = Box<dyn Iterator<Item = (String, &'a Dynamic)> + 'a>;
+
+/// Calls `draw` with the brackets, the number and the entries of a map or an array; `None` for other values.
+fn opened<T>(value: &Dynamic, draw: impl FnOnce([&str; 2], usize, Entries) -> T) -> Option<T> {
+    if let Some(map) = value.read_lock::<Map>() {
+        let entries = map.iter().map(|(key, value)| (format!("{}: ", key_text(key)), value));
+        return Some(draw(["#{ ", " }"], map.len(), Box::new(entries)));
+    }
+    let array = value.read_lock::<Array>()?;
+    let entries = array.iter().map(|value| (String::new(), value));
+    Some(draw(["[", "]"], array.len(), Box::new(entries)))
+}
+
+/// The value on one line of at most `width` characters, the important keys first.
 pub(super) fn line(engine: &Engine, value: &Dynamic, width: usize) -> Line {
     if let Some(text) = one_line(engine, value, width, 0) {
         return Line { text, is_whole: true };
@@ -45,56 +64,46 @@ pub(super) fn line(engine: &Engine, value: &Dynamic, width: usize) -> Line {
         Ok(number) if number.abs() >= 0.1 => Some(format!("{number:.3}")),
         _ => one_line(engine, value, PART, 0),
     };
-    let text = if let Some(map) = value.read_lock::<Map>() {
-        let mut entries: Vec<_> = map.iter().filter(|(_, value)| !value.is_unit()).collect();
-        let rank = |key: &str| FIRST.iter().position(|first| *first == key).unwrap_or(FIRST.len());
-        entries.sort_by_key(|(key, value)| (rank(key), part(value).is_none()));
-        let parts = entries.into_iter().map(|(key, value)| {
+    let text = opened(value, |[open, close], count, entries| {
+        let mut entries: Vec<_> = match value.is_map() {
+            true => entries.filter(|(_, value)| !value.is_unit()).collect(),
+            false => entries.take(width).collect(),
+        };
+        if value.is_map() {
+            let rank = |key: &str| FIRST.iter().position(|first| key.strip_suffix(": ") == Some(first));
+            entries.sort_by_key(|(key, value)| (rank(key).unwrap_or(FIRST.len()), part(value).is_none()));
+        }
+        let (mut line, mut shown) = (open.to_owned(), 0);
+        for (key, value) in entries {
+            let comma = if shown > 0 { ", " } else { "" };
             let value = part(value).unwrap_or_else(|| brief(engine, value, PART));
-            format!("{}: {value}", key_text(key))
-        });
-        cut("#{ ", parts, map.len(), " }", width)
-    } else if let Some(array) = value.read_lock::<Array>() {
-        let parts = array
-            .iter()
-            .map(|value| part(value).unwrap_or_else(|| brief(engine, value, PART)));
-        cut("[", parts, array.len(), "]", width)
-    } else {
-        brief(engine, value, width)
-    };
-    Line { text, is_whole: false }
-}
-
-/// As many of the parts as `width` allows, and the number of the others.
-fn cut(open: &str, parts: impl Iterator<Item = String>, count: usize, close: &str, width: usize) -> String {
-    const MORE: usize = ", … 1000 more".len();
-    let mut line = open.to_owned();
-    let mut shown = 0;
-    for part in parts {
-        if line.chars().count() + part.chars().count() + MORE + close.len() > width {
-            break;
+            let entry = format!("{comma}{key}{value}");
+            if line.chars().count() + entry.chars().count() + MORE + close.len() > width {
+                break;
+            }
+            line.push_str(&entry);
+            shown += 1;
         }
-        if shown > 0 {
-            line.push_str(", ");
+        match count - shown {
+            0 => format!("{line}{close}"),
+            more if shown == 0 => format!("{line}… {more} in all{close}"),
+            more => format!("{line}, … {more} more{close}"),
         }
-        line.push_str(&part);
-        shown += 1;
-    }
-    match count - shown {
-        0 => format!("{line}{close}"),
-        more if shown == 0 => format!("{line}… {more} in all{close}"),
-        more => format!("{line}, … {more} more{close}"),
+    });
+    Line {
+        text: text.unwrap_or_else(|| brief(engine, value, width)),
+        is_whole: false,
     }
 }
 
-/// Formats the whole `value`.
+/// The whole value, on several lines if it is long.
 pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> String {
     format_value(engine, value, 0)
 }
 
-/// Formats `value` on one line of at most `width` characters.
+/// The beginning of the value on one line of at most `width` characters.
 pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
-    let line = one_line(engine, value, width * 2, 0).unwrap_or_else(|| hidden(value, || leaf(engine, value)));
+    let line = one_line(engine, value, width * 2, 0).unwrap_or_else(|| hidden(engine, value));
     let line = line.replace('\n', " ");
     match line.chars().count() > width {
         true => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
@@ -104,84 +113,55 @@ pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
 
 fn format_value(engine: &Engine, value: &Dynamic, depth: usize) -> String {
     if depth > DEPTH {
-        return hidden(value, || leaf(engine, value));
+        return hidden(engine, value);
     }
     if let Some(line) = one_line(engine, value, WIDTH.saturating_sub(2 * depth), depth)
         && (depth > 0 || !value.is_map() || line == "#{}")
     {
         return line;
     }
-    let indent = "  ".repeat(depth + 1);
-    let close = "  ".repeat(depth);
-    if let Some(map) = value.read_lock::<Map>() {
-        let items: Vec<String> = map
-            .iter()
-            .take(ITEMS)
-            .map(|(key, value)| {
-                format!(
-                    "{indent}{}: {},\n",
-                    key_text(key),
-                    format_value(engine, value, depth + 1)
-                )
-            })
-            .collect();
-        return format!("#{{\n{}{}{close}}}", items.concat(), more(map.len(), &indent));
-    }
-    if let Some(array) = value.read_lock::<Array>() {
-        let items: Vec<String> = array
-            .iter()
-            .take(ITEMS)
-            .map(|value| format!("{indent}{},\n", format_value(engine, value, depth + 1)))
-            .collect();
-        return format!("[\n{}{}{close}]", items.concat(), more(array.len(), &indent));
-    }
-    leaf(engine, value)
+    let (indent, end) = ("  ".repeat(depth + 1), "  ".repeat(depth));
+    let lines = opened(value, |[open, close], count, entries| {
+        let line = |(key, value)| format!("{indent}{key}{},\n", format_value(engine, value, depth + 1));
+        let lines: String = entries.take(ITEMS).map(line).collect();
+        let more = match count.saturating_sub(ITEMS) {
+            0 => String::new(),
+            hidden => format!("{indent}… {hidden} more\n"),
+        };
+        format!("{}\n{lines}{more}{end}{}", open.trim_end(), close.trim_start())
+    });
+    lines.unwrap_or_else(|| leaf(engine, value))
 }
 
-fn more(length: usize, indent: &str) -> String {
-    match length.checked_sub(ITEMS) {
-        None | Some(0) => String::new(),
-        Some(hidden) => format!("{indent}… {hidden} more\n"),
-    }
+/// A value whose entries are not shown.
+fn hidden(engine: &Engine, value: &Dynamic) -> String {
+    let brackets = opened(value, |[open, close], _, _| {
+        format!("{}…{}", open.trim_end(), close.trim_start())
+    });
+    brackets.unwrap_or_else(|| leaf(engine, value))
 }
 
-/// Placeholder for a container that is not expanded.
-fn hidden(value: &Dynamic, leaf: impl FnOnce() -> String) -> String {
-    match () {
-        () if value.is_array() => "[…]".to_owned(),
-        () if value.is_map() => "#{…}".to_owned(),
-        () => leaf(),
-    }
-}
-
-/// Formats on one line, unless it needs more than `width` characters or is too deep.
+/// The whole value, if that is possible on one line of at most `width` characters.
 fn one_line(engine: &Engine, value: &Dynamic, width: usize, depth: usize) -> Option<String> {
     if depth > DEPTH {
         return None;
     }
-    let line = if let Some(map) = value.read_lock::<Map>() {
-        if map.is_empty() {
-            return Some("#{}".to_owned());
+    let entries = opened(value, |[open, close], count, entries| {
+        if count == 0 {
+            return Some(format!("{}{}", open.trim_end(), close.trim_start()));
         }
-        let mut left = width.checked_sub(4)?;
-        let mut items = Vec::new();
-        for (key, value) in map.iter() {
-            let item = format!("{}: {}", key_text(key), one_line(engine, value, left, depth + 1)?);
-            left = left.checked_sub(item.len() + 2)?;
-            items.push(item);
+        let mut left = width.checked_sub(open.len() + close.len())?;
+        let mut shown = Vec::new();
+        for (key, value) in entries {
+            let entry = format!("{key}{}", one_line(engine, value, left, depth + 1)?);
+            left = left.checked_sub(entry.len() + 2)?;
+            shown.push(entry);
         }
-        format!("#{{ {} }}", items.join(", "))
-    } else if let Some(array) = value.read_lock::<Array>() {
-        let mut left = width.checked_sub(2)?;
-        let mut items = Vec::new();
-        for value in array.iter() {
-            let item = one_line(engine, value, left, depth + 1)?;
-            left = left.checked_sub(item.len() + 2)?;
-            items.push(item);
-        }
-        format!("[{}]", items.join(", "))
-    } else {
-        leaf(engine, value)
+        Some(format!("{open}{}{close}", shown.join(", ")))
+    });
+    let line = match entries {
+        Some(entries) => entries?,
+        None => leaf(engine, value),
     };
     (line.chars().count() <= width && !line.contains('\n')).then_some(line)
 }
@@ -206,7 +186,7 @@ fn leaf(engine: &Engine, value: &Dynamic) -> String {
 
 /// A key as in a map literal.
 fn key_text(key: &str) -> String {
-    let is_name = key.chars().all(crate::script::lexer::is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
+    let is_name = key.chars().all(is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
     match is_name && !key.is_empty() {
         true => key.to_owned(),
         false => format!("{key:?}"),

@@ -6,13 +6,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rhai::{AST, Dynamic, Engine, EvalAltResult, Map, Module, Scope, Token};
+use rhai::{AST, Dynamic, Engine, EvalAltResult, Expr, Map, Module, Scope, Stmt, Token};
 
 use super::complete::{Variable, Vocabulary};
 use super::pretty::{Line, brief, line, pretty};
 use crate::fault::{Fault, Kind, Result};
-use crate::script::lexer::{Item, ItemKind, Lexed, split_items};
-use crate::script::reference::{Reference, type_name};
+use crate::script::convert::type_name;
+use crate::script::lexer::{Inside, Lexed};
+use crate::script::reference::Reference;
+use crate::script::resolver::{is_constant, part_of};
 use crate::script::{Diagnostic, Host, Main, Source, diagnose, from_script, guarded, interpreter, shipped};
 
 /// The module of the session's constants. It replaces `global` before compilation and has the same length, which keeps
@@ -26,11 +28,11 @@ const BRIEF: usize = 60;
 pub struct Session {
     host: Arc<Host>,
     /// Imports are relative to this folder and must stay below it.
-    root: PathBuf,
+    pub(super) root: PathBuf,
     engine: Engine,
     scope: Scope<'static>,
     /// Successful inputs, oldest first.
-    succeeded: Vec<String>,
+    succeeded: Vec<Input>,
     /// Number of inputs so far. Each is its own source, for diagnostics.
     inputs: usize,
     /// The value of the last input that had one.
@@ -93,8 +95,8 @@ impl Session {
                 .map_err(|error| Box::new(diagnose(&self.engine, &self.host.sources, &source.key, error)))
         });
         match value {
-            Ok(value) => {
-                self.succeeded.push(source.text.to_string());
+            Ok((value, ast)) => {
+                self.succeeded.push(Input::new(&source.text, &ast));
                 if value.is_unit() {
                     return Ok(None);
                 }
@@ -112,49 +114,28 @@ impl Session {
         }
     }
 
-    fn evaluate(&mut self, source: &Source) -> Result<Dynamic, Box<EvalAltResult>> {
-        // Compile everything first: nothing runs of an input that does not compile.
-        self.compile(source, &source.text)?;
-        let items = split_items(&source.text);
-        for item in &items {
-            if let ItemKind::Import { alias } = &item.kind {
-                self.import(source, item, alias)?;
-            }
-        }
-        let is_function = |item: &&Item| matches!(item.kind, ItemKind::Function { .. });
-        if items.iter().any(|item| is_function(&item)) {
-            let text = blank_except(&source.text, items.iter().filter(is_function));
-            let ast = self.compile(source, &text)?;
+    fn evaluate(&mut self, source: &Source) -> Result<(Dynamic, AST), Box<EvalAltResult>> {
+        // Nothing runs of an input that does not compile.
+        let ast = self.compile(source, &source.text)?;
+        self.import(&ast, source)?;
+        if ast.has_functions() {
             self.engine.register_global_module(ast.shared_lib().clone());
         }
         let mut value = Dynamic::UNIT;
-        let mut part: Vec<&Item> = Vec::new();
-        let rest = items
-            .iter()
-            .filter(|item| matches!(item.kind, ItemKind::Constant | ItemKind::Statement));
-        for item in rest {
-            part.push(item);
-            // Functions see constants only after they are published.
-            if item.kind == ItemKind::Constant {
-                value = self.evaluate_part(source, &part)?;
-                part.clear();
+        let mut imports: Vec<&Stmt> = Vec::new();
+        // Functions see constants only after they are published.
+        for part in ast.statements().split_inclusive(is_constant) {
+            let known = self.scope.len();
+            let part_ast = part_of(source, imports.iter().copied().chain(part), Module::new());
+            let evaluated = self.engine.eval_ast_with_scope(&mut self.scope, &part_ast);
+            if self.scope.len() != known {
+                self.publish_constants();
             }
+            value = evaluated?;
+            // The compiler counts imports back from the use, so each part has those before it.
+            imports.extend(part.iter().filter(|statement| matches!(statement, Stmt::Import(..))));
         }
-        if !part.is_empty() {
-            value = self.evaluate_part(source, &part)?;
-        }
-        Ok(value)
-    }
-
-    fn evaluate_part(&mut self, source: &Source, part: &[&Item]) -> Result<Dynamic, Box<EvalAltResult>> {
-        let text = blank_except(&source.text, part.iter().copied());
-        let ast = self.compile(source, &text)?;
-        let known = self.scope.len();
-        let value = self.engine.eval_ast_with_scope(&mut self.scope, &ast);
-        if self.scope.len() != known {
-            self.publish_constants();
-        }
-        value
+        Ok((value, ast))
     }
 
     fn compile(&self, source: &Source, text: &str) -> Result<AST, Box<EvalAltResult>> {
@@ -166,16 +147,14 @@ impl Session {
         Ok(ast)
     }
 
-    /// Imports a module for all later inputs.
-    fn import(&mut self, source: &Source, item: &Item, alias: &str) -> Result<(), Box<EvalAltResult>> {
-        let mut text = blank_except(&source.text, [item]);
-        if !text.trim_end().ends_with(';') {
-            text.push(';');
-        }
-        let ast = self.compile(source, &text)?;
+    /// Makes what an input imports by name known to all later inputs and to functions.
+    fn import(&mut self, ast: &AST, source: &Source) -> Result<(), Box<EvalAltResult>> {
+        let by_name =
+            |one: &&Stmt| matches!(one, Stmt::Import(import, _) if matches!(import.0, Expr::StringConstant(..)));
+        let imports = part_of(source, ast.statements().iter().filter(by_name), Module::new());
         // A module's imports are its sub-modules, from which they can be extracted.
-        let holder = Module::eval_ast_as_new(Scope::new(), &ast, &self.engine)?;
-        if let Some((_, module)) = holder.iter_sub_modules().find(|(name, _)| *name == alias) {
+        let holder = Module::eval_ast_as_new(Scope::new(), &imports, &self.engine)?;
+        for (alias, module) in holder.iter_sub_modules() {
             self.engine.register_static_module(alias, module.clone());
         }
         Ok(())
@@ -249,8 +228,7 @@ impl Session {
     }
 
     fn type_of(&self, value: &Dynamic) -> String {
-        let name = self.engine.map_type_name(value.type_name());
-        type_name(name).unwrap_or_else(|| "()".to_owned())
+        type_name(self.engine.map_type_name(value.type_name()))
     }
 
     /// The text of `:help NAME`, as Markdown.
@@ -261,10 +239,6 @@ impl Session {
     pub(super) fn vocabulary(&self) -> Vocabulary {
         let modules = shipped::modules().map(|name| format!("std/{name}")).collect();
         Vocabulary::new(&self.engine, self.variables(), modules)
-    }
-
-    pub(super) fn root(&self) -> &Path {
-        &self.root
     }
 }
 
@@ -279,74 +253,61 @@ fn with_constants(text: &str) -> String {
     changed
 }
 
-/// Blanks everything but these items, without changing positions.
-fn blank_except<'a>(text: &str, items: impl IntoIterator<Item = &'a Item>) -> String {
-    let ranges: Vec<_> = items.into_iter().map(|item| item.range.clone()).collect();
-    text.char_indices()
-        .map(
-            |(at, c)| match c == '\n' || ranges.iter().any(|range| range.contains(&at)) {
-                true => c,
-                false => ' ',
-            },
-        )
-        .collect()
+/// An input that succeeded.
+struct Input {
+    text: String,
+    /// Name and number of parameters of each function that it defines.
+    functions: Vec<(String, usize)>,
+    is_only_functions: bool,
+    is_only_imports: bool,
 }
 
-fn saved_script(inputs: &[String]) -> String {
-    let items: Vec<(ItemKind, &str)> = inputs
-        .iter()
-        .flat_map(|input| {
-            split_items(input)
-                .into_iter()
-                .map(|item| (item.kind, input[item.range].trim()))
-        })
-        .filter(|(_, text)| !text.is_empty())
-        .collect();
-    let is_function = |kind: &ItemKind| matches!(kind, ItemKind::Function { .. });
-    let mut parts: Vec<String> = Vec::new();
-    for (kind, text) in &items {
-        if matches!(kind, ItemKind::Import { .. }) && !parts.iter().any(|part| part == text) {
-            parts.push(terminated(text));
+impl Input {
+    fn new(text: &str, ast: &AST) -> Self {
+        let functions = ast
+            .iter_functions()
+            .filter(|function| !function.name.starts_with("anon$"));
+        let functions = functions.map(|function| (function.name.to_owned(), function.params.len()));
+        Self {
+            text: text.trim().to_owned(),
+            functions: functions.collect(),
+            is_only_functions: ast.statements().is_empty(),
+            is_only_imports: ast.statements().iter().all(|one| matches!(one, Stmt::Import(..))) && !ast.has_functions(),
         }
     }
-    parts.dedup();
-    let imports = parts.len();
-    for (index, (kind, text)) in items.iter().enumerate() {
-        // A script may define a function only once.
-        let replaced = is_function(kind) && items[index + 1..].iter().any(|(later, _)| later == kind);
-        match kind {
-            ItemKind::Import { .. } => {}
-            _ if replaced => {}
-            ItemKind::Function { .. } => parts.push((*text).to_owned()),
-            _ if index + 1 == items.len() => parts.push((*text).to_owned()),
-            _ => parts.push(terminated(text)),
+
+    /// Its text so that another can follow.
+    fn terminated(&self) -> String {
+        let lexed = Lexed::new(&self.text);
+        let last = lexed.code().next_back().map(|piece| &piece.token);
+        match last {
+            None | Some(Token::SemiColon) => self.text.clone(),
+            _ if self.is_only_functions => self.text.clone(),
+            _ if lexed.end == Inside::LineComment => format!("{}\n;", self.text),
+            _ => format!("{};", self.text),
         }
     }
-    let (head, body) = parts.split_at(imports);
+}
+
+/// Imports come first. A script may define a function only once: what later inputs define anew is left out.
+fn saved_script(inputs: &[Input]) -> String {
+    let (imports, others): (Vec<&Input>, Vec<&Input>) = inputs.iter().partition(|input| input.is_only_imports);
+    let inputs = [imports, others].concat();
     let mut script = String::from("//! Saved from a REPL session.\n");
-    for block in [head, body] {
-        if !block.is_empty() {
-            script.push('\n');
-            script.push_str(&block.join("\n"));
-            script.push('\n');
+    for (index, input) in inputs.iter().enumerate() {
+        let later = &inputs[index + 1..];
+        let is_replaced = |function| later.iter().any(|input| input.functions.contains(function));
+        if input.is_only_functions && input.functions.iter().all(is_replaced) {
+            continue;
         }
+        script.push('\n');
+        script.push_str(&match later {
+            [] => input.text.clone(),
+            _ => input.terminated(),
+        });
     }
+    script.push_str(if inputs.is_empty() { "" } else { "\n" });
     script
-}
-
-/// Terminates a statement so that another can follow.
-fn terminated(text: &str) -> String {
-    let grammar = Engine::new_raw();
-    let stands = |candidate: &str| grammar.compile(format!("{candidate}\n0")).is_ok();
-    let candidates = [text.to_owned(), format!("{text};"), format!("{text}\n;")];
-    let [as_it_is, ..] = &candidates;
-    candidates
-        .iter()
-        // `a\n0` may parse as one expression, so a text without a terminator gets one.
-        .skip(usize::from(!text.ends_with([';', '}'])))
-        .find(|candidate| stands(candidate))
-        .unwrap_or(as_it_is)
-        .clone()
 }
 
 #[cfg(test)]
@@ -509,8 +470,8 @@ mod session_tests {
         assert_eq!(
             listed,
             [
-                row("M", "map", true, "#{ verdict: \"ok\" }"),
-                row("a", "float", false, "2.5")
+                row("a", "float", false, "2.5"),
+                row("M", "map", true, "#{ verdict: \"ok\" }")
             ]
         );
     }
@@ -521,27 +482,30 @@ mod save_tests {
     use super::*;
 
     fn saved(inputs: &[&str]) -> String {
-        let inputs: Vec<String> = inputs.iter().map(|input| (*input).to_owned()).collect();
-        saved_script(&inputs)
+        let mut engine = Engine::new();
+        engine.set_optimization_level(rhai::OptimizationLevel::None);
+        let inputs = inputs
+            .iter()
+            .map(|text| Input::new(text, &engine.compile(text).unwrap()));
+        saved_script(&inputs.collect::<Vec<_>>())
     }
 
     #[test]
     fn a_session_becomes_a_script() {
         let script = saved(&[
             "let x = 5",
-            "fn twice(n) { n + n }",
+            "fn twice(n) { let each = |x| x + x; each.call(n) }",
             "import \"std/search\" as search",
             "x // look",
             "#{ a: 1 }",
             "fn twice(n) { 2 * n }",
             "if x > 1 { x += 1 }",
-            "import \"std/search\" as search",
             "twice(x)",
         ]);
         assert_eq!(
             script,
-            "//! Saved from a REPL session.\n\nimport \"std/search\" as search;\n\nlet x = 5;\nx // look\n;\n#{ a: 1 };\n\
-             fn twice(n) { 2 * n }\nif x > 1 { x += 1 }\ntwice(x)\n"
+            "//! Saved from a REPL session.\n\nimport \"std/search\" as search;\nlet x = 5;\nx // look\n;\n#{ a: 1 };\n\
+             fn twice(n) { 2 * n }\nif x > 1 { x += 1 };\ntwice(x)\n"
         );
         let without_import = script.replace("import \"std/search\" as search;\n", "");
         let mut engine = Engine::new();

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use serde::Serialize;
 
 use super::lattice::Cell;
 use super::{Boundary, Class, Point};
@@ -33,7 +34,7 @@ pub struct PairingOptions {
 }
 
 /// Two neighbours of which one fits and one fails.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpposingPair {
     /// The fitting point.
     pub fits: Point,

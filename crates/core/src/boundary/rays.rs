@@ -5,12 +5,14 @@
 
 use std::f64::consts::FRAC_PI_2;
 
+use serde::Serialize;
+
 use super::lattice::{Cell, below};
 use super::{Boundary, Point, Scalar};
 use crate::fault::Result;
 
 /// The open interval of a line and what is proven at its ends.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bracket {
     /// The hardest value proven to fit.
     pub fits: Option<Scalar>,

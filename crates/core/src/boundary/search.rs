@@ -1,6 +1,8 @@
 //! Which points to probe next: those that the hypotheses choose (`committee`), or without hypotheses those whose
 //! answer settles most of the open volume. Also evenly spaced grids, and when a search is done.
 
+use serde::Serialize;
+
 use super::boundary::check_coverage;
 use super::committee::FINE;
 use super::largest_boxes::LargestBoxes;
@@ -363,7 +365,7 @@ impl Boundary {
 }
 
 /// What probing a point would settle, in lattice points of the search range.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExpectedGain {
     /// Volume proven to fit if it fits.
     pub fits: f64,

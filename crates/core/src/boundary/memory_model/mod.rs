@@ -10,25 +10,31 @@ mod nnls;
 #[cfg(test)]
 mod tests;
 
+use serde::{Deserialize, Serialize};
+
 use self::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
 use super::Point;
 use crate::experiment::t_quantile;
 
 /// A point that fitted, and its peak memory.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Sample {
     /// The point, with any of `input`, `output` and `concurrency`.
     pub point: Point,
     /// Bytes in use at the peak.
     pub peak: f64,
     /// Whether the peak is only an upper bound, because memory of an earlier point was still in use.
+    #[serde(default)]
     pub at_most: bool,
 }
 
 /// Lower bounds known before any measurement. All may be 0, and `block` 1.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Prior {
     /// Bytes of the weights.
+    #[serde(rename = "weight_bytes")]
     pub weights: f64,
     /// Bytes of KV cache per token.
     pub kv_bytes_per_token: f64,
@@ -99,7 +105,7 @@ pub struct MemoryModel {
 }
 
 /// The expected peak at a point in bytes, with a 95 % prediction interval for one measurement.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Peak {
     /// The expectation. It never falls as a point grows.
     pub bytes: f64,
