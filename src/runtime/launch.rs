@@ -10,7 +10,6 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tempfile::TempDir;
 
-use super::ServerLog;
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::{Hub, ModelId};
 use crate::run::add_secrets;
@@ -115,15 +114,6 @@ pub struct Mount {
     pub writable: bool,
 }
 
-/// A started or attached server, as its runtime returns it.
-pub(super) struct Started<B> {
-    pub(super) backend: B,
-    pub(super) base_url: Option<String>,
-    pub(super) logs: ServerLog,
-    /// For the manifest; without secrets.
-    pub(super) info: serde_json::Value,
-}
-
 /// Reads GPUs: a list of indices and UUIDs, or a single one.
 ///
 /// # Errors
@@ -159,9 +149,7 @@ const PLACEHOLDER: &str = "{files}";
 const MAX_TOTAL_BYTES: usize = 1 << 20;
 
 /// Folder inside a container, which it may write to.
-pub(super) fn container_path() -> String {
-    "/profiler-files".to_owned()
-}
+pub(super) const CONTAINER_PATH: &str = "/profiler-files";
 
 /// Replaces `{files}` by `folder`. Without files nothing is replaced, because the braces may be meant for the engine.
 pub(super) fn with_folder(launch: &Launch, folder: &str) -> Launch {
@@ -210,13 +198,10 @@ pub(super) fn temp_folder(files: &BTreeMap<String, String>) -> Result<Option<Tem
             )
         })?;
     for (name, text) in files {
-        write(&folder.path().join(name), text)?;
+        let path = folder.path().join(name);
+        fs::write(&path, text).map_err(|error| Fault::io(&path, &error))?;
     }
     Ok(Some(folder))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| Fault::io(path, &error))
 }
 
 /// Tar archive of the folder `name` with the files, to be unpacked in `/` of a container. Readable by any user.

@@ -18,11 +18,10 @@ const MAX_LINES_IN_MEMORY: usize = 20_000;
 const MAX_BYTES_IN_MEMORY: usize = 16 << 20;
 
 /// A shared log that grows while the server writes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default)]
 pub struct ServerLog {
     buffer: Arc<Mutex<LogBuffer>>,
-    // Number of lines so far, and whether the log has ended; what waiters watch.
-    progress: watch::Sender<(u64, bool)>,
+    ended: watch::Sender<bool>,
 }
 
 /// A log line and when it arrived.
@@ -36,7 +35,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct LogBuffer {
     lines: VecDeque<(Instant, String)>,
     first_number: u64,
@@ -51,21 +50,6 @@ struct LogFile {
     name: String,
     /// Hears that it can no longer be written.
     run: Arc<Run>,
-}
-
-impl std::fmt::Debug for LogFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("LogFile").field(&self.name).finish()
-    }
-}
-
-impl Default for ServerLog {
-    fn default() -> Self {
-        Self {
-            buffer: Arc::default(),
-            progress: watch::Sender::new((0, false)),
-        }
-    }
 }
 
 impl ServerLog {
@@ -100,9 +84,7 @@ impl ServerLog {
         };
         let lost = written.err().and_then(|error| Some((buffer.file.take()?, error)));
         buffer.append(line);
-        let count = buffer.first_number + buffer.lines.len() as u64;
         drop(buffer);
-        self.progress.send_modify(|state| state.0 = state.0.max(count));
         if let Some((LogFile { name, run, .. }, error)) = lost {
             // A full disk is reported by the next event that must be written.
             let _ = run.warn(Warning::new(
@@ -114,12 +96,12 @@ impl ServerLog {
 
     /// Marks the end of the log.
     pub fn end(&self) {
-        self.progress.send_modify(|state| state.1 = true);
+        self.ended.send_replace(true);
     }
 
     /// Number of lines so far, to be passed to [`ServerLog::since`].
     pub fn cursor(&self) -> u64 {
-        self.progress.borrow().0
+        self.buffer().end()
     }
 
     /// The lines from number `cursor` on that are still in memory, and the next cursor.
@@ -127,7 +109,7 @@ impl ServerLog {
         let buffer = self.buffer();
         let skip = usize::try_from(cursor.saturating_sub(buffer.first_number)).unwrap_or(usize::MAX);
         let lines = buffer.lines.iter().skip(skip).map(|(_, text)| text.clone()).collect();
-        (lines, buffer.first_number + buffer.lines.len() as u64)
+        (lines, buffer.end())
     }
 
     /// The lines from number `cursor` on that are still in memory, with their arrival times.
@@ -151,17 +133,10 @@ impl ServerLog {
         buffer.lines.iter().skip(skip).map(|(_, text)| text.clone()).collect()
     }
 
-    /// Waits for a line after `cursor`. False if the log ended without one.
-    pub async fn wait_for_line(&self, cursor: u64) -> bool {
-        let mut progress = self.progress.subscribe();
-        let found = progress.wait_for(|&(count, ended)| count > cursor || ended).await;
-        found.is_ok_and(|state| state.0 > cursor)
-    }
-
     /// Waits until the server has closed its output.
     pub async fn wait_end(&self) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.progress.subscribe().wait_for(|state| state.1).await;
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
     }
 
     fn buffer(&self) -> MutexGuard<'_, LogBuffer> {
@@ -170,6 +145,11 @@ impl ServerLog {
 }
 
 impl LogBuffer {
+    /// The number of the next line.
+    fn end(&self) -> u64 {
+        self.first_number + self.lines.len() as u64
+    }
+
     fn append(&mut self, line: String) {
         self.bytes += line.len();
         while self.lines.len() == MAX_LINES_IN_MEMORY || self.bytes > MAX_BYTES_IN_MEMORY {
@@ -285,24 +265,21 @@ pub struct ExecOutput {
     pub truncated: bool,
 }
 
-#[derive(Default)]
-pub(super) struct OutputBuffer {
-    bytes: Vec<u8>,
-    truncated: bool,
-}
-
-impl OutputBuffer {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        let count = bytes.len().min(MAX_EXEC_BYTES - self.bytes.len());
-        self.bytes.extend_from_slice(&bytes[..count]);
-        self.truncated |= count < bytes.len();
-    }
-
-    pub(super) fn finish(self, code: Option<i64>) -> ExecOutput {
-        ExecOutput {
+impl From<Captured> for ExecOutput {
+    fn from(captured: Captured) -> Self {
+        let Captured {
             code,
-            output: String::from_utf8_lossy(&self.bytes).into_owned(),
-            truncated: self.truncated,
+            mut stdout,
+            truncated,
+            ..
+        } = captured;
+        let truncated = truncated || stdout.len() > MAX_EXEC_BYTES;
+        stdout.truncate(MAX_EXEC_BYTES);
+        let output = String::from_utf8_lossy(&stdout).into_owned();
+        Self {
+            code,
+            output,
+            truncated,
         }
     }
 }
@@ -342,16 +319,6 @@ mod tests {
         assert_eq!(log.since(0).0.len(), MAX_LINES_IN_MEMORY);
         assert_eq!(log.since(0).0[0], "2");
         assert!(std::fs::read_to_string(path).unwrap().starts_with("0\n1\n2\n"));
-    }
-
-    #[tokio::test]
-    async fn waiting_ends_with_a_new_line_or_the_end_of_the_log() {
-        let log = ServerLog::default();
-        let writer = log.clone();
-        let (wait_for_line, ()) = tokio::join!(log.wait_for_line(0), async { writer.push("x") });
-        assert!(wait_for_line);
-        let (wait_for_line, ()) = tokio::join!(log.wait_for_line(1), async { writer.end() });
-        assert!(!wait_for_line);
     }
 
     fn all(pieces: &[&[u8]]) -> Vec<String> {
@@ -402,10 +369,10 @@ mod tests {
 
     #[test]
     fn output_is_bounded_and_marked_as_truncated() {
-        let mut buffer = OutputBuffer::default();
-        buffer.push(&vec![b'x'; MAX_EXEC_BYTES - 1]);
-        buffer.push(b"yz");
-        let output = buffer.finish(Some(0));
+        let mut captured = Captured::default();
+        captured.push_stdout(&vec![b'x'; MAX_EXEC_BYTES - 1]);
+        captured.push_stdout(b"yz");
+        let output = ExecOutput::from(captured);
         assert!(output.truncated && output.output.ends_with("xy") && output.output.len() == MAX_EXEC_BYTES);
     }
 }

@@ -15,33 +15,29 @@ use bollard::query_parameters::{
     CreateImageOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
     RemoveVolumeOptions,
 };
-pub(super) use container::{
-    Container, ContainerClient, ContainerRegistry, remove, remove_all_blocking, remove_blocking,
-};
+pub(super) use container::{Container, ContainerRegistry, remove, remove_all_blocking, remove_blocking};
 pub use daemon::{DockerInfo, info};
 pub(super) use daemon::{connect, explain};
 use futures_util::StreamExt;
 pub(super) use start::{follow, prepare};
 
-use super::orphans::ProcessIdentity;
+use super::orphans;
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::GIB;
 use crate::run::Run;
 use crate::runtime::{disk_free, phase};
 
 /// Run id.
 const RUN_LABEL: &str = "profiler.run";
-/// Host process; see `ProcessIdentity::encode`.
+/// Host process; see `orphans::own_label`.
 const HOST_LABEL: &str = "profiler.host";
 
-/// Labels of a container of this run. Pid, start time and boot id are also separate labels, for people and other
-/// tools.
-fn labels(run: &str, host: &ProcessIdentity) -> HashMap<String, String> {
+/// Labels of a container of this run. The pid is also a label of its own, for people and other tools.
+fn labels(run: &str) -> HashMap<String, String> {
     [
         (RUN_LABEL, run.to_owned()),
-        (HOST_LABEL, host.encode()),
-        ("profiler.pid", host.pid.to_string()),
-        ("profiler.start-time", host.start_time.to_string()),
-        ("profiler.boot-id", host.boot_id.clone()),
+        (HOST_LABEL, orphans::own_label()),
+        ("profiler.pid", std::process::id().to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
@@ -266,7 +262,7 @@ impl Layers {
     }
 
     fn progress(&self) -> String {
-        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let gib = |bytes: u64| bytes as f64 / GIB;
         let total = self.sizes.values().map(|(_, total)| total).sum();
         format!("{:.2} of {:.2} GiB", gib(total - self.remaining_bytes()), gib(total))
     }
