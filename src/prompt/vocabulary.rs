@@ -27,9 +27,9 @@ const MIN_IDS: usize = 2;
 /// The usable ids of a tokenizer, ascending. Excludes added, special and reserved tokens, single bytes, and ids without
 /// an embedding, which would crash the engine.
 pub(super) fn for_tokenizer(tokenizer: &Tokenizer) -> Result<Vec<u32>> {
-    let vocab_size = size(tokenizer.config());
-    let ends = ends(tokenizer.config());
-    let inner = tokenizer.inner();
+    let vocab_size = size(&tokenizer.config);
+    let ends = ends(&tokenizer.config);
+    let inner = &tokenizer.inner;
     let added = inner.get_added_tokens_decoder();
     let mut ids: Vec<u32> = inner
         .get_vocab(false)
@@ -201,7 +201,7 @@ impl Lexicon {
 /// Words that may be single tokens; pairs of letters if there are hardly any. Sorted, because the vocabulary has no
 /// order.
 fn candidates(tokenizer: &Tokenizer) -> Vec<String> {
-    let vocabulary = tokenizer.inner().get_vocab(false);
+    let vocabulary = tokenizer.inner.get_vocab(false);
     let mut words: BTreeSet<String> = vocabulary
         .keys()
         .filter_map(|token| word(token))

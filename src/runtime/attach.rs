@@ -67,7 +67,7 @@ pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started> {
     logs.end();
     let info = json!({"runtime": "attach", "url": redact::url(&url)});
     Ok(Started {
-        backend: Backend::Attached(None, permits.clone()),
+        backend: Backend::Attached(None, Box::new(permits.clone())),
         base_url: Some(url.as_str().trim_end_matches('/').to_owned()),
         logs,
         info,
@@ -168,7 +168,10 @@ pub(super) async fn attach_container(
     docker::follow(&client, &id, "1000", logs.clone());
     let info = describe(container, &url, &inspected);
     Ok(Started {
-        backend: Backend::Attached(Some(Container::attached(client, id, container)), permits.clone()),
+        backend: Backend::Attached(
+            Some(Container::attached(client, id, container)),
+            Box::new(permits.clone()),
+        ),
         base_url: Some(url),
         logs,
         info,

@@ -146,7 +146,7 @@ pub(super) enum Backend {
     Container(Container),
     Process(Process),
     /// A server that was attached to, by its container or its address.
-    Attached(Option<Container>, Permits),
+    Attached(Option<Container>, Box<Permits>),
     InProcess(SimHandle),
 }
 
