@@ -40,7 +40,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn state(&self) -> State {
-        self.root.exit().borrow().clone().map_or(State::Running, State::Exited)
+        self.root.exit.borrow().clone().map_or(State::Running, State::Exited)
     }
 
     pub(super) async fn wait(&self) -> Exit {
@@ -130,7 +130,7 @@ impl Process {
 
     /// The Python interpreter of the server as it was called (a virtual environment is found by that name), if any.
     pub(in crate::runtime) fn python(&self) -> Option<String> {
-        let words = fs::read_to_string(format!("/proc/{}/cmdline", self.root.pid())).ok()?;
+        let words = fs::read_to_string(format!("/proc/{}/cmdline", self.root.pid)).ok()?;
         let program = words.split('\0').next()?.to_owned();
         let name = program.rsplit('/').next().unwrap_or(&program);
         name.starts_with("python").then_some(program)
@@ -138,7 +138,7 @@ impl Process {
 }
 
 async fn exit_of(command: &Supervised) -> Exit {
-    match command.exit().wait_for(Option::is_some).await {
+    match command.exit.clone().wait_for(Option::is_some).await {
         Ok(exit) => exit.clone().unwrap_or_default(),
         Err(_) => Exit::default(),
     }
@@ -179,11 +179,8 @@ pub(in crate::runtime) async fn start(
     if command.is_empty() {
         return Err(Fault::usage("`command` is empty: a native process needs a program"));
     }
-    let mut env: BTreeMap<_, _> = launch
-        .env
-        .iter()
-        .map(|(key, value)| (key.clone(), fill(value)))
-        .collect();
+    let filled = launch.env.iter().map(|(key, value)| (key.clone(), fill(value)));
+    let mut env: BTreeMap<_, _> = filled.collect();
     // If no GPUs are visible, there is nothing to restrict.
     let gpus = telemetry::select(&launch.gpus).unwrap_or_default();
     let inherited = |name: &str| std::env::var_os(name).is_some();
@@ -213,14 +210,13 @@ pub(in crate::runtime) async fn start(
     // From here on it is the supervisor's to remove.
     folder.map(tempfile::TempDir::keep);
     tokio::spawn(follow(reader, logs.clone()));
-    let process = Process {
-        root,
-        left: Mutex::default(),
-        env,
-        force_kill,
-    };
     Ok(Started {
-        backend: Backend::Process(process),
+        backend: Backend::Process(Process {
+            root,
+            left: Mutex::default(),
+            env,
+            force_kill,
+        }),
         base_url: Some(format!("http://127.0.0.1:{port}")),
         logs,
         info,
@@ -269,10 +265,10 @@ fn visible_devices(
     launch_env: &BTreeMap<String, String>,
     inherited: impl Fn(&str) -> bool,
 ) -> Vec<(&'static str, String)> {
-    let Some(first) = gpus.first() else { return Vec::new() };
-    match telemetry::choices().any(|name| launch_env.contains_key(name) || inherited(name)) {
-        true => Vec::new(),
-        false => first.vendor.visible(gpus),
+    let is_set = |name: &str| launch_env.contains_key(name) || inherited(name);
+    match gpus.first() {
+        Some(first) if !telemetry::choices().any(is_set) => first.vendor.visible(gpus),
+        _ => Vec::new(),
     }
 }
 
