@@ -136,7 +136,7 @@ impl RecordedRun {
                 Ok(())
             })
         });
-        self.sessions = sessions.into_sessions();
+        self.sessions = sessions.sessions;
         let mut note = |note: String| self.missing.push(format!("journal.jsonl: {note}"));
         if !damaged.is_empty() {
             let lines = if damaged.len() == 1 { "line" } else { "lines" };
@@ -277,10 +277,8 @@ const MARK: &str = ".usage";
 /// killed run; it is noted in `missing`.
 fn read_stages(folder: &Folder, missing: &mut Vec<String>) -> Vec<(String, Value)> {
     let files = folder.names("memory").unwrap_or_else(|fault| {
-        missing.push(format!(
-            "memory/ cannot be read ({}): memory over time is missing",
-            fault.message
-        ));
+        let why = fault.message;
+        missing.push(format!("memory/ cannot be read ({why}): memory over time is missing"));
         Vec::new()
     });
     let mut names: Vec<(String, String)> = files.iter().filter_map(|file| engine_of(file)).collect();

@@ -21,7 +21,8 @@ const MAX_BYTES_IN_MEMORY: usize = 16 << 20;
 #[derive(Clone, Default)]
 pub struct ServerLog {
     buffer: Arc<Mutex<LogBuffer>>,
-    ended: watch::Sender<bool>,
+    // Number of lines so far, and whether the log has ended; what waiters watch.
+    progress: watch::Sender<(u64, bool)>,
 }
 
 /// A log line and when it arrived.
@@ -84,7 +85,9 @@ impl ServerLog {
         };
         let lost = written.err().and_then(|error| Some((buffer.file.take()?, error)));
         buffer.append(line);
+        let count = buffer.end();
         drop(buffer);
+        self.progress.send_modify(|state| state.0 = state.0.max(count));
         if let Some((LogFile { name, run, .. }, error)) = lost {
             // A full disk is reported by the next event that must be written.
             let _ = run.warn(Warning::new(
@@ -96,7 +99,7 @@ impl ServerLog {
 
     /// Marks the end of the log.
     pub fn end(&self) {
-        self.ended.send_replace(true);
+        self.progress.send_modify(|state| state.1 = true);
     }
 
     /// Number of lines so far, to be passed to [`ServerLog::since`].
@@ -133,10 +136,17 @@ impl ServerLog {
         buffer.lines.iter().skip(skip).map(|(_, text)| text.clone()).collect()
     }
 
+    /// Waits for a line after `cursor`. False if the log ended without one.
+    pub async fn wait_for_line(&self, cursor: u64) -> bool {
+        let mut progress = self.progress.subscribe();
+        let found = progress.wait_for(|&(count, ended)| count > cursor || ended).await;
+        found.is_ok_and(|state| state.0 > cursor)
+    }
+
     /// Waits until the server has closed its output.
     pub async fn wait_end(&self) {
         // The sender lives in `self`, so waiting cannot fail.
-        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+        let _ = self.progress.subscribe().wait_for(|state| state.1).await;
     }
 
     fn buffer(&self) -> MutexGuard<'_, LogBuffer> {
@@ -319,6 +329,16 @@ mod tests {
         assert_eq!(log.since(0).0.len(), MAX_LINES_IN_MEMORY);
         assert_eq!(log.since(0).0[0], "2");
         assert!(std::fs::read_to_string(path).unwrap().starts_with("0\n1\n2\n"));
+    }
+
+    #[tokio::test]
+    async fn waiting_ends_with_a_new_line_or_the_end_of_the_log() {
+        let log = ServerLog::default();
+        let writer = log.clone();
+        let (wait_for_line, ()) = tokio::join!(log.wait_for_line(0), async { writer.push("x") });
+        assert!(wait_for_line);
+        let (wait_for_line, ()) = tokio::join!(log.wait_for_line(1), async { writer.end() });
+        assert!(!wait_for_line);
     }
 
     fn all(pieces: &[&[u8]]) -> Vec<String> {

@@ -253,14 +253,11 @@ fn own_limit(machine: i64) -> Option<u64> {
 
 /// Unique on this machine: `profiler-<run>-<pid>-engine-1`.
 fn container_name(run: &str, name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') {
-            c
-        } else {
-            '-'
-        }
-    };
-    let run: String = run.chars().map(plain).take(100).collect();
+    let run: String = run.chars().take(100).collect();
+    let run = run.replace(
+        |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')),
+        "-",
+    );
     let name = format!("profiler-{run}-{}-{name}", std::process::id());
     debug_assert!(super::check_container(&name).is_ok());
     name
