@@ -64,10 +64,10 @@ impl ServerLog {
         }))
     }
 
-    fn with_file(file: impl Into<BoundedFile>, name: &str, run: &Arc<Run>) -> Self {
+    fn with_file(file: BoundedFile, name: &str, run: &Arc<Run>) -> Self {
         let log = Self::default();
         log.buffer().file = Some(LogFile {
-            writer: BufWriter::new(file.into()),
+            writer: BufWriter::new(file),
             name: format!("logs/{name}"),
             run: Arc::clone(run),
         });
@@ -322,7 +322,11 @@ mod tests {
     fn old_lines_are_dropped_from_memory_but_stay_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("engine.log");
-        let log = ServerLog::with_file(std::fs::File::create(&path).unwrap(), "engine-1", &Arc::default());
+        let log = ServerLog::with_file(
+            std::fs::File::create(&path).unwrap().into(),
+            "engine-1",
+            &Arc::default(),
+        );
         for number in 0..MAX_LINES_IN_MEMORY + 2 {
             log.push(number.to_string());
         }

@@ -402,12 +402,9 @@ impl Service {
     /// `timeout` when it runs too long; `missing` if the interpreter cannot be run; `usage` if the runtime does not
     /// support it; `not_allowed` in a container that this run did not start.
     pub async fn run_program(&self, program: &Program) -> Result<Captured> {
-        let time = Duration::try_from_secs_f64(program.timeout).map_err(|_| {
-            Fault::usage(format!(
-                "option `timeout` is {}, not a number of seconds",
-                program.timeout
-            ))
-        })?;
+        let timeout = program.timeout;
+        let time = Duration::try_from_secs_f64(timeout)
+            .map_err(|_| Fault::usage(format!("option `timeout` is {timeout}, not a number of seconds")))?;
         let named = program.python.clone();
         let python = named.or_else(|| match self.backend() {
             Backend::Process(process) => process.python(),
@@ -466,39 +463,26 @@ pub fn placeholder_launch(launch: Launch, python: Option<&str>) -> Launch {
 /// Unique, so that concurrent probes do not remove each other's files.
 fn folder_name() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!(
-        "profiler-probe-{}-{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    )
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("profiler-probe-{}-{number}", std::process::id())
 }
 
 fn timed_out(program: &Program, captured: &Captured) -> Fault {
-    let fault = Fault::new(
-        Kind::Timeout,
-        format!(
-            "the probe `{}` was ended after {} s{}",
-            program.file,
-            program.timeout,
-            stderr_suffix(captured)
-        ),
-    );
-    fault.hint("give it more time with the option `timeout`")
-}
-
-fn stderr_suffix(captured: &Captured) -> String {
-    match captured.stderr_tail(5) {
+    let said = match captured.stderr_tail(5) {
         words if words.is_empty() => String::new(),
         words => format!("; its last output: {words}"),
-    }
+    };
+    let message = format!(
+        "the probe `{}` was ended after {} s{said}",
+        program.file, program.timeout
+    );
+    Fault::new(Kind::Timeout, message).hint("give it more time with the option `timeout`")
 }
 
 /// Docker reports its own failure on standard output.
 fn error_text(captured: &Captured) -> String {
-    let words = captured.stderr_tail(3);
-    if words.is_empty() {
-        String::from_utf8_lossy(&captured.stdout).trim().to_owned()
-    } else {
-        words
+    match captured.stderr_tail(3) {
+        words if words.is_empty() => String::from_utf8_lossy(&captured.stdout).trim().to_owned(),
+        words => words,
     }
 }

@@ -113,8 +113,7 @@ impl Source for Cgroup {
                 used,
                 total: limit.min(self.machine),
             }],
-            tenants: Vec::new(),
-            activity: Vec::new(),
+            ..Reading::default()
         })
     }
 }
@@ -194,7 +193,7 @@ impl Tree {
                 total: self.total,
             }],
             tenants,
-            activity: Vec::new(),
+            ..Reading::default()
         }
     }
 

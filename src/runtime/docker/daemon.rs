@@ -125,32 +125,32 @@ pub async fn info() -> Result<DockerInfo> {
 /// The daemon could not be reached.
 fn unreachable(host: &str, error: &Error) -> Fault {
     let socket = host.strip_prefix("unix://").unwrap_or(host);
-    match io_kind(error) {
-        Some(io::ErrorKind::PermissionDenied) => Fault::missing(
+    let kind = match error {
+        Error::SocketNotFoundError(_) => Some(io::ErrorKind::NotFound),
+        _ => io_kind(error),
+    };
+    let (message, remedy) = match kind {
+        Some(io::ErrorKind::PermissionDenied) => (
             format!("no permission for the Docker socket `{socket}`"),
             "add yourself to the group `docker` (`sudo usermod -aG docker $USER`, then log in again), or use rootless Docker and set DOCKER_HOST",
         ),
-        Some(io::ErrorKind::ConnectionRefused) => Fault::missing(
+        Some(io::ErrorKind::ConnectionRefused) => (
             format!("the Docker daemon does not listen on `{socket}`"),
             "start it (`sudo systemctl start docker`), or set DOCKER_HOST to where it listens",
         ),
-        Some(io::ErrorKind::NotFound) => absent(socket),
-        _ if matches!(error, Error::SocketNotFoundError(_)) => absent(socket),
-        _ => Fault::missing(
+        Some(io::ErrorKind::NotFound) => (
+            format!("there is no Docker daemon: `{socket}` does not exist"),
+            "install Docker and start it, or set DOCKER_HOST to where it listens; `--set engine=sim` needs none",
+        ),
+        _ => (
             format!(
                 "what listens on `{socket}` does not answer like a Docker daemon: {}",
                 chain(error)
             ),
             "see `docker version`, or set DOCKER_HOST to where the daemon listens",
         ),
-    }
-}
-
-fn absent(socket: &str) -> Fault {
-    Fault::missing(
-        format!("there is no Docker daemon: `{socket}` does not exist"),
-        "install Docker and start it, or set DOCKER_HOST to where it listens; `--set engine=sim` needs none",
-    )
+    };
+    Fault::missing(message, remedy)
 }
 
 /// What an error of the daemon says.

@@ -98,11 +98,9 @@ fn check_image(image: &str) -> Result<()> {
 
 /// Adds the default tag `latest`; without a tag, a pull would fetch every tag.
 fn with_tag(image: &str) -> String {
-    let name = image.rsplit('/').next().unwrap_or(image);
-    if name.contains([':', '@']) {
-        image.to_owned()
-    } else {
-        format!("{image}:latest")
+    match image.rsplit('/').next().unwrap_or(image).contains([':', '@']) {
+        true => image.to_owned(),
+        false => format!("{image}:latest"),
     }
 }
 
@@ -158,12 +156,9 @@ async fn ensure(docker: &Docker, image: &str, run: &Run) -> Result<Image> {
         return Ok(found);
     }
     pull(docker, &reference, run).await?;
-    inspect(docker, &reference).await?.ok_or_else(|| {
-        Fault::new(
-            Kind::Engine,
-            format!("the image `{reference}` is missing although it was pulled"),
-        )
-    })
+    let message = || format!("the image `{reference}` is missing although it was pulled");
+    let pulled = inspect(docker, &reference).await?;
+    pulled.ok_or_else(|| Fault::new(Kind::Engine, message()))
 }
 
 /// Whether an image is present, so that a start does not pull.
@@ -179,17 +174,14 @@ pub async fn is_present(image: &str) -> Result<bool> {
 
 async fn inspect(docker: &Docker, reference: &str) -> Result<Option<Image>> {
     match docker.inspect_image(reference).await {
-        Ok(found) => Ok(Some(Image {
-            reference: reference.to_owned(),
-            env: found.config.and_then(|config| config.env).unwrap_or_default(),
-            digest: found
-                .repo_digests
-                .unwrap_or_default()
-                .into_iter()
-                .next()
-                .or(found.id)
-                .unwrap_or_default(),
-        })),
+        Ok(found) => {
+            let digest = found.repo_digests.into_iter().flatten().next().or(found.id);
+            Ok(Some(Image {
+                reference: reference.to_owned(),
+                env: found.config.and_then(|config| config.env).unwrap_or_default(),
+                digest: digest.unwrap_or_default(),
+            }))
+        }
         Err(error) if daemon::status(&error) == Some(404) => Ok(None),
         Err(error) => Err(daemon::explain(error)),
     }
@@ -255,10 +247,8 @@ impl Layers {
 
     /// Bytes left to download. Unpacked they are larger, so with less free space the disk will certainly fill up.
     fn remaining_bytes(&self) -> u64 {
-        self.sizes
-            .values()
-            .map(|(done, total)| total.saturating_sub(*done))
-            .sum()
+        let left = |(done, total): &(u64, u64)| total.saturating_sub(*done);
+        self.sizes.values().map(left).sum()
     }
 
     fn progress(&self) -> String {
@@ -273,11 +263,9 @@ fn cannot_pull(reference: &str, cause: Fault) -> Fault {
     if cause.kind == Kind::Missing && cause.hint.as_deref().is_some_and(|hint| hint.contains("disk space")) {
         return cause.while_doing(format!("cannot pull `{reference}`"));
     }
+    let why = cause.message;
     Fault::missing(
-        format!(
-            "the image `{reference}` is not present and cannot be pulled: {}",
-            cause.message
-        ),
+        format!("the image `{reference}` is not present and cannot be pulled: {why}"),
         format!(
             "try `docker pull {reference}` (it uses your registry login), load it with `docker load`, or name another with `--set image=…`"
         ),
