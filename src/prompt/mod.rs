@@ -62,7 +62,9 @@ impl Files {
 /// A tokenizer as engines use it: without truncation and padding, whatever its file says.
 pub struct Tokenizer {
     inner: tokenizers::Tokenizer,
+    /// The text around the only user message, or why it is unknown.
     user_wrapper: Result<Wrapper, String>,
+    /// `config.json`, or null.
     config: Value,
 }
 
@@ -127,29 +129,10 @@ impl Tokenizer {
 
     /// Calls the library, which loads some damaged tokenizers and panics when they encode a text.
     fn call<T>(&self, call: impl FnOnce(&tokenizers::Tokenizer) -> tokenizers::Result<T>) -> Result<T> {
-        let failed = |error| {
-            Fault::new(
-                Kind::Internal,
-                format!("the tokenizer failed to encode a text: {error}"),
-            )
-        };
+        let failed = |error| Fault::internal(format!("the tokenizer failed to encode a text: {error}"));
         catch_unwind(AssertUnwindSafe(|| call(&self.inner)))
             .map_err(|_| unusable(&PANICKED))?
             .map_err(failed)
-    }
-
-    fn inner(&self) -> &tokenizers::Tokenizer {
-        &self.inner
-    }
-
-    /// `config.json`, or null.
-    fn config(&self) -> &Value {
-        &self.config
-    }
-
-    /// The text around the only user message, or why it is unknown.
-    fn user_message(&self) -> Result<Wrapper, String> {
-        self.user_wrapper.clone()
     }
 }
 
@@ -161,10 +144,9 @@ fn unusable(error: &dyn std::fmt::Display) -> Fault {
 }
 
 fn file(path: &Path) -> Result<PathBuf> {
-    let file = if path.is_dir() {
-        path.join(TOKENIZER)
-    } else {
-        path.to_owned()
+    let file = match path.is_dir() {
+        true => path.join(TOKENIZER),
+        false => path.to_owned(),
     };
     if file.is_file() {
         return Ok(file);

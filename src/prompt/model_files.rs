@@ -41,16 +41,20 @@ pub async fn read_model(name: &str, hub: &Hub) -> Result<ModelFiles> {
         return Err(Fault::usage(format!("`{name}` is neither a folder nor a `{CONFIG}`"))
             .hint("name the folder that holds the model's `config.json`"));
     }
-    if path.is_absolute() || name.starts_with(['.', '~']) || name.ends_with(".json") {
+    let model = on_hub(name)?
+        .map_err(|fault| fault.hint("a model is `org/name` or `org/name@revision`; a folder holds `config.json`"))?;
+    read_remote(&model, hub).await
+}
+
+/// The model of the hub with this name, which is neither a file nor a folder. The outer error is that of a path.
+fn on_hub(name: &str) -> Result<Result<ModelId>> {
+    if Path::new(name).is_absolute() || name.starts_with(['.', '~']) || name.ends_with(".json") {
         return Err(Fault::missing(
             format!("there is no `{name}`"),
             "check the path; a model of the Hugging Face hub is named `org/name`",
         ));
     }
-    let model: ModelId = name.parse().map_err(|fault: Fault| {
-        fault.hint("a model is `org/name` or `org/name@revision`; a folder holds `config.json`")
-    })?;
-    read_remote(&model, hub).await
+    Ok(name.parse())
 }
 
 /// Most bytes of a file that describes a model. The index of a model of 700 billion parameters has 9 MB.
@@ -89,17 +93,13 @@ fn read_folder(folder: &Path) -> Result<ModelFiles> {
     if index.is_file() {
         let index = Index::read(&json(&index)?)?;
         model_info.indexed = index.bytes;
-        let (there, absent): (Vec<_>, Vec<_>) = index.files.iter().partition(|file| folder.join(file).is_file());
-        if absent.is_empty() {
-            model_info.headers = Some(headers(
-                &there.iter().map(|file| folder.join(file)).collect::<Vec<_>>(),
-            )?);
-        } else {
-            model_info.notes.push(format!(
-                "{} of {} weight files are not in the folder: their headers were not read",
-                absent.len(),
-                index.files.len()
-            ));
+        let files: Vec<PathBuf> = index.files.iter().map(|file| folder.join(file)).collect();
+        match files.iter().filter(|file| !file.is_file()).count() {
+            0 => model_info.headers = Some(headers(&files)?),
+            absent => model_info.notes.push(format!(
+                "{absent} of {} weight files are not in the folder: their headers were not read",
+                files.len()
+            )),
         }
     } else if folder.join(SINGLE).is_file() {
         model_info.headers = Some(headers(&[folder.join(SINGLE)])?);
@@ -163,22 +163,16 @@ impl Index {
         let files = files.ok_or_else(|| unusable("names a file that is not a string"))?;
         // The name becomes part of a path and of a URL.
         if let Some(odd) = files.iter().find(|file| !is_plain(file)) {
-            return Err(unusable(&format!(
-                "names a file `{odd}`, which is not a plain file name"
-            )));
+            let why = format!("names a file `{odd}`, which is not a plain file name");
+            return Err(unusable(&why));
         }
         if files.len() > MAX_FILES {
-            return Err(unusable(&format!(
-                "names {} files, more than any model has",
-                files.len()
-            )));
+            let why = format!("names {} files, more than any model has", files.len());
+            return Err(unusable(&why));
         }
         Ok(Self {
             files,
-            // Some are written as a float.
-            bytes: json["metadata"]["total_size"]
-                .as_u64()
-                .or_else(|| whole(&json["metadata"]["total_size"])),
+            bytes: whole(&json["metadata"]["total_size"]),
         })
     }
 }
@@ -191,6 +185,7 @@ fn is_plain(file: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
+/// A whole number, also one that is written as a float.
 fn whole(value: &Value) -> Option<u64> {
     let number = value.as_f64()?;
     (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)
@@ -247,18 +242,15 @@ async fn header(model: &ModelId, hub: &Hub, file: &str) -> Result<Option<Headers
         return Ok(None);
     }
     let named = |fault: Fault| fault.while_doing(format!("`{file}`"));
-    let Some(mut start) = hub.start(model, file, FIRST_REQUEST).await? else {
-        return Ok(None);
-    };
-    let end = Headers::end(&start).map_err(named)?;
-    if end > start.len() as u64 {
-        let Some(longer) = hub.start(model, file, end).await? else {
-            return Ok(None);
-        };
-        start = longer;
+    let mut start = hub.start(model, file, FIRST_REQUEST).await?;
+    if let Some(first) = &start {
+        let end = Headers::end(first).map_err(named)?;
+        if end > first.len() as u64 {
+            start = hub.start(model, file, end).await?;
+        }
     }
-    headers.add(&start).map_err(named)?;
-    Ok(Some(headers))
+    let added = start.map(|start| headers.add(&start).map(|()| headers)).transpose();
+    added.map_err(named)
 }
 
 /// The folder or file for [`super::Tokenizer::open`]. `name` is a folder with `tokenizer.json`, the file itself, or a
@@ -278,15 +270,7 @@ pub async fn locate(name: &str, hub: &Hub) -> Result<PathBuf> {
             "name the tokenizer with `tokenizer`: a folder with that file, or a model of the Hugging Face hub",
         ));
     }
-    let looks_like_a_path = path.is_absolute() || name.starts_with(['.', '~']) || name.ends_with(".json");
-    if looks_like_a_path {
-        return Err(Fault::missing(
-            format!("there is no `{name}`"),
-            "check the path; a model of the Hugging Face hub is named `org/name`",
-        ));
-    }
-    let model: ModelId = name.parse()?;
-    hub.folder(&model, TOKENIZER, &[TOKENIZER_CONFIG, CONFIG, CHAT_TEMPLATE])
+    hub.folder(&on_hub(name)??, TOKENIZER, &[TOKENIZER_CONFIG, CONFIG, CHAT_TEMPLATE])
         .await
 }
 

@@ -64,10 +64,11 @@ impl PromptSpec {
 
     pub(super) fn check(&self) -> Result<()> {
         if self.tokens > MAX_TOKENS {
-            return Err(Fault::usage(format!(
+            let message = format!(
                 "a prompt of {} tokens is longer than the {MAX_TOKENS} that can be made",
                 self.tokens
-            )));
+            );
+            return Err(Fault::usage(message));
         }
         if self.shared_prefix > 0 && self.shared_prefix >= self.tokens {
             return Err(Fault::usage(format!(
@@ -158,8 +159,8 @@ pub struct Prompts {
     /// Text consists of common words, because there is no tokenizer to count it.
     common_words: bool,
     plain: Wrapper,
-    chat: Wrapper,
-    chat_unknown: Option<String>,
+    /// Or why the chat template is unusable.
+    chat: Result<Wrapper, String>,
     seed: u64,
     next: AtomicU64,
 }
@@ -172,11 +173,8 @@ impl Prompts {
     /// `usage` if its vocabulary has no usable tokens.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
         let tokenizer = tokenizer.into();
-        Ok(Self::build(
-            vocabulary::for_tokenizer(&tokenizer)?,
-            Some(tokenizer),
-            seed,
-        ))
+        let ids = vocabulary::for_tokenizer(&tokenizer)?;
+        Ok(Self::build(ids, Some(tokenizer), seed))
     }
 
     /// Prompts of token ids for a model of which only the vocabulary size is known.
@@ -195,16 +193,12 @@ impl Prompts {
     fn build(mut ids: Vec<u32>, tokenizer: Option<Arc<Tokenizer>>, seed: u64) -> Self {
         shuffle(seed, &mut ids);
         let chat = match &tokenizer {
-            Some(tokenizer) => tokenizer.user_message(),
+            Some(tokenizer) => tokenizer.user_wrapper.clone(),
             None => Err("without a tokenizer there is none".to_owned()),
         };
         // Built now, even if only ids are needed, so that the first text prompt takes no longer than others. A
         // tokenizer without words is an error only when text is requested.
         let lexicon = tokenizer.as_ref().map(|tokenizer| Lexicon::new(tokenizer, &ids, seed));
-        let (chat, chat_unknown) = match chat {
-            Ok(wrapper) => (wrapper, None),
-            Err(why) => (Wrapper::plain(), Some(why)),
-        };
         Self {
             ids,
             tokenizer,
@@ -212,7 +206,6 @@ impl Prompts {
             common_words: false,
             plain: Wrapper::plain(),
             chat,
-            chat_unknown,
             seed,
             next: AtomicU64::new(0),
         }
@@ -261,7 +254,7 @@ impl Prompts {
     /// Why the model's chat template is unusable, if it is. Chat messages are then counted as plain text, and only
     /// [`super::Calibration`] makes them exact.
     pub fn chat_unknown(&self) -> Option<&str> {
-        self.chat_unknown.as_deref()
+        self.chat.as_ref().err().map(String::as_str)
     }
 
     fn tokens(&self, serial: u64, spec: &PromptSpec) -> Vec<u32> {
@@ -289,7 +282,7 @@ impl Prompts {
         let writer = TextWriter {
             tokenizer,
             lexicon,
-            wrapper: if spec.chat { &self.chat } else { &self.plain },
+            wrapper: self.chat.as_ref().ok().filter(|_| spec.chat).unwrap_or(&self.plain),
             seed: self.seed,
         };
         writer.write(spec, serial)
@@ -336,12 +329,10 @@ impl PromptCache {
             Origin::Words(size) => Prompts::from_common_words(*size, seed)?,
         };
         let mut prompts = lock(&self.prompts);
-        let room = prompts.len() < MAX_PROMPTS;
-        match prompts.get(&key) {
-            Some(cached) => Ok(Arc::clone(cached)),
-            None if room => Ok(Arc::clone(prompts.entry(key).or_insert(Arc::new(made)))),
-            None => Err(too_many("seeds of prompts", MAX_PROMPTS)),
+        if prompts.len() >= MAX_PROMPTS && !prompts.contains_key(&key) {
+            return Err(too_many("seeds of prompts", MAX_PROMPTS));
         }
+        Ok(Arc::clone(prompts.entry(key).or_insert(Arc::new(made))))
     }
 
     async fn tokenizer(&self, name: &str) -> Result<Arc<Tokenizer>> {
@@ -353,9 +344,8 @@ impl PromptCache {
         }
         let tokenizer = Tokenizer::open(&locate(name, &Hub::from_env()?).await?)?;
         let mut tokenizers = lock(&self.tokenizers);
-        Ok(Arc::clone(
-            tokenizers.entry(name.to_owned()).or_insert(Arc::new(tokenizer)),
-        ))
+        let cached = tokenizers.entry(name.to_owned()).or_insert(Arc::new(tokenizer));
+        Ok(Arc::clone(cached))
     }
 }
 

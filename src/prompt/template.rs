@@ -17,7 +17,6 @@ use minijinja::value::Kwargs;
 use minijinja::{Environment, Error, ErrorKind, context};
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::Signal;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::fault::Fault;
@@ -36,14 +35,8 @@ const SECONDS: u64 = 5;
 /// The command of the child.
 const CHILD: &str = "render-chat-template";
 
-/// What the child reads.
-#[derive(Serialize, Deserialize)]
-struct Task {
-    template: String,
-    config: Value,
-}
-
-/// The command `render-chat-template`: renders the task on standard input, within the limits.
+/// The command `render-chat-template`: renders the template on standard input, which comes with its
+/// `tokenizer_config.json`, within the limits.
 ///
 /// # Errors
 ///
@@ -60,18 +53,14 @@ fn answer_parent() -> std::io::Result<()> {
     ] {
         setrlimit(resource, most, most)?;
     }
-    let task: Task = serde_json::from_reader(std::io::stdin().lock())?;
-    let rendered = render(&task.template, &task.config).map_err(|error| explain(&error));
+    let (template, config): (String, Value) = serde_json::from_reader(std::io::stdin().lock())?;
+    let rendered = render(&template, &config).map_err(|error| explain(&error));
     std::io::stdout().write_all(&serde_json::to_vec(&rendered)?)
 }
 
 /// Renders a template in a child.
 fn render_in_child(program: &Path, template: &str, config: &Value) -> Result<String, String> {
     let failed = |error: std::io::Error| format!("it cannot be rendered in a process of its own: {error}");
-    let task = Task {
-        template: template.to_owned(),
-        config: config.clone(),
-    };
     let mut child = Command::new(program)
         .arg(CHILD)
         .env_clear()
@@ -82,14 +71,12 @@ fn render_in_child(program: &Path, template: &str, config: &Value) -> Result<Str
         .map_err(failed)?;
     // The child reads everything before it writes. One that died is reported by its status.
     if let Some(mut stdin) = child.stdin.take() {
-        let _ = serde_json::to_writer(&mut stdin, &task);
+        let _ = serde_json::to_writer(&mut stdin, &(template, config));
     }
     let mut answer = Vec::new();
     if let Some(stdout) = child.stdout.take() {
-        stdout
-            .take(8 * LONGEST as u64)
-            .read_to_end(&mut answer)
-            .map_err(failed)?;
+        let read = stdout.take(8 * LONGEST as u64).read_to_end(&mut answer);
+        read.map_err(failed)?;
     }
     let status = child.wait().map_err(failed)?;
     let by = |signals: [Signal; 2]| signals.iter().any(|signal| status.signal() == Some(*signal as i32));

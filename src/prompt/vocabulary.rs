@@ -27,9 +27,9 @@ const MIN_IDS: usize = 2;
 /// The usable ids of a tokenizer, ascending. Excludes added, special and reserved tokens, single bytes, and ids without
 /// an embedding, which would crash the engine.
 pub(super) fn for_tokenizer(tokenizer: &Tokenizer) -> Result<Vec<u32>> {
-    let vocab_size = size(tokenizer.config());
-    let ends = ends(tokenizer.config());
-    let inner = tokenizer.inner();
+    let vocab_size = size(&tokenizer.config);
+    let ends = ends(&tokenizer.config);
+    let inner = &tokenizer.inner;
     let added = inner.get_added_tokens_decoder();
     let mut ids: Vec<u32> = inner
         .get_vocab(false)
@@ -55,11 +55,11 @@ pub(super) fn for_vocabulary_size(size: u32) -> Result<Vec<u32>> {
 
 fn enough(ids: Vec<u32>) -> Result<Vec<u32>> {
     if ids.len() < MIN_IDS {
-        return Err(Fault::usage(format!(
+        let message = format!(
             "a vocabulary with {} usable tokens cannot make different prompts",
             ids.len()
-        ))
-        .hint("name the tokenizer of the model"));
+        );
+        return Err(Fault::usage(message).hint("name the tokenizer of the model"));
     }
     Ok(ids)
 }
@@ -201,20 +201,14 @@ impl Lexicon {
 /// Words that may be single tokens; pairs of letters if there are hardly any. Sorted, because the vocabulary has no
 /// order.
 fn candidates(tokenizer: &Tokenizer) -> Vec<String> {
-    let vocabulary = tokenizer.inner().get_vocab(false);
-    let mut words: BTreeSet<String> = vocabulary
-        .keys()
-        .filter_map(|token| word(token))
-        .map(str::to_owned)
-        .collect();
+    let vocabulary = tokenizer.inner.get_vocab(false);
+    let found = vocabulary.keys().filter_map(|token| word(token));
+    let mut words: BTreeSet<String> = found.map(str::to_owned).collect();
     if words.len() < MIN_WORDS {
-        let letters = 'a'..='z';
-        words.extend(letters.clone().map(String::from));
-        words.extend(
-            letters
-                .clone()
-                .flat_map(|one| letters.clone().map(move |two| format!("{one}{two}"))),
-        );
+        for one in 'a'..='z' {
+            words.insert(one.to_string());
+            words.extend(('a'..='z').map(|two| format!("{one}{two}")));
+        }
     }
     words.into_iter().collect()
 }
@@ -229,14 +223,13 @@ fn word(token: &str) -> Option<&str> {
 
 /// The byte offset at which each word ends in the joined text.
 fn word_ends(words: &[String]) -> Vec<usize> {
-    words
-        .iter()
-        .scan(0, |at, word| {
-            let end = *at + word.len();
-            *at = end + 1;
-            Some(end)
-        })
-        .collect()
+    let mut next = 0;
+    let mut end_of = |word: &String| {
+        let end = next + word.len();
+        next = end + 1;
+        end
+    };
+    words.iter().map(&mut end_of).collect()
 }
 
 /// The word that contains all of `start..end`, including its preceding space.

@@ -240,16 +240,12 @@ pub(super) fn measures(kind: &str) -> bool {
 impl Event {
     /// Whether the event is stored in the journal.
     pub(super) fn in_journal(&self) -> bool {
-        !matches!(
+        use Event::{Loading, Log, Memory, Planned, Restored, Sent, Watch};
+        let only_live = matches!(
             self,
-            Event::Memory { .. }
-                | Event::Loading { .. }
-                | Event::Planned { .. }
-                | Event::Restored { .. }
-                | Event::Sent { .. }
-                | Event::Log { .. }
-                | Event::Watch { .. }
-        )
+            Memory { .. } | Loading { .. } | Planned { .. } | Restored { .. } | Sent { .. } | Log { .. } | Watch { .. }
+        );
+        !only_live
     }
 
     /// Whether the event must be synced to disk before the run continues.

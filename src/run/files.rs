@@ -32,8 +32,8 @@ impl Run {
         let (Some((folder, name)), Some(writer)) = (self.locate(subfolder, name)?, &self.writer) else {
             return Ok(None);
         };
-        let file = BoundedFile::new(folder.append(&name)?, &writer.disk);
-        Ok(Some((folder.path().join(name), file)))
+        let (file, disk) = (folder.append(&name)?, Arc::clone(&writer.disk));
+        Ok(Some((folder.path().join(name), BoundedFile { file, disk })))
     }
 
     /// Writes `SUBFOLDER/NAME` atomically, named as by [`Run::append`]; returns its path.
@@ -312,34 +312,23 @@ fn measured(folder: &Path) -> u64 {
 #[derive(Debug)]
 pub struct BoundedFile {
     file: WrittenFile,
-    disk: Option<Arc<Disk>>,
+    disk: Arc<Disk>,
 }
 
-impl BoundedFile {
-    pub(super) fn new(file: WrittenFile, disk: &Arc<Disk>) -> Self {
-        Self {
-            file,
-            disk: Some(Arc::clone(disk)),
-        }
-    }
-}
-
-/// A file outside of a run, without a bound.
+#[cfg(test)]
 impl From<File> for BoundedFile {
     fn from(file: File) -> Self {
         Self {
             file: WrittenFile::new(file, PathBuf::new()),
-            disk: None,
+            disk: Arc::new(Disk::new(Path::new(""), None)),
         }
     }
 }
 
 impl Write for BoundedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if let Some(disk) = &self.disk {
-            disk.claim(bytes.len(), 0)
-                .map_err(|fault| io::Error::other(fault.message))?;
-        }
+        let claimed = self.disk.claim(bytes.len(), 0);
+        claimed.map_err(|fault| io::Error::other(fault.message))?;
         self.file.write(bytes)
     }
 

@@ -42,9 +42,7 @@ const FILE: OFlag = OFlag::O_NOFOLLOW
 /// 64 MiB, and JSON escapes some characters as six.
 const MAX_READ: u64 = 512 << 20;
 
-/// Permissions of new files and folders, before the user's umask.
-const NEW_FILE: Mode = Mode::from_bits_truncate(0o666);
-const PRIVATE_FILE: Mode = Mode::from_bits_truncate(0o600);
+/// Permissions of new folders, before the user's umask.
 const NEW_FOLDER: Mode = Mode::from_bits_truncate(0o777);
 
 /// An open run folder. File names are relative to it.
@@ -206,11 +204,8 @@ impl Folder {
         let names = file.metadata().map_err(|error| Fault::io(&path, &error))?.nlink();
         if names > 1 {
             // Writing would also change the other name's content, such as the source of a copy made with `cp -l`.
-            return Err(Fault::new(
-                Kind::Io,
-                format!("`{}` is a hard link: the file has {names} names", path.display()),
-            )
-            .hint("put a copy of the file in its place"));
+            let message = format!("`{}` is a hard link: the file has {names} names", path.display());
+            return Err(Fault::new(Kind::Io, message).hint("put a copy of the file in its place"));
         }
         Ok(WrittenFile::new(file, path))
     }
@@ -273,10 +268,8 @@ impl Folder {
     ///
     /// `io` for a link, and if it cannot be created.
     pub(super) fn make_folder(&self, name: &Path) -> Result<()> {
-        match self.folder(&parts(name)?, true)? {
-            Some(_) => Ok(()),
-            None => Err(not_found(&self.path.join(name))),
-        }
+        let made = self.folder(&parts(name)?, true)?;
+        made.map(drop).ok_or_else(|| not_found(&self.path.join(name)))
     }
 
     /// The first of `name.ext`, `name-2.ext`, `name-3.ext` … that does not exist.
@@ -379,15 +372,13 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
     Ok(parts)
 }
 
-/// The permissions of a new file. Only the user may read what an engine printed and what a script wrote: it may contain
+/// The permissions of a new file, before the user's umask. Only the user may read what an engine printed and what a script wrote: it may contain
 /// secrets that were not recognised. Nor is it for others what the user allowed.
 fn mode(name: &Path) -> Mode {
-    match ["logs", "files", "journal.jsonl", remembered::FILE]
-        .iter()
-        .any(|private| name.starts_with(private))
-    {
-        true => PRIVATE_FILE,
-        false => NEW_FILE,
+    let private = ["logs", "files", "journal.jsonl", remembered::FILE];
+    match private.iter().any(|private| name.starts_with(private)) {
+        true => Mode::from_bits_truncate(0o600),
+        false => Mode::from_bits_truncate(0o666),
     }
 }
 
@@ -400,14 +391,12 @@ fn kind(dir: &OwnedFd, name: &OsStr) -> nix::Result<SFlag> {
 /// links".
 fn open_error(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
     match kind(dir, name) {
-        Ok(SFlag::S_IFLNK) => Fault::new(
-            Kind::Io,
-            format!(
-                "`{}` is a symbolic link; links in a run folder are not followed",
-                path.display()
-            ),
-        )
-        .hint("if the folder is yours, replace the link by its target; `profiler` creates no links"),
+        Ok(SFlag::S_IFLNK) => {
+            let path = path.display();
+            let message = format!("`{path}` is a symbolic link; links in a run folder are not followed");
+            Fault::new(Kind::Io, message)
+                .hint("if the folder is yours, replace the link by its target; `profiler` creates no links")
+        }
         Ok(kind) if kind != SFlag::S_IFREG && kind != SFlag::S_IFDIR => not_regular(path),
         _ => Fault::io(path, &error.into()),
     }
@@ -415,11 +404,8 @@ fn open_error(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
 
 /// The folder is not a run's; perhaps it has runs in it.
 pub(super) fn not_a_run(folder: &Path) -> Fault {
-    let inside = std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path());
+    let inside = fs::read_dir(folder).into_iter().flatten().flatten();
+    let inside = inside.map(|entry| entry.path());
     let last = inside.filter(|path| path.join("manifest.json").is_file()).max();
     Fault::usage(format!("`{}` is not the folder of a run", folder.display())).hint(match last {
         Some(run) => format!("give a run in it, such as {}", run.display()),

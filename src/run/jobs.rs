@@ -82,14 +82,10 @@ impl Run {
         let mut archive = Builder::new(tempfile::tempfile().map_err(failed(Path::new("an archive")))?);
         archive.follow_symlinks(false);
         for file in files {
-            if file
-                .components()
-                .any(|part| !matches!(part, Component::Normal(_) | Component::CurDir))
-            {
-                let message = format!(
-                    "`{}` is not below the current folder, and cannot be sent to a host",
-                    file.display()
-                );
+            let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
+            if !file.components().all(is_inside) {
+                let path = file.display();
+                let message = format!("`{path}` is not below the current folder, and cannot be sent to a host");
                 return Err(Fault::usage(message).hint("start the fleet in a folder above its scripts"));
             }
             // What the path leads to is sent, also through a link.
@@ -97,15 +93,13 @@ impl Run {
             archive.append_file(file, &mut opened).map_err(failed(file))?;
         }
         let parameters = root.join(&inside);
-        archive
-            .append_path_with_name(&parameters, &inside)
-            .map_err(failed(&parameters))?;
+        let appended = archive.append_path_with_name(&parameters, &inside);
+        appended.map_err(failed(&parameters))?;
         let run = root.join(JOBS).join(name);
         // What came back without its manifest is not whole: it is measured again.
         if run.join("manifest.json").is_file() {
-            archive
-                .append_dir_all(Path::new(JOBS).join(name), &run)
-                .map_err(failed(&run))?;
+            let appended = archive.append_dir_all(Path::new(JOBS).join(name), &run);
+            appended.map_err(failed(&run))?;
         }
         let mut file = archive.into_inner().map_err(failed(&run))?;
         file.rewind().map_err(failed(&run))?;

@@ -101,43 +101,36 @@ impl Journal {
     /// unreadable line is an error. Also returns a note about what was set aside.
     pub(super) fn open(folder: &Folder, mut each: impl FnMut(Event)) -> Result<(Self, Option<String>)> {
         let path = folder.path().join(JOURNAL);
-        let mut journal = Self::from_file(folder.append(JOURNAL.as_ref())?, &path)?;
-        let extent = read_lines(&journal.file, &path, |number, entry| {
+        let file = folder.append(JOURNAL.as_ref())?;
+        lock(&file, &path)?;
+        let extent = read_lines(&file, &path, |number, entry| {
             each(entry.map_err(|error| damaged(&path, number, &error))?.event);
             Ok(())
         })?;
-        journal.length = extent.bytes;
-        journal.chain = extent.chain;
-        let note = match &extent.distrust {
-            Some(distrust) => {
-                let name = folder.free_name(DAMAGED.as_ref())?;
-                copy_rest(&journal.file, journal.length, folder.append(&name)?)
-                    .map_err(|error| Fault::io(&folder.path().join(&name), &error))?;
-                Some(format!(
-                    "journal.jsonl: {distrust}; they were moved to {}",
-                    name.display()
-                ))
-            }
-            None => None,
+        let mut note = None;
+        if let Some(distrust) = &extent.distrust {
+            let name = folder.free_name(DAMAGED.as_ref())?;
+            let moved = copy_rest(&file, extent.bytes, folder.append(&name)?);
+            moved.map_err(|error| Fault::io(&folder.path().join(&name), &error))?;
+            note = Some(format!(
+                "journal.jsonl: {distrust}; they were moved to {}",
+                name.display()
+            ));
+        }
+        file.set_len(extent.bytes).map_err(|error| Fault::io(&path, &error))?;
+        let journal = Self {
+            file,
+            path,
+            length: extent.bytes,
+            chain: extent.chain,
+            synced: Instant::now(),
         };
-        let cut = journal.file.set_len(journal.length);
-        cut.map_err(|error| Fault::io(&path, &error)).map(|()| (journal, note))
+        Ok((journal, note))
     }
 
     /// Whether it has no event.
     pub(super) fn is_empty(&self) -> bool {
         self.length == 0
-    }
-
-    fn from_file(file: WrittenFile, path: &Path) -> Result<Self> {
-        lock(&file, path)?;
-        Ok(Self {
-            file,
-            path: path.to_owned(),
-            length: 0,
-            chain: Chain::default(),
-            synced: Instant::now(),
-        })
     }
 
     /// Appends an event, if `may_write` allows a line of that length. A failed write leaves no torn line, so that earlier
@@ -153,10 +146,16 @@ impl Journal {
         may_write(line.len())?;
         if let Ok(data) = self.file.metadata() {
             if data.len() > self.length {
-                return Err(self.written_by_another());
+                // Where locks do not reach, as between some machines, two runs may have the journal open.
+                let message = format!("another process writes to `{}`", self.path.display());
+                return Err(Fault::new(Kind::Io, message).hint("let one run at a time use the folder"));
             }
             if data.nlink() == 0 && event.must_sync() {
-                return Err(self.removed());
+                // What is written to a removed file is lost, without any error.
+                let message = format!("`{}` was removed while the run was under way", self.path.display());
+                return Err(
+                    Fault::new(Kind::Io, message).hint("start the run again, and leave its folder alone while it runs")
+                );
             }
         }
         self.write(line.as_bytes(), event.must_sync()).map_err(|error| {
@@ -166,18 +165,6 @@ impl Journal {
         })?;
         self.chain = chain;
         Ok(())
-    }
-
-    /// Where locks do not reach, as between some machines, two runs may have the journal open.
-    fn written_by_another(&self) -> Fault {
-        let message = format!("another process writes to `{}`", self.path.display());
-        Fault::new(Kind::Io, message).hint("let one run at a time use the folder")
-    }
-
-    /// What is written to a removed file is lost, without any error.
-    fn removed(&self) -> Fault {
-        let message = format!("`{}` was removed while the run was under way", self.path.display());
-        Fault::new(Kind::Io, message).hint("start the run again, and leave its folder alone while it runs")
     }
 
     fn write(&mut self, line: &[u8], must_sync: bool) -> std::io::Result<()> {
@@ -231,13 +218,11 @@ pub(super) struct Distrust {
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { first, noticed, last } = self;
-        match first == noticed {
-            true => write!(f, "line {first} was changed after it was written: ")?,
-            false => write!(
-                f,
-                "one of lines {first} to {noticed} was changed after it was written: "
-            )?,
-        }
+        let what = match first == noticed {
+            true => format!("line {first}"),
+            false => format!("one of lines {first} to {noticed}"),
+        };
+        write!(f, "{what} was changed after it was written: ")?;
         match first == last {
             true => f.write_str("it is not used"),
             false => write!(f, "lines {first} to {last} are not used"),
@@ -342,14 +327,12 @@ impl Probed {
                 let probes = std::mem::take(&mut self.0);
                 // A script may record a word of its own instead of the probe's answer.
                 let has_verdict = |answered: &Value| !answer.is_object() || *answered == verdict.name();
-                if !probes.is_empty()
-                    && !probes
-                        .iter()
-                        .any(|(at, answered)| point.is_at(at) && has_verdict(answered))
-                {
-                    return Err(serde::de::Error::custom(
-                        "the point or its verdict is not that of the probe before it",
-                    ));
+                let is_known = probes
+                    .iter()
+                    .any(|(at, answered)| point.is_at(at) && has_verdict(answered));
+                if !probes.is_empty() && !is_known {
+                    let why = "the point or its verdict is not that of the probe before it";
+                    return Err(serde::de::Error::custom(why));
                 }
             }
             _ => {}
@@ -517,8 +500,14 @@ mod tests {
         let Ok(full) = File::options().append(true).open("/dev/full") else {
             return;
         };
-        let mut journal =
-            Journal::from_file(WrittenFile::new(full, "/dev/full".into()), Path::new("/dev/full")).unwrap();
+        let path = PathBuf::from("/dev/full");
+        let mut journal = Journal {
+            file: WrittenFile::new(full, path.clone()),
+            path,
+            length: 0,
+            chain: Chain::default(),
+            synced: Instant::now(),
+        };
         let fault = journal.append(&done(1), |_| Ok(())).unwrap_err();
         assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
         assert!(fault.hint.unwrap().contains("--out"));

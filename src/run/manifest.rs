@@ -123,7 +123,14 @@ impl Manifest {
         let broken = |error: serde_json::Error| Fault::new(Kind::Io, format!("`{}`: {error}", path.display()));
         let value: Value = serde_json::from_slice(&text).map_err(broken)?;
         if value["schema"] != SCHEMA {
-            return Err(foreign(&path, &value));
+            let schema = value["schema"]
+                .as_u64()
+                .map_or_else(|| "none".to_owned(), |schema| schema.to_string());
+            let message = format!(
+                "`{}` has schema {schema}; this profiler reads schema {SCHEMA}",
+                path.display()
+            );
+            return Err(Fault::usage(message).hint("use the profiler version that wrote it"));
         }
         let manifest: Self = serde_json::from_value(value).map_err(broken)?;
         let without_seed = || Fault::new(Kind::Io, format!("`{}`: missing field `seed`", path.display()));
@@ -195,9 +202,25 @@ impl Manifest {
     ///
     /// `usage` with the differences.
     pub fn check(&self, plan: &Plan, module: impl Fn(&str) -> Option<String>) -> Result<()> {
-        match differences(self, plan, module) {
-            differences if differences.is_empty() => Ok(()),
-            differences => Err(refusal(&differences)),
+        let mut differences = Vec::new();
+        for (name, sha256) in &self.modules {
+            match module(name) {
+                Some(now) if now == *sha256 => {}
+                Some(_) => differences.push(format!("the module `{name}` has changed")),
+                None => differences.push(format!("the module `{name}` no longer exists")),
+            }
+        }
+        let now = plan.set.clone().into_iter();
+        let now = now.map(|(name, value)| (name, secrets::hidden_value(value))).collect();
+        parameters("", &comparable(&self.set), &comparable(&now), &mut differences);
+        if let (Some(before), Some(now)) = (self.seed, plan.seed)
+            && before != now
+        {
+            differences.push(format!("the seed was {before} and is {now}"));
+        }
+        match differences.is_empty() {
+            true => Ok(()),
+            false => Err(refusal(&differences)),
         }
     }
 
@@ -213,13 +236,18 @@ impl Manifest {
         }
     }
 
-    /// Adds the permissions of a later execution: repeating the run needs all of them.
-    pub(super) fn allow(&mut self, plan: &Plan) {
-        for allowed in &plan.permissions {
-            if !self.permissions.contains(allowed) {
-                self.permissions.push(allowed.clone());
+    /// Adds words of `--allow`, each once.
+    pub(super) fn permit(&mut self, words: impl IntoIterator<Item = String>) {
+        for word in words {
+            if !self.permissions.contains(&word) {
+                self.permissions.push(word);
             }
         }
+    }
+
+    /// Adds the permissions of a later execution: repeating the run needs all of them.
+    pub(super) fn allow(&mut self, plan: &Plan) {
+        self.permit(plan.permissions.iter().cloned());
         self.shared_gpu |= plan.shared_gpu;
         self.max_operations = self.max_operations.max(plan.max_operations);
     }
@@ -234,17 +262,6 @@ impl Manifest {
 pub(super) fn refusal(differences: &[String]) -> Fault {
     Fault::usage(format!("this is not the same run: {}", differences.join("; ")))
         .hint("resume it with the original script and parameters, or start a new run")
-}
-
-/// The error for a file of another schema version.
-fn foreign(path: &Path, value: &Value) -> Fault {
-    let schema = value.get("schema").and_then(Value::as_u64);
-    Fault::usage(format!(
-        "`{}` has schema {}; this profiler reads schema {SCHEMA}",
-        path.display(),
-        schema.map_or_else(|| "none".to_owned(), |schema| schema.to_string())
-    ))
-    .hint("use the profiler version that wrote it")
 }
 
 /// What to run.
@@ -279,27 +296,6 @@ impl Plan {
             .chain(&self.modules)
             .map(String::as_str)
     }
-}
-
-/// Differences between `plan` and the recorded manifest, for people. `module` returns the current hash of a module.
-fn differences(manifest: &Manifest, plan: &Plan, module: impl Fn(&str) -> Option<String>) -> Vec<String> {
-    let mut differences = Vec::new();
-    for (name, sha256) in &manifest.modules {
-        match module(name) {
-            Some(now) if now == *sha256 => {}
-            Some(_) => differences.push(format!("the module `{name}` has changed")),
-            None => differences.push(format!("the module `{name}` no longer exists")),
-        }
-    }
-    let now = plan.set.clone().into_iter();
-    let now = now.map(|(name, value)| (name, secrets::hidden_value(value))).collect();
-    parameters("", &comparable(&manifest.set), &comparable(&now), &mut differences);
-    if let (Some(before), Some(now)) = (manifest.seed, plan.seed)
-        && before != now
-    {
-        differences.push(format!("the seed was {before} and is {now}"));
-    }
-    differences
 }
 
 /// Parameters without what a resume may decide anew: whether a point that ended the server counts as failing.

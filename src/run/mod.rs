@@ -132,13 +132,7 @@ impl Run {
 
     /// Records what the user allowed while it runs, as words of `--allow`: repeating the run needs it.
     pub fn permit(&self, words: impl IntoIterator<Item = String>) {
-        self.amend(|manifest| {
-            for word in words {
-                if !manifest.permissions.contains(&word) {
-                    manifest.permissions.push(word);
-                }
-            }
-        });
+        self.amend(|manifest| manifest.permit(words));
     }
 
     /// Records the machine's GPUs, by UUID, and their driver version.
@@ -171,25 +165,22 @@ impl Run {
         if let Some(answer) = self.replay(kind, &args) {
             return Ok(answer);
         }
-        let kind = || kind.to_owned();
+        let kind = kind.to_owned();
         self.note(Event::Began {
-            kind: kind(),
+            kind: kind.clone(),
             args: args.clone(),
         })?;
-        let answer = match work() {
-            Ok(answer) => answer,
-            Err(error) if kind() == replay::EXPERIMENT => {
-                self.note(Event::GivenUp { kind: kind(), args })?;
-                return Err(error);
-            }
-            Err(error) => return Err(error),
-        };
-        self.note(Event::Done {
-            kind: kind(),
-            args,
-            answer: answer.clone(),
-        })?;
-        Ok(answer)
+        let done = work();
+        match &done {
+            Ok(answer) => self.note(Event::Done {
+                kind,
+                args,
+                answer: answer.clone(),
+            })?,
+            Err(_) if kind == replay::EXPERIMENT => self.note(Event::GivenUp { kind, args })?,
+            Err(_) => {}
+        }
+        done
     }
 
     /// The points of probes that earlier executions finished, that no boundary recorded, and that were not replayed yet.
@@ -297,21 +288,17 @@ impl Run {
         let Some(folder) = self.folder().filter(|_| self.not_started()) else {
             return false;
         };
-        const OWN: [&str; 3] = ["script.rhai", "journal.jsonl", "manifest.json"];
+        const FILES: [&str; 3] = ["script.rhai", "journal.jsonl", "manifest.json"];
+        const FOLDERS: [&str; 2] = ["modules", "jobs"];
         // What the script itself wrote stays, and with it the run.
-        let foreign = |entry: std::io::Result<std::fs::DirEntry>| {
-            entry.is_ok_and(|entry| {
-                let name = entry.file_name();
-                name != "modules" && name != "jobs" && OWN.iter().all(|own| name != *own)
-            })
-        };
-        if std::fs::read_dir(folder).is_ok_and(|mut entries| entries.any(foreign)) {
+        let is_foreign = |entry: std::fs::DirEntry| FILES.iter().chain(&FOLDERS).all(|own| entry.file_name() != *own);
+        if std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(is_foreign)) {
             return false;
         }
-        for name in OWN {
+        for name in FILES {
             let _ = std::fs::remove_file(folder.join(name));
         }
-        for name in ["modules", "jobs"] {
+        for name in FOLDERS {
             let _ = std::fs::remove_dir_all(folder.join(name));
         }
         let removed = std::fs::remove_dir(folder).is_ok();

@@ -49,10 +49,9 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
     let mut count = 0;
     while let Some(inside) = open.pop() {
         for entry in folder.names(&inside)? {
-            let path = if inside.is_empty() {
-                entry
-            } else {
-                format!("{inside}/{entry}")
+            let path = match inside.as_str() {
+                "" => entry,
+                inside => format!("{inside}/{entry}"),
             };
             let left_out = without.iter().any(|one| Path::new(&path).starts_with(one));
             // What a killed run left half written.
@@ -80,12 +79,11 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
             count += 1;
         }
     }
-    archive
+    let written = archive
         .into_inner()
         .and_then(GzEncoder::finish)
-        .and_then(|mut to| to.flush())
-        .map_err(failed)?;
-    Ok(count)
+        .and_then(|mut to| to.flush());
+    written.map_err(failed).map(|()| count)
 }
 
 /// Unpacks a run into a temporary folder.
@@ -157,8 +155,14 @@ fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
         if !matches!(kind, EntryType::Regular | EntryType::Directory) {
             left_out.count += 1;
             if left_out.count <= SHOWN {
-                let what = format!("`{}` ({})", name.display(), name_of(kind));
-                left_out.first.push(what);
+                let kind = match kind {
+                    EntryType::Symlink => "a symbolic link",
+                    EntryType::Link => "a hard link",
+                    EntryType::Char | EntryType::Block => "a device",
+                    EntryType::Fifo => "a pipe",
+                    _ => "a special file",
+                };
+                left_out.first.push(format!("`{}` ({kind})", name.display()));
             }
             continue;
         }
@@ -177,16 +181,6 @@ fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
         }
     }
     Ok(left_out)
-}
-
-fn name_of(kind: EntryType) -> &'static str {
-    match kind {
-        EntryType::Symlink => "a symbolic link",
-        EntryType::Link => "a hard link",
-        EntryType::Char | EntryType::Block => "a device",
-        EntryType::Fifo => "a pipe",
-        _ => "a special file",
-    }
 }
 
 #[cfg(test)]

@@ -20,20 +20,12 @@ use crate::memory::Footprint;
 /// Largest number of boundaries of a run; a higher index is damage.
 const MOST_BOUNDARIES: usize = 1 << 16;
 
+/// Most damaged lines whose numbers are listed.
+const MOST_LISTED: usize = 10;
+
 /// Fields of the manifest that do not follow from the journal.
-const NOT_IN_JOURNAL: [&str; 11] = [
-    "driver",
-    "gpus",
-    "host",
-    "max_operations",
-    "modules",
-    "parameters",
-    "permissions",
-    "profiler",
-    "script",
-    "seed",
-    "set",
-];
+const NOT_IN_JOURNAL: &str =
+    "driver, gpus, host, max_operations, modules, parameters, permissions, profiler, script, seed, set";
 
 impl RecordedRun {
     /// Reads a run's folder as far as possible; [`RecordedRun::missing`] lists the damage. Changes nothing in the
@@ -67,33 +59,32 @@ impl RecordedRun {
             true => Manifest::default(),
             false => found.read_journal(folder),
         };
-        match (read, &found.last) {
-            (Ok(manifest), last) => {
+        match read {
+            Ok(manifest) => {
                 // The end of a run is written to the journal before the manifest.
                 found.ends_early = manifest.status != "running" && derived.ended.is_none();
-                if let (Some(last), true) = (last, found.ends_early) {
+                if let Some(last) = found.last.as_ref().filter(|_| found.ends_early) {
                     let note = format!("journal.jsonl ends early, at {last}: later events are missing");
                     found.missing.push(note);
                 }
                 found.manifest = manifest;
             }
-            (Err(fault), last) => {
+            Err(fault) => {
                 let why = match folder.has(MANIFEST) {
                     true => format!("manifest.json cannot be read ({})", fault.message),
                     false => "manifest.json is not there".to_owned(),
                 };
-                let note = format!("{why}; not known: {}", NOT_IN_JOURNAL.join(", "));
-                found.missing.insert(0, note);
-                if last.is_none() {
+                found.missing.insert(0, format!("{why}; not known: {NOT_IN_JOURNAL}"));
+                if found.last.is_none() {
                     return Err(unreadable(folder, &found.missing));
                 }
-                found.lost = NOT_IN_JOURNAL.map(str::to_owned).into();
+                found.lost = NOT_IN_JOURNAL.split(", ").map(str::to_owned).collect();
                 found.manifest = named_by_folder(derived, folder);
             }
         }
         if found.done() && found.result.is_none() {
-            let note = "the result of the script is not in the journal";
-            found.missing.push(note.to_owned());
+            let note = "the result of the script is not in the journal".to_owned();
+            found.missing.push(note);
         }
         found.stages = read_stages(folder, &mut found.missing);
         found.experiment_loads.append(&mut found.pending);
@@ -133,40 +124,42 @@ impl RecordedRun {
                         self.last = Some(entry.time.clone());
                         self.totals.count(&entry.event);
                         self.apply(entry.event, entry.time);
+                        return Ok(());
                     }
-                    Ok(_) => damaged.push(number),
+                    Ok(_) => {}
                     Err(error) => {
-                        damaged.push(number);
                         self.damage
                             .get_or_insert_with(|| journal::damaged(&path, number, &error));
                     }
                 }
+                damaged.push(number.to_string());
                 Ok(())
             })
         });
-        self.sessions = sessions.into_sessions();
-        let mut notes = Vec::new();
+        self.sessions = sessions.sessions;
+        let mut note = |note: String| self.missing.push(format!("journal.jsonl: {note}"));
         if !damaged.is_empty() {
-            let lines = ranges(&damaged);
-            notes.push(format!("{lines} cannot be read: these events are missing"));
+            let lines = if damaged.len() == 1 { "line" } else { "lines" };
+            let (listed, more) = damaged.split_at(damaged.len().min(MOST_LISTED));
+            let more = if more.is_empty() { "" } else { " and more" };
+            let listed = listed.join(", ");
+            note(format!(
+                "{lines} {listed}{more} cannot be read: these events are missing"
+            ));
         }
         match &read {
-            Ok(extent) if let Some(distrust) = &extent.distrust => notes.push(distrust.to_string()),
-            Ok(extent) if extent.torn => {
-                notes.push("its last line is incomplete: the last event is missing".to_owned())
-            }
+            Ok(extent) if let Some(distrust) = &extent.distrust => note(distrust.to_string()),
+            Ok(extent) if extent.torn => note("its last line is incomplete: the last event is missing".to_owned()),
             Ok(_) if self.last.is_none() && damaged.is_empty() => {
-                notes.push("it is empty: all events are missing".to_owned());
+                note("it is empty: all events are missing".to_owned());
             }
             Ok(_) => {}
-            Err(_) if is_absent => notes.push("it is not there: all events are missing".to_owned()),
-            Err(fault) => notes.push(format!(
-                "it cannot be read to its end ({}): events are missing",
-                fault.message
-            )),
+            Err(_) if is_absent => note("it is not there: all events are missing".to_owned()),
+            Err(fault) => {
+                let why = &fault.message;
+                note(format!("it cannot be read to its end ({why}): events are missing"));
+            }
         }
-        let notes = notes.into_iter();
-        self.missing.extend(notes.map(|note| format!("journal.jsonl: {note}")));
         match read {
             Ok(extent) => self.without_checksums = extent.unchecked,
             Err(fault) => self.damage = Some(fault),
@@ -244,25 +237,22 @@ fn boundary_index(event: &Event) -> Option<usize> {
 fn named_by_folder(derived: Manifest, folder: &Folder) -> Manifest {
     let path = std::fs::canonicalize(folder.path()).unwrap_or_else(|_| folder.path().to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let script = Script {
-        name: "script".to_owned(),
-        path: "script.rhai".to_owned(),
-        ..Script::default()
-    };
     Manifest {
         schema: SCHEMA,
         run: name,
-        script,
+        script: Script {
+            name: "script".to_owned(),
+            path: "script.rhai".to_owned(),
+            ..Script::default()
+        },
         ..derived
     }
 }
 
 /// The error if nothing of a run can be read.
 fn unreadable(folder: &Folder, missing: &[String]) -> Fault {
-    if [MANIFEST, JOURNAL]
-        .iter()
-        .all(|name| matches!(folder.file(name), Ok(None)))
-    {
+    let is_absent = |name: &str| matches!(folder.file(name), Ok(None));
+    if is_absent(MANIFEST) && is_absent(JOURNAL) {
         return not_a_run(folder.path());
     }
     let message = format!(
@@ -287,10 +277,8 @@ const MARK: &str = ".usage";
 /// killed run; it is noted in `missing`.
 fn read_stages(folder: &Folder, missing: &mut Vec<String>) -> Vec<(String, Value)> {
     let files = folder.names("memory").unwrap_or_else(|fault| {
-        missing.push(format!(
-            "memory/ cannot be read ({}): memory over time is missing",
-            fault.message
-        ));
+        let why = fault.message;
+        missing.push(format!("memory/ cannot be read ({why}): memory over time is missing"));
         Vec::new()
     });
     let mut names: Vec<(String, String)> = files.iter().filter_map(|file| engine_of(file)).collect();
@@ -366,34 +354,6 @@ fn drop_bad_points(boundary: &mut RecordedBoundary) -> Option<String> {
     (lost > 0).then(|| format!("{lost} of its {all} points are damaged: skipped"))
 }
 
-/// Most ranges listed by [`ranges`].
-const MOST_RANGES: usize = 6;
-
-/// Formats ascending line numbers: `lines 3, 5 to 9`.
-fn ranges(numbers: &[usize]) -> String {
-    let mut ranges: Vec<(usize, usize)> = Vec::new();
-    for number in numbers {
-        match ranges.last_mut() {
-            Some((_, last)) if *last + 1 == *number => *last = *number,
-            _ => ranges.push((*number, *number)),
-        }
-    }
-    let more = ranges.len().saturating_sub(MOST_RANGES);
-    let listed = ranges
-        .iter()
-        .take(MOST_RANGES)
-        .map(|(first, last)| match first == last {
-            true => first.to_string(),
-            false => format!("{first} to {last}"),
-        });
-    let mut text = listed.collect::<Vec<_>>().join(", ");
-    if more > 0 {
-        text.push_str(" and more");
-    }
-    let lines = if numbers.len() == 1 { "line" } else { "lines" };
-    format!("{lines} {text}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -405,12 +365,5 @@ mod tests {
         assert_eq!(engine("engine-1.usage-2.json").as_deref(), Some("engine-1-2"));
         assert_eq!(engine("engine-1.usage-old.json"), None);
         assert_eq!(engine("engine-1.csv"), None);
-    }
-
-    #[test]
-    fn line_numbers_are_listed_as_ranges() {
-        assert_eq!(ranges(&[3]), "line 3");
-        assert_eq!(ranges(&[3, 5, 6, 7]), "lines 3, 5 to 7");
-        assert_eq!(ranges(&[1, 3, 5, 7, 9, 11, 13]), "lines 1, 3, 5, 7, 9, 11 and more");
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize as _;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::document;
 use super::event::Totals;
@@ -87,11 +87,10 @@ pub struct RecordedRun {
 impl RecordedBoundary {
     /// Rebuilds the boundary with its points.
     pub fn rebuild(&self) -> Result<Boundary> {
-        let options = self.described.get("options").filter(|options| !options.is_null());
-        let options = match options {
-            Some(options) => serde_json::from_value(options.clone())
-                .map_err(|error| Fault::new(Kind::Io, format!("a boundary of this run cannot be read: {error}")))?,
-            None => Options::default(),
+        let unreadable = |error| Fault::new(Kind::Io, format!("a boundary of this run cannot be read: {error}"));
+        let options = match &self.described["options"] {
+            Value::Null => Options::default(),
+            options => Options::deserialize(options).map_err(unreadable)?,
         };
         let mut boundary = Boundary::new(&self.described["axes"], options)?;
         for (point, answer) in &self.points {
@@ -178,38 +177,34 @@ impl RecordedRun {
 
     /// The document with all measurements: points, loads, experiments, breakdowns, records, and memory by stage.
     pub fn everything(&self) -> Value {
-        let named = |named: &[(String, Value)]| named.iter().cloned().collect::<Map<_, _>>();
-        let points = |boundary: &RecordedBoundary| {
-            let points = boundary.points.iter().zip(boundary.times.iter());
+        let named = |named: &[(String, Value)]| Value::Object(named.iter().cloned().collect());
+        let boundary = |boundary: &RecordedBoundary| {
+            let RecordedBoundary {
+                described,
+                points,
+                times,
+                report,
+            } = boundary;
+            let points = points.iter().zip(times);
             let points =
                 points.map(|((point, answer), time)| json!({ "point": point, "answer": answer, "time": time }));
-            points.collect::<Vec<_>>()
-        };
-        let boundaries = self.boundaries.iter().map(|boundary| {
-            let (described, report) = (&boundary.described, &boundary.report);
             json!({
                 "axes": described["axes"], "options": described["options"], "question": described["question"],
-                "points": points(boundary), "report": report,
+                "points": points.collect::<Vec<_>>(), "report": report,
             })
-        });
-        let loads = self
-            .loads
-            .iter()
-            .map(|(args, answer)| json!({ "args": args, "answer": answer }));
-        let records = self
-            .records
-            .iter()
-            .map(|(name, value)| json!({ "name": name, "value": value }));
+        };
+        let load = |(args, answer): &(Value, Value)| json!({ "args": args, "answer": answer });
+        let record = |(name, value): &(String, Value)| json!({ "name": name, "value": value });
         let mut document = self.document();
         document["status"] = self.manifest.status.clone().into();
         document["manifest"] = json!(self.manifest);
         let parts = [
-            ("boundaries", boundaries.collect::<Vec<_>>().into()),
-            ("loads", loads.collect::<Vec<_>>().into()),
-            ("experiments", named(&self.experiments).into()),
-            ("breakdowns", named(&self.breakdowns).into()),
-            ("records", records.collect::<Vec<_>>().into()),
-            ("memory", named(&self.stages).into()),
+            ("boundaries", self.boundaries.iter().map(boundary).collect()),
+            ("loads", self.loads.iter().map(load).collect()),
+            ("experiments", named(&self.experiments)),
+            ("breakdowns", named(&self.breakdowns)),
+            ("records", self.records.iter().map(record).collect()),
+            ("memory", named(&self.stages)),
         ];
         let there = |value: &Value| value.as_array().is_none_or(|list| !list.is_empty()) && *value != json!({});
         for (name, value) in parts.into_iter().filter(|(_, value)| there(value)) {

@@ -51,10 +51,8 @@ impl Replay {
                     self.pending_probes.push((key, JsonText::from(&args["point"])));
                 }
                 let (answer, recorded) = (JsonText::from(&answer), false);
-                self.answers
-                    .entry(key)
-                    .or_default()
-                    .push_back(Answer { answer, recorded });
+                let answers = self.answers.entry(key).or_default();
+                answers.push_back(Answer { answer, recorded });
             }
             Event::Point {
                 boundary,
@@ -110,7 +108,9 @@ impl Replay {
         let waits = |key: &Key| {
             self.answers
                 .get(key)
-                .is_some_and(|answers| answers.iter().any(|one| !one.recorded))
+                .into_iter()
+                .flatten()
+                .any(|answer| !answer.recorded)
         };
         let probes = self.pending_probes.iter().filter(|(key, _)| waits(key));
         probes.map(|(_, point)| point.value()).collect()
@@ -119,11 +119,8 @@ impl Replay {
     /// Removes and returns the points of a boundary, with their answers.
     pub(super) fn points(&mut self, boundary: usize) -> impl Iterator<Item = (Point, Value)> + use<> {
         let points = self.points.remove(&boundary).unwrap_or_default();
-        let read = |recorded: [JsonText; 2]| recorded.map(|text| text.value());
-        points.into_iter().filter_map(move |recorded| {
-            let [point, answer] = read(recorded);
-            Some((serde_json::from_value(point).ok()?, answer))
-        })
+        let read = |[point, answer]: [JsonText; 2]| Some((serde_json::from_value(point.value()).ok()?, answer.value()));
+        points.into_iter().filter_map(read)
     }
 
     /// The failures of this engine's starts, oldest first.

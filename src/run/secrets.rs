@@ -21,52 +21,9 @@ const MIN_LENGTH: usize = 8;
 const MIN_PLAIN: usize = 12;
 
 /// Environment variables whose values are no secrets, by the beginnings of their names.
-const HARMLESS: [&str; 44] = [
-    "CARGO",
-    "CI",
-    "COLORTERM",
-    "COLUMNS",
-    "CUDA",
-    "DBUS_",
-    "DEBIAN_",
-    "DISPLAY",
-    "DOCKER_CONFIG",
-    "DOCKER_CONTEXT",
-    "DOCKER_HOST",
-    "EDITOR",
-    "HF_HOME",
-    "HF_HUB_",
-    "HISTFILE",
-    "HOME",
-    "HOST",
-    "LANG",
-    "LC_",
-    "LD_LIBRARY_PATH",
-    "LESS",
-    "LINES",
-    "LOGNAME",
-    "LS_COLORS",
-    "MAIL",
-    "NCCL_",
-    "NO_COLOR",
-    "NVIDIA_",
-    "OLDPWD",
-    "OMP_",
-    "PAGER",
-    "PATH",
-    "PROFILER_",
-    "PWD",
-    "PYTHON",
-    "RUST",
-    "SHELL",
-    "SHLVL",
-    "SLURM_",
-    "TERM",
-    "TMPDIR",
-    "USER",
-    "VLLM_",
-    "XDG_",
-];
+const HARMLESS: &str = "CARGO CI COLORTERM COLUMNS CUDA DBUS_ DEBIAN_ DISPLAY DOCKER_CONFIG DOCKER_CONTEXT DOCKER_HOST EDITOR \
+    HF_HOME HF_HUB_ HISTFILE HOME HOST LANG LC_ LD_LIBRARY_PATH LESS LINES LOGNAME LS_COLORS MAIL NCCL_ NO_COLOR NVIDIA_ \
+    OLDPWD OMP_ PAGER PATH PROFILER_ PWD PYTHON RUST SHELL SHLVL SLURM_ TERM TMPDIR USER VLLM_ XDG_";
 
 /// All secrets, in every form in which they can stand in a text.
 static SECRETS: LazyLock<RwLock<Secrets>> = LazyLock::new(|| {
@@ -120,7 +77,7 @@ pub fn can_be_hidden(value: &str) -> bool {
 
 /// Whether an environment variable holds a secret. `words` are those of the command line: what the user shows there is none, unless the name says that it is.
 fn is_secret_variable(name: &str, value: &str, words: &[String]) -> bool {
-    let harmless = HARMLESS.iter().any(|begin| name.starts_with(begin));
+    let harmless = HARMLESS.split(' ').any(|begin| name.starts_with(begin));
     is_secret_name(name) || !harmless && looks_random(value) && !words.iter().any(|word| word.contains(value))
 }
 
@@ -134,30 +91,12 @@ fn looks_random(value: &str) -> bool {
 
 /// Whether a variable, an option or a member of JSON is named as a secret is. `TOKENIZER`, `MAX_TOKENS` and the like are not.
 pub fn is_secret_name(name: &str) -> bool {
-    const WORDS: [&str; 18] = [
-        "AUTH",
-        "CREDS",
-        "PW",
-        "PWD",
-        "JWT",
-        "BEARER",
-        "COOKIE",
-        "TOKEN",
-        "KEY",
-        "APIKEY",
-        "SECRET",
-        "PASS",
-        "PASSPHRASE",
-        "PASSWORD",
-        "PASSWD",
-        "PAT",
-        "CREDENTIAL",
-        "CREDENTIALS",
-    ];
+    const WORDS: &str = "AUTH CREDS PW PWD JWT BEARER COOKIE TOKEN KEY APIKEY SECRET PASS PASSPHRASE PASSWORD PASSWD PAT \
+        CREDENTIAL CREDENTIALS";
     let name = name.to_uppercase();
     let mut words = name.split(|letter: char| !letter.is_ascii_alphanumeric());
     // `PGPASSWORD`. The shell's `PWD` is a folder.
-    name != "PWD" && words.any(|word| WORDS.contains(&word) || word.ends_with("PASSWORD"))
+    name != "PWD" && words.any(|word| WORDS.split(' ').any(|secret| word == secret) || word.ends_with("PASSWORD"))
 }
 
 /// What stays as it is in a URL: in any part of it, in its path, and where browsers write it.
@@ -182,12 +121,9 @@ fn forms(secret: &str) -> BTreeSet<String> {
             let units = letter.encode_utf16(&mut [0; 2]).to_vec();
             units.into_iter().map(|unit| format!("\\u{unit:04x}")).collect()
         };
-        let written = text.chars().map(|letter| {
-            if letter.is_ascii() {
-                letter.into()
-            } else {
-                escaped(letter)
-            }
+        let written = text.chars().map(|letter| match letter.is_ascii() {
+            true => letter.into(),
+            false => escaped(letter),
         });
         written.collect()
     };
@@ -262,10 +198,8 @@ pub(super) fn hidden_value(value: Value) -> Value {
         Value::String(text) => Value::String(hide(&text).into_owned()),
         Value::Array(values) => values.into_iter().map(hidden_value).collect(),
         Value::Object(members) => {
-            let members = members.into_iter();
-            members
-                .map(|(key, value)| (hide(&key).into_owned(), hidden_value(value)))
-                .collect()
+            let hidden = |(key, value): (String, Value)| (hide(&key).into_owned(), hidden_value(value));
+            members.into_iter().map(hidden).collect()
         }
         value => value,
     }

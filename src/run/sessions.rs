@@ -56,7 +56,7 @@ pub struct Measurement {
 /// Reconstructs engine starts from events in their order.
 #[derive(Debug, Default)]
 pub(super) struct EngineSessions {
-    sessions: Vec<EngineSession>,
+    pub(super) sessions: Vec<EngineSession>,
     /// Index of the first engine of this execution.
     first: usize,
     /// Start time and description of the measurement under way, by engine of several.
@@ -68,10 +68,6 @@ pub(super) struct EngineSessions {
 }
 
 impl EngineSessions {
-    pub(super) fn into_sessions(self) -> Vec<EngineSession> {
-        self.sessions
-    }
-
     /// Adds the next event, which happened at `time` (formatted as in the journal) and is about that `engine` of several.
     pub(super) fn add(&mut self, time: &str, engine: Option<u64>, event: &Event) {
         let Some(now) = seconds(time) else { return };
@@ -132,10 +128,8 @@ impl EngineSessions {
     }
 
     fn engine(&mut self, now: f64, info: &Value) {
-        if self
-            .newest(|session| session.ready.is_some() && session.info.is_null())
-            .is_none()
-        {
+        let started = self.newest(|session| session.ready.is_some() && session.info.is_null());
+        if started.is_none() {
             // The engine was running already.
             self.begin(now, "");
         }
@@ -149,12 +143,11 @@ impl EngineSessions {
         let Some((from, what)) = self.measuring.remove(&self.engine) else {
             return;
         };
-        let launch = &args["launch"];
-        let same_options = |session: &EngineSession| session.ready.is_some() && session.info["options"] == *launch;
-        let matched = self.newest(same_options).is_some();
-        let Some(session) =
-            self.newest(|session| session.ready.is_some() && (!matched || session.info["options"] == *launch))
-        else {
+        let is_launched = |session: &EngineSession| session.info["options"] == args["launch"];
+        let matched = self
+            .newest(|session| session.ready.is_some() && is_launched(session))
+            .is_some();
+        let Some(session) = self.newest(|session| session.ready.is_some() && (!matched || is_launched(session))) else {
             return;
         };
         let text = |key: &str| answer[key].as_str().map(str::to_owned);
@@ -195,7 +188,7 @@ mod tests {
             let event: Event = serde_json::from_value(event.clone()).unwrap();
             sessions.add(&format!("2026-11-21T07:32:{at:02}.500Z"), None, &event);
         }
-        sessions.into_sessions()
+        sessions.sessions
     }
 
     fn phase(phase: &str, detail: &str) -> Value {

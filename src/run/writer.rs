@@ -95,10 +95,11 @@ impl RunWriter {
     /// Stores the text of an imported module. On a resume it must be unchanged.
     pub(super) fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
         let mut state = self.lock();
-        match state.manifest.modules.get(name) {
-            Some(before) if before == sha256 => return Ok(()),
-            Some(_) => return Err(manifest::refusal(&[format!("the module `{name}` has changed")])),
-            None => {}
+        if let Some(before) = state.manifest.modules.get(name) {
+            return match before == sha256 {
+                true => Ok(()),
+                false => Err(manifest::refusal(&[format!("the module `{name}` has changed")])),
+            };
         }
         self.folder.replace_text(&module_file(name), text)?;
         state.manifest.modules.insert(name.to_owned(), sha256.to_owned());
@@ -203,12 +204,12 @@ impl Run {
             run.note(Event::Resumed { answers, points })?;
         }
         run.note_attempt()?;
-        let damaged = set_aside.map(|note| Warning::new("journal_damaged", note));
-        if let Some(warning) = &damaged {
+        let mut warnings = Vec::from_iter(set_aside.map(|note| Warning::new("journal_damaged", note)));
+        for warning in &warnings {
             run.warn(warning.clone())?;
         }
-        let unremembered = remember_texts(&run.id, plan);
-        Ok((run, damaged.into_iter().chain(unremembered).collect()))
+        warnings.extend(remember_texts(&run.id, plan));
+        Ok((run, warnings))
     }
 
     /// The run that this manifest describes, which is written.
@@ -263,22 +264,16 @@ pub(super) fn draw_seed() -> u64 {
 
 /// `RandomState` is seeded by the operating system.
 fn random() -> u64 {
-    world::current().map_or_else(
-        || RandomState::new().hash_one(std::process::id()),
-        |world| world.random(),
-    )
+    match world::current() {
+        Some(world) => world.random(),
+        None => RandomState::new().hash_one(std::process::id()),
+    }
 }
 
 /// Replaces the characters of a script's name that do not belong in a file name.
 fn file_name(name: &str) -> String {
-    let allowed = |c: char| {
-        if c.is_ascii_alphanumeric() || "-_.".contains(c) {
-            c
-        } else {
-            '-'
-        }
-    };
-    let name: String = name.chars().take(64).map(allowed).collect();
+    let name: String = name.chars().take(64).collect();
+    let name = name.replace(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)), "-");
     if name.is_empty() { "script".to_owned() } else { name }
 }
 
@@ -298,16 +293,12 @@ pub(super) fn latest_attempt(folder: &Folder) -> Result<u64> {
 
 /// The fault of an attempt after which a later one has begun.
 fn check_attempt(folder: &Folder, own: u64) -> Result<()> {
-    match latest_attempt(folder)? {
-        latest if latest > own => Err(Fault::new(
-            Kind::Interrupted,
-            format!(
-                "attempt {latest} goes on with the run in `{}`: this is attempt {own}",
-                folder.path().display()
-            ),
-        )),
-        _ => Ok(()),
+    let (latest, path) = (latest_attempt(folder)?, folder.path().display());
+    if latest > own {
+        let message = format!("attempt {latest} goes on with the run in `{path}`: this is attempt {own}");
+        return Err(Fault::new(Kind::Interrupted, message));
     }
+    Ok(())
 }
 
 /// Makes this attempt the latest, and waits for the end of an earlier one.

@@ -7,14 +7,13 @@ use std::time::Duration;
 
 use bollard::models::ContainerInspectResponse;
 use bollard::query_parameters::InspectContainerOptions;
-use serde::Serialize;
 use serde_json::json;
 use tokio::net::TcpStream;
 use url::Url;
 
-use super::docker::ContainerClient;
-use super::launch::Started;
-use super::{Exit, Permits, ServerLog, State, docker, redact};
+use super::docker::Container;
+use super::service::{Backend, Started};
+use super::{Permits, ServerLog, docker, redact};
 use crate::fault::{Fault, Result};
 use crate::http::{ApiKey, lookup};
 use crate::run::{Run, add_secrets};
@@ -35,12 +34,6 @@ pub enum Target {
     Url(String),
     /// A container's name or id, and the port inside it; required if it publishes several.
     Container(String, Option<u16>),
-}
-
-#[derive(Debug)]
-pub(super) struct Attached {
-    container: Option<(String, ContainerClient)>,
-    permits: Permits,
 }
 
 /// Checks that a server accepts connections at a URL.
@@ -68,16 +61,13 @@ pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
 }
 
 /// Attaches to a URL.
-pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attached>> {
+pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started> {
     let url = permitted_url(text, permits)?;
     let logs = ServerLog::default();
     logs.end();
     let info = json!({"runtime": "attach", "url": redact::url(&url)});
     Ok(Started {
-        backend: Attached {
-            container: None,
-            permits: permits.clone(),
-        },
+        backend: Backend::Attached(None, Box::new(permits.clone())),
         base_url: Some(url.as_str().trim_end_matches('/').to_owned()),
         logs,
         info,
@@ -118,23 +108,19 @@ pub fn server_url(text: &str) -> Result<Url> {
 pub fn api_key(text: &str, variable: Option<&str>, permits: &Permits) -> Result<Option<ApiKey>> {
     let url = permitted_url(text, permits)?;
     let name = variable.unwrap_or(API_KEY);
+    // The usual variable need not be there.
+    let unless_usual = |fault: Fault| variable.map_or(Ok(None), |_| Err(fault));
     if !permits.gives_key(&url, name) {
-        return match variable {
-            None => Ok(None),
-            Some(_) => Err(Fault::not_allowed(
-                format!("the key in `{name}` is only for a server that the command line names"),
-                format!("write `--url URL --set api_key_env={name}`, or allow it with `--allow token`"),
-            )),
-        };
+        return unless_usual(Fault::not_allowed(
+            format!("the key in `{name}` is only for a server that the command line names"),
+            format!("write `--url URL --set api_key_env={name}`, or allow it with `--allow token`"),
+        ));
     }
     let Some(value) = std::env::var(name).ok().filter(|value| !value.trim().is_empty()) else {
-        return match variable {
-            None => Ok(None),
-            Some(_) => Err(Fault::missing(
-                format!("the environment variable `{name}` is not set"),
-                format!("set it to the server's API key: `export {name}=…`"),
-            )),
-        };
+        return unless_usual(Fault::missing(
+            format!("the environment variable `{name}` is not set"),
+            format!("set it to the server's API key: `export {name}=…`"),
+        ));
     };
     add_secrets([value.trim().to_owned()]);
     ApiKey::new(value.trim())
@@ -162,7 +148,7 @@ pub(super) async fn attach_container(
     name: &str,
     run: &Arc<Run>,
     permits: &Permits,
-) -> Result<Started<Attached>> {
+) -> Result<Started> {
     docker::check_container(container)?;
     permits.check_attach(container)?;
     let client = docker::connect().await?;
@@ -171,12 +157,7 @@ pub(super) async fn attach_container(
         .await
         .map_err(docker::explain)?;
     let id = inspected.id.clone().unwrap_or_default();
-    if !inspected
-        .state
-        .as_ref()
-        .and_then(|state| state.running)
-        .unwrap_or(false)
-    {
+    if inspected.state.as_ref().and_then(|state| state.running) != Some(true) {
         return Err(Fault::missing(
             format!("the container `{container}` is not running"),
             format!("start it with `docker start {container}`"),
@@ -187,10 +168,10 @@ pub(super) async fn attach_container(
     docker::follow(&client, &id, "1000", logs.clone());
     let info = describe(container, &url, &inspected);
     Ok(Started {
-        backend: Attached {
-            container: Some((container.to_owned(), ContainerClient::new(client, id))),
-            permits: permits.clone(),
-        },
+        backend: Backend::Attached(
+            Some(Container::attached(client, id, container)),
+            Box::new(permits.clone()),
+        ),
         base_url: Some(url),
         logs,
         info,
@@ -264,17 +245,6 @@ fn describe(name: &str, url: &str, inspected: &ContainerInspectResponse) -> serd
         .chain(inspected.args.iter().flatten())
         .cloned()
         .collect();
-    let mounts: Vec<(String, String)> = inspected
-        .mounts
-        .iter()
-        .flatten()
-        .filter_map(|mount| Some((mount.source.clone()?, mount.destination.clone()?)))
-        .collect();
-    let shown: std::collections::BTreeMap<&str, &str> = env
-        .iter()
-        .filter_map(|entry| entry.split_once('='))
-        .map(|(key, value)| (key, redact::env(key, value)))
-        .collect();
     json!({
         "runtime": "attach",
         "container": name,
@@ -283,139 +253,38 @@ fn describe(name: &str, url: &str, inspected: &ContainerInspectResponse) -> serd
         "image": config.image,
         "digest": inspected.image,
         "command": redact::command_line(&command),
-        "env": shown,
-        "model": find_model(&command, &env, &mounts),
+        "env": redact::variables(env.iter().filter_map(|entry| entry.split_once('='))),
+        "model": model_name(&command, &env).map(|name| json!({ "name": name })),
     })
 }
 
-impl Attached {
-    pub(super) async fn state(&self) -> Result<State> {
-        match &self.container {
-            Some((_, client)) => client.state().await,
-            None => Ok(State::Running),
-        }
-    }
-
-    pub(super) async fn wait(&self) -> Result<Exit> {
-        let Some((_, client)) = &self.container else {
-            return std::future::pending().await;
-        };
-        loop {
-            if let State::Exited(exit) = client.state().await? {
-                return Ok(exit);
-            }
-            client.wait().await;
-        }
-    }
-
-    /// The container that it was attached to, if any.
-    pub(super) fn container(&self) -> Option<&ContainerClient> {
-        self.container.as_ref().map(|(_, client)| client)
-    }
-
-    /// The container, if the user allows running programs in it.
-    pub(super) fn allowed_container(&self) -> Result<&ContainerClient> {
-        let (name, client) = self.container.as_ref().ok_or_else(|| {
-            Fault::usage("a probe inside the engine needs a container, not a URL")
-                .hint("attach to the container by its name")
-        })?;
-        self.permits.check_exec(name)?;
-        Ok(client)
-    }
-}
-
-/// Options that name the model, for all engines.
-const OPTIONS: [&str; 6] = [
-    "--model",
-    "--model-path",
-    "--model-id",
-    "--model_path",
-    "--hf-repo",
-    "-m",
-];
+/// Options that name the model, for all engines. Long ones first: in `python -m`, `-m` names a module.
+const OPTIONS: &str = "--model --model-path --model-id --model_path --hf-repo -m";
 /// Commands followed by the model.
 const COMMANDS: [&str; 2] = ["serve", "trtllm-serve"];
 /// Variables that name the model.
-const VARIABLES: [&str; 5] = [
-    "MODEL_ID",
-    "MODEL_PATH",
-    "MODEL",
-    "LLAMA_ARG_MODEL",
-    "LLAMA_ARG_HF_REPO",
-];
-/// Hub cache folders that images use by default.
-const CACHES: [&str; 3] = ["/root/.cache/huggingface/hub", "/data", "/root/.ollama/models"];
+const VARIABLES: &str = "MODEL_ID MODEL_PATH MODEL LLAMA_ARG_MODEL LLAMA_ARG_HF_REPO";
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-struct Model {
-    /// As in the command line: a hub id, or a path inside the container.
-    name: String,
-    /// Paths inside the container where it may be stored, most likely first.
-    paths: Vec<String>,
-    /// The corresponding path on the host, if it is mounted.
-    host_path: Option<String>,
-}
-
-/// `env` has `NAME=value` entries; `mounts` are (host, container) paths.
-fn find_model(command: &[String], env: &[String], mounts: &[(String, String)]) -> Option<Model> {
-    let variable = |name: &str| env.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
-    let name = model_name(command, env)?.to_owned();
-    let paths = if name.starts_with('/') {
-        vec![name.clone()]
-    } else {
-        let folder = format!("models--{}", name.split(':').next().unwrap_or(&name).replace('/', "--"));
-        let home = variable("HF_HOME").map(|home| format!("{home}/hub"));
-        let set = ["HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"]
-            .iter()
-            .find_map(|name| variable(name).map(str::to_owned));
-        set.or(home)
-            .into_iter()
-            .chain(CACHES.map(str::to_owned))
-            .map(|cache| format!("{}/{folder}", cache.trim_end_matches('/')))
-            .collect()
-    };
-    let host_path = paths.iter().find_map(|path| on_host(path, mounts));
-    Some(Model { name, paths, host_path })
-}
-
-/// The model that a command line or its environment names.
+/// The model that a command line or its environment (`NAME=value`) names: a hub id, or a path inside the container.
 fn model_name<'a>(command: &'a [String], env: &'a [String]) -> Option<&'a str> {
-    // Long options first: in `python -m`, `-m` names a module.
-    let option = OPTIONS.iter().find_map(|&option| {
-        command
-            .iter()
-            .enumerate()
-            .find_map(|(at, word)| match word.split_once('=') {
-                Some((name, value)) if name == option => Some(value),
-                _ if word == option => command.get(at + 1).map(String::as_str),
-                _ => None,
-            })
-    });
+    let value_of = |option: &str| {
+        let mut words = command.iter().enumerate();
+        words.find_map(|(at, word)| match word.split_once('=') {
+            Some((name, value)) if name == option => Some(value),
+            _ if word == option => command.get(at + 1).map(String::as_str),
+            _ => None,
+        })
+    };
     let positional = || {
-        let at = command
-            .iter()
-            .position(|word| COMMANDS.contains(&word.rsplit('/').next().unwrap_or(word)))?;
-        command[at + 1..]
-            .iter()
-            .find(|word| !word.starts_with('-'))
-            .map(String::as_str)
+        let is_command = |word: &String| COMMANDS.contains(&word.rsplit('/').next().unwrap_or(word));
+        let mut after = command.iter().skip_while(|word| !is_command(word)).skip(1);
+        after.find(|word| !word.starts_with('-')).map(String::as_str)
     };
     let variable = |name: &str| env.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
-    let named = option.or_else(positional).filter(|name| !name.is_empty());
-    named.or_else(|| VARIABLES.iter().find_map(|name| variable(name)))
-}
-
-/// Uses the deepest mount that contains the path.
-fn on_host(path: &str, mounts: &[(String, String)]) -> Option<String> {
-    mounts
-        .iter()
-        .filter_map(|(host, inside)| {
-            let rest = path.strip_prefix(inside.trim_end_matches('/'))?;
-            (rest.is_empty() || rest.starts_with('/'))
-                .then(|| (inside.len(), format!("{}{rest}", host.trim_end_matches('/'))))
-        })
-        .max()
-        .map(|(_, found)| found)
+    let named = OPTIONS.split(' ').find_map(value_of).or_else(positional);
+    named
+        .filter(|name| !name.is_empty())
+        .or_else(|| VARIABLES.split(' ').find_map(variable))
 }
 
 #[cfg(test)]
@@ -465,10 +334,6 @@ mod tests {
         line.split_whitespace().map(str::to_owned).collect()
     }
 
-    fn mounted(host: &str, inside: &str) -> Vec<(String, String)> {
-        vec![(host.to_owned(), inside.to_owned())]
-    }
-
     #[test]
     fn the_model_of_every_engine_is_found() {
         for (line, env, name) in [
@@ -486,30 +351,8 @@ mod tests {
                 "/models/tiny.gguf",
             ),
         ] {
-            let found = find_model(&command(line), &[env.to_owned()], &[]).unwrap();
-            assert_eq!(found.name, name, "{line}");
+            assert_eq!(model_name(&command(line), &[env.to_owned()]), Some(name), "{line}");
         }
-        assert_eq!(find_model(&command("nginx -g daemon"), &[], &[]), None);
-    }
-
-    #[test]
-    fn a_mounted_path_is_mapped_to_the_host() {
-        let found = find_model(
-            &command("--model /models/a/b.gguf"),
-            &[],
-            &mounted("/srv/models/", "/models"),
-        )
-        .unwrap();
-        assert_eq!(found.host_path.as_deref(), Some("/srv/models/a/b.gguf"));
-        let outside = find_model(&command("--model /models2/b"), &[], &mounted("/srv", "/models")).unwrap();
-        assert_eq!(outside.host_path, None);
-    }
-
-    #[test]
-    fn an_id_is_looked_for_in_the_cache() {
-        let env = ["HF_HOME=/cache".to_owned()];
-        let found = find_model(&command("--model org/m"), &env, &mounted("/home/me/hub", "/cache/hub")).unwrap();
-        assert_eq!(found.paths[0], "/cache/hub/models--org--m");
-        assert_eq!(found.host_path.as_deref(), Some("/home/me/hub/models--org--m"));
+        assert_eq!(model_name(&command("nginx -g daemon"), &[]), None);
     }
 }

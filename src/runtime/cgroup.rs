@@ -20,13 +20,11 @@ pub(super) fn memory_folder(pid: u32) -> Option<PathBuf> {
 /// Lines are `ID:CONTROLLERS:PATH`. Version 2 has one line with ID 0 and no controllers. Hybrid hosts have both.
 fn folder(text: &str) -> Option<PathBuf> {
     let lines = || text.lines().filter_map(|line| line.split_once(':')?.1.split_once(':'));
-    let v1 = lines()
-        .find(|(controllers, _)| controllers.split(',').any(|name| name == "memory"))
-        .map(|(_, path)| ("memory", path));
-    let v2 = lines()
-        .find(|(controllers, _)| controllers.is_empty())
-        .map(|(_, path)| ("", path));
-    let (hierarchy, path) = v1.or(v2)?;
+    let of = |hierarchy| {
+        let path = lines().find(|(controllers, _)| controllers.split(',').any(|name| name == hierarchy));
+        path.map(|(_, path)| (hierarchy, path))
+    };
+    let (hierarchy, path) = of("memory").or_else(|| of(""))?;
     let inner = path.trim_start_matches('/');
     // `..` means that the group lies outside the visible part of the tree.
     (!inner.is_empty() && !inner.starts_with("..")).then(|| Path::new(MOUNT).join(hierarchy).join(inner))
@@ -56,46 +54,33 @@ pub(super) fn processes(folder: &Path) -> Vec<u32> {
 /// The kernel log uses pids of the initial pid namespace; this is its name (`PROC_PID_INIT_INO`).
 const FIRST_NAMESPACE: &str = "pid:[4026531836]";
 
-/// State of kernel log and OOM counter before the process ends.
-#[derive(Debug)]
+/// State of kernel log and OOM counter before a process ends.
 pub(in crate::runtime) struct OomWatch {
     // Positioned after the newest record, so that only later ones are read.
     log: Option<File>,
     pid: u32,
-    group: Option<std::path::PathBuf>,
-    before: u64,
+    group: Option<PathBuf>,
+    before: Option<u64>,
 }
 
 impl OomWatch {
-    /// Call before the process starts, so that nothing is missed.
-    pub(in crate::runtime) fn new() -> Self {
+    /// `log` is the [`kernel_log`] from before the start of the process.
+    pub(in crate::runtime) fn new(log: Option<File>, pid: u32) -> Self {
+        let group = memory_folder(pid);
+        let before = group.as_deref().and_then(oom_kills);
         Self {
-            log: kernel_log(),
-            pid: 0,
-            group: None,
-            before: 0,
+            log,
+            pid,
+            group,
+            before,
         }
     }
 
-    pub(in crate::runtime) fn watch(mut self, pid: u32) -> Self {
-        self.pid = pid;
-        self.group = memory_folder(pid);
-        self.before = self.group.as_deref().and_then(oom_kills).unwrap_or_default();
-        self
-    }
-
     /// To be called after the process died of SIGKILL.
-    pub(in crate::runtime) fn was_oom_killed(mut self) -> bool {
-        let counter_rose = self
-            .group
-            .as_deref()
-            .and_then(oom_kills)
-            .is_some_and(|now| now > self.before);
-        counter_rose
-            || self
-                .log
-                .take()
-                .is_some_and(|log| log_has(log, |record| is_oom_kill_of(record, self.pid)))
+    pub(in crate::runtime) fn was_oom_killed(self) -> bool {
+        let now = self.group.as_deref().and_then(oom_kills);
+        let is_logged = |log| log_has(log, |record| is_oom_kill_of(record, self.pid));
+        now.unwrap_or_default() > self.before.unwrap_or_default() || self.log.is_some_and(is_logged)
     }
 }
 
@@ -105,16 +90,12 @@ pub(in crate::runtime) fn was_container_oom_killed(id: &str) -> bool {
 }
 
 fn open_kernel_log() -> Option<File> {
-    let mut options = File::options();
-    options
-        .read(true)
-        .custom_flags((OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits())
-        .open("/dev/kmsg")
-        .ok()
+    let flags = (OFlag::O_NONBLOCK | OFlag::O_NOCTTY).bits();
+    File::options().read(true).custom_flags(flags).open("/dev/kmsg").ok()
 }
 
 /// What will be logged from now on; `None` where its pids are not those of this namespace.
-fn kernel_log() -> Option<File> {
+pub(in crate::runtime) fn kernel_log() -> Option<File> {
     let first = fs::read_link("/proc/self/ns/pid").ok()?;
     (first.to_str() == Some(FIRST_NAMESPACE)).then_some(())?;
     let mut log = open_kernel_log()?;

@@ -91,21 +91,21 @@ pub async fn run_command(
 
 /// A command whose output is piped, and which ends with the value.
 fn spawn(words: &[String], token: bool, stdin: Stdio) -> Result<Child> {
-    let (program, args) = words
-        .split_first()
-        .ok_or_else(|| Fault::usage("the command is empty"))?;
+    let split = words.split_first();
+    let (program, args) = split.ok_or_else(|| Fault::usage("the command is empty"))?;
     let mut command = Command::new(program);
     command.args(args).kill_on_drop(true).process_group(0);
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     for name in TOKEN_VARIABLES.iter().filter(|_| !token) {
         command.env_remove(name);
     }
-    command.spawn().map_err(|error| {
+    let failed = |error| {
         Fault::missing(
             format!("cannot run `{program}`: {error}"),
             "install it, or put it on the PATH",
         )
-    })
+    };
+    command.spawn().map_err(failed)
 }
 
 pub(super) async fn read(stream: Option<impl AsyncRead + Unpin>, mut take: impl FnMut(&[u8])) {
@@ -189,11 +189,9 @@ impl Connection {
         }
         // What it left running may hold it open.
         let _ = tokio::time::timeout(LEFT, self.reading).await;
-        let said = lock(&self.errors).stderr_tail(LAST_WORDS);
-        if said.is_empty() {
-            "the connection ended".to_owned()
-        } else {
-            said
+        match lock(&self.errors).stderr_tail(LAST_WORDS) {
+            said if said.is_empty() => "the connection ended".to_owned(),
+            said => said,
         }
     }
 }

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::de::Error as _;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tempfile::TempDir;
 
-use super::ServerLog;
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::{Hub, ModelId};
 use crate::run::add_secrets;
@@ -73,7 +74,7 @@ pub struct Launch {
     /// Refused unless empty: security options.
     pub security: Vec<String>,
     /// Sim: profile and options of the simulated engine.
-    pub sim: Option<serde_json::Value>,
+    pub sim: Option<Value>,
 }
 
 impl Launch {
@@ -115,42 +116,26 @@ pub struct Mount {
     pub writable: bool,
 }
 
-/// A started or attached server, as its runtime returns it.
-pub(super) struct Started<B> {
-    pub(super) backend: B,
-    pub(super) base_url: Option<String>,
-    pub(super) logs: ServerLog,
-    /// For the manifest; without secrets.
-    pub(super) info: serde_json::Value,
-}
-
 /// Reads GPUs: a list of indices and UUIDs, or a single one.
 ///
 /// # Errors
 ///
 /// For anything else.
 pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a GPU is an index or a UUID")]
-    enum Name {
-        Index(u32),
-        Uuid(String),
-    }
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a GPU is an index or a UUID, or a list of those")]
-    enum Names {
-        One(Name),
-        List(Vec<Name>),
-    }
-    let names = match Names::deserialize(names)? {
-        Names::One(name) => vec![name],
-        Names::List(names) => names,
+    let wrong = || D::Error::custom("a GPU is an index or a UUID; give one, or a list of those");
+    let names = match Value::deserialize(names)? {
+        Value::Array(names) => names,
+        name => vec![name],
     };
     let text = |name| match name {
-        Name::Index(index) => u32::to_string(&index),
-        Name::Uuid(uuid) => uuid,
+        Value::Number(index) => index
+            .as_u64()
+            .and_then(|index| u32::try_from(index).ok())
+            .map(|index| index.to_string()),
+        Value::String(uuid) => Some(uuid),
+        _ => None,
     };
-    Ok(names.into_iter().map(text).collect())
+    names.into_iter().map(|name| text(name).ok_or_else(wrong)).collect()
 }
 
 /// Replaced by the folder's path in arguments and environment.
@@ -159,9 +144,7 @@ const PLACEHOLDER: &str = "{files}";
 const MAX_TOTAL_BYTES: usize = 1 << 20;
 
 /// Folder inside a container, which it may write to.
-pub(super) fn container_path() -> String {
-    "/profiler-files".to_owned()
-}
+pub(super) const CONTAINER_PATH: &str = "/profiler-files";
 
 /// Replaces `{files}` by `folder`. Without files nothing is replaced, because the braces may be meant for the engine.
 pub(super) fn with_folder(launch: &Launch, folder: &str) -> Launch {
@@ -178,13 +161,8 @@ pub(super) fn with_folder(launch: &Launch, folder: &str) -> Launch {
 
 /// Refuses names that could leave the folder, and too much text.
 pub(super) fn check_files(files: &BTreeMap<String, String>) -> Result<()> {
-    let is_plain = |name: &str| {
-        !name.starts_with('.')
-            && (1..=100).contains(&name.len())
-            && name
-                .chars()
-                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_'))
-    };
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let is_plain = |name: &str| !name.starts_with('.') && (1..=100).contains(&name.len()) && name.chars().all(allowed);
     if let Some(name) = files.keys().find(|name| !is_plain(name)) {
         return Err(Fault::usage(format!("`files` names `{name}`, which is not a plain file name"))
             .hint("use letters, digits, `.`, `-` and `_`, such as `options.yaml`, and refer to it as `{files}/options.yaml`"));
@@ -200,23 +178,16 @@ pub(super) fn temp_folder(files: &BTreeMap<String, String>) -> Result<Option<Tem
     if files.is_empty() {
         return Ok(None);
     }
-    let folder = tempfile::Builder::new()
-        .prefix("profiler-files-")
-        .tempdir()
-        .map_err(|error| {
-            Fault::new(
-                Kind::Io,
-                format!("cannot create a temporary folder for the engine's files: {error}"),
-            )
-        })?;
+    let folder = tempfile::Builder::new().prefix("profiler-files-").tempdir();
+    let folder = folder.map_err(|error| {
+        let message = format!("cannot create a temporary folder for the engine's files: {error}");
+        Fault::new(Kind::Io, message)
+    })?;
     for (name, text) in files {
-        write(&folder.path().join(name), text)?;
+        let path = folder.path().join(name);
+        fs::write(&path, text).map_err(|error| Fault::io(&path, &error))?;
     }
     Ok(Some(folder))
-}
-
-fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).map_err(|error| Fault::io(path, &error))
 }
 
 /// Tar archive of the folder `name` with the files, to be unpacked in `/` of a container. Readable by any user.
@@ -256,22 +227,17 @@ pub(super) fn add_hook(launch: &Launch, inherited: Option<String>, name: &str) -
     if !launch.in_process {
         return launch;
     }
-    let path = match launch
+    let path = launch
         .env
-        .get(PYTHONPATH)
-        .cloned()
+        .remove(PYTHONPATH)
         .or(inherited)
-        .filter(|path| !path.is_empty())
-    {
-        Some(path) => format!("{{files}}:{path}"),
-        None => "{files}".to_owned(),
-    };
+        .filter(|path| !path.is_empty());
+    let path = path.map_or_else(|| PLACEHOLDER.to_owned(), |path| format!("{PLACEHOLDER}:{path}"));
+    // Native engines of several runs share one socket name space.
+    let name = format!("{}-{name}", std::process::id());
     launch.files.insert("sitecustomize.py".to_owned(), HOOK.to_owned());
     launch.env.insert(PYTHONPATH.to_owned(), path);
-    // Native engines of several runs share one socket name space.
-    launch
-        .env
-        .insert(NAME_VARIABLE.to_owned(), format!("{}-{name}", std::process::id()));
+    launch.env.insert(NAME_VARIABLE.to_owned(), name);
     launch
 }
 

@@ -4,12 +4,14 @@
 //! A pid may be reused, so the owner is compared together with start time, boot, machine and pid namespace.
 
 use std::fs;
+use std::path::Path;
 
 use serde::Serialize;
 
 use super::docker;
 use crate::fault::{Kind, Result};
 use crate::run::Run;
+use crate::telemetry::host::process_stat;
 use crate::warning::Warning;
 
 /// A leftover container, with its network, whose owner is dead or cannot be checked.
@@ -29,13 +31,13 @@ pub struct Orphan {
 ///
 /// `missing` if no Docker daemon is reachable.
 pub async fn containers() -> Result<Vec<Orphan>> {
-    let here = ProcessIdentity::current();
+    let here = own_label();
     let (_, found) = docker::labelled().await?;
     Ok(found
         .into_iter()
         .filter_map(|found| {
             Some(Orphan {
-                dead: owner_is_dead(&found.host, &here)?,
+                dead: owner_is_dead(&found.host, &here, start_time)?,
                 name: found.name,
                 run: found.run,
             })
@@ -76,108 +78,45 @@ pub async fn sweep_resumed(run: &Run) -> Result<()> {
     }
 }
 
-/// None if the owner is alive, or if the label cannot be parsed (then it is not ours).
-fn owner_is_dead(encoded: &str, here: &ProcessIdentity) -> Option<bool> {
-    match ProcessIdentity::parse(encoded)?.owner_status(here) {
-        OwnerStatus::Alive => None,
-        OwnerStatus::Dead => Some(true),
-        OwnerStatus::Unknown => Some(false),
-    }
+/// Names this process uniquely: `PID:START:BOOT:MACHINE:NAMESPACE`, with its start in clock ticks since boot, the machine's
+/// id (empty if there is none) and the number of the pid namespace.
+pub(super) fn own_label() -> String {
+    let pid = std::process::id();
+    let start = start_time(pid).unwrap_or_default();
+    let (boot, machine) = (read("/proc/sys/kernel/random/boot_id"), read("/etc/machine-id"));
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
+    let namespace: String = namespace
+        .to_string_lossy()
+        .chars()
+        .filter(char::is_ascii_digit)
+        .collect();
+    format!("{pid}:{start}:{boot}:{machine}:{namespace}")
 }
 
-/// A process, unique on this machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct ProcessIdentity {
-    pub(super) pid: u32,
-    /// Clock ticks from boot to process start (`/proc/PID/stat`, field 22).
-    pub(super) start_time: u64,
-    pub(super) boot_id: String,
-    /// `/etc/machine-id`; empty if there is none.
-    pub(super) machine_id: String,
-    /// Pid namespace, as in `/proc/self/ns/pid`.
-    pub(super) namespace: String,
-}
-
-/// State of the process that owns a container or process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum OwnerStatus {
-    Alive,
-    Dead,
-    /// Its pids mean nothing here (another machine or pid namespace), so it must be left alone.
-    Unknown,
-}
-
-impl ProcessIdentity {
-    pub(super) fn current() -> Self {
-        let pid = std::process::id();
-        Self {
-            pid,
-            start_time: start_time(pid).unwrap_or_default(),
-            boot_id: read("/proc/sys/kernel/random/boot_id"),
-            machine_id: read("/etc/machine-id"),
-            namespace: fs::read_link("/proc/self/ns/pid")
-                .map(|link| link.to_string_lossy().into_owned())
-                .unwrap_or_default(),
-        }
+/// Whether the owner named by a label is dead, as seen from the process with the label `here`; false if that cannot be
+/// known. None if it is alive, or if the label cannot be parsed (then it is not ours).
+fn owner_is_dead(label: &str, here: &str, start_time: impl Fn(u32) -> Option<u64>) -> Option<bool> {
+    let parts = |label| -> Option<[&str; 5]> { str::split(label, ':').collect::<Vec<_>>().try_into().ok() };
+    let [pid, start, boot, machine, namespace] = parts(label)?;
+    let [_, _, own_boot, own_machine, own_namespace] = parts(here)?;
+    let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
+    if machine != own_machine {
+        // A daemon shared between machines: the other machine cleans up its own.
+        return Some(false);
     }
-
-    /// Encodes as `PID:START:BOOT:MACHINE:NAMESPACE`.
-    pub(super) fn encode(&self) -> String {
-        let namespace: String = self.namespace.chars().filter(char::is_ascii_digit).collect();
-        let Self {
-            pid,
-            start_time,
-            boot_id,
-            machine_id,
-            ..
-        } = self;
-        format!("{pid}:{start_time}:{boot_id}:{machine_id}:{namespace}")
+    if boot != own_boot {
+        return Some(true);
     }
-
-    /// Parses the result of [`encode`](Self::encode).
-    pub(super) fn parse(encoded: &str) -> Option<Self> {
-        let mut parts = encoded.split(':');
-        let identity = Self {
-            pid: parts.next()?.parse().ok()?,
-            start_time: parts.next()?.parse().ok()?,
-            boot_id: parts.next()?.to_owned(),
-            machine_id: parts.next()?.to_owned(),
-            namespace: format!("pid:[{}]", parts.next()?),
-        };
-        parts.next().is_none().then_some(identity)
+    if namespace != own_namespace {
+        // Its pids mean nothing here.
+        return Some(false);
     }
-
-    /// Whether this process is alive, as seen from `here`.
-    pub(super) fn owner_status(&self, here: &Self) -> OwnerStatus {
-        self.owner_status_with(here, start_time)
-    }
-
-    fn owner_status_with(&self, here: &Self, start_time: impl Fn(u32) -> Option<u64>) -> OwnerStatus {
-        if self.machine_id != here.machine_id {
-            // A daemon shared between machines: the other machine cleans up its own.
-            return OwnerStatus::Unknown;
-        }
-        if self.boot_id != here.boot_id {
-            return OwnerStatus::Dead;
-        }
-        if self.namespace != here.namespace {
-            return OwnerStatus::Unknown;
-        }
-        if start_time(self.pid) == Some(self.start_time) {
-            OwnerStatus::Alive
-        } else {
-            OwnerStatus::Dead
-        }
-    }
+    (start_time(pid) != Some(start)).then_some(true)
 }
 
 /// Start time in clock ticks since boot. None if there is no such process, or only a zombie.
-pub(crate) fn start_time(pid: u32) -> Option<u64> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name in parentheses may contain anything, even `)`, so fields are counted from the last one.
-    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
-    let state = fields.next()?;
-    (!matches!(state, "Z" | "X")).then(|| fields.nth(18)?.parse().ok())?
+fn start_time(pid: u32) -> Option<u64> {
+    process_stat(Path::new("/proc"), pid).map(|stat| stat.start)
 }
 
 fn read(path: &str) -> String {
@@ -188,64 +127,27 @@ fn read(path: &str) -> String {
 mod tests {
     use super::*;
 
-    fn sample_identity() -> ProcessIdentity {
-        ProcessIdentity {
-            pid: 7,
-            start_time: 100,
-            boot_id: "b".into(),
-            machine_id: "m".into(),
-            namespace: "pid:[1]".into(),
-        }
-    }
-
     #[test]
-    fn encoding_round_trips() {
-        assert_eq!(
-            ProcessIdentity::parse(&ProcessIdentity::current().encode()),
-            Some(ProcessIdentity::current())
-        );
-        assert_eq!(ProcessIdentity::parse("7:x"), None);
-    }
-
-    #[test]
-    fn this_process_is_alive() {
-        assert_eq!(
-            ProcessIdentity::current().owner_status(&ProcessIdentity::current()),
-            OwnerStatus::Alive
-        );
+    fn this_process_is_alive_and_a_foreign_label_is_nobodys() {
+        let here = own_label();
+        assert_eq!(owner_is_dead(&here, &here, start_time), None);
+        assert_eq!(owner_is_dead(&here, &here, |_| None), Some(true));
+        assert_eq!(owner_is_dead("7:x", &here, start_time), None);
     }
 
     #[test]
     fn only_the_same_start_on_the_same_boot_is_alive() {
-        let here = sample_identity();
-        let alive = |_| Some(100);
-        assert_eq!(sample_identity().owner_status_with(&here, alive), OwnerStatus::Alive);
-        assert_eq!(
-            sample_identity().owner_status_with(&here, |_| Some(101)),
-            OwnerStatus::Dead,
-            "reused number"
-        );
-        assert_eq!(sample_identity().owner_status_with(&here, |_| None), OwnerStatus::Dead);
-        let rebooted = ProcessIdentity {
-            boot_id: "c".into(),
-            ..sample_identity()
-        };
-        assert_eq!(rebooted.owner_status_with(&here, alive), OwnerStatus::Dead);
+        let dead = |label, start| owner_is_dead(label, "7:100:b:m:1", |_| start);
+        assert_eq!(dead("7:100:b:m:1", Some(100)), None);
+        assert_eq!(dead("7:100:b:m:1", Some(101)), Some(true), "reused number");
+        assert_eq!(dead("7:100:b:m:1", None), Some(true));
+        assert_eq!(dead("7:100:c:m:1", Some(100)), Some(true), "rebooted");
     }
 
     #[test]
     fn owners_on_other_machines_or_namespaces_are_unknown() {
-        let here = sample_identity();
-        let contained = ProcessIdentity {
-            namespace: "pid:[2]".into(),
-            ..sample_identity()
-        };
-        assert_eq!(contained.owner_status_with(&here, |_| None), OwnerStatus::Unknown);
-        let foreign = ProcessIdentity {
-            machine_id: "n".into(),
-            boot_id: "c".into(),
-            ..sample_identity()
-        };
-        assert_eq!(foreign.owner_status_with(&here, |_| None), OwnerStatus::Unknown);
+        let dead = |label| owner_is_dead(label, "7:100:b:m:1", |_| None);
+        assert_eq!(dead("7:100:b:m:2"), Some(false));
+        assert_eq!(dead("7:100:c:n:1"), Some(false));
     }
 }

@@ -18,7 +18,7 @@ const MAX_LINES_IN_MEMORY: usize = 20_000;
 const MAX_BYTES_IN_MEMORY: usize = 16 << 20;
 
 /// A shared log that grows while the server writes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default)]
 pub struct ServerLog {
     buffer: Arc<Mutex<LogBuffer>>,
     // Number of lines so far, and whether the log has ended; what waiters watch.
@@ -36,7 +36,7 @@ pub struct LogLine {
     pub text: String,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct LogBuffer {
     lines: VecDeque<(Instant, String)>,
     first_number: u64,
@@ -53,21 +53,6 @@ struct LogFile {
     run: Arc<Run>,
 }
 
-impl std::fmt::Debug for LogFile {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("LogFile").field(&self.name).finish()
-    }
-}
-
-impl Default for ServerLog {
-    fn default() -> Self {
-        Self {
-            buffer: Arc::default(),
-            progress: watch::Sender::new((0, false)),
-        }
-    }
-}
-
 impl ServerLog {
     /// Creates the log of a server, with a file in the run's folder if the run has one.
     pub fn create(run: &Arc<Run>, server: &str) -> Result<Self> {
@@ -79,10 +64,10 @@ impl ServerLog {
         }))
     }
 
-    fn with_file(file: impl Into<BoundedFile>, name: &str, run: &Arc<Run>) -> Self {
+    fn with_file(file: BoundedFile, name: &str, run: &Arc<Run>) -> Self {
         let log = Self::default();
         log.buffer().file = Some(LogFile {
-            writer: BufWriter::new(file.into()),
+            writer: BufWriter::new(file),
             name: format!("logs/{name}"),
             run: Arc::clone(run),
         });
@@ -100,7 +85,7 @@ impl ServerLog {
         };
         let lost = written.err().and_then(|error| Some((buffer.file.take()?, error)));
         buffer.append(line);
-        let count = buffer.first_number + buffer.lines.len() as u64;
+        let count = buffer.end();
         drop(buffer);
         self.progress.send_modify(|state| state.0 = state.0.max(count));
         if let Some((LogFile { name, run, .. }, error)) = lost {
@@ -119,7 +104,7 @@ impl ServerLog {
 
     /// Number of lines so far, to be passed to [`ServerLog::since`].
     pub fn cursor(&self) -> u64 {
-        self.progress.borrow().0
+        self.buffer().end()
     }
 
     /// The lines from number `cursor` on that are still in memory, and the next cursor.
@@ -127,7 +112,7 @@ impl ServerLog {
         let buffer = self.buffer();
         let skip = usize::try_from(cursor.saturating_sub(buffer.first_number)).unwrap_or(usize::MAX);
         let lines = buffer.lines.iter().skip(skip).map(|(_, text)| text.clone()).collect();
-        (lines, buffer.first_number + buffer.lines.len() as u64)
+        (lines, buffer.end())
     }
 
     /// The lines from number `cursor` on that are still in memory, with their arrival times.
@@ -170,6 +155,11 @@ impl ServerLog {
 }
 
 impl LogBuffer {
+    /// The number of the next line.
+    fn end(&self) -> u64 {
+        self.first_number + self.lines.len() as u64
+    }
+
     fn append(&mut self, line: String) {
         self.bytes += line.len();
         while self.lines.len() == MAX_LINES_IN_MEMORY || self.bytes > MAX_BYTES_IN_MEMORY {
@@ -285,24 +275,21 @@ pub struct ExecOutput {
     pub truncated: bool,
 }
 
-#[derive(Default)]
-pub(super) struct OutputBuffer {
-    bytes: Vec<u8>,
-    truncated: bool,
-}
-
-impl OutputBuffer {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
-        let count = bytes.len().min(MAX_EXEC_BYTES - self.bytes.len());
-        self.bytes.extend_from_slice(&bytes[..count]);
-        self.truncated |= count < bytes.len();
-    }
-
-    pub(super) fn finish(self, code: Option<i64>) -> ExecOutput {
-        ExecOutput {
+impl From<Captured> for ExecOutput {
+    fn from(captured: Captured) -> Self {
+        let Captured {
             code,
-            output: String::from_utf8_lossy(&self.bytes).into_owned(),
-            truncated: self.truncated,
+            mut stdout,
+            truncated,
+            ..
+        } = captured;
+        let truncated = truncated || stdout.len() > MAX_EXEC_BYTES;
+        stdout.truncate(MAX_EXEC_BYTES);
+        let output = String::from_utf8_lossy(&stdout).into_owned();
+        Self {
+            code,
+            output,
+            truncated,
         }
     }
 }
@@ -335,7 +322,11 @@ mod tests {
     fn old_lines_are_dropped_from_memory_but_stay_in_the_file() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("engine.log");
-        let log = ServerLog::with_file(std::fs::File::create(&path).unwrap(), "engine-1", &Arc::default());
+        let log = ServerLog::with_file(
+            std::fs::File::create(&path).unwrap().into(),
+            "engine-1",
+            &Arc::default(),
+        );
         for number in 0..MAX_LINES_IN_MEMORY + 2 {
             log.push(number.to_string());
         }
@@ -402,10 +393,10 @@ mod tests {
 
     #[test]
     fn output_is_bounded_and_marked_as_truncated() {
-        let mut buffer = OutputBuffer::default();
-        buffer.push(&vec![b'x'; MAX_EXEC_BYTES - 1]);
-        buffer.push(b"yz");
-        let output = buffer.finish(Some(0));
+        let mut captured = Captured::default();
+        captured.push_stdout(&vec![b'x'; MAX_EXEC_BYTES - 1]);
+        captured.push_stdout(b"yz");
+        let output = ExecOutput::from(captured);
         assert!(output.truncated && output.output.ends_with("xy") && output.output.len() == MAX_EXEC_BYTES);
     }
 }

@@ -1,5 +1,7 @@
 //! Removes secrets from what is shown, logged and stored.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use url::Url;
 
@@ -23,53 +25,57 @@ pub fn env<'a>(name: &str, value: &'a str) -> &'a str {
     if is_secret_name(name) { HIDDEN } else { value }
 }
 
+/// Environment variables as [`env()`] shows them.
+pub(super) fn variables<'a>(all: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeMap<&'a str, &'a str> {
+    all.into_iter().map(|(name, value)| (name, env(name, value))).collect()
+}
+
 /// A command line with the values of secret options hidden: `--api-key ***`.
 pub fn command_line(words: &[String]) -> Vec<String> {
-    let mut shown = Vec::with_capacity(words.len());
-    let mut hide = false;
-    for word in words {
-        let option = word.split('=').next().unwrap_or(word);
-        let secret = word.starts_with('-') && is_secret_name(option);
-        shown.push(match word.split_once('=') {
-            Some((name, _)) if secret => format!("{name}={HIDDEN}"),
-            _ if hide && !word.starts_with('-') => HIDDEN.to_owned(),
-            _ => word.clone(),
-        });
-        hide = secret && !word.contains('=');
+    let mut shown = words.to_vec();
+    for (at, start) in secret_words(words.iter().map(String::as_str)) {
+        shown[at].replace_range(start.., HIDDEN);
     }
     shown
+}
+
+/// The values of secret options in a command line: the number of the word, and where in it the value begins.
+fn secret_words<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(usize, usize)> {
+    let (mut found, mut is_value) = (Vec::new(), false);
+    for (at, word) in words.enumerate() {
+        let is_option = word.starts_with('-');
+        let (option, value) = word
+            .split_once('=')
+            .map_or((word, None), |(option, _)| (option, Some(option.len() + 1)));
+        let is_secret = is_option && is_secret_name(option);
+        match value {
+            Some(start) if is_secret => found.push((at, start)),
+            _ if is_value && !is_option => found.push((at, 0)),
+            _ => {}
+        }
+        is_value = is_secret && value.is_none();
+    }
+    found
 }
 
 /// The secrets in user-set values, found by name: `env.HF_TOKEN`, `--api-key` in an engine's arguments.
 pub fn secrets(value: &Value) -> Vec<String> {
     match value {
-        Value::Object(members) => members
-            .iter()
-            .flat_map(|(name, value)| secrets_of_member(name, value))
-            .collect(),
+        Value::Object(members) => {
+            let of_member = |(name, value): (&String, &Value)| match value {
+                // A member named just `key` is a lookup or sort key.
+                Value::String(text) if is_secret_name(name) && !name.eq_ignore_ascii_case("key") => vec![text.clone()],
+                value => secrets(value),
+            };
+            members.iter().flat_map(of_member).collect()
+        }
         Value::Array(values) => {
             let words: Vec<&str> = values.iter().filter_map(Value::as_str).collect();
-            let pairs = words.iter().zip(words.iter().skip(1));
-            let separate = pairs.filter(|(option, value)| {
-                option.starts_with('-') && !option.contains('=') && !value.starts_with('-') && is_secret_name(option)
-            });
-            let joined = words.iter().filter_map(|word| word.split_once('='));
-            let joined = joined.filter(|(option, _)| option.starts_with('-') && is_secret_name(option));
-            let found = separate.map(|(_, value)| *value).chain(joined.map(|(_, value)| value));
-            found
-                .map(str::to_owned)
-                .chain(values.iter().flat_map(secrets))
-                .collect()
+            let found = secret_words(words.iter().copied());
+            let found = found.into_iter().map(|(at, start)| words[at][start..].to_owned());
+            found.chain(values.iter().flat_map(secrets)).collect()
         }
         _ => Vec::new(),
-    }
-}
-
-fn secrets_of_member(name: &str, value: &Value) -> Vec<String> {
-    match value {
-        // A member named just `key` is a lookup or sort key.
-        Value::String(text) if is_secret_name(name) && !name.eq_ignore_ascii_case("key") => vec![text.clone()],
-        value => secrets(value),
     }
 }
 

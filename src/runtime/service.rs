@@ -9,15 +9,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::attach::Attached;
-use super::docker::{Container, ContainerClient};
-use super::launch::Started;
+use super::docker::Container;
 use super::process::Process;
-use super::services::InProcess;
-use super::{Captured, ExecOutput, Launch, ServerLog, launch};
+use super::{Captured, ExecOutput, Launch, Permits, ServerLog, cgroup, launch};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::GIB;
-use crate::sim::SimHandle;
+use crate::sim::{self, SimHandle};
 
 /// Where an engine runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,42 +125,45 @@ pub enum Outside {
 const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(10);
 
 /// A started or attached server.
-#[derive(Debug)]
 pub struct Service {
     name: String,
-    base_url: Option<String>,
-    logs: ServerLog,
-    info: Value,
+    started: Started,
     grace: Duration,
     /// Whether it was seen to have ended, or was stopped.
     ended: AtomicBool,
-    backend: Backend,
 }
 
-#[derive(Debug)]
+/// A started or attached server, as its runtime returns it.
+pub(super) struct Started {
+    pub(super) backend: Backend,
+    pub(super) base_url: Option<String>,
+    pub(super) logs: ServerLog,
+    /// For the manifest; without secrets.
+    pub(super) info: Value,
+}
+
 pub(super) enum Backend {
     Container(Container),
     Process(Process),
-    Attached(Attached),
-    InProcess(InProcess),
+    /// A server that was attached to, by its container or its address.
+    Attached(Option<Container>, Box<Permits>),
+    InProcess(SimHandle),
+}
+
+impl std::fmt::Debug for Service {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Service").field(&self.name).finish()
+    }
 }
 
 impl Service {
-    /// `wrap` is the variant of [`Backend`]; without `grace`, Docker's default stop grace period is used.
-    pub(super) fn new<B>(
-        name: &str,
-        started: Started<B>,
-        wrap: impl FnOnce(B) -> Backend,
-        grace: Option<Duration>,
-    ) -> Self {
+    /// Without `grace`, Docker's default stop grace period is used.
+    pub(super) fn new(name: &str, started: Started, grace: Option<Duration>) -> Self {
         Self {
             name: name.to_owned(),
-            base_url: started.base_url,
-            logs: started.logs,
-            info: started.info,
+            started,
             grace: grace.unwrap_or(DEFAULT_STOP_GRACE),
             ended: AtomicBool::new(false),
-            backend: wrap(started.backend),
         }
     }
 
@@ -174,16 +174,16 @@ impl Service {
 
     /// The runtime that it runs in.
     pub fn kind(&self) -> RuntimeKind {
-        match self.backend {
+        match self.backend() {
             Backend::Container(_) => RuntimeKind::Docker,
             Backend::Process(_) => RuntimeKind::Process,
-            Backend::Attached(_) => RuntimeKind::Attach,
+            Backend::Attached(..) => RuntimeKind::Attach,
             Backend::InProcess(_) => RuntimeKind::Sim,
         }
     }
 
     pub(super) fn backend(&self) -> &Backend {
-        &self.backend
+        &self.started.backend
     }
 
     /// Name in this run, such as `engine-1`. Its log is `logs/engine-1.log`.
@@ -193,23 +193,23 @@ impl Service {
 
     /// Base URL such as `http://127.0.0.1:49153`, without a trailing slash. None for a server without a port.
     pub fn base_url(&self) -> Option<&str> {
-        self.base_url.as_deref()
+        self.started.base_url.as_deref()
     }
 
     /// What was started, for the manifest: image and digest, command line, model path; no secrets.
     pub fn info(&self) -> &Value {
-        &self.info
+        &self.started.info
     }
 
     /// Its output. Empty for a server attached by URL.
     pub fn logs(&self) -> &ServerLog {
-        &self.logs
+        &self.started.logs
     }
 
     /// Whether it stood still, as by `docker pause`, at some time in the last `period`. Known of containers only.
     pub async fn was_paused(&self, period: Duration) -> Result<bool> {
-        match self.any_container() {
-            Some(container) => container.was_paused(period).await,
+        match self.container() {
+            Some(container) => Ok(container.was_paused(period).await),
             None => Ok(false),
         }
     }
@@ -220,49 +220,51 @@ impl Service {
     ///
     /// `missing` if Docker no longer answers.
     pub async fn state(&self) -> Result<State> {
-        let state = match &self.backend {
-            Backend::Container(container) => container.state().await?,
+        let state = match self.backend() {
+            Backend::Container(container) | Backend::Attached(Some(container), _) => container.state().await?,
             Backend::Process(process) => process.state(),
-            Backend::Attached(attached) => attached.state().await?,
-            Backend::InProcess(sim) => sim.state(),
+            Backend::Attached(None, _) => State::Running,
+            Backend::InProcess(sim) => match sim.state() {
+                sim::State::Exited(exit) => State::Exited(exit.into()),
+                sim::State::Starting | sim::State::Ready => State::Running,
+            },
         };
         if state.exit().is_some() {
-            self.ended.store(true, Ordering::Relaxed);
-            self.complete_log().await;
+            self.note_end().await;
         }
         Ok(state)
     }
 
     /// Whether it is known to have ended. The end of a container is known once somebody asked for its state.
     pub(super) fn has_ended(&self) -> bool {
-        let exited = matches!(&self.backend, Backend::Process(process) if process.state().exit().is_some());
+        let exited = matches!(self.backend(), Backend::Process(process) if process.state().exit().is_some());
         exited || self.ended.load(Ordering::Relaxed)
     }
 
     /// Whether it is a process that ended with all that it started.
     pub(super) fn is_gone(&self) -> bool {
-        matches!(&self.backend, Backend::Process(process) if process.state().exit().is_some() && process.pids().is_empty())
+        matches!(self.backend(), Backend::Process(process) if process.state().exit().is_some() && process.pids().is_empty())
     }
 
     /// Waits at most a second for the last lines: a grandchild may hold the pipe open.
-    async fn complete_log(&self) {
-        if matches!(self.backend, Backend::InProcess(_)) {
+    async fn note_end(&self) {
+        self.ended.store(true, Ordering::Relaxed);
+        if self.sim().is_some() {
             // It logs everything before it exits.
-            self.logs.end();
+            self.logs().end();
         }
-        let _ = tokio::time::timeout(Duration::from_secs(1), self.logs.wait_end()).await;
+        let _ = tokio::time::timeout(Duration::from_secs(1), self.logs().wait_end()).await;
     }
 
     /// Waits until it exits. A server attached by URL never does.
     pub async fn wait_exit(&self) -> Result<Exit> {
-        let exit = match &self.backend {
-            Backend::Container(container) => container.wait().await?,
+        let exit = match self.backend() {
+            Backend::Container(container) | Backend::Attached(Some(container), _) => container.wait_exit().await?,
             Backend::Process(process) => process.wait().await,
-            Backend::Attached(attached) => attached.wait().await?,
-            Backend::InProcess(sim) => sim.wait().await,
+            Backend::Attached(None, _) => std::future::pending().await,
+            Backend::InProcess(sim) => sim.wait_exited().await.into(),
         };
-        self.ended.store(true, Ordering::Relaxed);
-        self.complete_log().await;
+        self.note_end().await;
         Ok(exit)
     }
 
@@ -270,13 +272,13 @@ impl Service {
     /// this run did not start the server.
     pub async fn stop(&self, grace: Duration) -> Result<()> {
         self.ended.store(true, Ordering::Relaxed);
-        match &self.backend {
+        match self.backend() {
             Backend::Container(container) => container.stop(grace).await,
             Backend::Process(process) => process.stop(grace).await,
-            Backend::Attached(_) => Ok(()),
+            Backend::Attached(..) => Ok(()),
             Backend::InProcess(sim) => {
                 sim.stop(grace).await;
-                self.logs.end();
+                self.logs().end();
                 Ok(())
             }
         }
@@ -284,8 +286,8 @@ impl Service {
 
     /// The simulated engine, if it is one; read by telemetry.
     pub fn sim(&self) -> Option<&SimHandle> {
-        match &self.backend {
-            Backend::InProcess(sim) => Some(&sim.0),
+        match self.backend() {
+            Backend::InProcess(sim) => Some(sim),
             _ => None,
         }
     }
@@ -300,105 +302,68 @@ impl Service {
         if command.is_empty() {
             return Err(Fault::usage("`exec` needs a command"));
         }
-        match &self.backend {
-            Backend::Process(process) => process.exec(command).await,
-            _ => self.own_container()?.exec(command).await,
-        }
+        let env = BTreeMap::new();
+        let done = match self.backend() {
+            Backend::Process(process) => process.exec(command, &env, false).await?,
+            Backend::Container(container) => container.exec(command, &env, false).await?,
+            Backend::Attached(..) | Backend::InProcess(_) => return Err(self.no_exec()),
+        };
+        Ok(done.into())
     }
 
-    /// Runs a command inside the server until it exits, with separate output streams.
-    pub(super) async fn capture(&self, command: &[String], env: &BTreeMap<String, String>) -> Result<Captured> {
-        match &self.backend {
-            Backend::Process(process) => process.capture(command, env).await,
-            _ => self.container()?.capture(command, env).await,
-        }
+    fn no_exec(&self) -> Fault {
+        Fault::usage(format!("the runtime `{}` does not support `exec`", self.kind())).hint("use the docker runtime")
     }
 
-    /// Puts files where a command inside the server can read them.
-    pub(super) async fn upload_files(&self, folder: &str, texts: &BTreeMap<String, String>) -> Result<ProbeFolder> {
-        match &self.backend {
-            Backend::Process(_) => match launch::temp_folder(texts)? {
-                Some(folder) => Ok(ProbeFolder::Local(folder)),
-                None => Err(Fault::internal("a probe without files")),
-            },
-            _ => {
-                let path = self.container()?.upload_files(folder, texts).await?;
-                Ok(ProbeFolder::Container(path))
+    /// The container in which a probe may run.
+    fn container_for_probes(&self) -> Result<&Container> {
+        match self.backend() {
+            Backend::Container(container) => Ok(container),
+            Backend::Attached(Some(container), permits) => {
+                permits.check_exec(container.name())?;
+                Ok(container)
             }
+            Backend::Attached(None, _) => Err(Fault::usage("a probe inside the engine needs a container, not a URL")
+                .hint("attach to the container by its name")),
+            Backend::Process(_) | Backend::InProcess(_) => Err(self.no_exec()),
         }
     }
 
-    /// The container in which programs may run.
-    fn container(&self) -> Result<&ContainerClient> {
-        match &self.backend {
-            Backend::Attached(attached) => attached.allowed_container(),
-            _ => self.own_container(),
-        }
-    }
-
-    /// The container that this run started.
     /// The container that it runs in, its own or one that was attached to.
-    fn any_container(&self) -> Option<&ContainerClient> {
-        match &self.backend {
-            Backend::Container(container) => Some(container.client()),
-            Backend::Attached(attached) => attached.container(),
-            Backend::Process(_) | Backend::InProcess(_) => None,
-        }
-    }
-
-    fn own_container(&self) -> Result<&ContainerClient> {
-        match &self.backend {
-            Backend::Container(container) => Ok(container.client()),
-            _ => Err(
-                Fault::usage(format!("the runtime `{}` does not support `exec`", self.kind()))
-                    .hint("use the docker runtime"),
-            ),
-        }
-    }
-
-    /// The Python interpreter it runs in, if that can be determined.
-    pub(super) fn python(&self) -> Option<String> {
-        match &self.backend {
-            Backend::Process(process) => process.python(),
+    fn container(&self) -> Option<&Container> {
+        match self.backend() {
+            Backend::Container(container) | Backend::Attached(Some(container), _) => Some(container),
             _ => None,
         }
     }
 
     /// Its pids on this host. Empty if they are not visible.
     pub async fn pids(&self) -> Result<Vec<u32>> {
-        match &self.backend {
+        match self.backend() {
             Backend::Process(process) => Ok(process.pids()),
             Backend::InProcess(_) => Ok(vec![std::process::id()]),
-            Backend::Container(_) | Backend::Attached(_) => match self.any_container() {
-                Some(container) => container.pids().await,
-                None => Ok(Vec::new()),
-            },
+            Backend::Container(_) | Backend::Attached(..) => {
+                let folder = self.cgroup().await?;
+                Ok(folder.map(|folder| cgroup::processes(&folder)).unwrap_or_default())
+            }
         }
     }
 
     /// Folder of its memory cgroup (with `memory.current` or `memory.usage_in_bytes`), if it has its own.
     pub async fn cgroup(&self) -> Result<Option<PathBuf>> {
-        match self.any_container() {
+        match self.container() {
             Some(container) => container.cgroup().await,
             None => Ok(None),
         }
     }
 }
 
-/// A folder with the files of a probe.
-pub(super) enum ProbeFolder {
-    /// In a container; removed by the guard.
-    Container(String),
-    /// On this machine; removed on drop.
-    Local(tempfile::TempDir),
-}
-
-impl ProbeFolder {
-    /// Path as seen by a command inside the server.
-    pub(super) fn path(&self) -> std::borrow::Cow<'_, str> {
-        match self {
-            ProbeFolder::Container(path) => path.into(),
-            ProbeFolder::Local(folder) => folder.path().to_string_lossy(),
+impl From<sim::Exit> for Exit {
+    fn from(exit: sim::Exit) -> Self {
+        Self {
+            code: Some(exit.code.into()),
+            oom_killed: exit.oom_killed,
+            ..Self::default()
         }
     }
 }
@@ -437,26 +402,36 @@ impl Service {
     /// `timeout` when it runs too long; `missing` if the interpreter cannot be run; `usage` if the runtime does not
     /// support it; `not_allowed` in a container that this run did not start.
     pub async fn run_program(&self, program: &Program) -> Result<Captured> {
-        let time = Duration::try_from_secs_f64(program.timeout).map_err(|_| {
-            Fault::usage(format!(
-                "option `timeout` is {}, not a number of seconds",
-                program.timeout
-            ))
-        })?;
-        let python = program.python.clone().or_else(|| self.python());
+        let timeout = program.timeout;
+        let time = Duration::try_from_secs_f64(timeout)
+            .map_err(|_| Fault::usage(format!("option `timeout` is {timeout}, not a number of seconds")))?;
+        let named = program.python.clone();
+        let python = named.or_else(|| match self.backend() {
+            Backend::Process(process) => process.python(),
+            _ => None,
+        });
         let python = python.unwrap_or_else(|| "python3".to_owned());
-        let probe_folder = self.upload_files(&folder_name(), &program.files).await?;
-        let folder = probe_folder.path();
-        let file = format!("{folder}/{}", program.file);
-        let mut command = vec![
-            python.clone(),
-            "-c".to_owned(),
-            GUARD.to_owned(),
-            program.timeout.to_string(),
-        ];
-        command.extend([folder.into_owned(), python.clone(), file]);
-        command.extend(program.args.iter().cloned());
-        let captured = tokio::time::timeout(time + GUARD_OVERHEAD, self.capture(&command, &program.env)).await;
+        let command = |folder: &str| {
+            let guard = ["-c", GUARD, &program.timeout.to_string(), folder, &python].map(str::to_owned);
+            let file = format!("{folder}/{}", program.file);
+            let words = std::iter::once(python.clone()).chain(guard).chain([file]);
+            words.chain(program.args.iter().cloned()).collect::<Vec<String>>()
+        };
+        let limit = time + GUARD_OVERHEAD;
+        let captured = match self.backend() {
+            Backend::Process(process) => {
+                let folder = launch::temp_folder(&program.files)?;
+                let folder = folder.ok_or_else(|| Fault::internal("a probe without files"))?;
+                let command = command(&folder.path().to_string_lossy());
+                tokio::time::timeout(limit, process.exec(&command, &program.env, true)).await
+            }
+            _ => {
+                let container = self.container_for_probes()?;
+                // Removed by the guard.
+                let command = command(&container.upload_files(&folder_name(), &program.files).await?);
+                tokio::time::timeout(limit, container.exec(&command, &program.env, true)).await
+            }
+        };
         match captured {
             Ok(Ok(captured)) if captured.code == Some(TIMEOUT_EXIT_CODE) => Err(timed_out(program, &captured)),
             // Exit codes of shells and Docker for a program that cannot be found or run.
@@ -488,39 +463,26 @@ pub fn placeholder_launch(launch: Launch, python: Option<&str>) -> Launch {
 /// Unique, so that concurrent probes do not remove each other's files.
 fn folder_name() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!(
-        "profiler-probe-{}-{}",
-        std::process::id(),
-        COUNT.fetch_add(1, Ordering::Relaxed)
-    )
+    let number = COUNT.fetch_add(1, Ordering::Relaxed);
+    format!("profiler-probe-{}-{number}", std::process::id())
 }
 
 fn timed_out(program: &Program, captured: &Captured) -> Fault {
-    let fault = Fault::new(
-        Kind::Timeout,
-        format!(
-            "the probe `{}` was ended after {} s{}",
-            program.file,
-            program.timeout,
-            stderr_suffix(captured)
-        ),
-    );
-    fault.hint("give it more time with the option `timeout`")
-}
-
-fn stderr_suffix(captured: &Captured) -> String {
-    match captured.stderr_tail(5) {
+    let said = match captured.stderr_tail(5) {
         words if words.is_empty() => String::new(),
         words => format!("; its last output: {words}"),
-    }
+    };
+    let message = format!(
+        "the probe `{}` was ended after {} s{said}",
+        program.file, program.timeout
+    );
+    Fault::new(Kind::Timeout, message).hint("give it more time with the option `timeout`")
 }
 
 /// Docker reports its own failure on standard output.
 fn error_text(captured: &Captured) -> String {
-    let words = captured.stderr_tail(3);
-    if words.is_empty() {
-        String::from_utf8_lossy(&captured.stdout).trim().to_owned()
-    } else {
-        words
+    match captured.stderr_tail(3) {
+        words if words.is_empty() => String::from_utf8_lossy(&captured.stdout).trim().to_owned(),
+        words => words,
     }
 }

@@ -13,12 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::attach::{Target, attach_container, attach_url};
 use super::docker::{self, ContainerRegistry};
-use super::launch::Started;
-use super::service::{Backend, Service};
-use super::{Exit, Grant, Launch, Origin, Permits, RuntimeKind, ServerLog, State, launch, orphans, phase, process};
+use super::service::{Backend, Service, Started};
+use super::{Grant, Launch, Origin, Permits, RuntimeKind, ServerLog, launch, orphans, phase, process};
 use crate::fault::{Fault, Result};
 use crate::run::{Run, can_be_hidden, is_secret_name};
-use crate::sim::{self, Sim, SimHandle, Spec};
+use crate::sim::{Sim, Spec};
 use crate::task::lock;
 use crate::telemetry;
 use crate::warning::Warning;
@@ -65,26 +64,21 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     let service = match kind {
         RuntimeKind::Docker => {
             services.swept.get_or_try_init(|| orphans::sweep(&context.run)).await?;
-            let registry = services.container_registry();
+            let registry = services.containers.clone();
             let start = docker::prepare(launch, &grant, &context.run, &name, logs, registry).await?;
-            let context = context.clone();
-            services
-                .run_to_completion(async move {
-                    let service = Service::new(&name, start.run().await?, Backend::Container, grace);
-                    Ok(context.services.register(service))
-                })
-                .await?
+            let all = Arc::clone(services);
+            let work = async move { Ok(all.register(Service::new(&name, start.run().await?, grace))) };
+            services.run_to_completion(work).await?
         }
         RuntimeKind::Process => {
             let program = launch.command.first().map_or("", String::as_str);
             phase(&context.run, "starting", program)?;
             let started = process::start(launch, &grant, &context.run, &name, logs, services.force_kill()).await?;
-            services.register(Service::new(&name, started, Backend::Process, grace))
+            services.register(Service::new(&name, started, grace))
         }
         RuntimeKind::Sim => {
             context.run.set_simulated();
-            let started = start_simulated(launch, logs)?;
-            services.register(Service::new(&name, started, Backend::InProcess, grace))
+            services.register(Service::new(&name, start_simulated(launch, logs)?, grace))
         }
         RuntimeKind::Attach => {
             return Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`"));
@@ -114,16 +108,9 @@ pub async fn start_own(command: Vec<String>, gpus: &[String], context: &StartCon
         token: true,
         ..Grant::default()
     };
-    let started = process::start(
-        &launch,
-        &grant,
-        &context.run,
-        &context.prefix,
-        logs,
-        services.force_kill(),
-    )
-    .await?;
-    Ok(services.register(Service::new(&context.prefix, started, Backend::Process, None)))
+    let (run, name) = (&context.run, &context.prefix);
+    let started = process::start(&launch, &grant, run, name, logs, services.force_kill()).await?;
+    Ok(services.register(Service::new(name, started, None)))
 }
 
 /// Attaches to a running server. A container's log is followed, starting with its newest 1000 lines.
@@ -140,15 +127,14 @@ pub async fn attach(target: &Target, context: &StartContext) -> Result<Arc<Servi
             attach_container(container, *port, &name, &context.run, &context.permits).await?
         }
     };
-    let service = Service::new(&name, started, Backend::Attached, None);
-    Ok(context.services.register(service))
+    Ok(context.services.register(Service::new(&name, started, None)))
 }
 
 /// How long to wait for a start in progress. After that, its container is found by label.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Everything this run started.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Services {
     started: Mutex<Vec<Arc<Service>>>,
     // Starts that must not be interrupted between creating a container and registering it.
@@ -208,17 +194,10 @@ impl Services {
             .iter()
             .rev()
             .map(|service| service.stop(grace.min(service.grace())));
-        let failure = futures_util::future::join_all(stops)
-            .await
-            .into_iter()
-            .find_map(Result::err);
-        match failure {
-            Some(fault) => Err(fault),
-            None => {
-                self.lock().clear();
-                Ok(())
-            }
-        }
+        let stopped = futures_util::future::join_all(stops).await;
+        stopped.into_iter().collect::<Result<()>>()?;
+        self.lock().clear();
+        Ok(())
     }
 
     /// Kills everything at once: on a second Ctrl-C, or as a last resort if [`Services::stop_all`] was not called.
@@ -236,11 +215,6 @@ impl Services {
             let removal = std::thread::spawn(move || docker::remove_blocking(&containers));
             let _ = removal.join();
         }
-    }
-
-    /// What a new container needs to know.
-    pub(super) fn container_registry(&self) -> ContainerRegistry {
-        self.containers.clone()
     }
 
     /// Cancelled when stopping is forced.
@@ -264,7 +238,7 @@ impl Drop for Services {
 }
 
 /// Starts the simulated engine described by `launch.sim` on a loopback port chosen by the kernel.
-fn start_simulated(launch: &Launch, logs: ServerLog) -> Result<Started<InProcess>> {
+fn start_simulated(launch: &Launch, logs: ServerLog) -> Result<Started> {
     let spec = launch
         .sim
         .clone()
@@ -278,43 +252,8 @@ fn start_simulated(launch: &Launch, logs: ServerLog) -> Result<Started<InProcess
     let handle = Sim::start(profile, options, address, Arc::new(move |line| sink.push(line)))?;
     Ok(Started {
         base_url: Some(handle.url.clone()),
-        backend: InProcess(handle),
+        backend: Backend::InProcess(handle),
         logs,
         info,
     })
-}
-
-pub(super) struct InProcess(pub(super) SimHandle);
-
-impl std::fmt::Debug for InProcess {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("InProcess").field(&self.0.url).finish()
-    }
-}
-
-impl InProcess {
-    pub(super) fn state(&self) -> State {
-        match self.0.state() {
-            sim::State::Exited(exit) => State::Exited(as_exit(exit)),
-            sim::State::Starting | sim::State::Ready => State::Running,
-        }
-    }
-
-    pub(super) async fn wait(&self) -> Exit {
-        as_exit(self.0.wait_exited().await)
-    }
-
-    pub(super) async fn stop(&self, grace: Duration) {
-        self.0.stop(grace).await;
-    }
-}
-
-fn as_exit(exit: sim::Exit) -> Exit {
-    Exit {
-        code: Some(exit.code.into()),
-        signal: None,
-        oom_killed: exit.oom_killed,
-        outside: None,
-        finished_at: None,
-    }
 }

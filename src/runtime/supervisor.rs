@@ -26,7 +26,7 @@ use tokio::io::AsyncBufReadExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::cgroup::OomWatch;
+use super::cgroup::{OomWatch, kernel_log};
 use super::launch::TOKEN_VARIABLES;
 use super::{Exit, Outside, docker, process};
 use crate::fault::{Fault, Result};
@@ -66,7 +66,6 @@ enum Report {
 const DONE: &[u8] = b"done\n";
 
 /// A running supervisor. Dropped, it ends everything below it.
-#[derive(Debug)]
 pub(super) struct Supervisor {
     pid: u32,
     socket: UnixStream,
@@ -82,8 +81,8 @@ impl Drop for Supervisor {
 impl Supervisor {
     /// Above the containers of this run and host.
     pub(super) fn of_containers(run: &str, host: String) -> Result<Self> {
-        let (supervisor, mut child) =
-            Self::spawn(&Order::Containers(run.to_owned(), host), Stdio::null(), Stdio::null())?;
+        let order = Order::Containers(run.to_owned(), host);
+        let (supervisor, mut child) = Self::spawn(&order, Stdio::null(), Stdio::null())?;
         let gone = supervisor.gone.clone();
         tokio::spawn(async move {
             let _ = child.wait().await;
@@ -133,10 +132,11 @@ impl Supervisor {
 }
 
 /// A command below a supervisor of its own.
-#[derive(Debug)]
 pub(super) struct Supervised {
-    pid: u32,
-    exit: watch::Receiver<Option<Exit>>,
+    /// The pid of the command itself.
+    pub(super) pid: u32,
+    /// How the command exited.
+    pub(super) exit: watch::Receiver<Option<Exit>>,
     supervisor: Supervisor,
 }
 
@@ -162,16 +162,6 @@ impl Supervised {
         let (sender, exit) = watch::channel(None);
         tokio::spawn(follow(reports, child, pid, sender, supervisor.gone.clone()));
         Ok(Ok(Self { pid, exit, supervisor }))
-    }
-
-    /// The pid of the command itself.
-    pub(super) fn pid(&self) -> u32 {
-        self.pid
-    }
-
-    /// How the command exited.
-    pub(super) fn exit(&self) -> watch::Receiver<Option<Exit>> {
-        self.exit.clone()
     }
 
     /// Cancelled when nothing of it runs any more.
@@ -274,23 +264,21 @@ fn supervise_command(
     let (program, args) = work.command.split_first().ok_or_else(|| Fault::usage("no command"))?;
     let mut command = Command::new(program);
     command.args(args).envs(&work.env).process_group(0);
-    command.stdin(if work.holds_stdin {
-        Stdio::piped()
-    } else {
-        Stdio::null()
+    command.stdin(match work.holds_stdin {
+        true => Stdio::piped(),
+        false => Stdio::null(),
     });
-    let oom_watch = OomWatch::new();
+    let log = kernel_log();
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
-            report(&Report::NotStarted(
-                error.raw_os_error().unwrap_or(Errno::EINVAL as i32),
-            ));
+            let number = error.raw_os_error().unwrap_or(Errno::EINVAL as i32);
+            report(&Report::NotStarted(number));
             return Ok(());
         }
     };
     let pid = as_pid(child.id());
-    let mut oom_watch = Some(oom_watch.watch(child.id()));
+    let mut oom_watch = Some(OomWatch::new(log, child.id()));
     // Its output ends when the last of those below has closed it.
     dup2_stdout(&null).and_then(|()| dup2_stderr(&null)).map_err(failed)?;
     let _ = SigSet::all().thread_block();

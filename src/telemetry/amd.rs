@@ -5,7 +5,7 @@
 //! `power1_input` in microwatts). Memory of processes comes from their file descriptors' fdinfo
 //! (`Documentation/gpu/drm-usage-stats.rst`).
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -72,10 +72,8 @@ fn device_files(gpus: &[GpuInfo], dev: &Path) -> GpuFiles {
         let numbers: Vec<String> = (0..gpus.len()).map(|index| index.to_string()).collect();
         (files.collect(), format!("HIP_VISIBLE_DEVICES={}", numbers.join(",")))
     } else {
-        (
-            vec!["dri".to_owned()],
-            format!("ROCR_VISIBLE_DEVICES={}", indices(gpus)),
-        )
+        let env = format!("ROCR_VISIBLE_DEVICES={}", indices(gpus));
+        (vec!["dri".to_owned()], env)
     };
     let devices: Vec<String> = std::iter::once("kfd".to_owned())
         .chain(files)
@@ -130,12 +128,9 @@ impl AmdCards {
     pub fn source(&self, ids: &[String]) -> Result<impl Source + use<>> {
         let cards = self.cards();
         let find = |id: &String| {
-            cards.iter().find(|card| card.id == *id).cloned().ok_or_else(|| {
-                Fault::missing(
-                    format!("there is no GPU `{id}`"),
-                    "`gpu::list()` lists the available GPUs",
-                )
-            })
+            let found = cards.iter().find(|card| card.id == *id).cloned();
+            let message = || format!("there is no GPU `{id}`");
+            found.ok_or_else(|| Fault::missing(message(), "`gpu::list()` lists the available GPUs"))
         };
         Ok(CardSource {
             cards: ids.iter().map(find).collect::<Result<_>>()?,
@@ -228,22 +223,18 @@ impl Card {
     fn at(folder: &Path) -> Option<Self> {
         number(&folder.join("mem_info_vram_total"))?;
         let uevent = text(&folder.join("uevent")).unwrap_or_default();
-        let address = uevent
-            .lines()
-            .find_map(|line| line.strip_prefix("PCI_SLOT_NAME="))
-            .unwrap_or_default()
-            .to_owned();
+        let address = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
+        let address = address.unwrap_or_default().to_owned();
         // The chip's serial number, as ROCm's tools show it; small cards have none.
         let id = match text(&folder.join("unique_id")).filter(|id| id.bytes().any(|byte| byte != b'0')) {
             Some(unique) => format!("GPU-{unique}"),
             None => format!("PCI-{address}"),
         };
+        let name = text(&folder.join("product_name")).filter(|name| !name.is_empty());
         Some(Self {
             folder: folder.to_owned(),
             id,
-            name: text(&folder.join("product_name"))
-                .filter(|name| !name.is_empty())
-                .unwrap_or_else(|| "AMD GPU".to_owned()),
+            name: name.unwrap_or_else(|| "AMD GPU".to_owned()),
             address,
             nodes: nodes(&folder.join("drm")),
         })
@@ -319,47 +310,29 @@ fn tenants(proc: &Path, cards: &[Card]) -> Vec<Tenant> {
 /// Bytes of video memory by PCI address. Several descriptors of a process can refer to one client; each client counts
 /// once.
 fn memory_by_card(fdinfo: &Path) -> BTreeMap<String, u64> {
+    let entries = fs::read_dir(fdinfo).into_iter().flatten().flatten();
+    let clients = entries.filter_map(|entry| client(&text(&entry.path())?));
+    let clients: BTreeMap<(String, u64), u64> = clients.collect();
     let mut memory = BTreeMap::new();
-    let mut seen = HashSet::new();
-    let Ok(entries) = fs::read_dir(fdinfo) else {
-        return memory;
-    };
-    for entry in entries.flatten() {
-        let Some(client) = text(&entry.path()).and_then(|text| Client::parse(&text)) else {
-            continue;
-        };
-        if seen.insert((client.address.clone(), client.number)) {
-            *memory.entry(client.address).or_default() += client.bytes;
-        }
+    for ((address, _), bytes) in clients {
+        *memory.entry(address).or_default() += bytes;
     }
     memory
 }
 
-/// The content of one fdinfo file.
-#[derive(Debug, PartialEq, Eq)]
-struct Client {
-    address: String,
-    number: u64,
-    bytes: u64,
-}
-
-impl Client {
-    fn parse(text: &str) -> Option<Self> {
-        let field = |key: &str| {
-            text.lines()
-                .find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::trim))
-        };
-        if field("drm-driver")? != "amdgpu" {
-            return None;
-        }
-        // Newer kernels use the second name.
-        let memory = field("drm-memory-vram").or_else(|| field("drm-resident-vram"))?;
-        Some(Self {
-            address: field("drm-pdev")?.to_owned(),
-            number: field("drm-client-id")?.parse().ok()?,
-            bytes: bytes(memory)?,
-        })
+/// What one fdinfo file says: the card's PCI address with the number of the client, and its bytes.
+fn client(text: &str) -> Option<((String, u64), u64)> {
+    let field = |key: &str| {
+        let mut lines = text.lines();
+        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::trim))
+    };
+    if field("drm-driver")? != "amdgpu" {
+        return None;
     }
+    // Newer kernels use the second name.
+    let memory = field("drm-memory-vram").or_else(|| field("drm-resident-vram"))?;
+    let number = field("drm-client-id")?.parse().ok()?;
+    Some(((field("drm-pdev")?.to_owned(), number), bytes(memory)?))
 }
 
 /// `12 KiB`, `3 MiB` or plain bytes.
@@ -381,11 +354,10 @@ mod tests {
     #[test]
     fn parses_fdinfo() {
         let text = "pos:\t0\nflags:\t02\ndrm-driver:\tamdgpu\ndrm-client-id:\t7\ndrm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t2048 KiB\n";
-        let client = Client::parse(text).unwrap();
-        assert_eq!((client.number, client.bytes), (7, 2 << 20));
-        assert_eq!(Client::parse(&text.replace("amdgpu", "i915")), None);
-        assert_eq!(Client::parse("pos:\t0\n"), None);
-        assert_eq!(Client::parse(&text.replace("2048 KiB", "a lot")), None);
+        assert_eq!(client(text), Some((("0000:03:00.0".to_owned(), 7), 2 << 20)));
+        assert_eq!(client(&text.replace("amdgpu", "i915")), None);
+        assert_eq!(client("pos:\t0\n"), None);
+        assert_eq!(client(&text.replace("2048 KiB", "a lot")), None);
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! The first two are read back for a page, complete or as far as a killed run wrote them: on bytes, one record at a time,
 //! as an hour at 100 Hz of eight GPUs is read interactively.
 
+use std::str::FromStr;
+
 use csv::{ByteRecord, ReaderBuilder, Writer};
 
 use super::Phase;
@@ -119,8 +121,8 @@ pub fn read_series(bytes: &[u8]) -> SampleFile<Series> {
             to,
             phase,
             looks,
-            total: integer(record.get(SERIES.len() - 1)?)?,
-            used: record.iter().skip(SERIES.len()).map(integer).collect::<Option<_>>()?,
+            total: value(record.get(SERIES.len() - 1)?)?,
+            used: record.iter().skip(SERIES.len()).map(value).collect::<Option<_>>()?,
         })
     });
     let data = Series::from_rows(&ids, rows);
@@ -130,24 +132,23 @@ pub fn read_series(bytes: &[u8]) -> SampleFile<Series> {
 /// Reads `<name>.activity.csv`: power in watts and utilisation in per cent.
 pub fn read_activity(bytes: &[u8]) -> SampleFile<Vec<ActivitySample>> {
     let (_, data, notes) = read(bytes, &ACTIVITY, |columns, (from, to, phase, looks), record| {
-        let mut devices = Vec::with_capacity(columns.len() / 2);
-        for (index, pair) in columns.chunks_exact(2).enumerate() {
-            let value = |column: usize| match record.get(ACTIVITY.len() + 2 * index + column)? {
-                [] => Some(None),
-                field => number(field).map(Some),
-            };
-            devices.push(DeviceActivity {
+        let mut values = record.iter().skip(ACTIVITY.len()).map(|field| match field {
+            [] => Some(None),
+            field => value(field).filter(|value: &f64| value.is_finite()).map(Some),
+        });
+        let mut device = |pair: &[String]| {
+            Some(DeviceActivity {
                 device: pair[0].strip_prefix("power_w:")?.to_owned(),
-                power_w: value(0)?,
-                busy_percent: value(1)?,
-            });
-        }
+                power_w: values.next()??,
+                busy_percent: values.next()??,
+            })
+        };
         Some(ActivitySample {
             from,
             to,
             phase,
             looks,
-            devices,
+            devices: columns.chunks_exact(2).map(&mut device).collect::<Option<_>>()?,
         })
     });
     SampleFile { data, notes }
@@ -163,38 +164,26 @@ fn read<T>(
     first: &[&str],
     row: impl Fn(&[String], Common, &ByteRecord) -> Option<T>,
 ) -> (Vec<String>, Vec<T>, Vec<String>) {
+    let nothing = |why: String| (Vec::new(), Vec::new(), vec![why]);
     // A truncated number is still a number, so a line counts only with its end.
-    let end = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
-    let mut notes = Vec::new();
-    if end == 0 {
-        let why = if bytes.is_empty() {
-            "it is empty"
-        } else {
-            "its header is incomplete"
-        };
-        return (Vec::new(), Vec::new(), vec![why.to_owned()]);
-    }
+    let end = match memchr::memrchr(b'\n', bytes) {
+        Some(end) => end + 1,
+        None if bytes.is_empty() => return nothing("it is empty".to_owned()),
+        None => return nothing("its header is incomplete".to_owned()),
+    };
     let mut reader = ReaderBuilder::new().flexible(true).from_reader(&bytes[..end]);
-    let names: Vec<String> = reader.byte_headers().map_or_else(
-        |_| Vec::new(),
-        |names| {
-            let texts = names.iter().map(String::from_utf8_lossy);
-            texts.map(|name| name.into_owned()).collect()
-        },
-    );
-    if !names.iter().zip(first).all(|(name, wanted)| name == wanted) || names.len() < first.len() {
-        return (
-            Vec::new(),
-            Vec::new(),
-            vec![format!("its columns do not begin with {}", first.join(","))],
-        );
+    let header = reader.byte_headers().cloned().unwrap_or_default();
+    let mut names = header.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+    if !first.iter().all(|wanted| names.next().as_deref() == Some(wanted)) {
+        return nothing(format!("its columns do not begin with {}", first.join(",")));
     }
+    let names: Vec<String> = names.collect();
     let (mut rows, mut record, mut before) = (Vec::new(), ByteRecord::new(), 0);
     let (mut skipped, mut line) = (0_u64, 0);
     while reader.read_byte_record(&mut record).unwrap_or(false) {
-        let usable = common_columns(&record)
-            .filter(|(from, to, ..)| record.len() == names.len() && before <= *from && from <= to);
-        match usable.and_then(|common| Some((common.0, row(&names[first.len()..], common, &record)?))) {
+        let common = common_columns(&record)
+            .filter(|(from, to, ..)| record.len() == header.len() && before <= *from && from <= to);
+        match common.and_then(|common| Some((common.0, row(&names, common, &record)?))) {
             Some((from, row)) => {
                 before = from;
                 rows.push(row);
@@ -207,6 +196,7 @@ fn read<T>(
             }
         }
     }
+    let mut notes = Vec::new();
     match skipped {
         0 => {}
         1 => notes.push(format!("line {line} cannot be read and was skipped")),
@@ -220,41 +210,21 @@ fn read<T>(
     if rows.is_empty() {
         notes.push("it has no usable line".to_owned());
     }
-    (names[first.len()..].to_vec(), rows, notes)
+    (names, rows, notes)
 }
 
 fn common_columns(record: &ByteRecord) -> Option<Common> {
+    let micros = |column: usize| {
+        let seconds: f64 = value(record.get(column)?)?;
+        (0.0..1e12).contains(&seconds).then(|| (seconds * 1e6).round() as u64)
+    };
     let phase = record.get(2)?;
     let phase = Phase::ALL.into_iter().find(|known| known.name().as_bytes() == phase)?;
-    Some((
-        micros(record.get(0)?)?,
-        micros(record.get(1)?)?,
-        phase,
-        integer(record.get(3)?)?,
-    ))
+    Some((micros(0)?, micros(1)?, phase, value(record.get(3)?)?))
 }
 
-fn integer(field: &[u8]) -> Option<u64> {
-    if field.is_empty() || field.len() > 19 {
-        return None;
-    }
-    field.iter().try_fold(0_u64, |number, byte| {
-        let digit = byte.wrapping_sub(b'0');
-        (digit < 10).then(|| number * 10 + u64::from(digit))
-    })
-}
-
-/// Seconds with six decimals, converted to microseconds.
-fn micros(field: &[u8]) -> Option<u64> {
-    let (seconds, fraction) = field.split_at_checked(field.len().checked_sub(7)?)?;
-    let fraction = integer(fraction.strip_prefix(b".")?)?;
-    integer(seconds)?.checked_mul(1_000_000)?.checked_add(fraction)
-}
-
-/// A finite decimal number.
-fn number(field: &[u8]) -> Option<f64> {
-    let number: f64 = std::str::from_utf8(field).ok()?.parse().ok()?;
-    number.is_finite().then_some(number)
+fn value<T: FromStr>(field: &[u8]) -> Option<T> {
+    str::from_utf8(field).ok()?.parse().ok()
 }
 
 #[cfg(test)]

@@ -113,8 +113,7 @@ impl Source for Cgroup {
                 used,
                 total: limit.min(self.machine),
             }],
-            tenants: Vec::new(),
-            activity: Vec::new(),
+            ..Reading::default()
         })
     }
 }
@@ -194,7 +193,7 @@ impl Tree {
                 total: self.total,
             }],
             tenants,
-            activity: Vec::new(),
+            ..Reading::default()
         }
     }
 
@@ -223,38 +222,46 @@ impl Source for Tree {
     }
 }
 
-/// Parent and process group of a process.
+/// What the kernel says about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct ProcessParent {
+pub(crate) struct ProcessStat {
     parent: u32,
+    /// Process group.
     group: u32,
+    /// Its start, in clock ticks since boot.
+    pub(crate) start: u64,
 }
 
-fn processes(proc: &Path) -> HashMap<u32, ProcessParent> {
-    let Ok(entries) = fs::read_dir(proc) else {
-        return HashMap::new();
-    };
-    entries
-        .filter_map(|entry| {
-            let entry = entry.ok()?;
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            Some((pid, parse_stat(&fs::read_to_string(entry.path().join("stat")).ok()?)?))
-        })
-        .collect()
+/// What is known of a process; none if it has exited.
+pub(crate) fn process_stat(proc: &Path, pid: u32) -> Option<ProcessStat> {
+    parse_stat(&fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?)
 }
 
-/// `pid (name) state parent group …`: the name may contain spaces and parentheses, so parse after the last one.
-fn parse_stat(stat: &str) -> Option<ProcessParent> {
+/// All processes that run.
+pub(crate) fn processes(proc: &Path) -> HashMap<u32, ProcessStat> {
+    let entries = fs::read_dir(proc).into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter_map(|pid| Some((pid, process_stat(proc, pid)?))).collect()
+}
+
+/// `pid (name) state parent group …`, the start is field 22: the name may contain spaces and parentheses, so parse after the
+/// last one. Zombies count as exited; only their parent can remove them.
+fn parse_stat(stat: &str) -> Option<ProcessStat> {
     let (_, rest) = stat.rsplit_once(')')?;
-    let mut fields = rest.split_whitespace().skip(1);
-    Some(ProcessParent {
-        parent: fields.next()?.parse().ok()?,
-        group: fields.next()?.parse().ok()?,
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    Some(ProcessStat {
+        parent: fields
+            .get(1)
+            .filter(|_| !matches!(fields[0], "Z" | "X"))?
+            .parse()
+            .ok()?,
+        group: fields.get(2)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
     })
 }
 
 /// The root, its descendants, and its process group if it leads one. Ascending.
-fn members(processes: &HashMap<u32, ProcessParent>, root: u32) -> Vec<u32> {
+pub(crate) fn members(processes: &HashMap<u32, ProcessStat>, root: u32) -> Vec<u32> {
     let belongs = |pid: u32| {
         let mut at = pid;
         // A chain longer than all processes would be a cycle, which only an inconsistent read can show.
@@ -263,8 +270,8 @@ fn members(processes: &HashMap<u32, ProcessParent>, root: u32) -> Vec<u32> {
                 return true;
             }
             match processes.get(&at) {
-                Some(parse_stat) if parse_stat.group == root => return true,
-                Some(parse_stat) => at = parse_stat.parent,
+                Some(stat) if stat.group == root => return true,
+                Some(stat) => at = stat.parent,
                 None => return false,
             }
         }
@@ -299,24 +306,28 @@ mod tree_tests {
 
     #[test]
     fn process_name_may_contain_anything() {
-        let expected = ProcessParent { parent: 7, group: 42 };
-        assert_eq!(parse_stat("12 (a) b (c)) S 7 42 1 0"), Some(expected));
-        assert_eq!(parse_stat("12 (x) R 7 42"), Some(expected));
-        assert_eq!(parse_stat("12 x R 7 42"), None);
+        let (parent, group, start) = (7, 42, 99);
+        let rest = format!("7 42 {} 99 0", "1 ".repeat(16).trim_end());
+        let expected = Some(ProcessStat { parent, group, start });
+        assert_eq!(parse_stat(&format!("12 (a) b (c)) S {rest}")), expected);
+        assert_eq!(parse_stat(&format!("12 (x) R {rest}")), expected);
+        assert_eq!(parse_stat(&format!("12 x R {rest}")), None);
+        assert_eq!(parse_stat(&format!("12 (x) Z {rest}")), None);
     }
 
     #[test]
     fn descendants_and_the_group_belong_to_the_tree() {
-        let parse_stat = |parent, group| ProcessParent { parent, group };
+        let start = 0;
+        let stat = |parent, group| ProcessStat { parent, group, start };
         let processes = HashMap::from([
-            (1, parse_stat(0, 1)),
-            (10, parse_stat(1, 10)),
-            (11, parse_stat(10, 10)),
-            (12, parse_stat(11, 12)),
-            (13, parse_stat(1, 10)),
-            (20, parse_stat(1, 20)),
-            (30, parse_stat(31, 30)),
-            (31, parse_stat(30, 31)),
+            (1, stat(0, 1)),
+            (10, stat(1, 10)),
+            (11, stat(10, 10)),
+            (12, stat(11, 12)),
+            (13, stat(1, 10)),
+            (20, stat(1, 20)),
+            (30, stat(31, 30)),
+            (31, stat(30, 31)),
         ]);
         assert_eq!(
             members(&processes, 10),

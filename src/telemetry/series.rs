@@ -74,9 +74,7 @@ impl Series {
     pub(super) fn from_rows(ids: &[String], rows: Vec<Row>) -> Self {
         let device = |id: &String| Device {
             id: id.clone(),
-            name: String::new(),
-            used: 0,
-            total: 0,
+            ..Device::default()
         };
         Self {
             devices: ids.iter().map(device).collect(),
@@ -278,11 +276,9 @@ impl Spread {
         let mut squares = 0.0;
         for (value, times) in values.into_iter().filter(|(_, times)| *times > 0) {
             let seen = spread.get_or_insert(Self {
-                looks: 0,
                 lowest: value,
-                mean: 0.0,
-                std: 0.0,
                 highest: value,
+                ..Self::default()
             });
             seen.looks += times;
             seen.lowest = seen.lowest.min(value);

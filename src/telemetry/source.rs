@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::fault::{Fault, Result};
 
 /// Memory of one device at one moment, in bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
     /// UUID of a GPU; `host` or a cgroup's path for host memory; `sim0` for the simulated engine.
     pub id: String,

@@ -66,9 +66,8 @@ pub fn require_alone(reading: &Reading, ours: impl Fn(u32) -> bool) -> Result<()
         return Ok(());
     }
     let describe = |foreign: &ForeignProcess| {
-        let who = foreign
-            .pid
-            .map_or("a hidden process".to_owned(), |pid| format!("process {pid}"));
+        let pid = foreign.pid.map(|pid| format!("process {pid}"));
+        let who = pid.as_deref().unwrap_or("a hidden process");
         format!("{who} holds {} MiB of `{}`", foreign.used >> 20, foreign.device)
     };
     let descriptions: Vec<String> = foreign_processes.iter().map(describe).collect();
@@ -112,16 +111,12 @@ pub async fn settle(source: &mut dyn Source, baseline: &Reading, timeout: Durati
 }
 
 fn never_settled(excess_by_device: &[(String, u64)], timeout: Duration) -> Fault {
-    let excess_by_device: Vec<String> = excess_by_device
+    let excess = excess_by_device
         .iter()
-        .map(|(id, excess)| format!("{} MiB of `{id}`", excess >> 20))
-        .collect();
+        .map(|(id, excess)| format!("{} MiB of `{id}`", excess >> 20));
+    let (excess, seconds) = (excess.collect::<Vec<_>>().join(", "), timeout.as_secs_f64());
     Fault::missing(
-        format!(
-            "memory still above the baseline after {} s: {}",
-            timeout.as_secs_f64(),
-            excess_by_device.join(", ")
-        ),
+        format!("memory still above the baseline after {seconds} s: {excess}"),
         "end what holds it (see `gpu::sample()`), raise `settle_timeout`, or accept it with --shared-gpu",
     )
 }

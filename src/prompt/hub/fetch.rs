@@ -38,34 +38,31 @@ impl Hub {
     ///
     /// `missing` with a remedy if it is in neither: offline, unreachable, gated, private, or no such file.
     pub async fn folder(&self, model: &ModelId, needed: &str, wanted: &[&str]) -> Result<PathBuf> {
-        let entry = Entry::new(&self.cache, model);
-        if let Some(folder) = entry.snapshot_with(needed) {
+        if let Some(folder) = Entry::new(&self.cache, model).snapshot_with(needed) {
             return Ok(folder);
         }
         if self.offline {
-            return Err(self.not_cached(&format!("`{needed}`"), model, Purpose::Tokenizer));
+            return Err(self.not_cached(&format!("`{needed}`"), model, &TOKENIZER));
         }
-        let fetch = Fetch::new(self, model, &entry, Purpose::Tokenizer)?;
-        let commit = fetch
-            .file(&model.revision, needed)
-            .await?
-            .ok_or_else(|| Purpose::Tokenizer.no_such_file(model, needed))?;
+        let fetch = Fetch::new(self, model, &TOKENIZER)?;
+        let commit = fetch.file(&model.revision, needed).await?;
+        let commit = commit.ok_or_else(|| TOKENIZER.no_such_file(model, needed))?;
         for file in wanted {
             fetch.file(&commit, file).await?;
         }
         // Last, so that an interrupted download starts over instead of counting as complete.
-        entry.point_at(&commit)?;
-        Ok(entry.snapshot(&commit))
+        fetch.entry.point_at(&commit)?;
+        Ok(fetch.entry.snapshot(&commit))
     }
 
     /// The error for a file that is not cached when the hub must not be used.
-    pub(super) fn not_cached(&self, what: &str, model: &ModelId, purpose: Purpose) -> Fault {
+    pub(super) fn not_cached(&self, what: &str, model: &ModelId, purpose: &Purpose) -> Fault {
         Fault::missing(
             format!(
                 "the cache `{}` lacks {what} of `{model}`, and the hub may not be used (HF_HUB_OFFLINE, or `offline`)",
                 self.cache.display()
             ),
-            purpose.while_offline(),
+            purpose.offline,
         )
     }
 }
@@ -74,8 +71,8 @@ impl Hub {
 pub(super) struct Fetch<'a> {
     hub: &'a Hub,
     pub(super) model: &'a ModelId,
-    pub(super) entry: &'a Entry,
-    purpose: Purpose,
+    pub(super) entry: Entry,
+    purpose: &'static Purpose,
     client: Client,
 }
 
@@ -92,13 +89,20 @@ impl From<Fault> for Failure {
     }
 }
 
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Transient(fault, _) | Failure::Permanent(fault) => fault,
+        }
+    }
+}
+
 impl<'a> Fetch<'a> {
-    pub(super) fn new(hub: &'a Hub, model: &'a ModelId, entry: &'a Entry, purpose: Purpose) -> Result<Self> {
+    pub(super) fn new(hub: &'a Hub, model: &'a ModelId, purpose: &'static Purpose) -> Result<Self> {
         // A proxy cannot reach a mirror on this machine.
-        let builder = if http::is_loopback(&hub.endpoint) {
-            http::direct()
-        } else {
-            http::external()
+        let builder = match http::is_loopback(&hub.endpoint) {
+            true => http::direct(),
+            false => http::external(),
         };
         let builder = builder
             .redirect(redirect::Policy::none())
@@ -107,7 +111,7 @@ impl<'a> Fetch<'a> {
         Ok(Self {
             hub,
             model,
-            entry,
+            entry: Entry::new(&hub.cache, model),
             purpose,
             client: http::build(builder)?,
         })
@@ -115,17 +119,10 @@ impl<'a> Fetch<'a> {
 
     /// Downloads one file and returns its commit; `None` if the model has no such file.
     async fn file(&self, revision: &str, file: &str) -> Result<Option<String>> {
-        self.with_retries(async || self.attempt(revision, file).await).await
+        Ok(self.retried(async || self.attempt(revision, file).await).await?)
     }
 
     /// Retries transient failures.
-    async fn with_retries<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T> {
-        self.retried(attempt).await.map_err(|failure| match failure {
-            Failure::Transient(fault, _) | Failure::Permanent(fault) => fault,
-        })
-    }
-
-    /// The same, with the kind of the last failure.
     pub(super) async fn retried<T>(&self, attempt: impl AsyncFn() -> Result<T, Failure>) -> Result<T, Failure> {
         let mut pause = self.hub.retry_pause;
         for _ in 1..MAX_ATTEMPTS {
@@ -152,12 +149,9 @@ impl<'a> Fetch<'a> {
             .hint("check HF_ENDPOINT")
         })?;
         let (content, digest) = self.body(response).await?;
-        self.entry.store(
-            content,
-            metadata.etag.as_deref().unwrap_or(&digest),
-            &metadata.commit,
-            file,
-        )?;
+        let etag = metadata.etag.as_deref().unwrap_or(&digest);
+        self.entry
+            .keep(&content.into_temp_path(), etag, &metadata.commit, file)?;
         Ok(Some(metadata.commit))
     }
 
@@ -169,7 +163,7 @@ impl<'a> Fetch<'a> {
         file: &str,
         range: Option<&str>,
     ) -> Result<Option<(Response, Option<FileMetadata>)>, Failure> {
-        let mut url = self.address(revision, file)?;
+        let mut url = self.at(&[], &["resolve", revision, file])?;
         let mut metadata: Option<FileMetadata> = None;
         for _ in 0..=MAX_REDIRECTS {
             let response = self.send(&url, range).await?;
@@ -193,11 +187,6 @@ impl<'a> Fetch<'a> {
         Err(Fault::new(Kind::Http, "the hub redirects too often").into())
     }
 
-    /// `ENDPOINT/org/name/resolve/REVISION/FILE`.
-    fn address(&self, revision: &str, file: &str) -> Result<Url> {
-        self.at(&[], &["resolve", revision, file])
-    }
-
     /// `ENDPOINT`, `before`, the model's name, `after`.
     pub(super) fn at(&self, before: &[&str], after: &[&str]) -> Result<Url> {
         let mut url = self.hub.endpoint.clone();
@@ -219,12 +208,8 @@ impl<'a> Fetch<'a> {
         if let Some(range) = range {
             request = request.header(RANGE, range);
         }
-        if let Some(token) = self
-            .hub
-            .token
-            .as_ref()
-            .filter(|_| url.origin() == self.hub.endpoint.origin())
-        {
+        let is_own = url.origin() == self.hub.endpoint.origin();
+        if let Some(token) = self.hub.token.as_ref().filter(|_| is_own) {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.reveal()));
         }
         request.send().await.map_err(|error| self.unreachable(&error))
@@ -237,11 +222,8 @@ impl<'a> Fetch<'a> {
         while let Some(chunk) = response.chunk().await.map_err(|error| self.unreachable(&error))? {
             size += chunk.len() as u64;
             if size > MAX_FILE_SIZE {
-                return Err(Fault::new(
-                    Kind::Http,
-                    format!("a file of `{}` is larger than {} MiB", self.model, MAX_FILE_SIZE >> 20),
-                )
-                .into());
+                let message = format!("a file of `{}` is larger than {} MiB", self.model, MAX_FILE_SIZE >> 20);
+                return Err(Fault::new(Kind::Http, message).into());
             }
             digest.update(&chunk);
             content
@@ -301,7 +283,14 @@ impl<'a> Fetch<'a> {
 
     pub(super) fn no_answer(&self, why: &str) -> Fault {
         let host = self.hub.endpoint.host_str().unwrap_or_default();
-        self.purpose.no_answer(host, self.model, why)
+        let Purpose { what, instead, .. } = self.purpose;
+        Fault::missing(
+            format!(
+                "the hub at `{host}` does not give the {what} of `{}`: {why}",
+                self.model
+            ),
+            format!("check the network and HF_ENDPOINT, or give {instead}"),
+        )
     }
 }
 
@@ -321,8 +310,8 @@ impl Hub {
     pub async fn file(&self, model: &ModelId, file: &str) -> Result<PathBuf> {
         match self.optional(model, file).await? {
             Some(path) => Ok(path),
-            None if self.offline => Err(self.not_cached(&format!("`{file}`"), model, Purpose::Shape)),
-            None => Err(Purpose::Shape.no_such_file(model, file)),
+            None if self.offline => Err(self.not_cached(&format!("`{file}`"), model, &SHAPE)),
+            None => Err(SHAPE.no_such_file(model, file)),
         }
     }
 
@@ -338,18 +327,15 @@ impl Hub {
         if self.offline {
             return Ok(None);
         }
-        let entry = Entry::new(&self.cache, model);
-        let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
+        let fetch = Fetch::new(self, model, &SHAPE)?;
         // Use the commit of the files that are already cached.
-        let cached_commit = entry.commit();
-        let revision = cached_commit.as_deref().unwrap_or(&model.revision);
-        let Some(commit) = fetch.file(revision, file).await? else {
+        let Some(commit) = fetch.file(&fetch.entry.known_revision(), file).await? else {
             return Ok(None);
         };
-        if cached_commit.is_none() {
-            entry.point_at(&commit)?;
+        if fetch.entry.commit().is_none() {
+            fetch.entry.point_at(&commit)?;
         }
-        Ok(Some(entry.snapshot(&commit).join(file)))
+        Ok(Some(fetch.entry.snapshot(&commit).join(file)))
     }
 
     /// Checks that the hub gives a model to this user. Whatever else is wrong with it or the hub is for the engine to find.
@@ -361,13 +347,10 @@ impl Hub {
         if self.offline || self.cached(model, CONFIG).is_some() {
             return Ok(());
         }
-        let entry = Entry::new(&self.cache, model);
-        let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
-        let url = fetch.address(&model.revision, CONFIG)?;
+        let fetch = Fetch::new(self, model, &SHAPE)?;
+        let url = fetch.at(&[], &["resolve", &model.revision, CONFIG])?;
         match tokio::time::timeout(GATE_TIMEOUT, fetch.send(&url, Some("bytes=0-0"))).await {
-            Ok(Ok(response)) if error_code(response.headers()) == GATED => match fetch.refused(&response) {
-                Failure::Permanent(fault) | Failure::Transient(fault, _) => Err(fault),
-            },
+            Ok(Ok(response)) if error_code(response.headers()) == GATED => Err(fetch.refused(&response).into()),
             _ => Ok(()),
         }
     }
@@ -385,13 +368,10 @@ impl Hub {
     ///
     /// `missing` with a remedy if the hub cannot be reached or refuses.
     pub async fn start(&self, model: &ModelId, file: &str, bytes: u64) -> Result<Option<Vec<u8>>> {
-        let entry = Entry::new(&self.cache, model);
-        let fetch = Fetch::new(self, model, &entry, Purpose::Shape)?;
-        let cached_commit = entry.commit();
-        let revision = cached_commit.as_deref().unwrap_or(&model.revision);
-        fetch
-            .with_retries(async || fetch.beginning(revision, file, bytes).await)
-            .await
+        let fetch = Fetch::new(self, model, &SHAPE)?;
+        let revision = fetch.entry.known_revision();
+        let attempt = async || fetch.beginning(&revision, file, bytes).await;
+        Ok(fetch.retried(attempt).await?)
     }
 }
 
@@ -414,52 +394,44 @@ impl Fetch<'_> {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
-    /// To count tokens.
-    Tokenizer,
-    /// To compute a model's memory.
-    Shape,
-    /// To start an engine.
-    Weights,
+/// What a model's files are for, as errors say it.
+pub(super) struct Purpose {
+    /// What is fetched.
+    what: &'static str,
+    /// What the user can give instead.
+    instead: &'static str,
+    /// The remedy if only the cache may be used.
+    offline: &'static str,
+    /// The remedy if the model has no such file.
+    no_file: &'static str,
 }
 
+/// To count tokens.
+const TOKENIZER: Purpose = Purpose {
+    what: "tokenizer",
+    instead: "a folder with `tokenizer.json` as `tokenizer`",
+    offline: "fetch it once while online, or give a folder with the file as `tokenizer`",
+    no_file: "name another model with the same tokenizer, or a folder with `tokenizer.json`, as `tokenizer`",
+};
+/// To compute a model's memory.
+const SHAPE: Purpose = Purpose {
+    what: "configuration",
+    instead: "a folder with `config.json`",
+    offline: "fetch it once while online, or give a folder with the file",
+    no_file: "name the model that it was made from, or a folder with `config.json`",
+};
+/// To start an engine.
+pub(super) const WEIGHTS: Purpose = Purpose {
+    what: "weights",
+    instead: "a folder with them as `model`",
+    offline: "fetch them once while online, or give a folder with them as `model`",
+    ..SHAPE
+};
+
 impl Purpose {
-    /// The remedy if only the cache may be used.
-    fn while_offline(self) -> &'static str {
-        match self {
-            Purpose::Tokenizer => "fetch it once while online, or give a folder with the file as `tokenizer`",
-            Purpose::Shape => "fetch it once while online, or give a folder with the file",
-            Purpose::Weights => "fetch them once while online, or give a folder with them as `model`",
-        }
-    }
-
-    /// The error if the hub cannot be reached.
-    fn no_answer(self, host: &str, model: &ModelId, why: &str) -> Fault {
-        let (what, instead) = match self {
-            Purpose::Tokenizer => ("tokenizer", "a folder with `tokenizer.json` as `tokenizer`"),
-            Purpose::Shape => ("configuration", "a folder with `config.json`"),
-            Purpose::Weights => ("weights", "a folder with them as `model`"),
-        };
-        Fault::missing(
-            format!("the hub at `{host}` does not give the {what} of `{model}`: {why}"),
-            format!("check the network and HF_ENDPOINT, or give {instead}"),
-        )
-    }
-
     /// The error if the model has no such file.
-    fn no_such_file(self, model: &ModelId, file: &str) -> Fault {
-        Fault::missing(
-            format!("`{model}` has no `{file}`"),
-            match self {
-                Purpose::Tokenizer => {
-                    "name another model with the same tokenizer, or a folder with `tokenizer.json`, as `tokenizer`"
-                }
-                Purpose::Shape | Purpose::Weights => {
-                    "name the model that it was made from, or a folder with `config.json`"
-                }
-            },
-        )
+    fn no_such_file(&self, model: &ModelId, file: &str) -> Fault {
+        Fault::missing(format!("`{model}` has no `{file}`"), self.no_file)
     }
 }
 

@@ -196,8 +196,7 @@ impl Entry {
 
     /// The snapshot folder of the revision, if it contains `file`.
     pub(super) fn snapshot_with(&self, file: &str) -> Option<PathBuf> {
-        let commit = self.commit();
-        let snapshot = self.snapshot(commit.as_deref().unwrap_or(&self.revision));
+        let snapshot = self.snapshot(&self.known_revision());
         snapshot.join(file).is_file().then_some(snapshot)
     }
 
@@ -205,6 +204,11 @@ impl Entry {
     pub(super) fn commit(&self) -> Option<String> {
         let commit = fs::read_to_string(self.reference()).ok()?;
         Some(commit.trim().to_owned()).filter(|commit| is_commit(commit))
+    }
+
+    /// The cached commit of the revision, else the revision itself.
+    pub(super) fn known_revision(&self) -> String {
+        self.commit().unwrap_or_else(|| self.revision.clone())
     }
 
     /// The folder of a commit's files.
@@ -219,18 +223,13 @@ impl Entry {
         Ok(blobs.join(name))
     }
 
-    /// A temporary file on the file system of [`Entry::store`]'s destination.
+    /// A temporary file on the file system of [`Entry::keep`]'s destination.
     pub(super) fn temp_file(&self) -> Result<NamedTempFile> {
         let blobs = self.blob("")?;
         NamedTempFile::new_in(&blobs).map_err(|error| Fault::io(&blobs, &error))
     }
 
-    /// Stores completely written content as `file` of this commit.
-    pub(super) fn store(&self, content: NamedTempFile, etag: &str, commit: &str, file: &str) -> Result<()> {
-        self.keep(&content.into_temp_path(), etag, commit, file)
-    }
-
-    /// The same for a file that lies among the content already.
+    /// Stores completely written content as `file` of this commit. It lies on the same file system.
     pub(super) fn keep(&self, path: &Path, etag: &str, commit: &str, file: &str) -> Result<()> {
         let blob = self.blob(etag)?;
         fs::rename(path, &blob).map_err(|error| Fault::io(&blob, &error))?;

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::super::CONFIG;
-use super::fetch::{Failure, Fetch, GATE_TIMEOUT, Purpose, hex, is_etag};
+use super::fetch::{Failure, Fetch, GATE_TIMEOUT, WEIGHTS, hex, is_etag};
 use super::{Entry, Hub, ModelId, is_commit};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
@@ -25,7 +25,7 @@ const AT_ONCE: usize = 4;
 /// What engines read beside the weights: configuration, tokenizer, and the model's own code.
 const SETTINGS: [&str; 6] = ["json", "txt", "model", "py", "jinja", "tiktoken"];
 /// Formats of weights. Engines load the first of these that the model has.
-const WEIGHTS: [&str; 3] = ["safetensors", "bin", "pt"];
+const FORMATS: [&str; 3] = ["safetensors", "bin", "pt"];
 /// Progress is reported at most this often.
 const INTERVAL: Duration = Duration::from_secs(2);
 /// How often to look whether another process has finished the same file.
@@ -80,15 +80,14 @@ impl Hub {
         weights: bool,
         report: &(impl Fn(u64, u64) -> Result<()> + Sync),
     ) -> Result<Option<String>> {
-        let entry = Entry::new(&self.cache, model);
         let cached = self.is_complete(model, weights);
         if self.offline {
             return match cached {
                 true => Ok(None),
-                false => Err(self.not_cached("the weights", model, Purpose::Weights)),
+                false => Err(self.not_cached("the weights", model, &WEIGHTS)),
             };
         }
-        let fetch = Fetch::new(self, model, &entry, Purpose::Weights)?;
+        let fetch = Fetch::new(self, model, &WEIGHTS)?;
         let downloaded = if cached {
             match tokio::time::timeout(GATE_TIMEOUT, fetch.listing()).await {
                 Ok(Ok(listing)) => fetch.all(listing, weights, report).await,
@@ -111,7 +110,7 @@ impl Hub {
     /// Whether the cache has files that an engine can load; without `weights`, those beside them.
     pub fn is_complete(&self, model: &ModelId, weights: bool) -> bool {
         let entry = Entry::new(&self.cache, model);
-        let snapshot = entry.snapshot(entry.commit().as_deref().unwrap_or(&model.revision));
+        let snapshot = entry.snapshot(&entry.known_revision());
         let index = |format: &str| fs::read(snapshot.join(format!("model.{format}.index.json"))).ok();
         let listed = |bytes: Vec<u8>| {
             let index: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -121,7 +120,7 @@ impl Hub {
                 .is_some_and(|files| files.values().all(is_there))
         };
         let any = || {
-            let is_weights = |path: &Path| WEIGHTS.contains(&extension(path)) || extension(path) == "gguf";
+            let is_weights = |path: &Path| FORMATS.contains(&extension(path)) || extension(path) == "gguf";
             let mut files = fs::read_dir(&snapshot).into_iter().flatten().flatten();
             files.any(|file| is_weights(&file.path()) && file.path().is_file())
         };
@@ -153,7 +152,7 @@ fn chosen(listed: Vec<Listed>, weights: bool) -> Option<Vec<Listed>> {
     };
     let mut chosen: Vec<Listed> = SETTINGS.iter().flat_map(|format| of(format)).collect();
     if weights {
-        let mut tensors = WEIGHTS
+        let mut tensors = FORMATS
             .iter()
             .map(|format| of(format))
             .find(|found| !found.is_empty())?;
@@ -218,10 +217,8 @@ impl Fetch<'_> {
     ) -> Result<Option<String>, Failure> {
         let commit = &listing.sha;
         let Some(chosen) = chosen(listing.siblings, weights) else {
-            return Ok(Some(format!(
-                "`{}` has no weights as safetensors, bin or pt",
-                self.model
-            )));
+            let why = format!("`{}` has no weights as safetensors, bin or pt", self.model);
+            return Ok(Some(why));
         };
         let snapshot = self.entry.snapshot(commit);
         let mut missing = Vec::new();
@@ -229,16 +226,10 @@ impl Fetch<'_> {
             if snapshot.join(&file.rfilename).is_file() {
                 continue;
             }
-            let etag = file
-                .lfs
-                .map(|large| large.sha256)
-                .or(file.blob_id)
-                .filter(|etag| is_etag(etag));
-            let Some(etag) = etag else {
-                return Ok(Some(format!(
-                    "the hub does not say which content `{}` has",
-                    file.rfilename
-                )));
+            let etag = file.lfs.map(|large| large.sha256).or(file.blob_id);
+            let Some(etag) = etag.filter(|etag| is_etag(etag)) else {
+                let why = format!("the hub does not say which content `{}` has", file.rfilename);
+                return Ok(Some(why));
             };
             missing.push(Wanted {
                 name: file.rfilename,
@@ -324,10 +315,8 @@ impl Fetch<'_> {
             let range = (0 < there && there < *size).then(|| format!("bytes={there}-"));
             let opened = self.open(commit, name, range.as_deref()).await?;
             let (answer, _) = opened.ok_or_else(|| {
-                Fault::missing(
-                    format!("`{}` has no `{name}`", self.model),
-                    "check the model's page on the hub",
-                )
+                let message = format!("`{}` has no `{name}`", self.model);
+                Fault::missing(message, "check the model's page on the hub")
             })?;
             if answer.status() != StatusCode::PARTIAL_CONTENT {
                 there = 0;
@@ -352,10 +341,8 @@ impl Fetch<'_> {
         let found = hex(&digest.finalize());
         if there != *size || etag.len() == found.len() && *etag != found {
             let _useless = fs::remove_file(&path);
-            return Err(Failure::Transient(
-                self.no_answer(&format!("`{name}` came damaged")),
-                None,
-            ));
+            let fault = self.no_answer(&format!("`{name}` came damaged"));
+            return Err(Failure::Transient(fault, None));
         }
         content.sync_all().map_err(io)?;
         Ok(self.entry.keep(&path, etag, commit, name)?)

@@ -1,7 +1,6 @@
 //! State, stop and removal of a container; commands that run in it, and files that are put into it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -20,15 +19,13 @@ use tokio_util::sync::CancellationToken;
 use super::{connect, create, daemon, labelled};
 use crate::fault::Result;
 use crate::run::Run;
-use crate::runtime::orphans::ProcessIdentity;
-use crate::runtime::output::OutputBuffer;
 use crate::runtime::supervisor::Supervisor;
-use crate::runtime::{Captured, ExecOutput, Exit, Outside, State, cgroup, launch};
+use crate::runtime::{Captured, Exit, Outside, State, cgroup, launch, orphans};
 use crate::task::lock;
 use crate::warning::Warning;
 
 /// What a container needs from the run's registry.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub(in crate::runtime) struct ContainerRegistry {
     pub(in crate::runtime) names: Arc<Mutex<BTreeSet<String>>>,
     /// Removes the containers if this program is killed; started with the first of them.
@@ -41,7 +38,7 @@ impl ContainerRegistry {
     /// To be called before anything is created.
     pub(super) fn supervise(&self, run: &str) -> Result<()> {
         if self.supervisor.get().is_none() {
-            let supervisor = Supervisor::of_containers(run, ProcessIdentity::current().encode())?;
+            let supervisor = Supervisor::of_containers(run, orphans::own_label())?;
             // Where two starts come together, the second one is not needed.
             if let Err(supervisor) = self.supervisor.set(supervisor) {
                 supervisor.dismiss();
@@ -58,116 +55,98 @@ impl ContainerRegistry {
     }
 }
 
-/// A container started by this run.
-#[derive(Debug)]
+/// A container, whoever started it.
 pub(in crate::runtime) struct Container {
-    client: ContainerClient,
-    name: String,
-    registry: ContainerRegistry,
-    // Exit status, read once before removal.
-    exit: Mutex<Option<Exit>>,
-    removed: tokio::sync::Mutex<bool>,
-}
-
-/// Access to a container, whoever started it.
-#[derive(Clone)]
-pub(in crate::runtime) struct ContainerClient {
     pub(super) docker: Docker,
     pub(super) id: String,
-    /// The run that is told when the daemon is waited for.
-    run: Option<Arc<Run>>,
-    /// The memory limit that this program chose, in bytes.
-    own_limit: Option<u64>,
-    /// Whether it may write to a few folders only.
-    pub(super) read_only: bool,
+    pub(super) name: String,
+    /// What is known of a container that this run started.
+    pub(super) own: Option<Own>,
 }
 
-impl fmt::Debug for ContainerClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ContainerClient")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
-    }
+/// What this run knows of a container that it started.
+pub(super) struct Own {
+    /// Is told when the daemon is waited for.
+    pub(super) run: Arc<Run>,
+    /// The memory limit that this program chose, in bytes.
+    pub(super) limit: Option<u64>,
+    /// Whether it may write to a few folders only.
+    pub(super) read_only: bool,
+    pub(super) registry: ContainerRegistry,
+    /// Exit status, read once before removal.
+    pub(super) exit: Mutex<Option<Exit>>,
+    pub(super) removed: tokio::sync::Mutex<bool>,
 }
 
 impl Container {
-    pub(super) fn new(
-        docker: Docker,
-        id: String,
-        name: String,
-        registry: ContainerRegistry,
-        run: Arc<Run>,
-        own_limit: Option<u64>,
-        read_only: bool,
-    ) -> Self {
+    /// A container that somebody else started.
+    pub(in crate::runtime) fn attached(docker: Docker, id: String, name: &str) -> Self {
         Self {
-            client: ContainerClient {
-                run: Some(run),
-                own_limit,
-                read_only,
-                ..ContainerClient::new(docker, id)
-            },
-            name,
-            registry,
-            exit: Mutex::default(),
-            removed: tokio::sync::Mutex::default(),
+            docker,
+            id,
+            name: name.to_owned(),
+            own: None,
         }
     }
 
-    pub(in crate::runtime) fn client(&self) -> &ContainerClient {
-        &self.client
+    /// The name or id by which the user called it, or its name in this run.
+    pub(in crate::runtime) fn name(&self) -> &str {
+        &self.name
     }
 
     pub(in crate::runtime) async fn state(&self) -> Result<State> {
-        if let Some(exit) = self.cached_exit() {
-            return Ok(State::Exited(exit));
-        }
-        let state = self.client.state().await?;
-        self.cache_exit(&state);
+        let known = self.own.as_ref().and_then(|own| lock(&own.exit).clone());
+        let state = match known {
+            Some(exit) => State::Exited(exit),
+            None => self.observed_state().await?,
+        };
+        self.keep_exit(&state);
         Ok(state)
     }
 
-    fn cache_exit(&self, state: &State) {
-        if let Some(exit) = state.exit() {
-            *lock(&self.exit) = Some(exit.clone());
+    fn keep_exit(&self, state: &State) {
+        if let Some(own) = &self.own {
+            *lock(&own.exit) = state.exit().cloned();
         }
     }
 
-    pub(in crate::runtime) async fn wait(&self) -> Result<Exit> {
+    pub(in crate::runtime) async fn wait_exit(&self) -> Result<Exit> {
         loop {
             if let State::Exited(exit) = self.state().await? {
                 return Ok(exit);
             }
-            self.client.wait().await;
+            self.wait().await;
         }
     }
 
-    /// Stops and removes it; the exit status is kept.
+    /// Stops and removes a container of this run; the exit status is kept. Somebody else's is left as it is.
     pub(in crate::runtime) async fn stop(&self, grace: Duration) -> Result<()> {
-        let mut removed = self.removed.lock().await;
+        let Some(own) = &self.own else { return Ok(()) };
+        let mut removed = own.removed.lock().await;
         if *removed {
             return Ok(());
         }
         if self.state().await?.exit().is_none() {
-            self.stop_running(grace).await?;
+            self.stop_running(own, grace).await?;
             // We killed it, so no OOM event is expected.
-            self.cache_exit(&self.client.current_state().await?);
+            let state = self.inspect().await?;
+            self.keep_exit(&state.map_or_else(|| State::Exited(removed_exit()), to_state));
         }
-        remove(&self.client.docker, &self.name).await?;
+        remove(&self.docker, &self.name).await?;
         *removed = true;
-        lock(&self.registry.names).remove(&self.name);
+        lock(&own.registry.names).remove(&self.name);
         Ok(())
     }
 
     /// The daemon sends the image's stop signal, and SIGKILL after the grace period.
-    async fn stop_running(&self, grace: Duration) -> Result<()> {
-        let ContainerClient { docker, id, .. } = &self.client;
+    async fn stop_running(&self, own: &Own, grace: Duration) -> Result<()> {
+        let (docker, id) = (&self.docker, &self.id);
         let seconds = i32::try_from(grace.as_secs_f64().ceil() as u64).unwrap_or(i32::MAX);
         let options = StopContainerOptionsBuilder::default().t(seconds).build();
         let patient = docker.clone().with_timeout(grace + docker.timeout());
         let stopped = tokio::select! {
             stopped = patient.stop_container(id, Some(options)) => stopped,
-            () = self.registry.force_kill.cancelled() => {
+            () = own.registry.force_kill.cancelled() => {
                 docker.kill_container(id, Some(KillContainerOptionsBuilder::default().signal("SIGKILL").build())).await
             }
         };
@@ -179,40 +158,25 @@ impl Container {
         }
     }
 
-    fn cached_exit(&self) -> Option<Exit> {
-        lock(&self.exit).clone()
-    }
-}
-
-impl ContainerClient {
-    pub(in crate::runtime) fn new(docker: Docker, id: String) -> Self {
-        Self {
-            docker,
-            id,
-            run: None,
-            own_limit: None,
-            read_only: false,
-        }
-    }
-
     /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL without a
     /// known cause, asks the kernel's log, and waits briefly for Docker's `oom` event.
-    pub(in crate::runtime) async fn state(&self) -> Result<State> {
+    async fn observed_state(&self) -> Result<State> {
         let Some(mut state) = self.inspect().await? else {
-            return Ok(State::Exited(removed()));
+            return Ok(State::Exited(removed_exit()));
         };
+        let started = state.started_at.as_deref().and_then(|time| time.parse().ok());
         let killed = !state.running.unwrap_or(false) && state.exit_code == Some(SIGKILL_EXIT_CODE);
         if killed && !state.oom_killed.unwrap_or(false) {
             // Docker may miss a kill: its shim looks for the count of a group that is removed when its last process ends. A
             // container of somebody else's may have been killed and started again before.
-            let logged = self.run.is_some() && cgroup::was_container_oom_killed(&self.id);
-            state.oom_killed = Some(logged || wait_for_oom_event(&self.docker, &self.id, &state).await);
+            let logged = self.own.is_some() && cgroup::was_container_oom_killed(&self.id);
+            state.oom_killed = Some(logged || self.wait_for_oom_event(&state, started).await);
         }
-        let started = state.started_at.as_deref().and_then(|time| time.parse().ok());
+        let own_limit = self.own.as_ref().and_then(|own| own.limit);
         Ok(match to_state(state) {
-            State::Exited(exit) if exit.oom_killed && self.own_limit.is_some() => State::Exited(Exit {
+            State::Exited(exit) if exit.oom_killed && own_limit.is_some() => State::Exited(Exit {
                 oom_killed: false,
-                outside: self.own_limit.map(Outside::OwnLimit),
+                outside: own_limit.map(Outside::OwnLimit),
                 ..exit
             }),
             State::Exited(exit) if !exit.oom_killed => State::Exited(Exit {
@@ -225,34 +189,20 @@ impl ContainerClient {
 
     /// The last signal that was sent through the daemon. This program's own come with [`Container::stop`], which does not ask.
     async fn signal_since(&self, started: Option<jiff::Timestamp>) -> Option<i32> {
-        let sent = past_events(&self.docker, &self.id, &["kill"], started?).await;
-        sent.last()?
-            .actor
-            .as_ref()?
-            .attributes
-            .as_ref()?
-            .get("signal")?
-            .parse()
-            .ok()
+        let sent = self.past_events(&["kill"], started?).await.pop()?;
+        sent.actor?.attributes?.get("signal")?.parse().ok()
     }
 
     /// Whether it was paused at some time in the last `period`.
-    pub(in crate::runtime) async fn was_paused(&self, period: Duration) -> Result<bool> {
-        let Ok(from) = jiff::Timestamp::now().checked_sub(period) else {
-            return Ok(false);
-        };
-        let seen = past_events(&self.docker, &self.id, &["pause", "unpause"], from).await;
-        Ok(!seen.is_empty())
-    }
-
-    /// The same without waiting.
-    async fn current_state(&self) -> Result<State> {
-        let state = self.inspect().await?;
-        Ok(state.map_or_else(|| State::Exited(removed()), to_state))
+    pub(in crate::runtime) async fn was_paused(&self, period: Duration) -> bool {
+        match jiff::Timestamp::now().checked_sub(period) {
+            Ok(from) => !self.past_events(&["pause", "unpause"], from).await.is_empty(),
+            Err(_) => false,
+        }
     }
 
     /// Returns when it may have exited.
-    pub(in crate::runtime) async fn wait(&self) {
+    async fn wait(&self) {
         let options = WaitContainerOptionsBuilder::default().condition("not-running").build();
         // The client treats exit codes other than 0 as errors; the state tells more.
         let failed = match self.docker.wait_container(&self.id, Some(options)).next().await {
@@ -270,19 +220,11 @@ impl ContainerClient {
         let pid = self.inspect().await?.and_then(|state| state.pid).unwrap_or_default();
         let folder = u32::try_from(pid)
             .ok()
-            .filter(|&pid| pid != 0)
+            .filter(|pid| *pid != 0)
             .and_then(cgroup::memory_folder);
         // A daemon in a virtual machine has other pids; only a group whose path contains the id belongs to the
         // container.
         Ok(folder.filter(|folder| folder.to_string_lossy().contains(&self.id)))
-    }
-
-    pub(in crate::runtime) async fn pids(&self) -> Result<Vec<u32>> {
-        Ok(self
-            .cgroup()
-            .await?
-            .map(|folder| cgroup::processes(&folder))
-            .unwrap_or_default())
     }
 
     async fn inspect(&self) -> Result<Option<ContainerState>> {
@@ -299,47 +241,62 @@ impl ContainerClient {
             if !daemon::is_away(&fault) || tokio::time::Instant::now() >= deadline {
                 return Err(fault);
             }
-            if let Some(run) = self.run.as_ref().filter(|_| !std::mem::replace(&mut told, true)) {
+            if let Some(own) = self.own.as_ref().filter(|_| !std::mem::replace(&mut told, true)) {
                 let message = format!("{}; waiting up to {} s for it", fault.message, AWAY.as_secs());
-                run.warn(Warning::new("docker_away", message))?;
+                own.run.warn(Warning::new("docker_away", message))?;
             }
             tokio::time::sleep(AWAY_PAUSE).await;
         }
     }
+
+    /// Its events from `from` until now, oldest first; none if the daemon does not tell.
+    async fn past_events(&self, events: &[&str], from: jiff::Timestamp) -> Vec<EventMessage> {
+        // As the daemon reads it: `1700000000.000000001`.
+        let seconds = |time: jiff::Timestamp| format!("{}.{:09}", time.as_second(), time.subsec_nanosecond());
+        let options = self
+            .events(events)
+            .since(&seconds(from))
+            .until(&seconds(jiff::Timestamp::now()));
+        let told = self.docker.events(Some(options.build()));
+        let collected = told.filter_map(async |event| event.ok()).collect();
+        tokio::time::timeout(MAX_DELAY, collected).await.unwrap_or_default()
+    }
+
+    fn events(&self, events: &[&str]) -> EventsOptionsBuilder {
+        let filters = HashMap::from([
+            ("type", vec!["container"]),
+            ("container", vec![self.id.as_str()]),
+            ("event", events.to_vec()),
+        ]);
+        EventsOptionsBuilder::default().filters(&filters)
+    }
+
+    /// Waits for Docker's `oom` event if it may still arrive: after a recent SIGKILL without a known cause. Returns
+    /// whether it arrived.
+    async fn wait_for_oom_event(&self, state: &ContainerState, started: Option<jiff::Timestamp>) -> bool {
+        // Before 2.3, containerd's shim publishes OOM kill and exit from two threads, in either order (`pkg/oom`, later
+        // `internal/oom`: containerd/containerd#12714). The daemon handles each as it arrives: it sets `OOMKilled` and
+        // emits `oom` when it hears of the kill, whether or not the container still runs (moby, `daemon/monitor.go`,
+        // `ProcessEvent`). So the state read right after the exit may be too early.
+        let Some(remaining) = remaining(state.finished_at.as_deref(), jiff::Timestamp::now()) else {
+            return false;
+        };
+        let mut options = self.events(&["oom"]);
+        // In the daemon's time; events since the container's start are replayed.
+        if let Some(started) = started {
+            options = options.since(&started.as_second().to_string());
+        }
+        let mut events = std::pin::pin!(self.docker.events(Some(options.build())));
+        matches!(tokio::time::timeout(remaining, events.next()).await, Ok(Some(Ok(_))))
+    }
 }
 
 /// The exit of a container that is gone: this program removes its own only after it has read their exit.
-fn removed() -> Exit {
+fn removed_exit() -> Exit {
     Exit {
         outside: Some(Outside::Removed),
         ..Exit::default()
     }
-}
-
-/// Events of a container from `from` until now, oldest first; none if the daemon does not tell.
-async fn past_events(docker: &Docker, id: &str, events: &[&str], from: jiff::Timestamp) -> Vec<EventMessage> {
-    let options = events_of(id, events)
-        .since(&seconds(from))
-        .until(&seconds(jiff::Timestamp::now()));
-    let collected = docker
-        .events(Some(options.build()))
-        .filter_map(async |event| event.ok())
-        .collect();
-    tokio::time::timeout(MAX_DELAY, collected).await.unwrap_or_default()
-}
-
-/// As the daemon reads it: `1700000000.000000001`.
-fn events_of(id: &str, events: &[&str]) -> EventsOptionsBuilder {
-    let filters = HashMap::from([
-        ("type", vec!["container"]),
-        ("container", vec![id]),
-        ("event", events.to_vec()),
-    ]);
-    EventsOptionsBuilder::default().filters(&filters)
-}
-
-fn seconds(time: jiff::Timestamp) -> String {
-    format!("{}.{:09}", time.as_second(), time.subsec_nanosecond())
 }
 
 fn to_state(state: ContainerState) -> State {
@@ -348,11 +305,10 @@ fn to_state(state: ContainerState) -> State {
     }
     State::Exited(Exit {
         code: state.exit_code,
-        signal: None,
         oom_killed: state.oom_killed.unwrap_or(false),
-        outside: None,
         // Docker writes year 1 for "not yet".
         finished_at: state.finished_at.filter(|time| !time.starts_with("0001-")),
+        ..Exit::default()
     })
 }
 
@@ -360,11 +316,10 @@ fn to_state(state: ContainerState) -> State {
 pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()> {
     let options = RemoveContainerOptionsBuilder::default().force(true).v(true).build();
     match docker.remove_container(name, Some(options)).await {
-        Ok(()) => create::remove_network(docker, name).await,
-        Err(error) if daemon::status(&error) == Some(404) => create::remove_network(docker, name).await,
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
-        Err(error) => Err(daemon::explain(error)),
+        Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
+        _ => create::remove_network(docker, name).await,
     }
 }
 
@@ -414,29 +369,6 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 /// 128 + SIGKILL.
 const SIGKILL_EXIT_CODE: i64 = 137;
 
-/// Waits for Docker's `oom` event if it may still arrive: after a recent SIGKILL without a known cause. Returns whether
-/// it arrived.
-async fn wait_for_oom_event(docker: &Docker, id: &str, state: &ContainerState) -> bool {
-    // Before 2.3, containerd's shim publishes OOM kill and exit from two threads, in either order (`pkg/oom`, later
-    // `internal/oom`: containerd/containerd#12714). The daemon handles each as it arrives: it sets `OOMKilled` and
-    // emits `oom` when it hears of the kill, whether or not the container still runs (moby, `daemon/monitor.go`,
-    // `ProcessEvent`). So the state read right after the exit may be too early.
-    let Some(remaining) = remaining(state.finished_at.as_deref(), jiff::Timestamp::now()) else {
-        return false;
-    };
-    let mut options = events_of(id, &["oom"]);
-    // In the daemon's time; events since the container's start are replayed.
-    if let Some(started) = state
-        .started_at
-        .as_deref()
-        .and_then(|time| time.parse::<jiff::Timestamp>().ok())
-    {
-        options = options.since(&started.as_second().to_string());
-    }
-    let mut events = std::pin::pin!(docker.events(Some(options.build())));
-    matches!(tokio::time::timeout(remaining, events.next()).await, Ok(Some(Ok(_))))
-}
-
 /// Time in which the event may still arrive; none if it is over. If our clock is behind the daemon's, the full delay.
 fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration> {
     let finished: jiff::Timestamp = finished_at?.parse().ok()?;
@@ -444,74 +376,39 @@ fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration
     MAX_DELAY.checked_sub(since).filter(|remaining| !remaining.is_zero())
 }
 
-impl ContainerClient {
-    /// Runs a command until it exits.
-    pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
-        let options = CreateExecOptions {
-            attach_stdout: Some(true),
-            attach_stderr: Some(true),
-            cmd: Some(command.to_vec()),
-            ..CreateExecOptions::default()
-        };
-        let (id, started) = self.start_exec(options).await?;
-        let mut buffer = OutputBuffer::default();
-        if let StartExecResults::Attached { mut output, .. } = started {
-            while let Some(chunk) = output.next().await {
-                buffer.push(chunk.map_err(daemon::explain)?.as_ref());
-            }
-        }
-        Ok(buffer.finish(self.exit_code(&id).await?))
-    }
-
-    /// Runs a command until it exits, with separate output streams. Its standard input closes when the caller is
-    /// gone.
-    pub(in crate::runtime) async fn capture(
+impl Container {
+    /// Runs a command until it exits. Of a `probe`, the output streams are separate, and the standard input closes when the
+    /// caller is gone; of any other command, both streams are one, and it has no input.
+    pub(in crate::runtime) async fn exec(
         &self,
         command: &[String],
         env: &BTreeMap<String, String>,
+        probe: bool,
     ) -> Result<Captured> {
         let options = CreateExecOptions {
-            attach_stdin: Some(true),
+            attach_stdin: Some(probe),
             attach_stdout: Some(true),
             attach_stderr: Some(true),
             env: Some(env.iter().map(|(name, value)| format!("{name}={value}")).collect()),
             cmd: Some(command.to_vec()),
             ..CreateExecOptions::default()
         };
-        let (id, started) = self.start_exec(options).await?;
+        let created = self.docker.create_exec(&self.id, options).await;
+        let id = created.map_err(daemon::explain)?.id;
+        let started = self.docker.start_exec(&id, None::<StartExecOptions>).await;
         let mut captured = Captured::default();
-        if let StartExecResults::Attached { mut output, input } = started {
+        if let StartExecResults::Attached { mut output, input } = started.map_err(daemon::explain)? {
             while let Some(chunk) = output.next().await {
                 match chunk.map_err(daemon::explain)? {
-                    LogOutput::StdErr { message } => captured.push_stderr(&message),
+                    LogOutput::StdErr { message } if probe => captured.push_stderr(&message),
                     other => captured.push_stdout(other.as_ref()),
                 }
             }
             drop(input);
         }
-        captured.code = self.exit_code(&id).await?;
+        let ended = self.docker.inspect_exec(&id).await;
+        captured.code = ended.map_err(daemon::explain)?.exit_code;
         Ok(captured)
-    }
-
-    /// Starts a command; returns its id and streams.
-    async fn start_exec(&self, options: CreateExecOptions<String>) -> Result<(String, StartExecResults)> {
-        let created = self
-            .docker
-            .create_exec(&self.id, options)
-            .await
-            .map_err(daemon::explain)?;
-        let started = self
-            .docker
-            .start_exec(&created.id, None::<StartExecOptions>)
-            .await
-            .map_err(daemon::explain)?;
-        Ok((created.id, started))
-    }
-
-    /// Exit code of a finished command, if the daemon reports one.
-    async fn exit_code(&self, id: &str) -> Result<Option<i64>> {
-        let ended = self.docker.inspect_exec(id).await;
-        Ok(ended.map_err(daemon::explain)?.exit_code)
     }
 
     /// Puts files into a new folder and returns its path.
@@ -520,10 +417,8 @@ impl ContainerClient {
         folder: &str,
         texts: &BTreeMap<String, String>,
     ) -> Result<String> {
-        let parent = match self.read_only {
-            true => launch::container_path(),
-            false => String::new(),
-        };
+        let read_only = self.own.as_ref().is_some_and(|own| own.read_only);
+        let parent = if read_only { launch::CONTAINER_PATH } else { "" };
         let path = format!("{parent}/");
         let options = UploadToContainerOptionsBuilder::default().path(&path).build();
         let archive = bollard::body_full(launch::archive(folder, texts)?);

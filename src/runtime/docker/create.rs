@@ -23,20 +23,27 @@ use crate::telemetry;
 use crate::telemetry::GpuFiles;
 use crate::warning::Warning;
 
-/// Inputs that are not part of the launch.
-pub(super) struct CreateParams {
-    pub(super) image: String,
+/// What a container is made from.
+#[derive(Default)]
+pub(super) struct ContainerPlan {
     /// Name of the container and of its network.
     pub(super) name: String,
-    /// Where it is asked.
-    pub(super) reach: Reach,
-    pub(super) labels: HashMap<String, String>,
+    pub(super) launch: Launch,
+    pub(super) grant: Grant,
+    /// Reference of the image.
+    pub(super) image: String,
     pub(super) gpus: Option<Gpus>,
     pub(super) cache: ModelCache,
-    /// Most memory that it may take, in bytes; `None` if unlimited.
-    pub(super) memory: Option<u64>,
-    /// Environment variables with the token.
-    pub(super) token: Vec<(&'static str, String)>,
+    /// The memory limit in bytes, where the user gave none.
+    pub(super) own_limit: Option<u64>,
+}
+
+impl ContainerPlan {
+    /// Whether it may write to a few folders only. What runs on a GPU writes where it likes: kernels that it compiles,
+    /// settings.
+    pub(super) fn is_read_only(&self) -> bool {
+        !self.grant.network && self.launch.gpus.is_empty()
+    }
 }
 
 /// Where a container has its models from.
@@ -61,50 +68,49 @@ pub(super) enum Reach {
 const NO_NAMES: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// Folders that a container may write to where the rest is read-only, as volumes that go with it.
-const WRITABLE: [&str; 4] = ["/tmp", "/var/tmp", "/run", "/root/.cache"];
+const WRITABLE: [&str; 5] = ["/tmp", "/var/tmp", "/run", "/root/.cache", launch::CONTAINER_PATH];
 
 /// More processes and threads than any engine has.
 const MAX_PROCESSES: i64 = 32_768;
 
-/// Whether it may write to a few folders only. What runs on a GPU writes where it likes: kernels that it compiles,
-/// settings.
-pub(super) fn is_read_only(launch: &Launch, grant: &Grant) -> bool {
-    !grant.network && launch.gpus.is_empty()
-}
-
-pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> ContainerCreateBody {
-    let mut env: Vec<String> = launch
-        .env
-        .iter()
-        .map(|(name, value)| format!("{name}={value}"))
-        .collect();
-    env.extend(params.token.iter().map(|(name, value)| format!("{name}={value}")));
+/// The request for a container that is reached in this way. `token` are the environment variables with the token.
+pub(super) fn request(
+    plan: &ContainerPlan,
+    reach: Reach,
+    labels: HashMap<String, String>,
+    token: &[(&str, String)],
+) -> ContainerCreateBody {
+    let ContainerPlan {
+        launch, grant, cache, ..
+    } = plan;
+    let own = launch.env.iter().map(|(name, value)| (name.as_str(), value));
+    let variables = own.chain(token.iter().map(|(name, value)| (*name, value)));
+    let mut env: Vec<String> = variables.map(|(name, value)| format!("{name}={value}")).collect();
     let mut mounts: Vec<Mount> = grant
         .mounts
         .iter()
         .map(|mount| bind(&mount.host, &mount.container, mount.writable))
         .collect();
     if let Some(inside) = &launch.cache {
-        for folder in &params.cache.folders {
+        for folder in &cache.folders {
             let name = folder.file_name().unwrap_or_default().to_string_lossy();
             mounts.push(bind(&folder.to_string_lossy(), &format!("{inside}/{name}"), false));
         }
     }
     let reads_files = !mounts.is_empty();
-    if let (Some(inside), Some(name)) = (&launch.cache, &params.cache.volume) {
+    if let (Some(inside), Some(name)) = (&launch.cache, &cache.volume) {
         mounts.push(Mount {
             source: Some(name.clone()),
             ..volume(inside)
         });
     }
-    let read_only = is_read_only(launch, grant);
-    let files = launch::container_path();
-    for folder in WRITABLE.into_iter().chain([files.as_str()]).filter(|_| read_only) {
+    let read_only = plan.is_read_only();
+    for folder in WRITABLE.into_iter().filter(|_| read_only) {
         if mounts.iter().all(|mount| mount.target.as_deref() != Some(folder)) {
             mounts.push(volume(folder));
         }
     }
-    let limit = params.memory.map(to_i64);
+    let limit = launch.memory_limit.or(plan.own_limit).map(to_i64);
     let mut host = HostConfig {
         mounts: Some(mounts),
         shm_size: launch.shm_size.map(to_i64),
@@ -125,12 +131,12 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         ..HostConfig::default()
     };
-    if let Some(gpus) = &params.gpus {
+    if let Some(gpus) = &plan.gpus {
         add_gpus(gpus, &mut host, &mut env);
     }
     let port = format!("{}/tcp", launch.port);
     let mut networking = None;
-    match params.reach {
+    match reach {
         Reach::Published(host_port) if launch.port != 0 => {
             let binding = PortBinding {
                 host_ip: Some("127.0.0.1".to_owned()),
@@ -148,19 +154,19 @@ pub(super) fn request(launch: &Launch, grant: &Grant, params: CreateParams) -> C
                 ..EndpointSettings::default()
             };
             networking = Some(NetworkingConfig {
-                endpoints_config: Some([(params.name.clone(), endpoint)].into()),
+                endpoints_config: Some([(plan.name.clone(), endpoint)].into()),
             });
-            host.network_mode = Some(params.name);
+            host.network_mode = Some(plan.name.clone());
             host.dns = Some(vec![NO_NAMES.to_string()]);
         }
     }
     ContainerCreateBody {
-        image: Some(params.image),
+        image: Some(plan.image.clone()),
         entrypoint: (!launch.entrypoint.is_empty()).then(|| launch.entrypoint.clone()),
         cmd: (!launch.args.is_empty()).then(|| launch.args.clone()),
         env: Some(env),
         exposed_ports: (launch.port != 0).then(|| vec![port]),
-        labels: Some(params.labels),
+        labels: Some(labels),
         host_config: Some(host),
         networking_config: networking,
         ..ContainerCreateBody::default()
@@ -344,9 +350,8 @@ fn network_request(name: &str, labels: HashMap<String, String>, first: u32) -> N
 /// Removes a network if there is one.
 pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<()> {
     match docker.remove_network(name).await {
-        Ok(()) => Ok(()),
-        Err(error) if daemon::status(&error) == Some(404) => Ok(()),
-        Err(error) => Err(daemon::explain(error)),
+        Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
+        _ => Ok(()),
     }
 }
 
@@ -371,26 +376,22 @@ mod tests {
     use crate::runtime;
     use crate::telemetry::{Amd, AmdCards, GpuVendor as _};
 
-    fn created(launch: &Launch, grant: &Grant) -> ContainerCreateBody {
-        let params = CreateParams {
-            image: "engine:1".into(),
-            name: "profiler-r-1-engine-1".into(),
-            reach: Reach::Published(4711),
-            labels: HashMap::new(),
-            gpus: None,
+    fn created(launch: Launch, grant: Grant) -> ContainerCreateBody {
+        let plan = ContainerPlan {
+            launch,
+            grant,
             cache: ModelCache {
                 folders: [PathBuf::from("/home/me/hub/models--org--m")].into(),
                 volume: None,
             },
-            memory: launch.memory_limit,
-            token: vec![("HF_TOKEN", "hf_secret".into())],
+            ..ContainerPlan::default()
         };
-        request(launch, grant, params)
+        request(&plan, Reach::Published(4711), HashMap::new(), &[])
     }
 
     #[test]
     fn defaults_grant_nothing() {
-        let body = created(&Launch::default(), &Grant::default());
+        let body = created(Launch::default(), Grant::default());
         let host = body.host_config.unwrap();
         assert_eq!(host.privileged, Some(false));
         assert_eq!(host.network_mode.as_deref(), Some("bridge"));
@@ -424,7 +425,7 @@ mod tests {
             memory_limit: Some(1 << 30),
             ..Launch::default()
         };
-        let host = created(&launch, &Grant::default()).host_config.unwrap();
+        let host = created(launch, Grant::default()).host_config.unwrap();
         let bindings = host.port_bindings.unwrap().remove("8000/tcp").unwrap().unwrap();
         assert_eq!(bindings[0].host_ip.as_deref(), Some("127.0.0.1"));
         assert_eq!(bindings[0].host_port.as_deref(), Some("4711"));
@@ -433,21 +434,15 @@ mod tests {
 
     #[test]
     fn without_a_way_out_it_is_asked_at_its_own_address() {
-        let params = CreateParams {
-            image: "engine:1".into(),
+        let plan = ContainerPlan {
             name: "profiler-r-1-engine-1".into(),
-            reach: Reach::Own(Ipv4Addr::new(198, 19, 0, 2)),
-            labels: HashMap::new(),
-            gpus: None,
-            cache: ModelCache::default(),
-            memory: None,
-            token: Vec::new(),
+            launch: Launch {
+                port: 8000,
+                ..Launch::default()
+            },
+            ..ContainerPlan::default()
         };
-        let launch = Launch {
-            port: 8000,
-            ..Launch::default()
-        };
-        let body = request(&launch, &Grant::default(), params);
+        let body = request(&plan, Reach::Own(Ipv4Addr::new(198, 19, 0, 2)), HashMap::new(), &[]);
         let host = body.host_config.unwrap();
         assert_eq!(host.network_mode.as_deref(), Some("profiler-r-1-engine-1"));
         assert_eq!(
@@ -486,17 +481,11 @@ mod tests {
         };
         // First and third GPU.
         let chosen: Vec<_> = cards.list().unwrap().into_iter().step_by(2).collect();
-        let params = CreateParams {
-            image: "vllm/vllm-openai-rocm:v1".into(),
-            name: String::new(),
-            reach: Reach::Published(1),
-            labels: HashMap::new(),
+        let plan = ContainerPlan {
             gpus: Amd.files(&chosen).map(Gpus::Files),
-            cache: ModelCache::default(),
-            memory: None,
-            token: Vec::new(),
+            ..ContainerPlan::default()
         };
-        let body = request(&Launch::default(), &Grant::default(), params);
+        let body = request(&plan, Reach::Published(1), HashMap::new(), &[]);
         let host = body.host_config.unwrap();
         let devices: Vec<_> = host
             .devices
@@ -535,7 +524,7 @@ mod tests {
             }],
             ..Grant::default()
         };
-        let mounts = created(&launch, &grant).host_config.unwrap().mounts.unwrap();
+        let mounts = created(launch, grant).host_config.unwrap().mounts.unwrap();
         let bound: Vec<_> = mounts
             .iter()
             .filter_map(|mount| Some((mount.source.as_deref()?, mount.read_only)))

@@ -125,32 +125,32 @@ pub async fn info() -> Result<DockerInfo> {
 /// The daemon could not be reached.
 fn unreachable(host: &str, error: &Error) -> Fault {
     let socket = host.strip_prefix("unix://").unwrap_or(host);
-    match io_kind(error) {
-        Some(io::ErrorKind::PermissionDenied) => Fault::missing(
+    let kind = match error {
+        Error::SocketNotFoundError(_) => Some(io::ErrorKind::NotFound),
+        _ => io_kind(error),
+    };
+    let (message, remedy) = match kind {
+        Some(io::ErrorKind::PermissionDenied) => (
             format!("no permission for the Docker socket `{socket}`"),
             "add yourself to the group `docker` (`sudo usermod -aG docker $USER`, then log in again), or use rootless Docker and set DOCKER_HOST",
         ),
-        Some(io::ErrorKind::ConnectionRefused) => Fault::missing(
+        Some(io::ErrorKind::ConnectionRefused) => (
             format!("the Docker daemon does not listen on `{socket}`"),
             "start it (`sudo systemctl start docker`), or set DOCKER_HOST to where it listens",
         ),
-        Some(io::ErrorKind::NotFound) => absent(socket),
-        _ if matches!(error, Error::SocketNotFoundError(_)) => absent(socket),
-        _ => Fault::missing(
+        Some(io::ErrorKind::NotFound) => (
+            format!("there is no Docker daemon: `{socket}` does not exist"),
+            "install Docker and start it, or set DOCKER_HOST to where it listens; `--set engine=sim` needs none",
+        ),
+        _ => (
             format!(
                 "what listens on `{socket}` does not answer like a Docker daemon: {}",
                 chain(error)
             ),
             "see `docker version`, or set DOCKER_HOST to where the daemon listens",
         ),
-    }
-}
-
-fn absent(socket: &str) -> Fault {
-    Fault::missing(
-        format!("there is no Docker daemon: `{socket}` does not exist"),
-        "install Docker and start it, or set DOCKER_HOST to where it listens; `--set engine=sim` needs none",
-    )
+    };
+    Fault::missing(message, remedy)
 }
 
 /// What an error of the daemon says.
@@ -167,40 +167,48 @@ pub(in crate::runtime) fn explain(error: Error) -> Fault {
         }
         other => return Fault::new(Kind::Io, format!("Docker: {}", chain(other))),
     };
-    let contains_any = |words: &[&str]| words.iter().any(|word| text.to_ascii_lowercase().contains(word));
+    let lower = text.to_ascii_lowercase();
+    let mut remedies = REMEDIES.iter();
+    let remedy = remedies.find(|(signs, _)| signs.iter().any(|sign| lower.contains(sign)));
     let message = format!("Docker: {text}");
-    if contains_any(&["no space left on device", "not enough space", "disk quota exceeded"]) {
-        Fault::missing(
-            message,
-            "free disk space where Docker keeps its images (`docker system df`, `docker system prune`)",
-        )
-    } else if contains_any(&["port is already allocated", "address already in use"]) {
-        Fault::missing(message, "end what listens on that port, or leave `port` to profiler")
-    } else if contains_any(&[
-        "could not select device driver",
-        "nvidia-container",
-        "unresolvable cdi",
-        "unknown or invalid runtime name: nvidia",
-    ]) {
-        Fault::missing(
-            message,
-            "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
-        )
-    } else if contains_any(&["executable file not found", "no such file or directory: unknown"]) {
-        Fault::missing(
-            message,
-            "the image does not contain this program: check `entrypoint` and `args`",
-        )
-    } else if contains_any(&["permission denied while trying to connect"]) {
-        Fault::missing(message, "add yourself to the group `docker`")
-    } else if matches!(error, Error::DockerResponseServerError { status_code: 404, .. }) {
-        Fault::missing(message, "see `docker ps --all` and `docker images`")
-    } else if matches!(error, Error::DockerResponseServerError { status_code: 400, .. }) {
-        Fault::usage(message)
-    } else {
-        Fault::new(Kind::Engine, message)
+    match (remedy, status(error)) {
+        (Some((_, remedy)), _) => Fault::missing(message, *remedy),
+        (None, Some(404)) => Fault::missing(message, "see `docker ps --all` and `docker images`"),
+        (None, Some(400)) => Fault::usage(message),
+        _ => Fault::new(Kind::Engine, message),
     }
 }
+
+/// What the daemon says, in lower case, and what to do then.
+const REMEDIES: [(&[&str], &str); 5] = [
+    (
+        &["no space left on device", "not enough space", "disk quota exceeded"],
+        "free disk space where Docker keeps its images (`docker system df`, `docker system prune`)",
+    ),
+    (
+        &PORT_IN_USE,
+        "end what listens on that port, or leave `port` to profiler",
+    ),
+    (
+        &[
+            "could not select device driver",
+            "nvidia-container",
+            "unresolvable cdi",
+            "unknown or invalid runtime name: nvidia",
+        ],
+        "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
+    ),
+    (
+        &["executable file not found", "no such file or directory: unknown"],
+        "the image does not contain this program: check `entrypoint` and `args`",
+    ),
+    (
+        &["permission denied while trying to connect"],
+        "add yourself to the group `docker`",
+    ),
+];
+
+const PORT_IN_USE: [&str; 2] = ["port is already allocated", "address already in use"];
 
 const AWAY: &str = "the Docker daemon no longer answers";
 
@@ -211,7 +219,7 @@ pub(super) fn is_away(fault: &Fault) -> bool {
 
 /// Whether the published port was already in use.
 pub(super) fn is_port_conflict(fault: &Fault) -> bool {
-    fault.message.contains("port is already allocated") || fault.message.contains("address already in use")
+    PORT_IN_USE.iter().any(|sign| fault.message.contains(sign))
 }
 
 pub(super) fn status(error: &Error) -> Option<u16> {

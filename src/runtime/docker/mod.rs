@@ -15,33 +15,29 @@ use bollard::query_parameters::{
     CreateImageOptionsBuilder, ListContainersOptionsBuilder, ListNetworksOptionsBuilder, ListVolumesOptionsBuilder,
     RemoveVolumeOptions,
 };
-pub(super) use container::{
-    Container, ContainerClient, ContainerRegistry, remove, remove_all_blocking, remove_blocking,
-};
+pub(super) use container::{Container, ContainerRegistry, remove, remove_all_blocking, remove_blocking};
 pub use daemon::{DockerInfo, info};
 pub(super) use daemon::{connect, explain};
 use futures_util::StreamExt;
 pub(super) use start::{follow, prepare};
 
-use super::orphans::ProcessIdentity;
+use super::orphans;
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::GIB;
 use crate::run::Run;
 use crate::runtime::{disk_free, phase};
 
 /// Run id.
 const RUN_LABEL: &str = "profiler.run";
-/// Host process; see `ProcessIdentity::encode`.
+/// Host process; see `orphans::own_label`.
 const HOST_LABEL: &str = "profiler.host";
 
-/// Labels of a container of this run. Pid, start time and boot id are also separate labels, for people and other
-/// tools.
-fn labels(run: &str, host: &ProcessIdentity) -> HashMap<String, String> {
+/// Labels of a container of this run. The pid is also a label of its own, for people and other tools.
+fn labels(run: &str) -> HashMap<String, String> {
     [
         (RUN_LABEL, run.to_owned()),
-        (HOST_LABEL, host.encode()),
-        ("profiler.pid", host.pid.to_string()),
-        ("profiler.start-time", host.start_time.to_string()),
-        ("profiler.boot-id", host.boot_id.clone()),
+        (HOST_LABEL, orphans::own_label()),
+        ("profiler.pid", std::process::id().to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
@@ -102,11 +98,9 @@ fn check_image(image: &str) -> Result<()> {
 
 /// Adds the default tag `latest`; without a tag, a pull would fetch every tag.
 fn with_tag(image: &str) -> String {
-    let name = image.rsplit('/').next().unwrap_or(image);
-    if name.contains([':', '@']) {
-        image.to_owned()
-    } else {
-        format!("{image}:latest")
+    match image.rsplit('/').next().unwrap_or(image).contains([':', '@']) {
+        true => image.to_owned(),
+        false => format!("{image}:latest"),
     }
 }
 
@@ -162,12 +156,9 @@ async fn ensure(docker: &Docker, image: &str, run: &Run) -> Result<Image> {
         return Ok(found);
     }
     pull(docker, &reference, run).await?;
-    inspect(docker, &reference).await?.ok_or_else(|| {
-        Fault::new(
-            Kind::Engine,
-            format!("the image `{reference}` is missing although it was pulled"),
-        )
-    })
+    let message = || format!("the image `{reference}` is missing although it was pulled");
+    let pulled = inspect(docker, &reference).await?;
+    pulled.ok_or_else(|| Fault::new(Kind::Engine, message()))
 }
 
 /// Whether an image is present, so that a start does not pull.
@@ -183,17 +174,14 @@ pub async fn is_present(image: &str) -> Result<bool> {
 
 async fn inspect(docker: &Docker, reference: &str) -> Result<Option<Image>> {
     match docker.inspect_image(reference).await {
-        Ok(found) => Ok(Some(Image {
-            reference: reference.to_owned(),
-            env: found.config.and_then(|config| config.env).unwrap_or_default(),
-            digest: found
-                .repo_digests
-                .unwrap_or_default()
-                .into_iter()
-                .next()
-                .or(found.id)
-                .unwrap_or_default(),
-        })),
+        Ok(found) => {
+            let digest = found.repo_digests.into_iter().flatten().next().or(found.id);
+            Ok(Some(Image {
+                reference: reference.to_owned(),
+                env: found.config.and_then(|config| config.env).unwrap_or_default(),
+                digest: digest.unwrap_or_default(),
+            }))
+        }
         Err(error) if daemon::status(&error) == Some(404) => Ok(None),
         Err(error) => Err(daemon::explain(error)),
     }
@@ -259,14 +247,12 @@ impl Layers {
 
     /// Bytes left to download. Unpacked they are larger, so with less free space the disk will certainly fill up.
     fn remaining_bytes(&self) -> u64 {
-        self.sizes
-            .values()
-            .map(|(done, total)| total.saturating_sub(*done))
-            .sum()
+        let left = |(done, total): &(u64, u64)| total.saturating_sub(*done);
+        self.sizes.values().map(left).sum()
     }
 
     fn progress(&self) -> String {
-        let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+        let gib = |bytes: u64| bytes as f64 / GIB;
         let total = self.sizes.values().map(|(_, total)| total).sum();
         format!("{:.2} of {:.2} GiB", gib(total - self.remaining_bytes()), gib(total))
     }
@@ -277,11 +263,9 @@ fn cannot_pull(reference: &str, cause: Fault) -> Fault {
     if cause.kind == Kind::Missing && cause.hint.as_deref().is_some_and(|hint| hint.contains("disk space")) {
         return cause.while_doing(format!("cannot pull `{reference}`"));
     }
+    let why = cause.message;
     Fault::missing(
-        format!(
-            "the image `{reference}` is not present and cannot be pulled: {}",
-            cause.message
-        ),
+        format!("the image `{reference}` is not present and cannot be pulled: {why}"),
         format!(
             "try `docker pull {reference}` (it uses your registry login), load it with `docker load`, or name another with `--set image=…`"
         ),

@@ -1,7 +1,7 @@
 //! Starts a container and follows its log.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use bollard::Docker;
 use bollard::container::LogOutput;
@@ -11,14 +11,15 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use serde_json::json;
 
-use super::create::{CreateParams, Gpus, ModelCache, Reach};
-use super::{Container, ContainerRegistry, Image, connect, container, create, daemon};
+use super::container::Own;
+use super::create::{ContainerPlan, ModelCache, Reach};
+use super::{Container, ContainerRegistry, connect, container, create, daemon};
 use crate::fault::{Fault, Result};
+use crate::fmt::GIB;
 use crate::prompt::Hub;
 use crate::run::Run;
-use crate::runtime::launch::Started;
-use crate::runtime::orphans::ProcessIdentity;
 use crate::runtime::output::LineSplitter;
+use crate::runtime::service::{Backend, Started};
 use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase, redact};
 use crate::task::lock;
 use crate::warning::Warning;
@@ -52,23 +53,23 @@ pub(in crate::runtime) async fn prepare(
         None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
     };
     let cache = model_cache(launch, grant, run).await?;
-    phase(
-        run,
-        "starting",
-        &format!("{} {}", image.reference, redact::command_line(&launch.args).join(" ")),
-    )?;
+    let words = redact::command_line(&launch.args).join(" ");
+    phase(run, "starting", &format!("{} {words}", image.reference))?;
 
     let path = image.env.iter().find_map(|entry| entry.strip_prefix("PYTHONPATH="));
     let launch = launch::add_hook(launch, path.map(str::to_owned), name);
     Ok(ContainerStart {
         docker,
-        launch: launch::with_folder(&launch, &launch::container_path()),
-        grant: grant.clone(),
-        image,
-        gpus,
-        own_limit,
-        cache,
-        container: container_name(run.id(), name),
+        plan: ContainerPlan {
+            name: container_name(run.id(), name),
+            launch: launch::with_folder(&launch, launch::CONTAINER_PATH),
+            grant: grant.clone(),
+            image: image.reference,
+            gpus,
+            own_limit,
+            cache,
+        },
+        digest: image.digest,
         logs,
         run: Arc::clone(run),
         registry,
@@ -108,7 +109,7 @@ async fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelC
 /// perhaps can.
 async fn download(model: &HubModel, run: &Run) -> Result<Option<String>> {
     let hub = Hub::from_env()?;
-    let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
+    let gib = |bytes: u64| bytes as f64 / GIB;
     let folder = hub.cache.ancestors().find(|folder| folder.exists());
     let report = |done, total| {
         let free = folder.and_then(disk_free);
@@ -133,14 +134,8 @@ async fn download(model: &HubModel, run: &Run) -> Result<Option<String>> {
 /// All inputs of a start, owned, so that it can continue in its own task.
 pub(in crate::runtime) struct ContainerStart {
     docker: Docker,
-    launch: Launch,
-    grant: Grant,
-    image: Image,
-    gpus: Option<Gpus>,
-    /// The memory limit, where the user gave none.
-    own_limit: Option<u64>,
-    cache: ModelCache,
-    container: String,
+    plan: ContainerPlan,
+    digest: String,
     logs: ServerLog,
     run: Arc<Run>,
     registry: ContainerRegistry,
@@ -148,17 +143,18 @@ pub(in crate::runtime) struct ContainerStart {
 
 impl ContainerStart {
     /// Creates and starts the container. Must not be interrupted before it is registered, or it would be lost.
-    pub(in crate::runtime) async fn run(self) -> Result<Started<Container>> {
-        lock(&self.registry.names).insert(self.container.clone());
-        let labels = super::labels(self.run.id(), &ProcessIdentity::current());
-        let own = match self.grant.network {
+    pub(in crate::runtime) async fn run(self) -> Result<Started> {
+        let (docker, plan) = (&self.docker, &self.plan);
+        lock(&self.registry.names).insert(plan.name.clone());
+        let labels = super::labels(self.run.id());
+        let own = match plan.grant.network {
             true => None,
-            false => create::create_network(&self.docker, &self.container, labels.clone(), &self.run).await?,
+            false => create::create_network(docker, &plan.name, labels.clone(), &self.run).await?,
         };
         let mut attempt = 1;
         let (id, base_url) = loop {
             let (reach, base_url) = match own {
-                Some(address) => (Reach::Own(address), format!("http://{address}:{}", self.launch.port)),
+                Some(address) => (Reach::Own(address), format!("http://{address}:{}", plan.launch.port)),
                 // Somebody may take it before the daemon does; see [`ATTEMPTS`].
                 None => {
                     let port = free_port(0)?;
@@ -170,102 +166,81 @@ impl ContainerStart {
                 Err(fault) => fault,
             };
             // Created or not, it is useless.
-            let removed = container::remove(&self.docker, &self.container).await;
+            let removed = container::remove(docker, &plan.name).await;
             if !daemon::is_port_conflict(&fault) || attempt == ATTEMPTS {
                 if removed.is_ok() {
-                    lock(&self.registry.names).remove(&self.container);
+                    lock(&self.registry.names).remove(&plan.name);
                 }
                 return Err(fault);
             }
             attempt += 1;
         };
-        follow(&self.docker, &id, "all", self.logs.clone());
-        let base_url = (self.launch.port != 0).then_some(base_url);
+        follow(docker, &id, "all", self.logs.clone());
         let info = self.info(&id);
-        let read_only = self.is_read_only();
-        let (docker, registry, limit) = (self.docker, self.registry, self.own_limit);
+        let own = Own {
+            run: self.run,
+            limit: plan.own_limit,
+            read_only: plan.is_read_only(),
+            registry: self.registry,
+            exit: Mutex::default(),
+            removed: tokio::sync::Mutex::default(),
+        };
         Ok(Started {
-            backend: Container::new(docker, id, self.container, registry, self.run, limit, read_only),
-            base_url,
+            base_url: (plan.launch.port != 0).then_some(base_url),
+            backend: Backend::Container(Container {
+                docker: self.docker,
+                id,
+                name: self.plan.name,
+                own: Some(own),
+            }),
             logs: self.logs,
             info,
         })
     }
 
+    /// Creates a container, adds its files and starts it. Returns its id.
     async fn create_and_start(&self, reach: Reach, labels: HashMap<String, String>) -> Result<String> {
-        let params = CreateParams {
-            image: self.image.reference.clone(),
-            name: self.container.clone(),
-            reach,
-            labels,
-            gpus: self.gpus.clone(),
-            cache: self.cache.clone(),
-            memory: self.launch.memory_limit.or(self.own_limit),
-            token: if self.grant.token {
-                launch::token_env()
-            } else {
-                Vec::new()
-            },
+        let (docker, plan) = (&self.docker, &self.plan);
+        let token = match plan.grant.token {
+            true => launch::token_env(),
+            false => Vec::new(),
         };
-        let body = create::request(&self.launch, &self.grant, params);
-        let options = CreateContainerOptionsBuilder::default().name(&self.container).build();
-        let created = self
-            .docker
-            .create_container(Some(options), body)
-            .await
-            .map_err(daemon::explain)?;
-        self.fill_and_start(&created.id).await?;
-        Ok(created.id)
-    }
-
-    /// Adds the files before starting, so that the engine finds them.
-    async fn fill_and_start(&self, id: &str) -> Result<()> {
-        if !self.launch.files.is_empty() {
-            let folder = launch::container_path();
-            let (path, name) = match self.is_read_only() {
-                true => (folder.as_str(), "."),
-                false => ("/", folder.trim_start_matches('/')),
+        let body = create::request(plan, reach, labels, &token);
+        let options = CreateContainerOptionsBuilder::default().name(&plan.name).build();
+        let created = docker.create_container(Some(options), body).await;
+        let id = created.map_err(daemon::explain)?.id;
+        if !plan.launch.files.is_empty() {
+            let (path, name) = match plan.is_read_only() {
+                true => (launch::CONTAINER_PATH, "."),
+                false => ("/", launch::CONTAINER_PATH.trim_start_matches('/')),
             };
             let options = UploadToContainerOptionsBuilder::default().path(path).build();
-            let archive = bollard::body_full(launch::archive(name, &self.launch.files)?);
-            self.docker
-                .upload_to_container(id, Some(options), archive)
-                .await
-                .map_err(|error| daemon::explain(error).while_doing("cannot copy the files into the container"))?;
+            let archive = bollard::body_full(launch::archive(name, &plan.launch.files)?);
+            let uploaded = docker.upload_to_container(&id, Some(options), archive).await;
+            uploaded.map_err(|error| daemon::explain(error).while_doing("cannot copy the files into the container"))?;
         }
-        self.docker
-            .start_container(id, None::<StartContainerOptions>)
-            .await
-            .map_err(daemon::explain)?;
-        Ok(())
-    }
-
-    fn is_read_only(&self) -> bool {
-        create::is_read_only(&self.launch, &self.grant)
+        let started = docker.start_container(&id, None::<StartContainerOptions>).await;
+        started.map_err(daemon::explain).map(|()| id)
     }
 
     fn info(&self, id: &str) -> serde_json::Value {
-        let env = self
-            .launch
-            .env
-            .iter()
-            .map(|(key, value)| (key.clone(), redact::env(key, value).to_owned()));
+        let ContainerPlan { launch, grant, .. } = &self.plan;
         json!({
             "runtime": "docker",
-            "container": self.container,
+            "container": self.plan.name,
             "id": id,
-            "image": self.image.reference,
-            "digest": self.image.digest,
-            "entrypoint": self.launch.entrypoint,
-            "args": redact::command_line(&self.launch.args),
-            "env": env.collect::<std::collections::BTreeMap<_, _>>(),
-            "files": self.launch.files,
-            "gpus": self.launch.gpus,
-            "memory_limit": self.launch.memory_limit,
-            "own_memory_limit": self.own_limit,
-            "shm_size": self.launch.shm_size,
-            "mounts": self.grant.mounts,
-            "cache": self.cache,
+            "image": self.plan.image,
+            "digest": self.digest,
+            "entrypoint": launch.entrypoint,
+            "args": redact::command_line(&launch.args),
+            "env": redact::variables(launch.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+            "files": launch.files,
+            "gpus": launch.gpus,
+            "memory_limit": launch.memory_limit,
+            "own_memory_limit": self.plan.own_limit,
+            "shm_size": launch.shm_size,
+            "mounts": grant.mounts,
+            "cache": self.plan.cache,
         })
     }
 }
@@ -278,14 +253,11 @@ fn own_limit(machine: i64) -> Option<u64> {
 
 /// Unique on this machine: `profiler-<run>-<pid>-engine-1`.
 fn container_name(run: &str, name: &str) -> String {
-    let plain = |c: char| {
-        if c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-') {
-            c
-        } else {
-            '-'
-        }
-    };
-    let run: String = run.chars().map(plain).take(100).collect();
+    let run: String = run.chars().take(100).collect();
+    let run = run.replace(
+        |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-')),
+        "-",
+    );
     let name = format!("profiler-{run}-{}-{name}", std::process::id());
     debug_assert!(super::check_container(&name).is_ok());
     name
@@ -315,10 +287,9 @@ pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: Se
             };
             lines.into_iter().for_each(|line| logs.push(line));
         }
-        out.finish()
-            .into_iter()
-            .chain(err.finish())
-            .for_each(|line| logs.push(line));
+        for line in [out.finish(), err.finish()].into_iter().flatten() {
+            logs.push(line);
+        }
         logs.end();
     });
 }

@@ -151,42 +151,31 @@ impl Permits {
 
 /// Refuses what is never granted.
 fn check_forbidden(launch: &Launch) -> Result<()> {
-    let refuse = |what: String| {
-        Err(Fault::not_allowed(
+    let other = |name: &str, value: &str, harmless: &str| {
+        let is_harmless = value.is_empty() || value == harmless;
+        (!is_harmless).then(|| format!("`{name}: \"{value}\"`"))
+    };
+    let any = |name: &str, list: &[String]| list.first().map(|first| format!("`{name}: [\"{first}\"]`"));
+    // Locked memory and stacks count as memory anyway; other limits are not needed.
+    let mut limits = launch.ulimits.keys();
+    let limit = limits.find(|name| !matches!(name.as_str(), "memlock" | "stack"));
+    let refused = [
+        launch.privileged.then(|| "`privileged`".to_owned()),
+        other("network", &launch.network, "bridge"),
+        other("pid", &launch.pid, ""),
+        other("ipc", &launch.ipc, "private"),
+        any("devices", &launch.devices),
+        any("capabilities", &launch.capabilities),
+        limit.map(|name| format!("`ulimits: #{{ {name}: … }}`")),
+        any("security", &launch.security),
+    ];
+    match refused.into_iter().flatten().next() {
+        None => Ok(()),
+        Some(what) => Err(Fault::not_allowed(
             format!("{what}: no container gets this"),
             "remove the option, or start the container yourself and attach to it",
-        ))
-    };
-    if launch.privileged {
-        return refuse("`privileged`".into());
+        )),
     }
-    if !matches!(launch.network.as_str(), "" | "bridge") {
-        return refuse(format!("`network: \"{}\"`", launch.network));
-    }
-    if !launch.pid.is_empty() {
-        return refuse(format!("`pid: \"{}\"`", launch.pid));
-    }
-    if !matches!(launch.ipc.as_str(), "" | "private") {
-        return refuse(format!("`ipc: \"{}\"`", launch.ipc));
-    }
-    if let Some(device) = launch.devices.first() {
-        return refuse(format!("`devices: [\"{device}\"]`"));
-    }
-    if let Some(capability) = launch.capabilities.first() {
-        return refuse(format!("`capabilities: [\"{capability}\"]`"));
-    }
-    // Locked memory and stacks count as memory anyway; other limits are not needed.
-    if let Some(name) = launch
-        .ulimits
-        .keys()
-        .find(|name| !matches!(name.as_str(), "memlock" | "stack"))
-    {
-        return refuse(format!("`ulimits: #{{ {name}: … }}`"));
-    }
-    if let Some(option) = launch.security.first() {
-        return refuse(format!("`security: [\"{option}\"]`"));
-    }
-    Ok(())
 }
 
 /// Whether the image equals the prefix or lies below it: `ghcr.io/me` covers `ghcr.io/me/engine:1`, not
@@ -302,26 +291,19 @@ const KERNEL: [&str; 3] = ["/proc", "/sys", "/dev"];
 
 /// Refuses a mount of the canonical path `real` that would give control of the machine.
 fn check_mount(real: &Path) -> Result<()> {
-    if let Some(socket) = sockets().into_iter().find(|socket| reaches(real, socket)) {
-        return Err(forbidden(
-            real,
-            &format!("it holds the Docker socket `{}`", socket.display()),
-        ));
-    }
-    if fs::metadata(real).is_ok_and(|data| data.file_type().is_socket()) {
-        return Err(forbidden(real, "it is a socket"));
-    }
-    if let Some(folder) = KERNEL.iter().find(|folder| real.starts_with(folder)) {
-        return Err(forbidden(real, &format!("it is below `{folder}`")));
-    }
-    Ok(())
-}
-
-fn forbidden(real: &Path, why: &str) -> Fault {
-    Fault::not_allowed(
+    let why = if let Some(socket) = sockets().into_iter().find(|socket| reaches(real, socket)) {
+        format!("it holds the Docker socket `{}`", socket.display())
+    } else if fs::metadata(real).is_ok_and(|data| data.file_type().is_socket()) {
+        "it is a socket".to_owned()
+    } else if let Some(folder) = KERNEL.iter().find(|folder| real.starts_with(folder)) {
+        format!("it is below `{folder}`")
+    } else {
+        return Ok(());
+    };
+    Err(Fault::not_allowed(
         format!("mounting `{}` is never allowed: {why}", real.display()),
         "mount a folder that holds only what the engine needs",
-    )
+    ))
 }
 
 /// All candidate sockets, including those of `DOCKER_HOST` and the user's own folders.

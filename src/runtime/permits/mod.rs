@@ -20,19 +20,9 @@ use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 use crate::{file, http};
 
-/// Keywords of `--allow`.
-const KEYWORDS: [&str; 10] = [
-    "command",
-    "token",
-    "process",
-    "exec",
-    "code",
-    "entrypoint",
-    "image",
-    "mount",
-    "net",
-    "port",
-];
+/// Keywords of `--allow`: those with a value, and those without.
+const WITH_VALUE: [&str; 5] = ["command", "image", "mount", "net", "port"];
+const PLAIN: [&str; 5] = ["token", "process", "exec", "code", "entrypoint"];
 
 /// Largest file read for a script, in bytes.
 const LARGEST_FILE: u64 = 256 << 20;
@@ -151,13 +141,13 @@ impl Allowed {
                 let folder = canonical(Path::new(folder)).map_err(|fault| fault.while_doing("`--allow mount`"))?;
                 self.mounts.push(folder);
             }
-            ("command" | "image" | "mount" | "net" | "port", None) => {
+            (name, None) if WITH_VALUE.contains(&name) => {
                 return Err(
                     Fault::usage(format!("`--allow {name}` needs a value")).hint(format!("write `--allow {name}=…`"))
                 );
             }
-            (known, Some(_)) if KEYWORDS.contains(&known) => {
-                return Err(Fault::usage(format!("`--allow {known}` takes no value")));
+            (name, Some(_)) if PLAIN.contains(&name) => {
+                return Err(Fault::usage(format!("`--allow {name}` takes no value")));
             }
             _ => return Err(unknown(name)),
         }
@@ -555,8 +545,8 @@ fn canonical(path: &Path) -> Result<PathBuf> {
 }
 
 fn unknown(word: &str) -> Fault {
-    let nearest = KEYWORDS
-        .iter()
+    let known = WITH_VALUE.iter().chain(&PLAIN);
+    let nearest = known
         .map(|known| (strsim::damerau_levenshtein(word, known), known))
         .min()
         .filter(|(distance, _)| *distance <= 2);

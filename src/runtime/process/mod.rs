@@ -1,7 +1,8 @@
 //! Native processes: started below a supervisor, with an environment variable, and stopped with all descendants; and
 //! what is known of any process and those below it.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -16,13 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Run;
 use crate::runtime::command::read;
-use crate::runtime::launch::Started;
-use crate::runtime::output::{LineSplitter, OutputBuffer};
+use crate::runtime::output::LineSplitter;
+use crate::runtime::service::{Backend, Started};
 use crate::runtime::supervisor::{Supervised, Work};
-use crate::runtime::{Captured, ExecOutput, Exit, Grant, Launch, ServerLog, State, free_port, launch, redact};
+use crate::runtime::{Captured, Exit, Grant, Launch, ServerLog, State, free_port, launch, redact};
 use crate::task::lock;
-use crate::telemetry;
-use crate::telemetry::GpuInfo;
+use crate::telemetry::{self, GpuInfo, host};
 
 /// Id of the run, in the environment of everything it starts.
 pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
@@ -30,7 +30,6 @@ pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
 /// Time for the kernel to end a killed process (it may be writing a core dump or waiting for a disk).
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
-#[derive(Debug)]
 pub(super) struct Process {
     root: Supervised,
     /// Commands that ended and left something running.
@@ -41,7 +40,7 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn state(&self) -> State {
-        self.root.exit().borrow().clone().map_or(State::Running, State::Exited)
+        self.root.exit.borrow().clone().map_or(State::Running, State::Exited)
     }
 
     pub(super) async fn wait(&self) -> Exit {
@@ -87,52 +86,37 @@ impl Process {
 }
 
 impl Process {
-    pub(in crate::runtime) async fn exec(&self, command: &[String]) -> Result<ExecOutput> {
-        let (reader, stdout, stderr) = pipe()?;
-        let command = self.start(command, &BTreeMap::new(), false, stdout, stderr).await?;
-        let mut output = OutputBuffer::default();
-        read(Some(reader), |bytes| output.push(bytes)).await;
-        Ok(output.finish(self.end(command).await))
-    }
-
-    /// Runs a command until it exits, with separate output streams. Its standard input closes when the caller is
-    /// gone.
-    pub(in crate::runtime) async fn capture(
+    /// Runs a command with the server's environment and `env`, without the token, until it exits. Of a `probe`, the output
+    /// streams are separate, and the standard input closes when the caller is gone; of any other command, both streams are
+    /// one, and it has no input.
+    pub(in crate::runtime) async fn exec(
         &self,
         command: &[String],
         env: &BTreeMap<String, String>,
+        probe: bool,
     ) -> Result<Captured> {
-        let ((out, stdout, _), (err, stderr, _)) = (pipe()?, pipe()?);
-        let command = self.start(command, env, true, stdout, stderr).await?;
-        let (mut first, mut second) = (Captured::default(), Captured::default());
+        let work = Work {
+            command: command.to_vec(),
+            env: self.env.clone().into_iter().chain(env.clone()).collect(),
+            holds_stdin: probe,
+            folder: None,
+        };
+        let (out, stdout, same) = pipe()?;
+        let (err, stderr) = match probe {
+            true => pipe().map(|(reader, stderr, _)| (Some(reader), stderr))?,
+            false => (None, same),
+        };
+        let command = supervised(work, stdout, stderr).await?;
+        let (mut output, mut errors) = (Captured::default(), Captured::default());
         tokio::join!(
-            read(Some(out), |bytes| first.push_stdout(bytes)),
-            read(Some(err), |bytes| second.push_stderr(bytes))
+            read(Some(out), |bytes| output.push_stdout(bytes)),
+            read(err, |bytes| errors.push_stderr(bytes))
         );
         Ok(Captured {
             code: self.end(command).await,
-            stderr: second.stderr,
-            ..first
+            stderr: errors.stderr,
+            ..output
         })
-    }
-
-    /// Starts a command with the server's environment and `env`, without the token.
-    async fn start(
-        &self,
-        command: &[String],
-        env: &BTreeMap<String, String>,
-        holds_stdin: bool,
-        stdout: Stdio,
-        stderr: Stdio,
-    ) -> Result<Supervised> {
-        let own = self.env.iter().chain(env);
-        let work = Work {
-            command: command.to_vec(),
-            env: own.map(|(name, value)| (name.clone(), value.clone())).collect(),
-            holds_stdin,
-            folder: None,
-        };
-        supervised(work, stdout, stderr).await
     }
 
     /// Waits for the end of a command; what it left running ends with the server.
@@ -146,14 +130,15 @@ impl Process {
 
     /// The Python interpreter of the server as it was called (a virtual environment is found by that name), if any.
     pub(in crate::runtime) fn python(&self) -> Option<String> {
-        let program = command_line(self.root.pid())?.into_iter().next()?;
+        let words = fs::read_to_string(format!("/proc/{}/cmdline", self.root.pid)).ok()?;
+        let program = words.split('\0').next()?.to_owned();
         let name = program.rsplit('/').next().unwrap_or(&program);
         name.starts_with("python").then_some(program)
     }
 }
 
 async fn exit_of(command: &Supervised) -> Exit {
-    match command.exit().wait_for(Option::is_some).await {
+    match command.exit.clone().wait_for(Option::is_some).await {
         Ok(exit) => exit.clone().unwrap_or_default(),
         Err(_) => Exit::default(),
     }
@@ -161,20 +146,9 @@ async fn exit_of(command: &Supervised) -> Exit {
 
 /// The running processes that descend from `root`, without itself.
 pub(in crate::runtime) fn below(root: u32) -> Vec<u32> {
-    let all = list();
-    let mut found = HashSet::from([root]);
-    // Add children until nothing changes.
-    loop {
-        let before = found.len();
-        let children = all.iter().filter(|(_, parent)| found.contains(parent));
-        let children: Vec<u32> = children.map(|(pid, _)| *pid).collect();
-        found.extend(children);
-        if found.len() == before {
-            break;
-        }
-    }
-    found.remove(&root);
-    found.into_iter().collect()
+    let mut pids = host::members(&host::processes(Path::new("/proc")), root);
+    pids.retain(|pid| *pid != root);
+    pids
 }
 
 /// Sends a signal to each; processes that have exited are ignored.
@@ -186,31 +160,6 @@ pub(in crate::runtime) fn signal(pids: &[u32], signal: Signal) {
     }
 }
 
-pub(in crate::runtime) fn command_line(pid: u32) -> Option<Vec<String>> {
-    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
-    let words = words.split(|&byte| byte == 0).filter(|word| !word.is_empty());
-    Some(words.map(|word| String::from_utf8_lossy(word).into_owned()).collect())
-}
-
-/// Pid and parent of all running processes.
-fn list() -> Vec<(u32, u32)> {
-    let Ok(entries) = fs::read_dir("/proc") else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| stat(entry.file_name().to_str()?.parse().ok()?))
-        .collect()
-}
-
-fn stat(pid: u32) -> Option<(u32, u32)> {
-    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    let mut fields = text.rsplit_once(')')?.1.split_ascii_whitespace();
-    // Zombies count as dead; only their parent can remove them.
-    (!matches!(fields.next()?, "Z" | "X")).then_some(())?;
-    Some((pid, fields.next()?.parse().ok()?))
-}
-
 /// Starts the process that `launch` describes.
 pub(in crate::runtime) async fn start(
     launch: &Launch,
@@ -219,7 +168,7 @@ pub(in crate::runtime) async fn start(
     name: &str,
     logs: ServerLog,
     force_kill: CancellationToken,
-) -> Result<Started<Process>> {
+) -> Result<Started> {
     let launch = &launch::add_hook(launch, std::env::var("PYTHONPATH").ok(), name);
     let port = free_port(launch.port)?;
     let folder = launch::temp_folder(&launch.files)?;
@@ -230,11 +179,8 @@ pub(in crate::runtime) async fn start(
     if command.is_empty() {
         return Err(Fault::usage("`command` is empty: a native process needs a program"));
     }
-    let mut env: BTreeMap<_, _> = launch
-        .env
-        .iter()
-        .map(|(key, value)| (key.clone(), fill(value)))
-        .collect();
+    let filled = launch.env.iter().map(|(key, value)| (key.clone(), fill(value)));
+    let mut env: BTreeMap<_, _> = filled.collect();
     // If no GPUs are visible, there is nothing to restrict.
     let gpus = telemetry::select(&launch.gpus).unwrap_or_default();
     let inherited = |name: &str| std::env::var_os(name).is_some();
@@ -245,8 +191,7 @@ pub(in crate::runtime) async fn start(
     let info = json!({
         "runtime": "process",
         "command": redact::command_line(&command),
-        "env": launch.env.iter().map(|(key, value)| (key.clone(), redact::env(key, value).to_owned()))
-            .collect::<BTreeMap<_, _>>(),
+        "env": redact::variables(launch.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
         "files": launch.files,
         "port": port,
     });
@@ -265,14 +210,13 @@ pub(in crate::runtime) async fn start(
     // From here on it is the supervisor's to remove.
     folder.map(tempfile::TempDir::keep);
     tokio::spawn(follow(reader, logs.clone()));
-    let process = Process {
-        root,
-        left: Mutex::default(),
-        env,
-        force_kill,
-    };
     Ok(Started {
-        backend: process,
+        backend: Backend::Process(Process {
+            root,
+            left: Mutex::default(),
+            env,
+            force_kill,
+        }),
         base_url: Some(format!("http://127.0.0.1:{port}")),
         logs,
         info,
@@ -321,10 +265,10 @@ fn visible_devices(
     launch_env: &BTreeMap<String, String>,
     inherited: impl Fn(&str) -> bool,
 ) -> Vec<(&'static str, String)> {
-    let Some(first) = gpus.first() else { return Vec::new() };
-    match telemetry::choices().any(|name| launch_env.contains_key(name) || inherited(name)) {
-        true => Vec::new(),
-        false => first.vendor.visible(gpus),
+    let is_set = |name: &str| launch_env.contains_key(name) || inherited(name);
+    match gpus.first() {
+        Some(first) if !telemetry::choices().any(is_set) => first.vendor.visible(gpus),
+        _ => Vec::new(),
     }
 }
 
