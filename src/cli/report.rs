@@ -67,7 +67,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     }
     let mut drawn = [Vec::new(), Vec::new()];
     for (name, plot, simulated) in &pictures {
-        let mut draw = |index: usize, folder: &Path, extension: &str, bytes: &[u8]| {
+        let mut draw = |index: usize, folder: &Path, extension: &str, bytes: &[u8]| -> Result<()> {
             let path = folder.join(format!("{name}.{extension}"));
             write(&path, bytes, &format!("--{extension} FOLDER"), args)?;
             drawn[index].push(path);

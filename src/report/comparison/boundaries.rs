@@ -27,8 +27,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
     let mut boundaries = Vec::new();
     for input in inputs {
         let recorded = input.boundary.as_ref().filter(|found| !found.points.is_empty());
-        let rebuilt = recorded.map(|recorded| Ok((recorded, recorded.rebuild()?)));
-        boundaries.push(rebuilt.transpose()?);
+        let rebuilt = recorded.map(RecordedBoundary::rebuild).transpose()?;
+        boundaries.push(recorded.zip(rebuilt));
     }
     let common = common_axes(&boundaries, comparison)?;
     let mut on_common = Vec::new();
