@@ -77,7 +77,7 @@ impl Boundary {
         if self.contradicted.is_empty() {
             return Ok(false);
         }
-        let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (easier, harder) = self.lattice.cells(point)?;
         let fitted = self.contradicted.iter().any(|cell| below(&harder, cell));
         Ok(fitted && self.fails.covers(&self.lattice.mirror(&easier)))
     }

@@ -96,7 +96,7 @@ impl KnownBoundary {
         }
         let mut wrong: Vec<Cell> = Vec::new();
         for point in map.frontier()? {
-            let (_, cell) = self.lattice.cells(&self.lattice.coordinates(&point)?)?;
+            let (_, cell) = self.lattice.cells(&point)?;
             if cell[self.along] >= self.heights[self.line(&cell)] {
                 wrong.push(cell);
             }
@@ -337,7 +337,7 @@ mod tests {
         fn the_traced_boundary_is_the_real_one(count in 1usize..=3, weights in prop::collection::vec(0i64..4, 3), limit in 0i64..30, wrong in 0usize..400) {
             let lattice = lattice(count);
             let fits = |point: &Point| {
-                let (_, cell) = lattice.cells(&lattice.coordinates(point).unwrap()).unwrap();
+                let (_, cell) = lattice.cells(point).unwrap();
                 cell.iter().zip(&weights).map(|(at, weight)| at * weight).sum::<i64>() < limit
             };
             let known = KnownBoundary::trace(lattice.clone(), |point| Ok::<_, Fault>(fits(point))).unwrap();

@@ -58,7 +58,7 @@ impl Boundary {
     pub fn slice(&self, x: &str, y: Option<&str>, at_point: &Point) -> Result<Slice<'_>> {
         let index = |name: &str| self.lattice.index(name);
         let (x, y) = (index(x)?, y.map(index).transpose()?);
-        let (at, _) = self.lattice.cells(&self.lattice.coordinates(at_point)?)?;
+        let (at, _) = self.lattice.cells(at_point)?;
         let mut slice = Slice {
             boundary: self,
             x,
