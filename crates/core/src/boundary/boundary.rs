@@ -16,6 +16,7 @@ use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
 use super::{Answer, BoundsReport, JsonText, Lattice, Moves, NOT_RESIDENT, Overload, Point, Record, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
+use crate::names;
 
 const MOST_POINTS: usize = 1_000_000;
 
@@ -53,17 +54,7 @@ pub enum Class {
     Unknown,
 }
 
-impl Class {
-    /// The name in scripts and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Fits => "fits",
-            Class::Fails => "fails",
-            Class::Unknown => "unknown",
-        }
-    }
-}
+names!(Class { Fits "fits", Fails "fails", Unknown "unknown", });
 
 /// The recorded points and what follows from them.
 #[derive(Clone, Debug)]

@@ -106,7 +106,7 @@ impl Boundary {
 }
 
 /// The first of `0..=last` for which `holds`, by bisection; `last + 1` if there is none.
-fn first_holding(last: i64, holds: impl Fn(i64) -> bool) -> i64 {
+pub(super) fn first_holding(last: i64, mut holds: impl FnMut(i64) -> bool) -> i64 {
     let (mut low, mut high) = (0, last + 1);
     while low < high {
         let middle = low + (high - low) / 2;

@@ -13,6 +13,7 @@ mod tests;
 use self::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
 use super::Point;
 use crate::experiment::t_quantile;
+use crate::names;
 
 /// A point that fitted, and its peak memory.
 #[derive(Clone, Debug)]
@@ -203,16 +204,9 @@ pub enum Form {
     Phases,
 }
 
-impl Form {
-    /// `"sum"` or `"phases"`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Phases => "phases",
-        }
-    }
+names!(Form { Sum "sum", Phases "phases", });
 
+impl Form {
     /// The peak is the maximum over these rows.
     fn rows(self, work: &Work) -> Vec<DesignRow> {
         match self {
