@@ -51,10 +51,9 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, Error>> = L
     for (engine, text) in FILES {
         for section in text.split("\n=== ").skip(1) {
             let (name, body) = section.split_once('\n').unwrap_or((section, ""));
-            let body = if body.is_empty() {
-                String::new()
-            } else {
-                format!("{}\n", body.trim_end())
+            let body = match body.trim_end() {
+                "" => String::new(),
+                body => format!("{body}\n"),
             };
             environment.add_template_owned(format!("{engine}/{name}"), body)?;
         }
@@ -63,18 +62,6 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, Error>> = L
 });
 
 impl Engine {
-    fn file(self) -> &'static str {
-        match self {
-            Self::Vllm => "vllm",
-            Self::Sglang => "sglang",
-            Self::TensorrtLlm => "tensorrt_llm",
-            Self::Tgi => "tgi",
-            Self::Llamacpp => "llamacpp",
-            Self::Ollama => "ollama",
-            Self::Transformers => "transformers",
-        }
-    }
-
     /// A section of this engine's file, filled in.
     ///
     /// # Errors
@@ -82,7 +69,7 @@ impl Engine {
     pub(super) fn text(self, section: &str, values: &Value) -> Result<String> {
         let broken = |error: &Error| Fault::internal(format!("text `{section}` of the simulated engine: {error:#}"));
         let templates = TEMPLATES.as_ref().map_err(broken)?;
-        let own = templates.get_template(&format!("{}/{section}", self.file()));
+        let own = templates.get_template(&format!("{}/{section}", self.name()));
         let template = own.or_else(|_| templates.get_template(&format!("{EVERY}/{section}")));
         let text = template.and_then(|template| template.render(values.clone()));
         text.map_err(|error| broken(&error))
@@ -90,7 +77,7 @@ impl Engine {
 
     /// Whether its file has this section.
     pub(super) fn has_section(self, section: &str) -> bool {
-        let name = format!("{}/{section}", self.file());
+        let name = format!("{}/{section}", self.name());
         TEMPLATES
             .as_ref()
             .is_ok_and(|templates| templates.get_template(&name).is_ok())
@@ -103,7 +90,7 @@ impl Engine {
         let mut pages: Vec<_> = names
             .filter_map(|(name, _)| {
                 let (file, section) = name.split_once('/')?;
-                [EVERY, self.file()]
+                [EVERY, self.name()]
                     .contains(&file)
                     .then(|| section.strip_prefix("GET "))?
             })
@@ -139,20 +126,10 @@ mod tests {
 
     use super::*;
 
-    const ENGINES: [Engine; 7] = [
-        Engine::Vllm,
-        Engine::Sglang,
-        Engine::TensorrtLlm,
-        Engine::Tgi,
-        Engine::Llamacpp,
-        Engine::Ollama,
-        Engine::Transformers,
-    ];
-
     #[test]
     fn every_file_is_read_and_says_what_each_engine_needs() {
         assert!(TEMPLATES.is_ok(), "{:?}", TEMPLATES.as_ref().err());
-        for engine in ENGINES {
+        for engine in Engine::ALL {
             for section in ["time", "ready", "failed", "stopped", "GET /health"] {
                 assert!(engine.has_section(section), "{engine:?} {section}");
             }

@@ -316,7 +316,10 @@ pub fn metric_label(name: &str) -> String {
 /// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.
 pub fn slug(name: &str) -> String {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-    let parts: Vec<&str> = name.split(|letter| !is_plain(letter)).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<&str> = name
+        .split(|letter| !is_plain(letter))
+        .filter(|part| !part.is_empty())
+        .collect();
     match parts[..] {
         [] => "x".to_owned(),
         _ => parts.join("-").to_ascii_lowercase(),

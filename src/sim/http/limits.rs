@@ -32,7 +32,7 @@ pub(super) fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64,
     }
     let limits = &core.limits;
     match core.setup.profile.engine {
-        Engine::Vllm if core.setup.clip => clipped(limits.max_total, size),
+        Engine::Vllm if core.setup.options.clip_output == Some(true) => clipped(limits.max_total, size),
         Engine::Vllm | Engine::Transformers => strict(limits.max_total, size),
         Engine::Sglang => sglang(limits.max_total, limits.kv_tokens.unwrap_or(u64::MAX), size),
         Engine::TensorrtLlm => tensorrt_llm(limits.max_total, size),

@@ -87,7 +87,7 @@ async fn failing(State(core): State<Arc<EngineCore>>, request: Request, next: Ne
     if request.uri().path() == "/sim/memory" {
         return next.run(request).await;
     }
-    let refused = core.setup.misbehave.fail_request.as_ref();
+    let refused = core.setup.options.misbehave.fail_request.as_ref();
     let status = refused.and_then(|failed| StatusCode::from_u16(failed.status?).ok());
     if let (Some(failed), Some(status)) = (refused, status.filter(|_| request.method() == Method::POST))
         && core.next_request_misbehaves()

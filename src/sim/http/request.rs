@@ -144,7 +144,7 @@ pub(super) async fn generate(core: Arc<EngineCore>, api: Api, body: Bytes) -> Re
         // before.
         Err(error)
             if api == Api::Tgi
-                && !(error.problem == Problem::Overloaded && core.setup.misbehave.refuse_429.is_some()) =>
+                && !(error.problem == Problem::Overloaded && core.setup.options.misbehave.refuse_429.is_some()) =>
         {
             let event = format!("data:{}\n\n", error.body(engine));
             return ([(CONTENT_TYPE, "text/event-stream")], event).into_response();

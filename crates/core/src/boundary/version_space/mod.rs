@@ -320,7 +320,9 @@ mod tests {
         let lattice = Lattice::parse(&axes).unwrap();
         let cell = |requests: i64, part: f64| {
             let input = 100_000.0 * part / requests as f64 - 2048.0;
-            let (_, cell) = lattice.cells_at(&[requests, input as i64, 2048].map(Scalar::Int)).unwrap();
+            let (_, cell) = lattice
+                .cells_at(&[requests, input as i64, 2048].map(Scalar::Int))
+                .unwrap();
             cell
         };
         let cells = |part: f64| [12, 30].map(|requests| cell(requests, part));
