@@ -169,6 +169,19 @@ impl Fault {
     }
 }
 
+/// A hint at the name that was probably meant, or at all of them: `the verdicts are ok, oom`.
+pub fn name_hint(wrong: &str, names: &[&str], all: &str) -> String {
+    let distance = |name: &str| strsim::damerau_levenshtein(name, wrong);
+    match names
+        .iter()
+        .min_by_key(|name| distance(name))
+        .filter(|near| distance(near) <= 2)
+    {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("{all} are {}", names.join(", ")),
+    }
+}
+
 // Here, as no other package may convert a type of this one.
 impl From<Fault> for Box<EvalAltResult> {
     /// An interruption, or the end of a dry run, ends the script and cannot be caught. Any other fault can.

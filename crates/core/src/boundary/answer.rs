@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::{BoundsReport, Point, Scalar};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Result, name_hint};
 use crate::names;
 
 /// The cause of an `error` that says nothing of memory: early requests ended before late ones were admitted, so that not all were ever resident
@@ -149,8 +149,10 @@ impl Answer {
             },
             other => return Err(Fault::usage(format!("`{other}` is not the answer to a probe")).hint(hint)),
         };
-        let verdict = Verdict::from_name(name)
-            .ok_or_else(|| Fault::usage(format!("there is no verdict `{name}`")).hint(closest(name)))?;
+        let verdict = Verdict::from_name(name).ok_or_else(|| {
+            let names: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
+            Fault::usage(format!("there is no verdict `{name}`")).hint(name_hint(name, &names, "the verdicts"))
+        })?;
         let field = |key: &str| map.and_then(|map| map.get(key)).filter(|value| !value.is_null());
         Ok(Self {
             verdict,
@@ -178,17 +180,6 @@ impl From<Verdict> for Answer {
             report: None,
             crash: None,
         }
-    }
-}
-
-fn closest(name: &str) -> String {
-    let names: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
-    let near = names
-        .iter()
-        .min_by_key(|known| strsim::damerau_levenshtein(known, name));
-    match near.filter(|near| strsim::damerau_levenshtein(near, name) <= 2) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the verdicts are {}", names.join(", ")),
     }
 }
 
