@@ -170,3 +170,38 @@ mod tests {
         assert_eq!(text.unwrap(), "3.00 3.000  3072.00");
     }
 }
+
+#[cfg(test)]
+mod wire_tests {
+    use minijinja::context;
+
+    use super::*;
+
+    #[test]
+    fn errors_and_events_are_json() {
+        let values = context! { problem => "bad_request", message => "a \"b\"", n_prompt_tokens => 3, n_ctx => 2 };
+        for engine in Engine::ALL {
+            let text = engine.text("error", &values).unwrap();
+            let (status, body) = text.trim_end().split_once('\n').unwrap();
+            let body: serde_json::Value =
+                serde_json::from_str(body).unwrap_or_else(|error| panic!("{engine:?} {error} {text}"));
+            assert!(
+                ["400", "422"].contains(&status) && body.to_string().contains("a \\\"b\\\""),
+                "{text}"
+            );
+        }
+        for (engine, lines) in [(Engine::Tgi, 1), (Engine::Llamacpp, 2), (Engine::Ollama, 2)] {
+            let values = context! {
+                model => "m", input => 3, produced => 2, text => " w1", tokens => [1], ids => false, reason => "limit", all => " w1", clipped => true,
+            };
+            let text = engine.text("event", &values).unwrap();
+            let events: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
+            assert_eq!(events.len(), lines, "{text}");
+            for event in events {
+                let json = event.strip_prefix("data:").unwrap_or(event);
+                serde_json::from_str::<serde_json::Value>(json)
+                    .unwrap_or_else(|error| panic!("{engine:?} {error} {event}"));
+            }
+        }
+    }
+}
