@@ -1,5 +1,6 @@
 //! What each engine writes: its log and its pages. One Jinja file for each engine in `src/sim/engines`, in sections
-//! that begin with `=== NAME`: the stages of a start, its failures, and `GET /path` for a page.
+//! that begin with `=== NAME`: the stages of a start, its failures, `GET /path` for a page, `error` for a refused
+//! request (its status, and its body), and `event` for tokens in an API of the engine's own.
 
 use std::sync::LazyLock;
 

@@ -336,7 +336,7 @@ impl Boundary {
     /// Memory limits that agree with everything proven; `None` if there are none.
     pub(super) fn hypotheses(&self) -> Result<Option<&VersionSpace>> {
         let view = self.view()?;
-        let find = || VersionSpace::new(&self.lattice, &view.fits, &view.excluded);
+        let find = || VersionSpace::new(&self.lattice, &view.fits, &view.excluded, true);
         Ok(self.expectations.hypotheses.get_or_init(find).as_ref())
     }
 

@@ -220,8 +220,7 @@ impl Boundary {
         let mut found = Vec::new();
         let near = |cells: &[Cell]| self.nearest(cells, &middle);
         if use_hypotheses
-            && let Some(hypotheses) =
-                VersionSpace::from_nearest(&self.lattice, &near(&view.fits), &near(&view.excluded))
+            && let Some(hypotheses) = VersionSpace::new(&self.lattice, &near(&view.fits), &near(&view.excluded), false)
         {
             for (from, to) in diagonal_and_faces(low, high) {
                 let reaches = hypotheses.reaches(&from, &to, &[]);
