@@ -211,41 +211,27 @@ impl Options {
 
     /// Refuses values that no engine accepts.
     pub fn check(&self) -> Result<()> {
-        let count = |value: Option<u64>| value.map(|value| value as f64);
-        let rules: [(_, Option<f64>, _, fn(f64) -> bool); 8] = [
-            (
-                "gpu_memory_utilization",
-                self.gpu_memory_utilization,
-                "in (0, 1]",
-                is_share,
-            ),
-            ("time_scale", self.time_scale, "a number >= 0", is_size),
-            ("slow_start", self.misbehave.slow_start, "a number >= 0", is_size),
-            ("max_num_seqs", count(self.max_num_seqs), "at least 1", |value| {
-                value >= 1.0
-            }),
+        let positive = |value: Option<u64>| value != Some(0);
+        let size = |value: Option<f64>| value.is_none_or(is_size);
+        let share = self.gpu_memory_utilization.is_none_or(is_share);
+        let rules = [
+            ("gpu_memory_utilization", "in (0, 1]", share),
+            ("time_scale", "a number >= 0", size(self.time_scale)),
+            ("slow_start", "a number >= 0", size(self.misbehave.slow_start)),
+            ("max_num_seqs", "at least 1", positive(self.max_num_seqs)),
             (
                 "max_num_batched_tokens",
-                count(self.max_num_batched_tokens),
                 "at least 1",
-                |value| value >= 1.0,
+                positive(self.max_num_batched_tokens),
             ),
-            ("ctx_size", count(self.ctx_size), "at least 1", |value| value >= 1.0),
-            ("tensor_parallel", count(self.tensor_parallel), "at least 1", |value| {
-                value >= 1.0
-            }),
-            (
-                "max_input_tokens",
-                count(self.max_input_tokens),
-                "at least 1",
-                |value| value >= 1.0,
-            ),
+            ("ctx_size", "at least 1", positive(self.ctx_size)),
+            ("tensor_parallel", "at least 1", positive(self.tensor_parallel)),
+            ("max_input_tokens", "at least 1", positive(self.max_input_tokens)),
         ];
-        for (name, value, range, holds) in rules {
-            if let Some(value) = value.filter(|value| !holds(*value)) {
-                return Err(Fault::usage(format!("`{name}` is {value}, not {range}"))
-                    .hint("leave it out for the profile's default"));
-            }
+        if let Some((name, range, _)) = rules.iter().find(|(.., holds)| !holds) {
+            return Err(
+                Fault::usage(format!("`{name}` must be {range}")).hint("leave it out for the profile's default")
+            );
         }
         if let Some(length) = self.max_model_len.filter(|length| *length < 1 && *length != -1) {
             return Err(Fault::usage(format!("`max_model_len` is {length}"))
