@@ -69,7 +69,7 @@ impl EngineCore {
         exit_sender: mpsc::UnboundedSender<Exit>,
     ) -> Self {
         Self {
-            refusals: AtomicU64::new(setup.misbehave.refuse_429.unwrap_or(0)),
+            refusals: AtomicU64::new(setup.options.misbehave.refuse_429.unwrap_or(0)),
             arrivals: AtomicU64::new(0),
             setup,
             counter,
@@ -130,7 +130,7 @@ impl EngineCore {
     /// Counts an arriving request. Returns whether it is one of those that fail before admission.
     pub(super) fn next_request_misbehaves(&self) -> bool {
         let number = self.arrivals.fetch_add(1, Ordering::AcqRel) + 1;
-        self.setup.misbehave.applies_to(number)
+        self.setup.options.misbehave.applies_to(number)
     }
 
     /// Whether to answer this request with 429, because of misbehaviour or the engine's own limit.
@@ -150,7 +150,7 @@ impl EngineCore {
 
     /// Whether the engine has a prefix cache and it is enabled.
     pub(super) fn has_prefix_cache(&self) -> bool {
-        self.setup.prefix_cache && self.setup.profile.engine.has_prefix_cache()
+        self.setup.options.prefix_cache != Some(false) && self.setup.profile.engine.has_prefix_cache()
     }
 
     /// Number of the prompt's tokens found in the prefix cache; adds the prompt to it.
@@ -217,10 +217,8 @@ impl EngineCore {
         let mut scaler = TimeScaler::new(self.setup.time_scale);
         let mut steps: u32 = 0;
         loop {
-            let Some(seconds) = Some(())
-                .filter(|()| !self.setup.misbehave.starve)
-                .and_then(|()| self.step())
-            else {
+            let starves = self.setup.options.misbehave.starve;
+            let Some(seconds) = (!starves).then(|| self.step()).flatten() else {
                 self.devices.set_busy(false);
                 self.wake.notified().await;
                 self.wait_for_more_requests().await;
@@ -263,15 +261,16 @@ impl EngineCore {
         for (id, event) in step.events {
             if let Event::Oom(oom) = event {
                 self.log_line(&format!("SIMULATED torch.OutOfMemoryError: {oom}"));
-                match self.setup.victim {
-                    Victim::Request => {}
-                    Victim::Process => self.exit_process(Exit::FAILED),
-                    Victim::Killed => self.exit_process(Exit {
-                        code: 137,
+                let exit = match self.setup.options.oom.unwrap_or_default() {
+                    Victim::Request => None,
+                    Victim::Process => Some(Exit::FAILED),
+                    Victim::Killed => Some(Exit {
                         oom_killed: true,
+                        ..Exit::KILLED
                     }),
-                }
-                if self.setup.victim != Victim::Request {
+                };
+                if let Some(exit) = exit {
+                    self.exit_process(exit);
                     return Some(step.seconds);
                 }
             }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::misbehave::Misbehave;
-use super::profile::{Engine, MemoryProfile, Profile, Reservation, is_share, names};
+use super::profile::{Engine, MemoryProfile, Profile, Reservation, is_share, is_size, names};
 use super::start::TGI_SLICE;
 use crate::fault::{Fault, Result};
 
@@ -211,34 +211,27 @@ impl Options {
 
     /// Refuses values that no engine accepts.
     pub fn check(&self) -> Result<()> {
-        let below_zero = |value: Option<f64>| value.filter(|value| !(value.is_finite() && *value >= 0.0));
-        let zero = |value: Option<u64>| value.filter(|value| *value == 0);
-        let share = self.gpu_memory_utilization.filter(|value| !is_share(*value));
-        let seconds = [
-            ("time_scale", below_zero(self.time_scale)),
-            ("slow_start", below_zero(self.misbehave.slow_start)),
+        let positive = |value: Option<u64>| value != Some(0);
+        let size = |value: Option<f64>| value.is_none_or(is_size);
+        let share = self.gpu_memory_utilization.is_none_or(is_share);
+        let rules = [
+            ("gpu_memory_utilization", "in (0, 1]", share),
+            ("time_scale", "a number >= 0", size(self.time_scale)),
+            ("slow_start", "a number >= 0", size(self.misbehave.slow_start)),
+            ("max_num_seqs", "at least 1", positive(self.max_num_seqs)),
+            (
+                "max_num_batched_tokens",
+                "at least 1",
+                positive(self.max_num_batched_tokens),
+            ),
+            ("ctx_size", "at least 1", positive(self.ctx_size)),
+            ("tensor_parallel", "at least 1", positive(self.tensor_parallel)),
+            ("max_input_tokens", "at least 1", positive(self.max_input_tokens)),
         ];
-        let counts = [
-            ("max_num_seqs", zero(self.max_num_seqs)),
-            ("max_num_batched_tokens", zero(self.max_num_batched_tokens)),
-            ("ctx_size", zero(self.ctx_size)),
-            ("tensor_parallel", zero(self.tensor_parallel)),
-            ("max_input_tokens", zero(self.max_input_tokens)),
-        ];
-        if let Some(share) = share {
-            return Err(Fault::usage(format!(
-                "`gpu_memory_utilization` is {share}, not in (0, 1]"
-            )));
-        }
-        for (name, wrong) in seconds {
-            if let Some(value) = wrong {
-                return Err(Fault::usage(format!("`{name}` is {value}, not a number >= 0")));
-            }
-        }
-        for (name, wrong) in counts {
-            if wrong.is_some() {
-                return Err(Fault::usage(format!("`{name}` is 0")).hint("leave it out for the profile's default"));
-            }
+        if let Some((name, range, _)) = rules.iter().find(|(.., holds)| !holds) {
+            return Err(
+                Fault::usage(format!("`{name}` must be {range}")).hint("leave it out for the profile's default")
+            );
         }
         if let Some(length) = self.max_model_len.filter(|length| *length < 1 && *length != -1) {
             return Err(Fault::usage(format!("`max_model_len` is {length}"))
@@ -253,41 +246,27 @@ impl Options {
     }
 }
 
-/// Maximum input plus output.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Length {
-    /// The largest that fits.
-    Auto,
-    Tokens(u64),
-}
-
 /// Resolved settings of a start.
 #[derive(Clone, Debug)]
 pub(super) struct Setup {
     pub(super) profile: Profile,
     pub(super) model: String,
-    pub(super) length: Length,
+    /// Maximum input plus output; `None` for the largest that fits.
+    pub(super) length: Option<u64>,
     /// Whether a length was given; `transformers` has none of its own.
     pub(super) length_given: bool,
-    pub(super) max_input: Option<u64>,
     pub(super) utilization: f64,
     pub(super) max_seqs: u64,
     pub(super) step_tokens: u64,
     pub(super) eager: bool,
     pub(super) fp8: bool,
     pub(super) draft_tokens: u64,
-    /// Maximum concurrent requests with speculation.
-    pub(super) speculation_max_concurrency: Option<u64>,
     /// Number of GPUs; `profile` describes each of them.
     pub(super) ranks: u64,
     pub(super) max_concurrent: Option<u64>,
-    pub(super) memory_limit: Option<u64>,
-    pub(super) victim: Victim,
-    pub(super) clip: bool,
-    pub(super) prefix_cache: bool,
     pub(super) time_scale: f64,
     pub(super) gather_ms: u64,
-    pub(super) misbehave: Misbehave,
+    pub(super) options: Options,
 }
 
 impl Setup {
@@ -341,16 +320,14 @@ impl Setup {
             .map(|tokens| i64::try_from(tokens).unwrap_or(i64::MAX))
             .or(options.max_model_len);
         let length = match requested {
-            Some(-1) => Length::Auto,
-            Some(tokens) => Length::Tokens(tokens.unsigned_abs()),
-            None => Length::Tokens(defaults.max_model_len.unwrap_or(defaults.max_position_embeddings)),
+            Some(tokens) => u64::try_from(tokens).ok(),
+            None => defaults.max_model_len.or(Some(defaults.max_position_embeddings)),
         };
         let time_scale = options.time_scale.unwrap_or(defaults.time_scale);
         Ok(Self {
             model: options.model.clone().unwrap_or_else(|| profile.model.clone()),
             length,
             length_given: requested.is_some(),
-            max_input: options.max_input_tokens,
             utilization: options
                 .gpu_memory_utilization
                 .unwrap_or(defaults.gpu_memory_utilization),
@@ -361,28 +338,20 @@ impl Setup {
             eager: options.enforce_eager.unwrap_or(defaults.enforce_eager),
             fp8,
             draft_tokens,
-            speculation_max_concurrency: options.speculation_max_concurrency,
             ranks,
             max_concurrent: options.max_concurrent_requests.or(defaults.max_concurrent_requests),
-            memory_limit: options.memory_limit,
-            victim: options.oom.unwrap_or_default(),
-            clip: options.clip_output.unwrap_or(false),
-            prefix_cache: options.prefix_cache.unwrap_or(true),
             time_scale,
             gather_ms: options
                 .gather_ms
                 .unwrap_or(if time_scale < TOO_FAST { GATHER_MS } else { 0 }),
-            misbehave: options.misbehave.clone(),
             profile: profile.per_rank(ranks),
+            options,
         })
     }
 
     /// Maximum input plus output that was asked for; the model's positions if it is to be the largest that fits.
     pub(super) fn requested(&self) -> u64 {
-        match self.length {
-            Length::Auto => self.profile.defaults.max_position_embeddings,
-            Length::Tokens(tokens) => tokens,
-        }
+        self.length.unwrap_or(self.profile.defaults.max_position_embeddings)
     }
 
     /// Version as reported, marked so that nobody mistakes it for the real one's.

@@ -22,10 +22,10 @@ use super::engine_core::EngineCore;
 use super::handle::{Exit, LogSink, SimDevices, SimHandle, State};
 use super::options::{Options, Setup};
 use super::profile::Profile;
-use super::start::{Stage, StartOutcome, StartPlan};
+use super::start::{Stage, StartPlan};
 use super::tokens::TokenCounter;
 use super::{TimeScaler, http, start};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
 use crate::world::{self, World};
 
 /// The simulated engine.
@@ -42,20 +42,11 @@ impl Sim {
         let setup = Setup::new(profile, &options)?;
         let counter = TokenCounter::new(options.tokenizer.as_deref())?;
         let reset = CancellationToken::new();
-        let (door, url) = match world::current() {
-            Some(world) => {
-                let url = world.listen(reset.clone()).map_err(|error| cannot_bind(bind, &error))?;
-                (Door::Inside(world, url.clone()), url)
-            }
-            None => {
-                let port = ReservedPort::reserve(bind)?;
-                let url = format!("http://{}", port.address);
-                (Door::Port(port), url)
-            }
-        };
+        let door = Door::new(bind, &reset)?;
+        let url = door.url();
         let time_scale = setup.time_scale;
         let mut plan = start::plan(&setup, &url)?;
-        if let Some(failed) = &setup.misbehave.fail_start {
+        if let Some(failed) = &setup.options.misbehave.fail_start {
             plan = plan.with_failure(failed)?;
         }
         let devices = Arc::new(SimDevices::new(
@@ -107,7 +98,7 @@ impl SimProcess {
         };
         reset.cancel();
         self.devices.set(baseline);
-        let code = self.setup.misbehave.exit_code.unwrap_or(exit.code);
+        let code = self.setup.options.misbehave.exit_code.unwrap_or(exit.code);
         // Nobody has to be listening.
         self.state_sender.send_replace(State::Exited(Exit { code, ..exit }));
     }
@@ -115,7 +106,7 @@ impl SimProcess {
     /// Waits for SIGTERM; for ever if it is ignored.
     async fn terminated(&self) {
         self.term.cancelled().await;
-        if self.setup.misbehave.ignore_sigterm {
+        if self.setup.options.misbehave.ignore_sigterm {
             future::pending::<()>().await;
         }
     }
@@ -129,18 +120,18 @@ impl SimProcess {
 
     /// Starts and serves, until something ends it.
     async fn run(&self, door: Door, plan: StartPlan, counter: TokenCounter, reset: CancellationToken) -> Exit {
-        if self.setup.misbehave.busy_port {
+        if self.setup.options.misbehave.busy_port {
             return self.cannot_listen(&format!(
                 "[Errno 98] error while attempting to bind on address {}: address already in use",
-                door.address()
+                door.url().trim_start_matches("http://")
             ));
         }
-        if let Some(seconds) = self.setup.misbehave.slow_start {
+        if let Some(seconds) = self.setup.options.misbehave.slow_start {
             tokio::time::sleep(Duration::from_secs_f64(seconds)).await;
         }
         let serving = match plan.end {
-            StartOutcome::Serve(serving) => serving,
-            StartOutcome::Exit(exit) => {
+            Ok(serving) => serving,
+            Err(exit) => {
                 self.log_lines(self.run_stages(&plan.stages).await);
                 return exit;
             }
@@ -213,25 +204,56 @@ impl SimProcess {
     }
 }
 
-/// Where the engine listens: at a port, or on a simulated machine.
+/// Where the engine listens: at a bound port, or on a simulated machine. Connections are refused until it is opened.
 enum Door {
-    Port(ReservedPort),
+    Port(TcpSocket, SocketAddr),
     Inside(Arc<dyn World>, String),
 }
 
 impl Door {
-    fn address(&self) -> String {
+    /// Binds the port; 0 lets the kernel choose.
+    fn new(bind: SocketAddr, reset: &CancellationToken) -> Result<Self> {
+        let bound = match world::current() {
+            Some(world) => world.listen(reset.clone()).map(|url| Self::Inside(world, url)),
+            None => Self::bind(bind),
+        };
+        bound.map_err(|error| match error.kind() {
+            io::ErrorKind::AddrInUse => Fault::missing(
+                format!("port {} is in use", bind.port()),
+                "choose another with --port, or 0 for any free one",
+            ),
+            _ => Fault::new(Kind::Io, format!("cannot bind `{bind}`: {error}")),
+        })
+    }
+
+    fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = match address.is_ipv4() {
+            true => TcpSocket::new_v4()?,
+            false => TcpSocket::new_v6()?,
+        };
+        // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0: the kernel might then
+        // give the same port to two sockets that do not listen yet.
+        if address.port() != 0 {
+            socket.set_reuseaddr(true)?;
+        }
+        socket.bind(address)?;
+        let address = socket.local_addr()?;
+        Ok(Self::Port(socket, address))
+    }
+
+    fn url(&self) -> String {
         match self {
-            Self::Port(port) => port.address.to_string(),
+            Self::Port(_, address) => format!("http://{address}"),
             Self::Inside(_, url) => url.clone(),
         }
     }
 
-    /// Serves until dropped. Connections break when `reset` is cancelled.
+    /// Serves until dropped. Connections are reset when `reset` is cancelled.
     fn open(self, router: Router, reset: CancellationToken) -> io::Result<BoxFuture<'static, ()>> {
         match self {
-            Self::Port(port) => {
-                let serving = axum::serve(port.listen(reset)?, router).into_future();
+            Self::Port(socket, _) => {
+                let inner = socket.listen(1024)?;
+                let serving = axum::serve(Listener { inner, reset }, router).into_future();
                 Ok(serving.map(|_| ()).boxed())
             }
             Self::Inside(world, url) => {
@@ -242,52 +264,7 @@ impl Door {
     }
 }
 
-fn cannot_bind(address: SocketAddr, error: &io::Error) -> Fault {
-    match error.kind() {
-        io::ErrorKind::AddrInUse => Fault::missing(
-            format!("port {} is in use", address.port()),
-            "choose another with --port, or 0 for any free one",
-        ),
-        _ => Fault::new(crate::fault::Kind::Io, format!("cannot bind `{address}`: {error}")),
-    }
-}
-
-/// A bound port. Connections are refused until [`ReservedPort::listen`].
-pub(super) struct ReservedPort {
-    socket: TcpSocket,
-    pub(super) address: SocketAddr,
-}
-
-impl ReservedPort {
-    /// Binds the port; 0 lets the kernel choose.
-    pub(super) fn reserve(address: SocketAddr) -> Result<Self> {
-        let failed = |error| cannot_bind(address, &error);
-        let socket = if address.is_ipv4() {
-            TcpSocket::new_v4()
-        } else {
-            TcpSocket::new_v6()
-        }
-        .map_err(failed)?;
-        // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0: the kernel might then
-        // give the same port to two sockets that do not listen yet.
-        if address.port() != 0 {
-            socket.set_reuseaddr(true).map_err(failed)?;
-        }
-        socket.bind(address).map_err(failed)?;
-        let address = socket.local_addr().map_err(failed)?;
-        Ok(Self { socket, address })
-    }
-
-    /// Starts listening. All connections are reset when `reset` is cancelled.
-    pub(super) fn listen(self, reset: CancellationToken) -> io::Result<Listener> {
-        Ok(Listener {
-            inner: self.socket.listen(1024)?,
-            reset,
-        })
-    }
-}
-
-pub(super) struct Listener {
+struct Listener {
     inner: TcpListener,
     reset: CancellationToken,
 }
@@ -313,7 +290,7 @@ impl axum::serve::Listener for Listener {
 }
 
 /// A connection that is reset like that of a dead process.
-pub(super) struct ResettableStream {
+struct ResettableStream {
     stream: TcpStream,
     reset: Pin<Box<WaitForCancellationFutureOwned>>,
 }

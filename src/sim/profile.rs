@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use super::Timing;
 use crate::fault::{Fault, Result};
 use crate::file;
+use profiler_core::names;
 
 /// One model on one device with one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -71,6 +72,16 @@ pub enum Engine {
     /// `transformers serve`: OpenAI routes, no metrics.
     Transformers,
 }
+
+names!(Engine {
+    Vllm "vllm",
+    Tgi "tgi",
+    Sglang "sglang",
+    TensorrtLlm "tensorrt_llm",
+    Llamacpp "llamacpp",
+    Ollama "ollama",
+    Transformers "transformers",
+});
 
 impl Engine {
     /// Whether it turns the rest of its memory into a pool of KV blocks at its start.
@@ -185,6 +196,11 @@ impl Profile {
     }
 }
 
+/// Whether it is a size or a duration.
+pub(super) fn is_size(value: f64) -> bool {
+    value.is_finite() && value >= 0.0
+}
+
 /// Whether it is in (0, 1].
 pub(super) fn is_share(value: f64) -> bool {
     value > 0.0 && value <= 1.0
@@ -194,7 +210,7 @@ pub(super) fn is_share(value: f64) -> bool {
 fn wrong_number(value: &toml::Value) -> Option<(String, f64)> {
     let table = value.as_table()?;
     table.iter().find_map(|(name, value)| match value.as_float() {
-        Some(number) => (!(number.is_finite() && number >= 0.0)).then(|| (name.clone(), number)),
+        Some(number) => (!is_size(number)).then(|| (name.clone(), number)),
         None => wrong_number(value),
     })
 }

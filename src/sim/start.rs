@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::handle::Exit;
 use super::memory::{BlockPool, CudaOom, DynamicMemory, PoolOptions, StartMemory};
 use super::misbehave::FailedStart;
-use super::options::{Length, Setup};
+use super::options::Setup;
 use super::profile::{Engine, MemoryProfile, Pool, Speculation};
 use super::scheduler::{KvAllocation, KvStore, Scheduler};
 use crate::fault::{Fault, Result};
@@ -44,13 +44,8 @@ pub(super) struct StartPlan {
     /// Whether it accepts connections (and answers 503) while loading.
     pub(super) listens_early: bool,
     pub(super) stages: Vec<Stage>,
-    pub(super) end: StartOutcome,
-}
-
-#[derive(Clone, Debug)]
-pub(super) enum StartOutcome {
-    Serve(Box<Serving>),
-    Exit(Exit),
+    /// The engine, or the exit of one that could not start.
+    pub(super) end: Result<Box<Serving>, Exit>,
 }
 
 /// An engine that has started.
@@ -99,7 +94,7 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
         false if engine == Engine::TensorrtLlm => (0.0, time.graphs_seconds * graphs.len() as f64 / PROFILE_GRAPHS),
         false => (time.compile_seconds, time.graphs_seconds),
     };
-    let too_small = setup.length != Length::Auto && limits.max_total > memory.kv_tokens();
+    let too_small = setup.length.is_some() && limits.max_total > memory.kv_tokens();
     // A pool is made of what the budget leaves, and what exceeds the device is noticed later.
     let no_cache = match engine.has_pool() {
         true => memory.blocks == 0,
@@ -142,7 +137,7 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
         sizes => Value::from(Serde(&setup.profile.memory)),
         time => Value::from(Serde(time)),
         eager => setup.eager,
-        auto => setup.length == Length::Auto,
+        auto => setup.length.is_none(),
         requested => setup.requested(),
         longest => setup.profile.defaults.max_position_embeddings,
         utilization => setup.utilization,
@@ -183,7 +178,7 @@ impl StartPlan {
             baseline: memory.used_baseline,
             listens_early: matches!(engine, Engine::Sglang | Engine::Llamacpp | Engine::Ollama),
             stages: Vec::new(),
-            end: StartOutcome::Serve(Box::new(serving)),
+            end: Ok(Box::new(serving)),
         };
         for step in steps {
             match *step {
@@ -212,15 +207,15 @@ impl StartPlan {
     /// What a failed start leads to: an exit, or a server without a model. Returns the bytes in use then.
     fn fail(&mut self, engine: Engine, values: &Value) -> Result<u64> {
         match (engine, &mut self.end) {
-            (Engine::Ollama, StartOutcome::Serve(serving)) => {
+            (Engine::Ollama, Ok(serving)) => {
                 let error = engine.text("load_error", values)?;
                 serving.limits.load_error = Some(error.trim_end().to_owned());
                 // The process that ran out of memory is gone; its server stays.
                 return Ok(self.baseline);
             }
             // SGLang kills itself when a worker fails; this is not an OOM kill.
-            (Engine::Sglang, _) => self.end = StartOutcome::Exit(Exit::KILLED),
-            _ => self.end = StartOutcome::Exit(Exit::FAILED),
+            (Engine::Sglang, _) => self.end = Err(Exit::KILLED),
+            _ => self.end = Err(Exit::FAILED),
         }
         Ok(self.stages.last().map_or(self.baseline, |stage| stage.used))
     }
@@ -256,14 +251,14 @@ impl StartPlan {
             used,
             lines: failed.log.iter().map(|text| format!("SIMULATED {text}")).collect(),
         });
-        self.end = StartOutcome::Exit(failed.ending);
+        self.end = Err(failed.ending);
         Ok(self)
     }
 }
 
 /// Memory in the style of the profile, which must be the engine's; `graphs`: number of TensorRT-LLM's.
 fn memory(setup: &Setup, graphs: usize) -> Result<(StartMemory, Option<DynamicMemory>)> {
-    let (engine, limit) = (setup.profile.engine, setup.memory_limit);
+    let (engine, limit) = (setup.profile.engine, setup.options.memory_limit);
     match &setup.profile.memory {
         MemoryProfile::Pool(profile) if engine.has_pool() => Ok((pool(setup, profile, graphs), None)),
         MemoryProfile::Fixed(profile) if matches!(engine, Engine::Llamacpp | Engine::Ollama) => {
@@ -288,7 +283,7 @@ fn pool(setup: &Setup, profile: &Pool, graphs: usize) -> StartMemory {
         eager: setup.eager,
         fp8: setup.fp8,
         speculate: setup.draft_tokens > 0,
-        limit: setup.memory_limit,
+        limit: setup.options.memory_limit,
     };
     if setup.profile.engine != Engine::TensorrtLlm {
         return StartMemory::pool(profile, &options);
@@ -325,14 +320,14 @@ fn limits(setup: &Setup, memory: &StartMemory) -> (KvAllocation, Limits) {
         // A request is admitted only if its whole length fits (`GUARANTEED_NO_EVICT`).
         Engine::TensorrtLlm => (KvAllocation::Slice(u64::MAX), requested, requested.saturating_sub(1)),
         Engine::Tgi => {
-            let given = setup.length_given && setup.length != Length::Auto;
+            let given = setup.length_given && setup.length.is_some();
             let total = if given {
                 requested
             } else {
                 setup.profile.defaults.max_position_embeddings.min(kv_tokens)
             };
             let longest = total.saturating_sub(1);
-            let max_input = setup.max_input.unwrap_or(longest).min(longest);
+            let max_input = setup.options.max_input_tokens.unwrap_or(longest).min(longest);
             (KvAllocation::Slice(TGI_SLICE), total, max_input)
         }
         // The context is divided into equal slots.
@@ -342,7 +337,7 @@ fn limits(setup: &Setup, memory: &StartMemory) -> (KvAllocation, Limits) {
         }
         // No length is checked unless a limit is given here.
         Engine::Transformers if !setup.length_given => (KvAllocation::Grow, u64::MAX, u64::MAX),
-        _ if setup.length == Length::Auto => {
+        _ if setup.length.is_none() => {
             let fitting = requested.min(kv_tokens);
             (KvAllocation::Grow, fitting, fitting)
         }
@@ -393,7 +388,7 @@ fn graphs(setup: &Setup) -> Vec<Graph> {
         return Vec::new();
     }
     let mut drafts = vec![setup.draft_tokens];
-    if setup.draft_tokens > 0 && setup.speculation_max_concurrency.is_some() {
+    if setup.draft_tokens > 0 && setup.options.speculation_max_concurrency.is_some() {
         drafts.push(0);
     }
     let sizes = [128, 64].into_iter().chain((1..=32).rev());

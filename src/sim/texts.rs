@@ -1,5 +1,6 @@
 //! What each engine writes: its log and its pages. One Jinja file for each engine in `src/sim/engines`, in sections
-//! that begin with `=== NAME`: the stages of a start, its failures, and `GET /path` for a page.
+//! that begin with `=== NAME`: the stages of a start, its failures, `GET /path` for a page, `error` for a refused
+//! request (its status, and its body), and `event` for tokens in an API of the engine's own.
 
 use std::sync::LazyLock;
 
@@ -48,13 +49,16 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, Error>> = L
     });
     environment.add_filter("short_gib", short_gib);
     environment.add_filter("thousands", thousands);
+    // The built-in one escapes `<` and `>`, as for HTML.
+    environment.add_filter("tojson", |value: Value| {
+        serde_json::to_string(&value).unwrap_or_default()
+    });
     for (engine, text) in FILES {
         for section in text.split("\n=== ").skip(1) {
             let (name, body) = section.split_once('\n').unwrap_or((section, ""));
-            let body = if body.is_empty() {
-                String::new()
-            } else {
-                format!("{}\n", body.trim_end())
+            let body = match body.trim_end() {
+                "" => String::new(),
+                body => format!("{body}\n"),
             };
             environment.add_template_owned(format!("{engine}/{name}"), body)?;
         }
@@ -63,18 +67,6 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, Error>> = L
 });
 
 impl Engine {
-    fn file(self) -> &'static str {
-        match self {
-            Self::Vllm => "vllm",
-            Self::Sglang => "sglang",
-            Self::TensorrtLlm => "tensorrt_llm",
-            Self::Tgi => "tgi",
-            Self::Llamacpp => "llamacpp",
-            Self::Ollama => "ollama",
-            Self::Transformers => "transformers",
-        }
-    }
-
     /// A section of this engine's file, filled in.
     ///
     /// # Errors
@@ -82,7 +74,7 @@ impl Engine {
     pub(super) fn text(self, section: &str, values: &Value) -> Result<String> {
         let broken = |error: &Error| Fault::internal(format!("text `{section}` of the simulated engine: {error:#}"));
         let templates = TEMPLATES.as_ref().map_err(broken)?;
-        let own = templates.get_template(&format!("{}/{section}", self.file()));
+        let own = templates.get_template(&format!("{}/{section}", self.name()));
         let template = own.or_else(|_| templates.get_template(&format!("{EVERY}/{section}")));
         let text = template.and_then(|template| template.render(values.clone()));
         text.map_err(|error| broken(&error))
@@ -90,7 +82,7 @@ impl Engine {
 
     /// Whether its file has this section.
     pub(super) fn has_section(self, section: &str) -> bool {
-        let name = format!("{}/{section}", self.file());
+        let name = format!("{}/{section}", self.name());
         TEMPLATES
             .as_ref()
             .is_ok_and(|templates| templates.get_template(&name).is_ok())
@@ -103,7 +95,7 @@ impl Engine {
         let mut pages: Vec<_> = names
             .filter_map(|(name, _)| {
                 let (file, section) = name.split_once('/')?;
-                [EVERY, self.file()]
+                [EVERY, self.name()]
                     .contains(&file)
                     .then(|| section.strip_prefix("GET "))?
             })
@@ -139,20 +131,10 @@ mod tests {
 
     use super::*;
 
-    const ENGINES: [Engine; 7] = [
-        Engine::Vllm,
-        Engine::Sglang,
-        Engine::TensorrtLlm,
-        Engine::Tgi,
-        Engine::Llamacpp,
-        Engine::Ollama,
-        Engine::Transformers,
-    ];
-
     #[test]
     fn every_file_is_read_and_says_what_each_engine_needs() {
         assert!(TEMPLATES.is_ok(), "{:?}", TEMPLATES.as_ref().err());
-        for engine in ENGINES {
+        for engine in Engine::ALL {
             for section in ["time", "ready", "failed", "stopped", "GET /health"] {
                 assert!(engine.has_section(section), "{engine:?} {section}");
             }
@@ -191,5 +173,39 @@ mod tests {
             context! { a => 3_221_225_472_u64 },
         );
         assert_eq!(text.unwrap(), "3.00 3.000  3072.00");
+    }
+}
+
+#[cfg(test)]
+mod wire_tests {
+    use minijinja::context;
+
+    use super::*;
+
+    #[test]
+    fn errors_and_events_are_json() {
+        let values = context! { problem => "bad_request", message => "a <= \"b\"", n_prompt_tokens => 3, n_ctx => 2 };
+        for engine in Engine::ALL {
+            let text = engine.text("error", &values).unwrap();
+            let (status, body) = text.trim_end().split_once('\n').unwrap();
+            serde_json::from_str::<serde_json::Value>(body).unwrap_or_else(|error| panic!("{engine:?} {error} {text}"));
+            assert!(
+                ["400", "422"].contains(&status) && text.contains("a <= \\\"b\\\""),
+                "{text}"
+            );
+        }
+        for (engine, lines) in [(Engine::Tgi, 1), (Engine::Llamacpp, 2), (Engine::Ollama, 2)] {
+            let values = context! {
+                model => "m", input => 3, produced => 2, text => " w1", tokens => [1], ids => false, reason => "limit", all => " w1", clipped => true,
+            };
+            let text = engine.text("event", &values).unwrap();
+            let events: Vec<_> = text.lines().filter(|line| !line.is_empty()).collect();
+            assert_eq!(events.len(), lines, "{text}");
+            for event in events {
+                let json = event.strip_prefix("data:").unwrap_or(event);
+                serde_json::from_str::<serde_json::Value>(json)
+                    .unwrap_or_else(|error| panic!("{engine:?} {error} {event}"));
+            }
+        }
     }
 }

@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::fault::{Fault, Result};
 use crate::fmt::Unit;
+use crate::names;
 
 /// What was set and measured, as `std/experiment` passes it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -299,26 +300,22 @@ impl Verdict {
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Better | Self::Worse | Self::Higher | Self::Lower)
     }
-
-    /// The name in JSON and in reports.
-    pub fn words(self) -> &'static str {
-        const WORDS: [&str; 8] = [
-            "better",
-            "worse",
-            "higher",
-            "lower",
-            "negligible",
-            "not significant",
-            "too few starts",
-            "not measured",
-        ];
-        WORDS[self as usize]
-    }
 }
+
+names!(Verdict {
+    Better "better",
+    Worse "worse",
+    Higher "higher",
+    Lower "lower",
+    Negligible "negligible",
+    NotSignificant "not significant",
+    TooFewStarts "too few starts",
+    NotMeasured "not measured",
+});
 
 impl Serialize for Verdict {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.words())
+        serializer.serialize_str(self.name())
     }
 }
 

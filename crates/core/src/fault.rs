@@ -6,6 +6,8 @@
 use rhai::{Dynamic, EvalAltResult, Position};
 use serde::{Deserialize, Serialize};
 
+use crate::names;
+
 /// A result whose error is a [`Fault`].
 pub type Result<T, E = Fault> = std::result::Result<T, E>;
 
@@ -45,28 +47,25 @@ pub enum Kind {
     Usage,
 }
 
-impl Kind {
-    /// The stable name that scripts compare with.
-    pub fn name(self) -> &'static str {
-        match self {
-            Kind::Compile => "compile",
-            Kind::DryRun => "dry_run",
-            Kind::Engine => "engine",
-            Kind::Http => "http",
-            Kind::Internal => "internal",
-            Kind::Interrupted => "interrupted",
-            Kind::Io => "io",
-            Kind::Limit => "limit",
-            Kind::Missing => "missing",
-            Kind::NotAllowed => "not_allowed",
-            Kind::Script => "script",
-            Kind::StartFailed => "start_failed",
-            Kind::Threshold => "threshold",
-            Kind::Timeout => "timeout",
-            Kind::Usage => "usage",
-        }
-    }
+names!(Kind {
+    Compile "compile",
+    DryRun "dry_run",
+    Engine "engine",
+    Http "http",
+    Internal "internal",
+    Interrupted "interrupted",
+    Io "io",
+    Limit "limit",
+    Missing "missing",
+    NotAllowed "not_allowed",
+    Script "script",
+    StartFailed "start_failed",
+    Threshold "threshold",
+    Timeout "timeout",
+    Usage "usage",
+});
 
+impl Kind {
     /// Whether something is wrong with a script or the program, rather than with what the user gave or the machine has.
     pub fn is_bug(self) -> bool {
         matches!(self, Kind::Compile | Kind::Internal | Kind::Limit | Kind::Script)
@@ -167,6 +166,19 @@ impl Fault {
     /// The user asked to stop.
     pub fn interrupted() -> Self {
         Self::new(Kind::Interrupted, "interrupted")
+    }
+}
+
+/// A hint at the name that was probably meant, or at all of them: `the verdicts are ok, oom`.
+pub fn name_hint(wrong: &str, names: &[&str], all: &str) -> String {
+    let distance = |name: &str| strsim::damerau_levenshtein(name, wrong);
+    match names
+        .iter()
+        .min_by_key(|name| distance(name))
+        .filter(|near| distance(near) <= 2)
+    {
+        Some(near) => format!("did you mean `{near}`?"),
+        None => format!("{all} are {}", names.join(", ")),
     }
 }
 

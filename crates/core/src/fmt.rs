@@ -147,32 +147,20 @@ pub fn list(words: &[String]) -> String {
 /// Adds commas between thousands.
 pub fn grouped(number: &str) -> String {
     let (sign, rest) = number.strip_prefix('-').map_or(("", number), |rest| ("-", rest));
-    let (whole, fraction) = rest
-        .split_once('.')
-        .map_or((rest, None), |(whole, fraction)| (whole, Some(fraction)));
-    let mut text = String::new();
+    let (whole, fraction) = rest.split_at(rest.find('.').unwrap_or(rest.len()));
+    let mut text = sign.to_owned();
     for (index, digit) in whole.chars().enumerate() {
         if index > 0 && (whole.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
     }
-    match fraction {
-        Some(fraction) => format!("{sign}{text}.{fraction}"),
-        None => format!("{sign}{text}"),
-    }
+    text + fraction
 }
 
 /// A relative difference: `+7.4 %`. Empty if `None`.
 pub fn relative(percent: Option<f64>) -> String {
-    percent.map_or_else(String::new, |percent| {
-        // A value that rounds to zero has no sign.
-        if percent.abs() < 0.05 {
-            "0.0 %".to_owned()
-        } else {
-            format!("{percent:+.1} %")
-        }
-    })
+    percent.map_or_else(String::new, |percent| signed(format!("{percent:.1} %")))
 }
 
 /// Integers in full; one decimal from 100 on, else three.
@@ -226,13 +214,11 @@ pub fn with_blanks(name: &str) -> String {
 pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in unbroken(text) {
-        let word = word.as_str();
         match lines.last_mut() {
-            Some(last) if measure_text_width(last) + 1 + measure_text_width(word) <= width => {
-                last.push(' ');
-                last.push_str(word);
+            Some(last) if measure_text_width(last) + 1 + measure_text_width(&word) <= width => {
+                *last += &format!(" {word}");
             }
-            None => lines.push(word.to_owned()),
+            None => lines.push(word),
             Some(_) => lines.push(format!("{}{word}", " ".repeat(hanging))),
         }
     }
@@ -258,8 +244,7 @@ fn unbroken(text: &str) -> Vec<String> {
     for word in text.split_whitespace() {
         match words.last_mut() {
             Some(last) if word.starts_with('%') || last.matches('`').count() % 2 == 1 => {
-                last.push(' ');
-                last.push_str(word);
+                *last += &format!(" {word}");
             }
             _ => words.push(word.to_owned()),
         }
@@ -301,10 +286,8 @@ const LABELS: [(&str, &str); 11] = [
 
 /// The field's term for a metric of ours: `physical` as `total used`. Others keep their name.
 pub fn metric_term(name: &str) -> &str {
-    LABELS
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map_or(name, |(_, term)| term)
+    let known = LABELS.iter().find(|(known, _)| *known == name);
+    known.map_or(name, |(_, term)| term)
 }
 
 /// A metric's name for people: `mean_ttft_ms at 8` as `mean TTFT at 8`.
@@ -332,36 +315,21 @@ pub fn metric_label(name: &str) -> String {
 
 /// A name as an anchor or file name: `a-z`, `0-9`, `_` and `-`.
 pub fn slug(name: &str) -> String {
-    let plain = |letter: char| {
-        if letter.is_ascii_alphanumeric() || letter == '_' {
-            letter.to_ascii_lowercase()
-        } else {
-            '-'
-        }
-    };
-    let slug: String = name.chars().map(plain).collect();
-    let slug = slug
-        .split('-')
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    let parts: Vec<&str> = name
+        .split(|letter| !is_plain(letter))
         .filter(|part| !part.is_empty())
-        .collect::<Vec<_>>()
-        .join("-");
-    if slug.is_empty() { "x".to_owned() } else { slug }
+        .collect();
+    match parts[..] {
+        [] => "x".to_owned(),
+        _ => parts.join("-").to_ascii_lowercase(),
+    }
 }
 
 /// Text for HTML.
 pub fn escape_html(text: &str) -> String {
-    let mut html = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => html.push_str("&amp;"),
-            '<' => html.push_str("&lt;"),
-            '>' => html.push_str("&gt;"),
-            '"' => html.push_str("&quot;"),
-            '\'' => html.push_str("&#x27;"),
-            letter => html.push(letter),
-        }
-    }
-    html
+    let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+    text.replace('"', "&quot;").replace('\'', "&#x27;")
 }
 
 /// Quotes a word for a POSIX shell.

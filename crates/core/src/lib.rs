@@ -4,3 +4,22 @@ pub mod boundary;
 pub mod experiment;
 pub mod fault;
 pub mod fmt;
+
+/// Gives an enum the names of its variants in scripts, JSON and reports: `ALL` and `name`.
+#[macro_export]
+macro_rules! names {
+    ($type:ident { $($variant:ident $name:literal,)* }) => {
+        impl $type {
+            /// Every variant.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name in scripts, JSON and reports.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$variant => $name,)*
+                }
+            }
+        }
+    };
+}

@@ -160,7 +160,7 @@ fn experiments(found: &RecordedRun) -> Table {
                     ("percent", json!(contrast.and_then(|contrast| contrast.percent))),
                     ("low", json!(interval.map(|[low, _]| low))),
                     ("high", json!(interval.map(|[_, high]| high))),
-                    ("verdict", json!(contrast.map(|contrast| contrast.verdict.words()))),
+                    ("verdict", json!(contrast.map(|contrast| contrast.verdict.name()))),
                 ]);
             }
         }

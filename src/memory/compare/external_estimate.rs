@@ -5,7 +5,7 @@
 use serde::Serialize;
 
 use super::{Term, size};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Result, name_hint};
 use crate::fmt::{GIB, Gib};
 use crate::memory::{Breakdown, Component, Provenance};
 
@@ -111,14 +111,8 @@ fn term(name: &str) -> Result<Term> {
     let known = Term::all().find(|(_, known)| *known == name);
     known.map(|(term, _)| term).ok_or_else(|| {
         let names: Vec<&str> = Term::all().map(|(_, name)| name).collect();
-        let near = names
-            .iter()
-            .min_by_key(|known| strsim::damerau_levenshtein(known, name));
-        let near = near.filter(|known| strsim::damerau_levenshtein(known, name) <= 2);
-        Fault::usage(format!("there is no component `{name}`")).hint(near.map_or_else(
-            || format!("the components are {}", names.join(", ")),
-            |near| format!("did you mean `{near}`?"),
-        ))
+        let hint = name_hint(name, &names, "the components");
+        Fault::usage(format!("there is no component `{name}`")).hint(hint)
     })
 }
 
@@ -146,78 +140,69 @@ impl std::fmt::Display for ExternalEstimate {
     }
 }
 
-/// What is known about the model and the settings. `None` means unknown.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Facts {
+/// The facts, and how one side completes the other.
+macro_rules! facts {
+    ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
+        /// What is known about the model and the settings. `None` means unknown.
+        #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+        pub struct Facts {
+            $($(#[$doc])* pub $name: Option<$type>,)*
+        }
+
+        impl Facts {
+            /// These facts, completed by those of `other`.
+            pub fn or(&self, other: &Self) -> Self {
+                Self {
+                    $($name: self.$name.clone().or_else(|| other.$name.clone()),)*
+                }
+            }
+        }
+    };
+}
+
+facts! {
     /// Parameters of the model.
-    pub parameters: Option<f64>,
+    parameters: f64,
     /// Layers.
-    pub layers: Option<u64>,
+    layers: u64,
     /// Query heads.
-    pub heads: Option<u64>,
+    heads: u64,
     /// Key/value heads.
-    pub kv_heads: Option<u64>,
+    kv_heads: u64,
     /// Elements per head.
-    pub head_dim: Option<u64>,
+    head_dim: u64,
     /// Elements of a hidden state.
-    pub hidden_size: Option<u64>,
+    hidden_size: u64,
     /// Data type of the weights, as the source names it.
-    pub weight_dtype: Option<String>,
+    weight_dtype: String,
     /// Data type of the KV cache, as the source names it.
-    pub kv_dtype: Option<String>,
+    kv_dtype: String,
     /// Quantization of the weights, as the source names it.
-    pub quantization: Option<String>,
+    quantization: String,
     /// Tensor-parallel size.
-    pub tensor_parallel: Option<u64>,
+    tensor_parallel: u64,
     /// Input tokens per sequence.
-    pub input: Option<u64>,
+    input: u64,
     /// Output tokens per sequence.
-    pub output: Option<u64>,
+    output: u64,
     /// Concurrent sequences.
-    pub concurrency: Option<u64>,
+    concurrency: u64,
     /// Tokens of one prefill step.
-    pub prefill_chunk: Option<u64>,
+    prefill_chunk: u64,
     /// Tokens that the KV cache in use holds: input and output of all sequences.
-    pub tokens: Option<u64>,
+    tokens: u64,
     /// Tokens that the KV pool can hold.
-    pub kv_tokens: Option<u64>,
+    kv_tokens: u64,
     /// Bytes of the devices.
-    pub capacity: Option<i64>,
+    capacity: i64,
 }
 
 impl Facts {
-    /// These facts, completed by those of `other`.
-    pub fn or(&self, other: &Self) -> Self {
-        let (this, that) = (self.clone(), other.clone());
-        Self {
-            parameters: this.parameters.or(that.parameters),
-            layers: this.layers.or(that.layers),
-            heads: this.heads.or(that.heads),
-            kv_heads: this.kv_heads.or(that.kv_heads),
-            head_dim: this.head_dim.or(that.head_dim),
-            hidden_size: this.hidden_size.or(that.hidden_size),
-            weight_dtype: this.weight_dtype.or(that.weight_dtype),
-            kv_dtype: this.kv_dtype.or(that.kv_dtype),
-            quantization: this.quantization.or(that.quantization),
-            tensor_parallel: this.tensor_parallel.or(that.tensor_parallel),
-            input: this.input.or(that.input),
-            output: this.output.or(that.output),
-            concurrency: this.concurrency.or(that.concurrency),
-            prefill_chunk: this.prefill_chunk.or(that.prefill_chunk),
-            tokens: this.tokens.or(that.tokens),
-            kv_tokens: this.kv_tokens.or(that.kv_tokens),
-            capacity: this.capacity.or(that.capacity),
-        }
-    }
-
     /// These facts with `tokens` computed, if the lengths are known.
     pub fn counted(mut self) -> Self {
         if let (None, Some(input), Some(output)) = (self.tokens, self.input, self.output) {
-            self.tokens = Some(
-                input
-                    .saturating_add(output)
-                    .saturating_mul(self.concurrency.unwrap_or(1)),
-            );
+            let each = input.saturating_add(output);
+            self.tokens = Some(each.saturating_mul(self.concurrency.unwrap_or(1)));
         }
         self
     }
@@ -241,55 +226,45 @@ pub struct Implausible {
 
 /// What is implausible in a breakdown.
 pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausible> {
-    let mut found = Vec::new();
-    let mut say = |name, text: String| found.push(Implausible { name, text });
-    let Some(breakdown) = breakdown else { return found };
+    let Some(breakdown) = breakdown else { return Vec::new() };
     let peak = i64::try_from(breakdown.total).unwrap_or(i64::MAX);
-    let part = |component| breakdown.part(component).map(|part| part.bytes);
-    let weights = part(Component::Weights);
-    if let Some(weights) = weights.filter(|weights| *weights > peak) {
-        say(
+    let part = |component| breakdown.part(component).map_or(0, |part| part.bytes);
+    let (weights, baseline) = (part(Component::Weights), part(Component::OtherTenants));
+    let unexplained = breakdown.unexplained();
+    let capacity = facts.capacity.filter(|capacity| *capacity > 0).unwrap_or(i64::MAX);
+    let [total, parts, most] = [peak, peak.saturating_sub(unexplained), capacity].map(Gib);
+    let all = [
+        (
+            weights > peak,
             "weights_above_peak",
-            format!(
-                "the weights, {}, are more than the whole peak, {}",
-                Gib(weights),
-                Gib(peak)
-            ),
-        );
-    }
-    if let Some(baseline) = part(Component::OtherTenants).filter(|baseline| *baseline > FULL_BASELINE) {
-        say(
+            format!("the weights, {}, are more than the whole peak, {total}", Gib(weights)),
+        ),
+        (
+            baseline > FULL_BASELINE,
             "baseline_full",
             format!(
                 "{} were in use by other processes before the start: the engine's memory cannot be separated from theirs",
                 Gib(baseline)
             ),
-        );
-    }
-    let exceeds = -breakdown.unexplained() as f64 > SLACK * (peak as f64);
-    if exceeds {
-        say(
+        ),
+        (
+            -unexplained as f64 > SLACK * (peak as f64),
             "parts_exceed_whole",
-            format!(
-                "the parts add up to {}, and only {} were in use",
-                Gib(peak - breakdown.unexplained()),
-                Gib(peak)
-            ),
-        );
-    }
-    if let Some(capacity) = facts.capacity.filter(|capacity| peak > *capacity && *capacity > 0) {
-        say(
+            format!("the parts add up to {parts}, and only {total} were in use"),
+        ),
+        (
+            peak > capacity,
             "above_capacity",
-            format!("{} in use are more than the device's {}", Gib(peak), Gib(capacity)),
-        );
-    }
-    if peak == 0 {
-        say(
+            format!("{total} in use are more than the device's {most}"),
+        ),
+        (
+            peak == 0,
             "nothing_measured",
             "nothing was in use at all: the device was idle, or could not be read".to_owned(),
-        );
-    }
-    found
+        ),
+    ];
+    let wrong = all.into_iter().filter(|(is_wrong, ..)| *is_wrong);
+    wrong.map(|(_, name, text)| Implausible { name, text }).collect()
 }
 
 #[cfg(test)]

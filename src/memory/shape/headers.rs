@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::Config;
-use super::model::{Dtype, Layer, PerToken, Shape, Split, group_equal, vector};
+use super::model::{Dtype, Layer, Shape, Split, group_equal, vector};
 use crate::fault::{Fault, Result};
 
 /// The longest header that the format allows.
@@ -95,12 +95,10 @@ impl Headers {
             if name == "__metadata__" {
                 continue;
             }
-            let entry =
-                Entry::deserialize(entry).map_err(|error| unusable(&format!("its tensor `{name}`: {error}")))?;
+            let wrong = |why: &str| unusable(&format!("its tensor `{name}`{why}"));
+            let entry = Entry::deserialize(entry).map_err(|error| wrong(&format!(": {error}")))?;
             let (from, to) = entry.data_offsets;
-            let bytes = to
-                .checked_sub(from)
-                .ok_or_else(|| unusable(&format!("its tensor `{name}` ends before it begins")))?;
+            let bytes = to.checked_sub(from).ok_or_else(|| wrong(" ends before it begins"))?;
             self.tensors.push(StoredTensor {
                 name,
                 dtype: entry.dtype,
@@ -198,13 +196,9 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
             "; {silent} layers have no matrices of keys and values: what they keep is not counted"
         ));
     }
-    let layers = kept.into_values().map(|numbers| Layer {
-        per_token: (numbers > 0).then_some(PerToken {
-            heads: 1,
-            width: numbers,
-            window: None,
-        }),
-        ..Layer::default()
+    let layers = kept.into_values().map(|numbers| match numbers {
+        0 => Layer::default(),
+        numbers => Layer::default().keeping(1, numbers, None),
     });
     let tied = config.flag(&["tie_word_embeddings"], false)?;
     Ok(Shape {

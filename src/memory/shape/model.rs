@@ -66,6 +66,32 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
+    /// Tensors, and what a pass through them holds.
+    pub(super) fn new(tensors: Vec<Tensor>, phase: Phase) -> Self {
+        Self {
+            tensors,
+            phases: vec![phase],
+            ..Self::default()
+        }
+    }
+
+    /// The same with keys and values of each token.
+    pub(super) fn keeping(self, heads: u64, width: u64, window: Option<u64>) -> Self {
+        let per_token = Some(PerToken { heads, width, window });
+        Self { per_token, ..self }
+    }
+
+    /// The same with a state of so many numbers per sequence, and the last inputs of a convolution: so many, over a kernel.
+    pub(super) fn with_state(self, (inputs, kernel): (u64, u64), recurrent: u64, dtype: Option<Dtype>) -> Self {
+        let convolution = inputs.saturating_mul(kernel - 1);
+        let per_sequence = Some(PerSequence {
+            convolution,
+            recurrent,
+            dtype,
+        });
+        Self { per_sequence, ..self }
+    }
+
     /// Adds the tensors, state and phases of `other`.
     pub(super) fn with(mut self, other: Layer) -> Self {
         self.tensors.extend(other.tensors);

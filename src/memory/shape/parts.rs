@@ -5,9 +5,7 @@
 //! with fused projections and without a matrix of attention scores, as in serving engines; residual and normed input
 //! included. [`Config`] bounds each size, so that products of two do not overflow.
 
-use super::model::{
-    Dtype, Layer, PerSequence, PerToken, Phase, Role, Shape, Split, Tensor, group_equal, matrix, vector,
-};
+use super::model::{Dtype, Layer, Phase, Role, Shape, Split, group_equal, matrix, vector};
 use super::{Bias, Config, Family, Layers, QkNorm};
 use crate::fault::{Fault, Result};
 
@@ -214,22 +212,14 @@ impl<'a> Reader<'a> {
         if family.sinks {
             tensors.push(vector(heads, Split::Rows));
         }
-        Ok(Layer {
-            tensors,
-            per_token: Some(PerToken {
-                heads: kv_heads,
-                width: head_dim * 2,
-                window,
-            }),
-            phases: vec![Phase {
-                tensors: "attention: residual, normed input, queries, keys, values and output; log-sum-exp of each head in float32",
-                replicated: hidden * 2,
-                sharded: projected + keys * 2 + queries,
-                sharded_f32: heads,
-                ..Phase::default()
-            }],
-            ..Layer::default()
-        })
+        let phase = Phase {
+            tensors: "attention: residual, normed input, queries, keys, values and output; log-sum-exp of each head in float32",
+            replicated: hidden * 2,
+            sharded: projected + keys * 2 + queries,
+            sharded_f32: heads,
+            ..Phase::default()
+        };
+        Ok(Layer::new(tensors, phase).keeping(kv_heads, head_dim * 2, window))
     }
 
     /// Multi-head latent attention (DeepSeek): keys and values of all heads are kept as one latent and one decoupled
@@ -259,24 +249,16 @@ impl<'a> Reader<'a> {
         if bias {
             tensors.push(vector(kept + hidden, Split::Replicated));
         }
-        Ok(Layer {
-            tensors,
-            per_token: Some(PerToken {
-                heads: 1,
-                width: kept,
-                window: None,
-            }),
-            phases: vec![Phase {
-                tensors: "latent attention: residual, normed input, latents of queries and of keys; queries, expanded keys and values, output; \
-                          log-sum-exp of each head in float32",
-                replicated: hidden * 2 + kept + query_rank.unwrap_or(0),
-                // Each head's keys include the rotary part once they are expanded for a prefill.
-                sharded: (queries + values) * 2,
-                sharded_f32: heads,
-                ..Phase::default()
-            }],
-            ..Layer::default()
-        })
+        let phase = Phase {
+            tensors: "latent attention: residual, normed input, latents of queries and of keys; queries, expanded keys and values, output; \
+                      log-sum-exp of each head in float32",
+            replicated: hidden * 2 + kept + query_rank.unwrap_or(0),
+            // Each head's keys include the rotary part once they are expanded for a prefill.
+            sharded: (queries + values) * 2,
+            sharded_f32: heads,
+            ..Phase::default()
+        };
+        Ok(Layer::new(tensors, phase).keeping(1, kept, None))
     }
 
     /// The feed-forward part of a layer: dense, or routed experts.
@@ -333,16 +315,13 @@ impl<'a> Reader<'a> {
             tensors.push(vector(intermediate, Split::Rows).times(inputs));
             tensors.push(vector(hidden, Split::Replicated));
         }
-        Ok(Layer {
-            tensors,
-            phases: vec![Phase {
-                tensors: "feed-forward: residual, normed input, outputs of the matrices in, their activation",
-                replicated: hidden * 2,
-                sharded: intermediate * (inputs + 1),
-                ..Phase::default()
-            }],
-            ..Layer::default()
-        })
+        let phase = Phase {
+            tensors: "feed-forward: residual, normed input, outputs of the matrices in, their activation",
+            replicated: hidden * 2,
+            sharded: intermediate * (inputs + 1),
+            ..Phase::default()
+        };
+        Ok(Layer::new(tensors, phase))
     }
 
     /// Routed experts of equal size, and the shared one that every token passes through.
@@ -375,18 +354,15 @@ impl<'a> Reader<'a> {
             None if config.get(&["intermediate_size_mlp"]).is_some() => size,
             None => size * config.number_or_zero(&["n_shared_experts"])?,
         };
-        let layer = Layer {
-            tensors,
-            phases: vec![Phase {
-                tensors: "experts: residual, normed input, output; for each chosen expert outputs of the matrices in, their activation and the \
-                          output; router scores in float32",
-                replicated: hidden * (chosen + 3),
-                sharded: size * 3 * chosen,
-                replicated_f32: experts,
-                ..Phase::default()
-            }],
-            ..Layer::default()
+        let phase = Phase {
+            tensors: "experts: residual, normed input, output; for each chosen expert outputs of the matrices in, their activation and the \
+                      output; router scores in float32",
+            replicated: hidden * (chosen + 3),
+            sharded: size * 3 * chosen,
+            replicated_f32: experts,
+            ..Phase::default()
         };
+        let layer = Layer::new(tensors, phase);
         match shared {
             0 => Ok(layer),
             shared => Ok(layer.with(self.feed_forward(shared)?)),
@@ -442,13 +418,7 @@ impl<'a> Reader<'a> {
             sharded: inner * 5,
             ..Phase::default()
         };
-        Ok(recurrent(
-            tensors,
-            (inner, kernel),
-            inner.saturating_mul(state),
-            None,
-            phase,
-        ))
+        Ok(Layer::new(tensors, phase).with_state((inner, kernel), inner.saturating_mul(state), None))
     }
 
     /// Mamba-2 (Bamba, Falcon H1, Granite 4): a state per head, and the inputs that the convolution still needs.
@@ -487,7 +457,7 @@ impl<'a> Reader<'a> {
             ..Phase::default()
         };
         let state = inner.saturating_mul(state);
-        Ok(recurrent(tensors, (mixed, kernel), state, self.state_dtype()?, phase))
+        Ok(Layer::new(tensors, phase).with_state((mixed, kernel), state, self.state_dtype()?))
     }
 
     /// The gated delta rule (Qwen3-Next): linear attention whose state is a matrix per head.
@@ -519,26 +489,6 @@ impl<'a> Reader<'a> {
             ..Phase::default()
         };
         let state = values.saturating_mul(key);
-        Ok(recurrent(tensors, (mixed, kernel), state, self.state_dtype()?, phase))
-    }
-}
-
-/// A layer that keeps a state of so many numbers per sequence, and the last inputs of a convolution: so many, over a kernel.
-fn recurrent(
-    tensors: Vec<Tensor>,
-    (inputs, kernel): (u64, u64),
-    state: u64,
-    dtype: Option<Dtype>,
-    phase: Phase,
-) -> Layer {
-    Layer {
-        tensors,
-        per_sequence: Some(PerSequence {
-            convolution: inputs.saturating_mul(kernel - 1),
-            recurrent: state,
-            dtype,
-        }),
-        phases: vec![phase],
-        ..Layer::default()
+        Ok(Layer::new(tensors, phase).with_state((mixed, kernel), state, self.state_dtype()?))
     }
 }

@@ -118,7 +118,7 @@ fn row(comparison: &Comparison, contrast: &Contrast, setting: usize) -> Vec<Entr
             .map(|percent| relative(Some(percent)).replace(" %", ""))
             .into(),
         shown(comparison.noise.map(|noise| noise.largest)),
-        contrast.verdict.words().into(),
+        contrast.verdict.name().into(),
     ]
 }
 

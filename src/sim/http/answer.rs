@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use axum::Json;
 use axum::response::{IntoResponse, Response};
+use minijinja::context;
 use serde_json::{Value, json};
 
 use super::request::Request;
-use super::{Api, ApiError};
+use super::{Api, ApiError, Problem};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::Engine;
 use crate::sim::tokens::output_token_id;
@@ -105,31 +106,44 @@ impl Answer {
     pub(super) fn tokens(&mut self, out: &mut String, count: u64, finish: Option<Finish>) {
         match self.api {
             Api::Completions | Api::Chat => self.openai_tokens(out, count, finish),
-            Api::Tgi => {
-                for more in 1..=count {
-                    self.tgi_token(out, finish.filter(|_| more == count));
-                }
+            Api::Tgi | Api::Llamacpp | Api::Ollama => self.own_tokens(out, count, finish),
+        }
+    }
+
+    /// Tokens of an engine's own API, in the form of the section `event` of its file: llama-server sends all that come
+    /// together in one event, the others one by one.
+    fn own_tokens(&mut self, out: &mut String, count: u64, finish: Option<Finish>) {
+        let at_once = if self.api == Api::Llamacpp { count } else { 1 };
+        let is_dropped = |answer: &Self| answer.repeats && answer.produced > REPEATS;
+        for sent in (at_once..=count).step_by(at_once as usize) {
+            if is_dropped(self) {
+                return;
             }
-            Api::Llamacpp => {
-                let tokens: Vec<_> = self.next_tokens(count).collect();
-                self.produced += count;
-                let event = json!({
-                    "index": 0, "content": text(tokens.iter().copied()), "tokens": if self.ids { tokens } else { Vec::new() },
-                    "stop": false, "id_slot": 0, "tokens_predicted": self.produced, "tokens_evaluated": self.input,
-                });
-                let _ = write!(out, "data: {event}\n\n");
-                if let Some(finish) = finish {
-                    self.finish = finish;
-                    let _ = write!(out, "data: {}\n\n", self.llamacpp_end());
-                }
+            let tokens: Vec<u32> = self.next_tokens(at_once).collect();
+            self.produced += at_once;
+            let last = finish.filter(|_| sent == count && !is_dropped(self));
+            self.finish = last.unwrap_or(self.finish);
+            let values = context! {
+                model => self.model.as_str(),
+                input => self.input,
+                produced => self.produced,
+                text => if self.repeats { " w".to_owned() } else { text(tokens.iter().copied()) },
+                tokens,
+                ids => self.ids,
+                reason => last.map(|_| self.reason()),
+                all => last.map(|_| text((1..=self.produced).map(|index| output_token_id(self.id, index)))),
+                clipped => self.clipped,
+            };
+            *out += &self.engine.text("event", &values).unwrap_or_default();
+            if self.api != Api::Ollama {
+                out.push('\n');
             }
-            Api::Ollama => self.ollama_tokens(out, count, finish),
         }
     }
 
     /// Appends a failure, and what this API sends after one.
     pub(super) fn failed(&self, out: &mut String, message: &str) {
-        let error = ApiError::generation_failed(self.engine, message).body(self.engine);
+        let (_, error) = ApiError::new(Problem::GenerationFailed, message).answer(self.engine);
         let _ = match (self.api, self.engine) {
             (Api::Ollama, _) => writeln!(out, "{error}"),
             (Api::Tgi, _) => write!(out, "data:{error}\n\n"),
@@ -228,63 +242,6 @@ impl Answer {
             }
             out.push_str("data: [DONE]\n\n");
         }
-    }
-
-    fn tgi_token(&mut self, out: &mut String, finish: Option<Finish>) {
-        let token = output_token_id(self.id, self.produced + 1);
-        self.produced += 1;
-        let (mut generated, mut details) = (Value::Null, Value::Null);
-        if let Some(finish) = finish {
-            self.finish = finish;
-            generated = text((1..=self.produced).map(|index| output_token_id(self.id, index))).into();
-            details = json!({
-                "finish_reason": self.reason(), "generated_tokens": self.produced, "seed": null, "input_length": self.input,
-            });
-        }
-        let event = json!({
-            "index": self.produced, "generated_text": generated, "details": details,
-            "token": { "id": token, "text": format!(" w{token}"), "logprob": -1.0, "special": false },
-        });
-        let _ = write!(out, "data:{event}\n\n");
-    }
-
-    /// The last event.
-    fn llamacpp_end(&self) -> Value {
-        json!({
-            "index": 0, "content": "", "tokens": [], "id_slot": 0, "stop": true, "model": self.model,
-            "stop_type": self.reason(), "truncated": self.clipped && self.finish == Finish::Length,
-            "tokens_predicted": self.produced, "tokens_evaluated": self.input, "tokens_cached": self.input + self.produced,
-            "timings": { "cache_n": 0, "prompt_n": self.input, "predicted_n": self.produced },
-        })
-    }
-
-    fn ollama_tokens(&mut self, out: &mut String, count: u64, finish: Option<Finish>) {
-        let dropped = |answer: &Self| answer.repeats && answer.produced > REPEATS;
-        for token in self.next_tokens(count) {
-            if dropped(self) {
-                return;
-            }
-            self.produced += 1;
-            let response = if self.repeats {
-                " w".to_owned()
-            } else {
-                text([token].into_iter())
-            };
-            let line = json!({ "model": self.model, "created_at": "SIMULATED", "response": response, "done": false });
-            let _ = writeln!(out, "{line}");
-        }
-        if let Some(finish) = finish.filter(|_| !dropped(self)) {
-            self.finish = finish;
-            let _ = writeln!(out, "{}", self.ollama_end());
-        }
-    }
-
-    fn ollama_end(&self) -> Value {
-        json!({
-            "model": self.model, "created_at": "SIMULATED", "response": "", "done": true, "done_reason": self.reason(),
-            "total_duration": 1, "prompt_eval_count": self.input, "prompt_eval_duration": 1,
-            "eval_count": self.produced, "eval_duration": 1,
-        })
     }
 }
 

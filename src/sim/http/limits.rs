@@ -1,6 +1,6 @@
 //! Each engine's rules about request length: whether a request is accepted, and how many tokens it produces.
 
-use serde_json::json;
+use minijinja::context;
 
 use super::{ApiError, Problem};
 use crate::sim::engine_core::EngineCore;
@@ -32,7 +32,7 @@ pub(super) fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64,
     }
     let limits = &core.limits;
     match core.setup.profile.engine {
-        Engine::Vllm if core.setup.clip => clipped(limits.max_total, size),
+        Engine::Vllm if core.setup.options.clip_output == Some(true) => clipped(limits.max_total, size),
         Engine::Vllm | Engine::Transformers => strict(limits.max_total, size),
         Engine::Sglang => sglang(limits.max_total, limits.kv_tokens.unwrap_or(u64::MAX), size),
         Engine::TensorrtLlm => tensorrt_llm(limits.max_total, size),
@@ -59,7 +59,7 @@ fn strict(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
 
 fn too_long(message: String) -> ApiError {
     ApiError {
-        fields: vec![("param", json!("input_tokens"))],
+        fields: context! { param => "input_tokens" },
         ..ApiError::bad_request(message)
     }
 }
@@ -164,7 +164,7 @@ fn llamacpp(slot: u64, size: RequestSize) -> Result<u64, ApiError> {
             size.input
         );
         return Err(ApiError {
-            fields: vec![("n_prompt_tokens", json!(size.input)), ("n_ctx", json!(slot))],
+            fields: context! { n_prompt_tokens => size.input, n_ctx => slot },
             ..ApiError::new(Problem::ContextExceeded, message)
         });
     }

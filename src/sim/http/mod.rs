@@ -18,7 +18,7 @@ use axum::routing::{get, post};
 use axum::{Json, Router, middleware};
 use minijinja::value::Serde;
 use minijinja::{Value as Values, context};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::engine_core::EngineCore;
@@ -87,7 +87,7 @@ async fn failing(State(core): State<Arc<EngineCore>>, request: Request, next: Ne
     if request.uri().path() == "/sim/memory" {
         return next.run(request).await;
     }
-    let refused = core.setup.misbehave.fail_request.as_ref();
+    let refused = core.setup.options.misbehave.fail_request.as_ref();
     let status = refused.and_then(|failed| StatusCode::from_u16(failed.status?).ok());
     if let (Some(failed), Some(status)) = (refused, status.filter(|_| request.method() == Method::POST))
         && core.next_request_misbehaves()
@@ -151,13 +151,7 @@ fn filled(core: &EngineCore, section: &str, metrics: bool) -> Response {
         device_used => used,
     };
     match setup.profile.engine.text(section, &values) {
-        Ok(text) => {
-            let kind = match text.bytes().next() {
-                Some(b'{' | b'[') => "application/json",
-                _ => "text/plain; version=0.0.4; charset=utf-8",
-            };
-            ([(CONTENT_TYPE, kind)], text).into_response()
-        }
+        Ok(text) => ([(CONTENT_TYPE, content_type(&text))], text).into_response(),
         Err(fault) => (StatusCode::INTERNAL_SERVER_ERROR, fault.message).into_response(),
     }
 }
@@ -193,7 +187,8 @@ async fn tokenize(State(core): State<Arc<EngineCore>>, Json(body): Json<Tokenize
 }
 
 /// What is wrong with a request or its generation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 enum Problem {
     BadRequest,
     /// llama.cpp: the prompt does not fit into its slot.
@@ -202,17 +197,20 @@ enum Problem {
     /// Too many requests: TGI's own limit; for other engines, what a proxy in front of them answers.
     Overloaded,
     Loading,
+    /// Ollama: the model could not be loaded.
+    LoadFailed,
     GenerationFailed,
     /// TensorRT-LLM: the request does not fit into the cache. It only logs that, and ends the stream without an event.
     EndsSilently,
 }
 
+/// An error; how an engine answers it is the section `error` of its file: the status, and the body.
 #[derive(Clone, Debug, PartialEq)]
 struct ApiError {
     problem: Problem,
     message: String,
     /// Further fields of the error: vLLM's `param`, llama.cpp's `n_prompt_tokens` and `n_ctx`.
-    fields: Vec<(&'static str, Value)>,
+    fields: Values,
 }
 
 impl ApiError {
@@ -220,7 +218,7 @@ impl ApiError {
         Self {
             problem,
             message: message.into(),
-            fields: Vec::new(),
+            fields: context! {},
         }
     }
 
@@ -228,71 +226,27 @@ impl ApiError {
         Self::new(Problem::BadRequest, message)
     }
 
-    fn overloaded(engine: Engine) -> Self {
-        let message = match engine {
-            Engine::Ollama => "server busy, please try again.  maximum pending requests exceeded",
-            _ => "Model is overloaded",
-        };
-        Self::new(Problem::Overloaded, message)
-    }
-
-    fn generation_failed(engine: Engine, message: &str) -> Self {
-        let before = match engine {
-            Engine::Tgi => "Request failed during generation: ",
-            Engine::Ollama => "an error was encountered while running the model: ",
-            _ => "",
-        };
-        Self::new(Problem::GenerationFailed, format!("{before}{message}"))
-    }
-
-    /// Status, and the type of error as the engine names it.
-    fn status(&self, engine: Engine) -> (StatusCode, &'static str) {
-        use Engine::{Llamacpp, Ollama, Tgi};
-        match (self.problem, engine) {
-            (Problem::BadRequest, Tgi) => (StatusCode::UNPROCESSABLE_ENTITY, "validation"),
-            (Problem::BadRequest, Llamacpp | Ollama) => (StatusCode::BAD_REQUEST, "invalid_request_error"),
-            (Problem::BadRequest, _) => (StatusCode::BAD_REQUEST, "BadRequestError"),
-            (Problem::ContextExceeded, _) => (StatusCode::BAD_REQUEST, "exceed_context_size_error"),
-            (Problem::NotFound, _) => (StatusCode::NOT_FOUND, "NotFoundError"),
-            (Problem::Overloaded, Tgi) => (StatusCode::TOO_MANY_REQUESTS, "overloaded"),
-            (Problem::Overloaded, Llamacpp) => (StatusCode::TOO_MANY_REQUESTS, "unavailable_error"),
-            (Problem::Overloaded, Ollama) => (StatusCode::SERVICE_UNAVAILABLE, "busy"),
-            (Problem::Overloaded, _) => (StatusCode::TOO_MANY_REQUESTS, "RateLimitError"),
-            (Problem::Loading, _) => (StatusCode::SERVICE_UNAVAILABLE, "unavailable_error"),
-            (Problem::GenerationFailed, Tgi) => (StatusCode::FAILED_DEPENDENCY, "generation"),
-            (Problem::GenerationFailed, Llamacpp | Ollama) => (StatusCode::INTERNAL_SERVER_ERROR, "server_error"),
-            (Problem::GenerationFailed, _) => (StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError"),
-            (Problem::EndsSilently, _) => (StatusCode::OK, ""),
-        }
-    }
-
-    fn body(&self, engine: Engine) -> Value {
-        let (status, kind) = self.status(engine);
-        let mut error = json!({ "code": status.as_u16(), "message": self.message, "type": kind });
-        if engine != Engine::Llamacpp {
-            error["param"] = Value::Null;
-        }
-        for (name, value) in &self.fields {
-            error[name] = value.clone();
-        }
-        match engine {
-            Engine::Tgi => json!({ "error": self.message, "error_type": kind }),
-            Engine::Ollama => json!({ "error": self.message }),
-            Engine::Sglang | Engine::TensorrtLlm => {
-                error["object"] = "error".into();
-                error
-            }
-            Engine::Vllm | Engine::Transformers | Engine::Llamacpp => json!({ "error": error }),
-        }
+    fn answer(&self, engine: Engine) -> (StatusCode, String) {
+        let values = context! { problem => Values::from(Serde(self.problem)), message => self.message.as_str(), ..self.fields.clone() };
+        let text = engine.text("error", &values).unwrap_or_default();
+        let (status, body) = text.split_once('\n').unwrap_or_default();
+        let status = status.parse().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        (status, body.trim_end().to_owned())
     }
 
     fn respond(&self, engine: Engine) -> Response {
-        let (status, _) = self.status(engine);
-        match (self.problem, engine) {
-            (Problem::EndsSilently, _) => ([(CONTENT_TYPE, "text/event-stream")], Body::empty()).into_response(),
-            // transformers answers internal errors with plain text.
-            (Problem::GenerationFailed, Engine::Transformers) => (status, "Internal Server Error").into_response(),
-            _ => (status, Json(self.body(engine))).into_response(),
+        if self.problem == Problem::EndsSilently {
+            return ([(CONTENT_TYPE, "text/event-stream")], Body::empty()).into_response();
         }
+        let (status, body) = self.answer(engine);
+        (status, [(CONTENT_TYPE, content_type(&body))], body).into_response()
+    }
+}
+
+/// JSON, or a page of text.
+fn content_type(text: &str) -> &'static str {
+    match text.bytes().next() {
+        Some(b'{' | b'[') => "application/json",
+        _ => "text/plain; version=0.0.4; charset=utf-8",
     }
 }

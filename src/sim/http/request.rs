@@ -144,9 +144,9 @@ pub(super) async fn generate(core: Arc<EngineCore>, api: Api, body: Bytes) -> Re
         // before.
         Err(error)
             if api == Api::Tgi
-                && !(error.problem == Problem::Overloaded && core.setup.misbehave.refuse_429.is_some()) =>
+                && !(error.problem == Problem::Overloaded && core.setup.options.misbehave.refuse_429.is_some()) =>
         {
-            let event = format!("data:{}\n\n", error.body(engine));
+            let event = format!("data:{}\n\n", error.answer(engine).1);
             return ([(CONTENT_TYPE, "text/event-stream")], event).into_response();
         }
         Err(error) => return error.respond(engine),
@@ -156,7 +156,7 @@ pub(super) async fn generate(core: Arc<EngineCore>, api: Api, body: Bytes) -> Re
     }
     match read_all(&mut reader).await {
         Ok((tokens, finish)) => answer.whole(tokens, finish),
-        Err(message) => ApiError::generation_failed(engine, &message).respond(engine),
+        Err(message) => ApiError::new(Problem::GenerationFailed, message).respond(engine),
     }
 }
 
@@ -183,7 +183,7 @@ async fn without_generation(core: &EngineCore, request: &Request) -> Option<Resp
     }
     core.wait_loaded().await;
     if let Some(why) = &core.limits.load_error {
-        return Some(ApiError::new(Problem::GenerationFailed, why).respond(Engine::Ollama));
+        return Some(ApiError::new(Problem::LoadFailed, why).respond(Engine::Ollama));
     }
     let empty = request
         .prompt
@@ -216,7 +216,7 @@ pub(super) fn other_model(core: &EngineCore, model: &str) -> Option<ApiError> {
 fn admit(core: &Arc<EngineCore>, api: Api, request: &Request) -> Result<(AnswerReader, Answer), ApiError> {
     let engine = core.setup.profile.engine;
     if core.overloaded() {
-        return Err(ApiError::overloaded(engine));
+        return Err(ApiError::new(Problem::Overloaded, "Model is overloaded"));
     }
     if let Some(error) = request.model.as_deref().and_then(|model| other_model(core, model)) {
         return Err(error);

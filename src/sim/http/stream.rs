@@ -44,7 +44,7 @@ enum Misdeed {
 
 impl AnswerReader {
     pub(super) fn new(request: QueuedRequest) -> Self {
-        let misbehave = &request.core.setup.misbehave;
+        let misbehave = &request.core.setup.options.misbehave;
         Self {
             misbehave: misbehave.applies_to(request.id).then(|| misbehave.clone()),
             request,
@@ -103,7 +103,7 @@ impl AnswerReader {
             Some(misbehave) if ends(misbehave.clip) => Some(Finish::Length),
             _ => None,
         });
-        if self.request.core.setup.misbehave.two_tokens && finish.is_none() && self.buffered == 0 {
+        if self.request.core.setup.options.misbehave.two_tokens && finish.is_none() && self.buffered == 0 {
             self.buffered = 1;
             return Part::Tokens(0, None);
         }

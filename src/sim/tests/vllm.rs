@@ -7,7 +7,7 @@ use super::{data, off};
 use crate::sim::options::{Options, Setup};
 use crate::sim::profile::{MemoryProfile, Pool, Profile};
 use crate::sim::scheduler::Request;
-use crate::sim::start::{StartOutcome, StartPlan, plan};
+use crate::sim::start::{StartPlan, plan};
 
 /// A measured start. Sizes in MiB.
 struct Start {
@@ -205,7 +205,7 @@ fn tokens_and_used_memory_of_every_start_come_out_within_one_percent() {
         if let Some(used) = start.used_ready {
             check("used when ready", mib(plan.stages.last().unwrap().used), used);
         }
-        if let (Some(used), StartOutcome::Serve(serving)) = (start.used_serving, &plan.end) {
+        if let (Some(used), Ok(serving)) = (start.used_serving, &plan.end) {
             check("used while serving", mib(serving.limits.memory.used_serving), used);
         }
         // A budget that is too small is near zero, so it is compared in GiB as logged.
@@ -224,7 +224,7 @@ fn failed_starts_fail_with_the_engines_message_and_estimate() {
     for start in starts() {
         let plan = simulated(&start);
         let log = log(&plan);
-        let serves = matches!(plan.end, StartOutcome::Serve(_));
+        let serves = plan.end.is_ok();
         assert_eq!(serves, !start.name.starts_with("too"), "{}:\n{log}", start.name);
         match start.name.as_str() {
             "toolow" => assert!(log.contains("No available memory for the cache blocks"), "{log}"),
@@ -253,7 +253,7 @@ fn forty_eight_streams_take_as_long_preempt_and_fill_the_cache_as_measured() {
         ..Options::default()
     };
     let setup = Setup::new(Profile::load("llama-8b-h200-vllm").unwrap(), &options).unwrap();
-    let StartOutcome::Serve(serving) = plan(&setup, "").unwrap().end else {
+    let Ok(serving) = plan(&setup, "").unwrap().end else {
         panic!("does not start")
     };
     let mut scheduler = serving.scheduler;

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::{BoundsReport, Point, Scalar};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Result, name_hint};
+use crate::names;
 
 /// The cause of an `error` that says nothing of memory: early requests ended before late ones were admitted, so that not all were ever resident
 /// at once. Harder points would not be either, so that they are not asked.
@@ -37,40 +38,23 @@ pub enum Verdict {
     Error,
 }
 
+names!(Verdict {
+    Ok "ok",
+    Oom "oom",
+    Refused "refused",
+    Preempted "preempted",
+    Queued "queued",
+    StartFailed "start_failed",
+    Timeout "timeout",
+    ShortOutput "short_output",
+    Error "error",
+});
+
 impl Verdict {
-    /// Every verdict.
-    pub const ALL: [Verdict; 9] = [
-        Verdict::Ok,
-        Verdict::Oom,
-        Verdict::Refused,
-        Verdict::Preempted,
-        Verdict::Queued,
-        Verdict::StartFailed,
-        Verdict::Timeout,
-        Verdict::ShortOutput,
-        Verdict::Error,
-    ];
-
-    /// The name in scripts, journals and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Verdict::Ok => "ok",
-            Verdict::Oom => "oom",
-            Verdict::Refused => "refused",
-            Verdict::Preempted => "preempted",
-            Verdict::Queued => "queued",
-            Verdict::StartFailed => "start_failed",
-            Verdict::Timeout => "timeout",
-            Verdict::ShortOutput => "short_output",
-            Verdict::Error => "error",
-        }
-    }
-
     /// The verdict with this name.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|verdict| verdict.name() == name)
+        Self::ALL.iter().copied().find(|verdict| verdict.name() == name)
     }
 
     /// The effect of this verdict at its point.
@@ -132,17 +116,7 @@ pub enum Moves {
     None,
 }
 
-impl Moves {
-    /// The name in scripts, journals and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Moves::Fits => "fits",
-            Moves::Fails => "fails",
-            Moves::None => "none",
-        }
-    }
-}
+names!(Moves { Fits "fits", Fails "fails", None "none", });
 
 /// An answer to record: a bare verdict, or a probe's whole result.
 #[derive(Clone, Debug, PartialEq)]
@@ -177,8 +151,10 @@ impl Answer {
             },
             other => return Err(Fault::usage(format!("`{other}` is not the answer to a probe")).hint(hint)),
         };
-        let verdict = Verdict::from_name(name)
-            .ok_or_else(|| Fault::usage(format!("there is no verdict `{name}`")).hint(closest(name)))?;
+        let verdict = Verdict::from_name(name).ok_or_else(|| {
+            let names: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
+            Fault::usage(format!("there is no verdict `{name}`")).hint(name_hint(name, &names, "the verdicts"))
+        })?;
         let field = |key: &str| map.and_then(|map| map.get(key)).filter(|value| !value.is_null());
         Ok(Self {
             verdict,
@@ -206,17 +182,6 @@ impl From<Verdict> for Answer {
             report: None,
             crash: None,
         }
-    }
-}
-
-fn closest(name: &str) -> String {
-    let names = Verdict::ALL.map(Verdict::name);
-    let near = names
-        .into_iter()
-        .min_by_key(|known| strsim::damerau_levenshtein(known, name));
-    match near.filter(|near| strsim::damerau_levenshtein(near, name) <= 2) {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("the verdicts are {}", names.join(", ")),
     }
 }
 

@@ -8,9 +8,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::fault::{Fault, Result};
+use crate::names;
 
 /// One coordinate. Lengths and counts are integers; a memory fraction is not.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
@@ -97,16 +98,7 @@ pub enum Scale {
     Log,
 }
 
-impl Scale {
-    /// The name in scripts.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Scale::Linear => "linear",
-            Scale::Log => "log",
-        }
-    }
-}
+names!(Scale { Linear "linear", Log "log", });
 
 /// Which end of an axis is easier for the engine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -119,16 +111,7 @@ pub enum Easier {
     Up,
 }
 
-impl Easier {
-    /// The name in scripts.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Easier::Down => "down",
-            Easier::Up => "up",
-        }
-    }
-}
+names!(Easier { Down "down", Up "up", });
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, expecting = "a range or a map")]
@@ -162,16 +145,11 @@ impl Axis {
             Fault::usage(format!("axis `{name}`: {what}"))
                 .hint("write `[lowest, highest]` or `#{ range: [lowest, highest], scale: \"log\", easier: \"up\", tolerance: 64 }`")
         };
-        let spec = match value {
-            Value::Array(_) => serde_json::from_value(value.clone()).map(|range| Spec {
-                range,
-                scale: Scale::default(),
-                easier: Easier::default(),
-                tolerance: None,
-            }),
-            _ => serde_json::from_value(value.clone()),
-        }
-        .map_err(|error| fault(error.to_string()))?;
+        let map = match value {
+            Value::Array(_) => json!({ "range": value }),
+            map => map.clone(),
+        };
+        let spec: Spec = serde_json::from_value(map).map_err(|error| fault(error.to_string()))?;
         let (low, high) = (spec.range.0.as_f64(), spec.range.1.as_f64());
         if !(low.abs() <= LARGEST && high.abs() <= LARGEST) {
             return Err(fault(format!("the range {low} to {high} is too large")));

@@ -16,6 +16,7 @@ use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
 use super::{Answer, BoundsReport, JsonText, Lattice, Moves, NOT_RESIDENT, Overload, Point, Record, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
+use crate::names;
 
 const MOST_POINTS: usize = 1_000_000;
 
@@ -53,20 +54,10 @@ pub enum Class {
     Unknown,
 }
 
-impl Class {
-    /// The name in scripts and reports.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Class::Fits => "fits",
-            Class::Fails => "fails",
-            Class::Unknown => "unknown",
-        }
-    }
-}
+names!(Class { Fits "fits", Fails "fails", Unknown "unknown", });
 
 /// The recorded points and what follows from them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Boundary {
     pub(super) lattice: Lattice,
     options: Options,
@@ -94,7 +85,7 @@ pub struct Boundary {
 }
 
 /// What the hypotheses say about the current view, each computed when first needed.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Expectations {
     hypotheses: OnceLock<Option<VersionSpace>>,
     open_region: OnceLock<Option<OpenRegionEstimate>>,
@@ -122,27 +113,6 @@ impl Boundary {
             view: OnceLock::new(),
             expectations: Expectations::default(),
         })
-    }
-
-    /// A copy that has computed nothing yet.
-    pub(super) fn without_view(&self) -> Self {
-        Self {
-            lattice: self.lattice.clone(),
-            options: self.options,
-            records: self.records.clone(),
-            report: self.report,
-            tested: self.tested.clone(),
-            asked: self.asked.clone(),
-            verified: self.verified.clone(),
-            all_fitting: self.all_fitting.clone(),
-            fits: self.fits.clone(),
-            contradicted: self.contradicted.clone(),
-            fails: self.fails.clone(),
-            refused: self.refused.clone(),
-            clips: self.clips.clone(),
-            view: OnceLock::new(),
-            expectations: Expectations::default(),
-        }
     }
 
     /// The axes and their range.
@@ -182,14 +152,14 @@ impl Boundary {
             return Err(Fault::new(Kind::Limit, "a boundary holds at most 1,000,000 points")
                 .hint("record fewer, or spread them over several boundaries"));
         }
-        let (_, asked) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (_, asked) = self.lattice.cells(point)?;
         self.asked.retain(|cell| *cell != asked);
         let point = &match &answer.counted {
             Some(counted) => self.lattice.counted(point.clone(), counted),
             None => point.clone(),
         };
         let coordinates = self.lattice.coordinates(point)?;
-        let (easier, harder) = self.lattice.cells(&coordinates)?;
+        let (easier, harder) = self.lattice.cells_at(&coordinates)?;
         if self.fits.covers(&harder) || self.fails.covers(&self.lattice.mirror(&easier)) {
             self.verified.insert(harder.clone());
         }
@@ -234,21 +204,21 @@ impl Boundary {
 
     /// Whether this point's cell was recorded, with any answer.
     pub fn recorded(&self, point: &Point) -> Result<bool> {
-        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (_, harder) = self.lattice.cells(point)?;
         Ok(self.tested.contains(&harder))
     }
 
     /// Notes that a point is being probed: until it is recorded, [`Boundary::refine`] and [`Boundary::best`] give no
     /// point that its answer may settle.
     pub fn ask(&mut self, point: &Point) -> Result<()> {
-        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (_, harder) = self.lattice.cells(point)?;
         self.asked.push(harder);
         Ok(())
     }
 
     /// Whether the answer for a point that is being probed may settle this one.
     pub fn asked(&self, point: &Point) -> Result<bool> {
-        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (_, harder) = self.lattice.cells(point)?;
         Ok(!self.is_independent(&harder))
     }
 
@@ -259,7 +229,7 @@ impl Boundary {
 
     /// What is proven about a point, inside the search range or outside.
     pub fn classify(&self, point: &Point) -> Result<Class> {
-        let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (easier, harder) = self.lattice.cells(point)?;
         Ok(if self.fails.covers(&self.lattice.mirror(&easier)) {
             Class::Fails
         } else if self.fits.covers(&harder) {
@@ -366,16 +336,14 @@ impl Boundary {
     /// Memory limits that agree with everything proven; `None` if there are none.
     pub(super) fn hypotheses(&self) -> Result<Option<&VersionSpace>> {
         let view = self.view()?;
-        let find = || VersionSpace::new(&self.lattice, &view.fits, &view.excluded);
+        let find = || VersionSpace::new(&self.lattice, &view.fits, &view.excluded, true);
         Ok(self.expectations.hypotheses.get_or_init(find).as_ref())
     }
 
     /// What the hypotheses expect of the open region; `None` without hypotheses.
     pub(super) fn open_region(&self) -> Result<Option<&OpenRegionEstimate>> {
         let (view, hypotheses) = (self.view()?, self.hypotheses()?);
-        let excluded = |cell: &[i64]| self.is_excluded(cell);
-        let estimate =
-            || hypotheses.map(|hypotheses| OpenRegionEstimate::new(hypotheses, view, &self.lattice, excluded));
+        let estimate = || hypotheses.map(|hypotheses| OpenRegionEstimate::new(self, hypotheses, view));
         Ok(self.expectations.open_region.get_or_init(estimate).as_ref())
     }
 
@@ -385,8 +353,7 @@ impl Boundary {
             return Ok(None);
         };
         let view = self.view()?;
-        let excluded = |cell: &[i64]| self.is_excluded(cell);
-        let bound = || open_region.fitting_upper_bound(hypotheses, view, &self.lattice, excluded);
+        let bound = || open_region.fitting_upper_bound(self, hypotheses, view);
         Ok(Some(*self.expectations.fitting_upper_bound.get_or_init(bound)))
     }
 
@@ -472,7 +439,7 @@ impl Boundary {
             return Ok(None);
         }
         let part = point.clone().with("output", output);
-        Ok(Some(self.lattice.cells(&self.lattice.coordinates(&part)?)?.0))
+        Ok(Some(self.lattice.cells(&part)?.0))
     }
 
     fn points_from_mirrored(&self, cells: &[Cell]) -> Vec<Point> {

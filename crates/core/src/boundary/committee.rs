@@ -3,6 +3,7 @@
 //! A probe is worth the volume that it is expected to prove fitting, plus the disputed volume that its answer is
 //! expected to settle, more so if it halves the hypotheses. Volume proven failing has no worth of its own.
 
+use super::largest_boxes::LargestBoxes;
 use super::lattice::{Cell, below, box_volume, cell_along, diagonal_and_faces, evenly_spaced, reach_at_chance};
 use super::open_region::OpenBox;
 use super::plan::Plan;
@@ -11,9 +12,7 @@ use super::view::View;
 use super::{Boundary, Candidate};
 use crate::fault::Result;
 
-/// Pairs of a lowest and a highest open cell to consider.
-const MAX_PAIRS: usize = 1 << 17;
-/// Of these, lowest open cells.
+/// Lowest open cells to consider.
 const MOST_LOWS: usize = 128;
 /// Boxes to examine in detail, divided by the number of free axes.
 const DETAILED_BOXES: usize = 24;
@@ -26,7 +25,8 @@ const EXACT_COUNTS: usize = 32;
 const LIKELY_CHANCES: [f64; 6] = [1.0, 0.97, 0.93, 0.85, 0.7, 0.5];
 /// At the corners of a plan, one more.
 const UNLIKELY: f64 = 0.3;
-const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
+/// Probabilities of fitting at which a box is probed.
+pub(super) const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
 /// The worth of an answer that halves the hypotheses, as a share of the disputed volume. By volume alone, those that
 /// admit much would count for more, though the others need as many answers.
 const HALVING: f64 = 0.2;
@@ -51,13 +51,6 @@ const FAILURES_NEARBY: usize = 2;
 /// Near is within this part of the range on every axis.
 const NEARBY: i64 = 128;
 
-/// An open box, from a lowest open cell to a highest one.
-struct CandidateBox<'a> {
-    volume: f64,
-    low: &'a Cell,
-    high: &'a Cell,
-}
-
 impl Boundary {
     /// The candidates that the hypotheses propose, best first. Empty if there are no hypotheses or they expect little gain.
     pub(super) fn committee_candidates(&self, coverage: f64) -> Result<Vec<Candidate>> {
@@ -65,9 +58,8 @@ impl Boundary {
         let (Some(hypotheses), Some(open_region)) = (self.hypotheses()?, self.open_region()?) else {
             return Ok(Vec::new());
         };
-        let boxes = open_boxes(view);
         let (disputed, all) = (open_region.disputed(), view.volume.fits as f64 + open_region.fitting());
-        let mut candidates = self.box_candidates(hypotheses, &boxes);
+        let mut candidates = self.box_candidates(hypotheses, view);
         let mut most = f64::INFINITY;
         if let ([first, second], true) = (&self.lattice.free()[..], hypotheses.exact && coverage < FINE) {
             let (first, second) = (*first, *second);
@@ -111,7 +103,7 @@ impl Boundary {
         rated.truncate(EXACT_COUNTS);
         let mut candidates: Vec<(f64, Candidate)> = Vec::new();
         for (_, disputed_drop, cell) in rated {
-            let fits = view.open_below(&self.lattice, &cell, &[]) as f64;
+            let fits = view.open_below(&cell) as f64;
             let likely = open_region.chance(hypotheses.votes(&cell));
             let chance = self.doubt_nearby(&cell) * likely;
             let gain = chance * fits + disputed_drop;
@@ -135,7 +127,7 @@ impl Boundary {
             let reaches = hypotheses.reaches(from, to, &excess);
             for chance in LIKELY_CHANCES.into_iter().chain([UNLIKELY]) {
                 let cell = cell_along(from, to, reach_at_chance(&reaches, chance));
-                cells.push((view.open_below(&self.lattice, &cell, &[]) as f64, cell));
+                cells.push((view.open_below(&cell) as f64, cell));
             }
         }
         cells
@@ -157,23 +149,19 @@ impl Boundary {
 
     /// Candidates in the largest open boxes: the middle, and the cells where the votes change along the diagonal and
     /// the faces. Each comes with a lower bound of the volume that it would prove.
-    fn box_candidates(&self, hypotheses: &VersionSpace, boxes: &[CandidateBox]) -> Vec<(f64, Cell)> {
+    fn box_candidates(&self, hypotheses: &VersionSpace, view: &View) -> Vec<(f64, Cell)> {
         let mut cells = Vec::new();
-        for open in boxes.iter().take(EXPLORED_BOXES / self.lattice.free().len().max(1)) {
-            let axes = self.lattice.axes().iter().enumerate();
-            let middle: Cell = axes
-                .map(|(index, axis)| axis.middle(open.low[index], open.high[index]))
-                .collect();
-            cells.push((box_volume(open.low, &middle), middle));
-            for (from, to) in diagonal_and_faces(open.low, open.high) {
+        let lows: Vec<Cell> = evenly_spaced(&view.lowest, MOST_LOWS).cloned().collect();
+        let boxes = LargestBoxes::new(&lows, &view.highest);
+        for (low, high) in boxes.take(EXPLORED_BOXES / self.lattice.free().len().max(1)) {
+            let middle = self.lattice.middle(low, high);
+            cells.push((box_volume(low, &middle), middle));
+            for (from, to) in diagonal_and_faces(low, high) {
                 let reaches = hypotheses.reaches(&from, &to, &[]);
                 for chance in CHANCES {
                     let last = cell_along(&from, &to, reach_at_chance(&reaches, chance));
                     let beyond: Cell = last.iter().zip(&to).map(|(at, to)| (at + 1).min(*to)).collect();
-                    cells.extend([
-                        (box_volume(open.low, &last), last),
-                        (box_volume(open.low, &beyond), beyond),
-                    ]);
+                    cells.extend([last, beyond].map(|cell| (box_volume(low, &cell), cell)));
                 }
             }
         }
@@ -207,20 +195,6 @@ fn promising(hypotheses: &VersionSpace, view: &View, boxes: &[OpenBox], free: &[
     cells.sort_by(|a, b| (b.0 * b.1).total_cmp(&(a.0 * a.1)).then_with(|| a.2.cmp(&b.2)));
     cells.truncate(MOST_PROMISING);
     cells.into_iter().map(|(_, least, cell)| (least, cell)).collect()
-}
-
-/// The open boxes to consider, largest first.
-fn open_boxes(view: &View) -> Vec<CandidateBox<'_>> {
-    let lows = (MAX_PAIRS / view.highest.len().max(1)).clamp(1, MOST_LOWS);
-    let mut boxes: Vec<CandidateBox> = Vec::new();
-    for low in evenly_spaced(&view.lowest, lows) {
-        for high in view.highest.iter().filter(|high| below(low, high)) {
-            let volume = box_volume(low, high);
-            boxes.push(CandidateBox { volume, low, high });
-        }
-    }
-    boxes.sort_by(|a, b| b.volume.total_cmp(&a.volume));
-    boxes
 }
 
 /// Directions from a corner of a box, as shares of its side on each axis.

@@ -9,8 +9,7 @@
 //! by probing points that are already known: verification points, a few steps inside the fitting points nearest to a
 //! failing one, where noise is most likely to show.
 
-use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::Serialize;
 
@@ -68,7 +67,11 @@ impl Boundary {
             width: self.width(&from, &to),
             from: points(&from),
             to: points(&to),
-            answers: self.answered(from.iter().chain(&to)),
+            answers: from
+                .iter()
+                .chain(to.iter().filter(|cell| !from.contains(cell)))
+                .map(|cell| self.answered(cell))
+                .collect(),
         })
     }
 
@@ -77,44 +80,25 @@ impl Boundary {
         if self.contradicted.is_empty() {
             return Ok(false);
         }
-        let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (easier, harder) = self.lattice.cells(point)?;
         let fitted = self.contradicted.iter().any(|cell| below(&harder, cell));
         Ok(fitted && self.fails.covers(&self.lattice.mirror(&easier)))
     }
 
-    /// Counts the answers at these cells, each cell once.
-    fn answered<'a>(&self, cells: impl Iterator<Item = &'a Cell>) -> Vec<AnswerCounts> {
-        let mut places: HashMap<Vec<u64>, usize> = HashMap::new();
-        let mut answers: Vec<AnswerCounts> = Vec::new();
-        for cell in cells {
-            let values: Vec<Scalar> = self
-                .lattice
-                .axes()
-                .iter()
-                .zip(cell)
-                .map(|(axis, at)| axis.value(*at))
-                .collect();
-            if let Entry::Vacant(place) = places.entry(bits(&values)) {
-                place.insert(answers.len());
-                answers.push(AnswerCounts {
-                    point: self.lattice.named(values),
-                    fits: 0,
-                    fails: 0,
-                    unclear: 0,
-                });
-            }
+    /// Counts the answers at a cell.
+    fn answered(&self, cell: &Cell) -> AnswerCounts {
+        let axes = self.lattice.axes().iter().zip(cell);
+        let at: Vec<f64> = axes.map(|(axis, at)| axis.value(*at).as_f64()).collect();
+        let here = |coordinates: &[Scalar]| coordinates.iter().map(|value| value.as_f64()).eq(at.iter().copied());
+        let records = self.recorded_moves().filter(|(coordinates, _)| here(coordinates));
+        let moves: Vec<Moves> = records.map(|(_, moves)| moves).collect();
+        let count = |wanted| moves.iter().filter(|moves| **moves == wanted).count();
+        AnswerCounts {
+            point: self.lattice.point(cell),
+            fits: count(Moves::Fits),
+            fails: count(Moves::Fails),
+            unclear: count(Moves::None),
         }
-        for (coordinates, moves) in self.recorded_moves() {
-            if let Some(place) = places.get(&bits(coordinates)) {
-                let answered = &mut answers[*place];
-                match moves {
-                    Moves::Fits => answered.fits += 1,
-                    Moves::Fails => answered.fails += 1,
-                    Moves::None => answered.unclear += 1,
-                }
-            }
-        }
-        answers
     }
 
     fn width(&self, from: &[Cell], to: &[Cell]) -> BTreeMap<String, Scalar> {
@@ -127,11 +111,6 @@ impl Boundary {
         });
         axes.collect()
     }
-}
-
-/// A hashable form of coordinates. An integer equals the float of the same value.
-fn bits(values: &[Scalar]) -> Vec<u64> {
-    values.iter().map(|value| (value.as_f64() + 0.0).to_bits()).collect()
 }
 
 /// The largest distance, in steps, at which a point verifies a fitting point.

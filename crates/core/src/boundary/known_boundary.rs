@@ -8,26 +8,26 @@
 use std::collections::BinaryHeap;
 
 use super::lattice::Cell;
-use super::volume::left_below;
+use super::volume::{covered, left_below};
 use super::{Boundary, Lattice, Point};
 use crate::fault::{Fault, Kind, Result};
 
 const MAX_LINES: u128 = 1_000_000;
 
-/// The number of fitting cells on each line along the longest axis of the search range.
+/// The maximal fitting cells of the search range.
 #[derive(Debug)]
 pub struct KnownBoundary {
     lattice: Lattice,
-    /// The axis of the lines.
-    along: usize,
-    /// Fitting cells by line. The last of the other axes varies fastest.
-    heights: Vec<i64>,
+    maximal: Vec<Cell>,
+    /// Fitting lattice points.
+    volume: u128,
 }
 
 impl KnownBoundary {
     /// Traces the boundary of a monotone limit; `holds` says whether a point fits.
     ///
-    /// No line fits further than its easier neighbours, so the search for its end starts there: a few calls per line.
+    /// The range is divided into lines along its longest axis. No line fits further than its easier neighbours, so the
+    /// search for its end starts there: a few calls per line.
     pub fn trace<E: From<Fault>>(
         lattice: Lattice,
         mut holds: impl FnMut(&Point) -> std::result::Result<bool, E>,
@@ -41,51 +41,61 @@ impl KnownBoundary {
                 .hint("narrow the ranges: at most 1,000,000 lines can be traced")
                 .into());
         }
-        let mut known = Self {
-            lattice,
-            along,
-            heights: Vec::new(),
-        };
-        let mut cell = vec![0; last.len()];
-        for line in 0..lines as usize {
-            known.place(line, &mut cell);
-            let easier = known.easier(line, &cell).map(|line| known.heights[line]);
-            let most = easier.min().unwrap_or(last[along] + 1);
-            let height = highest_holding(most, |height| {
-                cell[along] = height - 1;
-                holds(&known.lattice.point(&cell))
-            })?;
-            known.heights.push(height);
+        // The axes across the lines, and the index distance of neighbours along each. The last varies fastest.
+        let (mut step, mut across) = (1, Vec::new());
+        for axis in (0..last.len()).rev().filter(|axis| *axis != along) {
+            across.push((axis, step));
+            step *= last[axis] as usize + 1;
         }
-        Ok(known)
+        let cell = |line: usize| {
+            let mut cell = vec![0; last.len()];
+            for (axis, step) in &across {
+                cell[*axis] = (line / step % (last[*axis] as usize + 1)) as i64;
+            }
+            cell
+        };
+        let mut heights: Vec<i64> = Vec::new();
+        for line in 0..lines as usize {
+            let mut cell = cell(line);
+            let easier = across.iter().filter(|(axis, _)| cell[*axis] > 0);
+            let most = easier.map(|(_, step)| heights[line - step]).min();
+            heights.push(highest_holding(most.unwrap_or(last[along] + 1), |height| {
+                cell[along] = height - 1;
+                holds(&lattice.point(&cell))
+            })?);
+        }
+        let tops = heights.iter().enumerate().filter(|(_, height)| **height > 0);
+        let maximal = tops.filter_map(|(line, height)| {
+            let mut cell = cell(line);
+            cell[along] = height - 1;
+            // No neighbouring line one step harder fits as far.
+            let mut harder = across.iter().filter(|(axis, _)| cell[*axis] < last[*axis]);
+            harder.all(|(_, step)| heights[line + step] < *height).then_some(cell)
+        });
+        Ok(Self {
+            maximal: maximal.collect(),
+            volume: heights.iter().map(|height| u128::from(height.unsigned_abs())).sum(),
+            lattice,
+        })
     }
 
     /// The number of lattice points that fit.
     #[must_use]
     pub fn volume(&self) -> u128 {
-        self.heights
-            .iter()
-            .map(|height| u128::from(height.unsigned_abs()))
-            .sum()
+        self.volume
     }
 
     /// For each share of the fitting volume, in rising order, the least number of probes that proves it: exact with
     /// up to two axes, the result of a greedy choice (an upper bound) with more.
     #[must_use]
     pub fn least_probes(&self, shares: &[f64]) -> Vec<usize> {
-        let largest = self.maximal();
         if self.lattice.axes().len() > 2 {
-            return greedy(&largest, self.volume(), shares);
+            return greedy(&self.maximal, self.volume, shares);
         }
-        let corner = |cell: &Cell| {
-            let width = cell
-                .iter()
-                .enumerate()
-                .find(|(axis, _)| *axis != self.along)
-                .map_or(0, |(_, at)| *at);
-            (width + 1, cell[self.along] + 1)
-        };
-        staircase(&largest.iter().map(corner).collect::<Vec<_>>(), shares)
+        let corner = |cell: &Cell| (cell[0] + 1, cell.get(1).map_or(1, |at| at + 1));
+        let mut corners: Vec<(i64, i64)> = self.maximal.iter().map(corner).collect();
+        corners.sort_unstable();
+        staircase(&corners, shares)
     }
 
     /// The number of lattice points that `map` calls fitting although they do not fit.
@@ -94,73 +104,8 @@ impl KnownBoundary {
             return Err(Fault::usage("the boundary and the known boundary have different axes")
                 .hint("make both with the same axes"));
         }
-        let mut wrong: Vec<Cell> = Vec::new();
-        for point in map.frontier()? {
-            let (_, cell) = self.lattice.cells(&self.lattice.coordinates(&point)?)?;
-            if cell[self.along] >= self.heights[self.line(&cell)] {
-                wrong.push(cell);
-            }
-        }
-        if wrong.is_empty() {
-            return Ok(0);
-        }
-        let mut cell = vec![0; self.lattice.axes().len()];
-        let beyond = self.heights.iter().enumerate().map(|(line, height)| {
-            self.place(line, &mut cell);
-            cell[self.along] = 0;
-            let called = wrong.iter().filter(|wrong| super::lattice::below(&cell, wrong));
-            let called = called.map(|wrong| wrong[self.along] + 1).max().unwrap_or(0);
-            u128::from((called - height).max(0).unsigned_abs())
-        });
-        Ok(beyond.sum())
-    }
-
-    /// The maximal fitting cells: no neighbouring line one step harder fits as far.
-    fn maximal(&self) -> Vec<Cell> {
-        let last = self.lattice.last();
-        let mut cell = vec![0; last.len()];
-        let mut largest = Vec::new();
-        for (line, height) in self.heights.iter().enumerate().filter(|(_, height)| **height > 0) {
-            self.place(line, &mut cell);
-            cell[self.along] = height - 1;
-            let further = self
-                .steps()
-                .any(|(axis, step)| cell[axis] < last[axis] && self.heights[line + step] == *height);
-            if !further {
-                largest.push(cell.clone());
-            }
-        }
-        largest
-    }
-
-    /// The axes across the lines, and the index distance of neighbours along each.
-    fn steps(&self) -> impl Iterator<Item = (usize, usize)> {
-        let mut step = 1;
-        let across = (0..self.lattice.axes().len()).rev().filter(|axis| *axis != self.along);
-        across.map(move |axis| {
-            let this = step;
-            step *= self.lattice.axes()[axis].last() as usize + 1;
-            (axis, this)
-        })
-    }
-
-    /// The neighbouring lines that are one step easier.
-    fn easier(&self, line: usize, cell: &[i64]) -> impl Iterator<Item = usize> {
-        self.steps()
-            .filter(|(axis, _)| cell[*axis] > 0)
-            .map(move |(_, step)| line - step)
-    }
-
-    /// Sets the coordinates of a line.
-    fn place(&self, line: usize, cell: &mut [i64]) {
-        for (axis, step) in self.steps() {
-            cell[axis] = (line / step % (self.lattice.axes()[axis].last() as usize + 1)) as i64;
-        }
-    }
-
-    /// The line through a cell.
-    fn line(&self, cell: &[i64]) -> usize {
-        self.steps().map(|(axis, step)| cell[axis] as usize * step).sum()
+        let either = [self.maximal.clone(), map.view()?.fits.clone()].concat();
+        Ok(covered(&either) - self.volume)
     }
 }
 
@@ -292,7 +237,6 @@ pub(super) fn greedy(largest: &[Cell], volume: u128, shares: &[f64]) -> Vec<usiz
 #[cfg(test)]
 mod tests {
     use super::super::dominance::maximal;
-    use super::super::volume::covered;
     use super::super::{Answer, Options, Verdict};
     use super::*;
     use proptest::prelude::*;
@@ -337,7 +281,7 @@ mod tests {
         fn the_traced_boundary_is_the_real_one(count in 1usize..=3, weights in prop::collection::vec(0i64..4, 3), limit in 0i64..30, wrong in 0usize..400) {
             let lattice = lattice(count);
             let fits = |point: &Point| {
-                let (_, cell) = lattice.cells(&lattice.coordinates(point).unwrap()).unwrap();
+                let (_, cell) = lattice.cells(point).unwrap();
                 cell.iter().zip(&weights).map(|(at, weight)| at * weight).sum::<i64>() < limit
             };
             let known = KnownBoundary::trace(lattice.clone(), |point| Ok::<_, Fault>(fits(point))).unwrap();

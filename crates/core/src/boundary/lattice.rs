@@ -117,8 +117,19 @@ impl Lattice {
         point
     }
 
-    /// The cells around the coordinates: rounded to the easier side, and to the harder side.
-    pub(super) fn cells(&self, coordinates: &[Scalar]) -> Result<(Cell, Cell)> {
+    /// The cells around a point: rounded to the easier side, and to the harder side.
+    pub(super) fn cells(&self, point: &Point) -> Result<(Cell, Cell)> {
+        self.cells_at(&self.coordinates(point)?)
+    }
+
+    /// The cell of a point, rounded to the harder side and clamped to the search range.
+    pub(super) fn inside(&self, point: &Point) -> Result<Cell> {
+        let (_, harder) = self.cells(point)?;
+        let sides = harder.into_iter().zip(&self.axes);
+        Ok(sides.map(|(at, axis)| at.clamp(0, axis.last())).collect())
+    }
+
+    pub(super) fn cells_at(&self, coordinates: &[Scalar]) -> Result<(Cell, Cell)> {
         let pairs: Vec<(i64, i64)> = self
             .axes
             .iter()
@@ -146,6 +157,12 @@ impl Lattice {
             .zip(cell)
             .map(|(axis, hardness)| axis.last() - hardness)
             .collect()
+    }
+
+    /// The cell halfway between two others by the scale of each axis.
+    pub(super) fn middle(&self, from: &Cell, to: &Cell) -> Cell {
+        let sides = self.axes.iter().zip(from.iter().zip(to));
+        sides.map(|(axis, (from, to))| axis.middle(*from, *to)).collect()
     }
 
     /// The hardest cell.

@@ -54,5 +54,5 @@ pub use neighbours::{OpposingPair, PairingOptions};
 pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;
 pub use search::{Candidate, ExpectedGain};
-pub use slice::{Outlines, Regions, Slice};
+pub use slice::{Outlines, Regions};
 pub use view::Volume;

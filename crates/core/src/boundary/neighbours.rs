@@ -81,7 +81,7 @@ impl Boundary {
         let mut pairs = Vec::new();
         for (fits, fails) in opposing_pairs(&places, options) {
             let (one, other) = (&places[fits], &places[fails]);
-            let middle = self.between(&one.cell, &other.cell);
+            let middle = self.lattice.middle(&one.cell, &other.cell);
             if taken.contains(&middle) {
                 continue;
             }
@@ -102,7 +102,7 @@ impl Boundary {
         let (mut places, mut seen) = (Vec::new(), HashSet::new());
         let last = self.lattice.last();
         for point in points {
-            let (cell, _) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+            let (cell, _) = self.lattice.cells(point)?;
             let inside = cell.iter().zip(&last).all(|(at, last)| (0..=*last).contains(at));
             if inside && seen.insert(cell.clone()) {
                 places.push(ClassifiedPoint {
@@ -118,11 +118,6 @@ impl Boundary {
     fn position(&self, cell: &Cell) -> Vec<f64> {
         let axes = self.lattice.axes().iter().zip(cell);
         axes.map(|(axis, at)| axis.value(*at).as_f64()).collect()
-    }
-
-    fn between(&self, from: &Cell, to: &Cell) -> Cell {
-        let axes = self.lattice.axes().iter().zip(from.iter().zip(to));
-        axes.map(|(axis, (from, to))| axis.middle(*from, *to)).collect()
     }
 }
 

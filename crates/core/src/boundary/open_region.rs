@@ -8,7 +8,8 @@
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
 
-use super::lattice::{Cell, Lattice, below, box_volume, cell_along, evenly_spaced, random_cell};
+use super::Boundary;
+use super::lattice::{Cell, below, box_volume, cell_along, evenly_spaced, random_cell};
 use super::version_space::{HypothesisSet, VersionSpace};
 use super::view::View;
 
@@ -42,52 +43,26 @@ pub(super) struct OpenRegionEstimate {
 }
 
 impl OpenRegionEstimate {
-    /// Draws random cells from the open boxes; `is_excluded` says whether a cell fails or lies beyond a length limit.
-    /// The seed is fixed, so the result is deterministic.
-    pub(super) fn new(
-        hypotheses: &VersionSpace,
-        view: &View,
-        lattice: &Lattice,
-        is_excluded: impl Fn(&[i64]) -> bool,
-    ) -> Self {
-        let (last, free) = (lattice.last(), lattice.free());
+    /// For a view with open cells. The seed is fixed, so the result is deterministic.
+    pub(super) fn new(boundary: &Boundary, hypotheses: &VersionSpace, view: &View) -> Self {
+        let (last, free) = (boundary.lattice.last(), boundary.lattice.free());
         let boxes: Vec<OpenBox> = evenly_spaced(&view.lowest, MAX_BOXES)
             .map(|low| OpenBox::new(low, &last, hypotheses))
             .collect();
-        let mut random = ChaCha8Rng::seed_from_u64(1);
-        let mut all = 0.0;
-        let ends: Vec<f64> = boxes
-            .iter()
-            .map(|open_box| {
-                all += box_volume(&open_box.low, &open_box.farthest);
-                all
-            })
-            .collect();
+        let sampler = BoxSampler::new(boxes.iter().map(|open_box| (&open_box.low, &open_box.farthest)));
         // The boxes considered represent all boxes.
-        all *= view.lowest.len() as f64 / boxes.len() as f64;
-        let mut votes = Vec::new();
-        for _ in 0..EXPECTATION_SAMPLES {
-            let at = random.random::<f64>() * ends.last().copied().unwrap_or(0.0);
-            let Some(open_box) = boxes.get(ends.partition_point(|end| *end < at)) else {
-                continue;
-            };
-            let cell = random_cell(&open_box.low, &open_box.farthest, &free, &mut random);
-            if is_excluded(&cell) {
-                continue;
-            }
-            let admitting = hypotheses.votes(&cell);
-            if admitting == 0 {
-                continue;
-            }
-            // A cell in several boxes is drawn more often: if any hypothesis admits it, it lies in the box of each
-            // lowest open cell below it.
-            let holding = view.lowest.iter().filter(|low| below(low, &cell)).count();
-            votes.push((all / EXPECTATION_SAMPLES as f64 / holding as f64, admitting));
-        }
+        let all = sampler.volume() * (view.lowest.len() as f64 / boxes.len() as f64);
+        let draw = |_, random: &mut ChaCha8Rng| {
+            let place = random.random();
+            sampler.draw(place, &free, random)
+        };
+        // A cell in several boxes is drawn more often: if any hypothesis admits it, it lies in the box of each lowest
+        // open cell below it.
+        let volume = |cell: &Cell| all / EXPECTATION_SAMPLES as f64 / holding(view, cell);
         Self {
+            votes: sample_votes(boundary, hypotheses, EXPECTATION_SAMPLES, draw, volume),
             boxes,
             count: f64::from(hypotheses.count()),
-            votes,
         }
     }
 
@@ -133,67 +108,59 @@ impl OpenRegionEstimate {
     }
 
     /// The most open volume that fits at 95 % confidence.
-    pub(super) fn fitting_upper_bound(
-        &self,
-        hypotheses: &VersionSpace,
-        view: &View,
-        lattice: &Lattice,
-        is_excluded: impl Fn(&[i64]) -> bool,
-    ) -> f64 {
-        at_most(hypotheses, &self.sample_votes(hypotheses, view, lattice, is_excluded))
-    }
-
-    /// The votes at random cells of the boxes, each with the volume that the cell represents. The seed is fixed, so
-    /// the result is deterministic.
     ///
     /// Half of the cells are drawn from what is likely to fit and half from all that may fit, so that neither a long
     /// thin corner nor the bulk is missed.
-    fn sample_votes(
-        &self,
-        hypotheses: &VersionSpace,
-        view: &View,
-        lattice: &Lattice,
-        is_excluded: impl Fn(&[i64]) -> bool,
-    ) -> Vec<(f64, HypothesisSet)> {
+    pub(super) fn fitting_upper_bound(&self, boundary: &Boundary, hypotheses: &VersionSpace, view: &View) -> f64 {
         let boxes = &self.boxes;
-        if boxes.is_empty() {
-            return Vec::new();
-        }
         let likely = BoxSampler::new(boxes.iter().map(|open_box| (&open_box.low, &open_box.likely)));
         let all = BoxSampler::new(boxes.iter().map(|open_box| (&open_box.low, &open_box.farthest)));
-        let free = lattice.free();
-        let mut random = ChaCha8Rng::seed_from_u64(1);
-        let mut votes = Vec::new();
-        for index in 0..BOUND_SAMPLES {
+        let free = boundary.lattice.free();
+        let draw = |index: usize, random: &mut ChaCha8Rng| {
             let place = ((index / 2) as f64 + 0.5) / (BOUND_SAMPLES / 2) as f64;
-            let from = if index % 2 == 0 { &likely } else { &all };
-            let cell = from.draw(place, &free, &mut random);
-            if is_excluded(&cell) {
-                continue;
-            }
-            let admitting = hypotheses.votes(&cell);
-            if admitting == 0 {
-                continue;
-            }
-            // If any hypothesis admits the cell, it lies in the box of each lowest open cell below it, and may be
-            // drawn from each.
+            let from = if index.is_multiple_of(2) { &likely } else { &all };
+            from.draw(place, &free, random)
+        };
+        let volume = |cell: &Cell| {
+            // If any hypothesis admits the cell, it lies in the box of each lowest open cell below it, and may be drawn
+            // from each.
             let (mut density, mut sampled_boxes) = (0.0, 0.0);
-            for open_box in boxes.iter().filter(|open_box| below(&open_box.low, &cell)) {
+            for open_box in boxes.iter().filter(|open_box| below(&open_box.low, cell)) {
+                let is_likely = below(cell, &open_box.likely);
+                let density_of_likely = if is_likely { 1.0 / likely.volume() } else { 0.0 };
                 sampled_boxes += 1.0;
-                let more = if below(&cell, &open_box.likely) {
-                    likely.density()
-                } else {
-                    0.0
-                };
-                density += (more + all.density()) / 2.0;
+                density += (density_of_likely + 1.0 / all.volume()) / 2.0;
             }
             // The boxes considered represent all boxes.
-            let held = view.lowest.iter().filter(|low| below(low, &cell)).count() as f64;
-            let stands = sampled_boxes / held * view.lowest.len() as f64 / boxes.len() as f64;
-            votes.push((stands / density / BOUND_SAMPLES as f64, admitting));
-        }
-        votes
+            let stands = sampled_boxes / holding(view, cell) * view.lowest.len() as f64 / boxes.len() as f64;
+            stands / density / BOUND_SAMPLES as f64
+        };
+        at_most(
+            hypotheses,
+            &sample_votes(boundary, hypotheses, BOUND_SAMPLES, draw, volume),
+        )
     }
+}
+
+/// The votes at random cells that no answer excludes and some hypothesis admits, each with the volume that it represents.
+fn sample_votes(
+    boundary: &Boundary,
+    hypotheses: &VersionSpace,
+    samples: usize,
+    draw: impl Fn(usize, &mut ChaCha8Rng) -> Cell,
+    volume: impl Fn(&Cell) -> f64,
+) -> Vec<(f64, HypothesisSet)> {
+    let mut random = ChaCha8Rng::seed_from_u64(1);
+    let cells = (0..samples).map(|index| draw(index, &mut random));
+    let open = cells.filter(|cell| !boundary.is_excluded(cell));
+    let voted = open.map(|cell| (hypotheses.votes(&cell), cell));
+    let admitted = voted.filter(|(votes, _)| *votes != 0);
+    admitted.map(|(votes, cell)| (volume(&cell), votes)).collect()
+}
+
+/// How many lowest open cells lie at or below a cell.
+fn holding(view: &View, cell: &Cell) -> f64 {
+    view.lowest.iter().filter(|low| below(low, cell)).count() as f64
 }
 
 impl OpenBox {
@@ -257,14 +224,14 @@ impl<'a> BoxSampler<'a> {
         Self { boxes, ends }
     }
 
-    /// The probability of drawing a given cell from one box that contains it.
-    fn density(&self) -> f64 {
-        1.0 / self.ends.last().copied().unwrap_or(1.0)
+    /// The volume of all boxes.
+    fn volume(&self) -> f64 {
+        self.ends.last().copied().unwrap_or(0.0)
     }
 
     /// A random cell of the box at this share of the total volume.
     fn draw(&self, place: f64, free: &[usize], random: &mut ChaCha8Rng) -> Cell {
-        let at = place * self.ends.last().copied().unwrap_or(0.0);
+        let at = place * self.volume();
         let index = self.ends.partition_point(|end| *end < at).min(self.boxes.len() - 1);
         let (low, high) = self.boxes[index];
         random_cell(low, high, free, random)

@@ -44,28 +44,19 @@ pub struct PredictedCrossing {
     pub high: Option<Point>,
 }
 
-/// The last steps of a ray that 95 %, 50 % and 5 % of the hypotheses admit.
-struct Reach {
-    low: i64,
-    expected: i64,
-    high: i64,
-}
-
 impl Boundary {
     /// Predicts `point`, clamped to the search range.
     ///
     /// Without hypotheses (with one axis, or while nothing has failed) the boundary is equally likely anywhere in the
     /// open interval of the ray, and `low` and `high` are the ends of that interval.
     pub fn predict(&self, point: &Point) -> Result<Prediction> {
-        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
-        let last = self.lattice.last();
-        let at: Cell = harder.iter().zip(&last).map(|(at, last)| *at.clamp(&0, last)).collect();
+        let at = self.lattice.inside(point)?;
         let (weights, share) = self.weights(&at);
         let (steps, cell) = self.ray(&weights);
         let (fits, fails) = self.line_bounds(steps, &cell, &cell);
         let proven = self.classify(point)?;
         let (low, high) = match self.reach(steps, &cell, (fits, fails))? {
-            Some(reach) => (reach.low, reach.high + 1),
+            Some([low, _, high]) => (low, high + 1),
             None => (fits, fails),
         };
         let chance = match proven {
@@ -105,7 +96,7 @@ impl Boundary {
         if self.classify(point)? != Class::Unknown {
             return Ok(None);
         }
-        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
+        let (_, harder) = self.lattice.cells(point)?;
         let hypotheses = self.hypotheses()?;
         Ok(hypotheses.map(|hypotheses| hypotheses.share(hypotheses.votes(&harder))))
     }
@@ -120,36 +111,32 @@ impl Boundary {
             if fails - fits <= 1 {
                 continue;
             }
-            let Some(reach) = self.reach(steps, &cell, (fits, fails))? else {
+            let Some([low, expected, high]) = self.reach(steps, &cell, (fits, fails))? else {
                 continue;
             };
             let point = |step: i64| self.lattice.point(&cell(step.max(0)));
             places.push(PredictedCrossing {
-                expected: point(reach.expected),
-                low: point(reach.low),
-                high: (reach.high < steps).then(|| point(reach.high + 1)),
+                expected: point(expected),
+                low: point(low),
+                high: (high < steps).then(|| point(high + 1)),
             });
         }
         Ok(places)
     }
 
-    /// How far the hypotheses reach on a ray, within what is proven; `None` without hypotheses.
-    fn reach(&self, steps: i64, cell: &impl Fn(i64) -> Cell, proven: (i64, i64)) -> Result<Option<Reach>> {
+    /// The last steps of a ray that 95 %, 50 % and 5 % of the hypotheses admit, within what is proven; `None` without
+    /// hypotheses.
+    fn reach(&self, steps: i64, cell: &impl Fn(i64) -> Cell, proven: (i64, i64)) -> Result<Option<[i64; 3]>> {
         let Some(hypotheses) = self.hypotheses()? else {
             return Ok(None);
         };
         let (fits, fails) = proven;
         let reaches = hypotheses.reaches(&cell(0), &cell(steps), &[]);
-        let step = |chance: f64| {
+        Ok(Some([SURE, 0.5, 1.0 - SURE].map(|chance| {
             let share = reach_at_chance(&reaches, chance).min(1.0);
             let step = (share * steps as f64 + 1e-7).floor() as i64;
             step.clamp(fits, fails - 1)
-        };
-        Ok(Some(Reach {
-            low: step(SURE),
-            expected: step(0.5),
-            high: step(1.0 - SURE),
-        }))
+        })))
     }
 
     /// The weights by axis of the ray through a cell (the largest is 1), and the position of the cell along it, 0 to

@@ -32,7 +32,7 @@ impl Boundary {
         // The coordinate along the line does not matter, and may be absent.
         let mut through = point.clone();
         through.0.entry(name.to_owned()).or_insert(axis.value(0));
-        let (easier, harder) = self.lattice.cells(&self.lattice.coordinates(&through)?)?;
+        let (easier, harder) = self.lattice.cells(&through)?;
         let on_line = |cell: &Cell, hardness: i64| {
             let mut cell = cell.clone();
             cell[index] = hardness;
@@ -108,7 +108,7 @@ impl Boundary {
 }
 
 /// The first of `0..=last` for which `holds`, by bisection; `last + 1` if there is none.
-fn first_holding(last: i64, holds: impl Fn(i64) -> bool) -> i64 {
+pub(super) fn first_holding(last: i64, mut holds: impl FnMut(i64) -> bool) -> i64 {
     let (mut low, mut high) = (0, last + 1);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -123,22 +123,14 @@ fn first_holding(last: i64, holds: impl Fn(i64) -> bool) -> i64 {
 
 const RAYS: usize = 9;
 
-/// A ray whose open interval is wider than the tolerance.
-pub(super) struct WideRay {
-    /// The width in tolerances.
-    pub(super) excess: f64,
-    /// The unrecorded cell nearest to the middle of the interval.
-    pub(super) middle: Cell,
-}
-
 impl Boundary {
-    /// The rays whose open interval is wider than the tolerance of some axis, widest first. Omits rays on which
-    /// nothing is left to probe because every answer was inconclusive.
-    pub(super) fn wide_rays(&self) -> Result<Vec<WideRay>> {
+    /// Of each ray whose open interval is wider than the tolerance of some axis, the unrecorded cell nearest to the
+    /// middle of that, widest first. Omits rays on which nothing is left to probe because every answer was inconclusive.
+    pub(super) fn wide_rays(&self) -> Vec<Cell> {
         let axes = self.lattice.axes();
-        let mut wide = Vec::new();
+        let mut wide: Vec<(f64, Cell)> = Vec::new();
         if axes.iter().all(|axis| axis.tolerance().is_none()) {
-            return Ok(wide);
+            return Vec::new();
         }
         for weights in self.directions() {
             let (steps, cell) = self.ray(&weights);
@@ -156,14 +148,11 @@ impl Boundary {
             if excess > 1.0
                 && let Some(step) = self.nearest_unrecorded(from, to, from + (to - from) / 2, &cell)
             {
-                wide.push(WideRay {
-                    excess,
-                    middle: cell(step),
-                });
+                wide.push((excess, cell(step)));
             }
         }
-        wide.sort_by(|a, b| b.excess.total_cmp(&a.excess).then_with(|| a.middle.cmp(&b.middle)));
-        Ok(wide)
+        wide.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+        wide.into_iter().map(|(_, cell)| cell).collect()
     }
 
     /// The weights of the rays by axis; 0 on axes with a single value.

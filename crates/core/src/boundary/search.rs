@@ -4,10 +4,9 @@
 use serde::Serialize;
 
 use super::boundary::check_coverage;
-use super::committee::FINE;
+use super::committee::{CHANCES, FINE};
 use super::largest_boxes::LargestBoxes;
 use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incomparable, reach_at_chance};
-use super::rays::WideRay;
 use super::version_space::VersionSpace;
 use super::view::View;
 use super::{Answer, Boundary, Point, Verdict};
@@ -18,9 +17,6 @@ const DETAILED_BOXES: usize = 8;
 
 /// Proven points of each side, per axis, that local hypotheses are fitted to.
 const NEAREST_PER_AXIS: usize = 4;
-
-/// Probabilities of fitting at which a box is probed.
-const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
 
 /// After this many failures in a row, every other probe bisects an open box, whatever the hypotheses say.
 const FAILURES_BEFORE_BISECTING: usize = 10;
@@ -44,7 +40,7 @@ impl Boundary {
     /// Whether enough is known: `coverage` of the fitting volume is proven, the tolerances hold on their rays, and no open
     /// box could hold much more than may be missing.
     pub fn done(&self, coverage: f64) -> Result<bool> {
-        Ok(self.has_coverage(coverage)? && self.doubtful(coverage)?.is_none() && self.wide_rays()?.is_empty())
+        Ok(self.has_coverage(coverage)? && self.doubtful(coverage)?.is_none() && self.wide_rays().is_empty())
     }
 
     /// A cell of the largest open box, if that box alone could hold much more than may be missing: all hypotheses may be
@@ -94,32 +90,23 @@ impl Boundary {
             if let Some(cell) = self.doubtful(coverage)? {
                 return Ok(vec![self.candidate(cell, [0.0; 3])]);
             }
-            let open = |ray: WideRay| {
-                self.is_independent(&ray.middle)
-                    .then(|| self.candidate(ray.middle, [0.0; 3]))
-            };
-            return Ok(self.wide_rays()?.into_iter().filter_map(open).collect());
+            let open = self.wide_rays().into_iter().filter(|cell| self.is_independent(cell));
+            return Ok(open.map(|cell| self.candidate(cell, [0.0; 3])).collect());
         }
         let bisects = self.bisects_next();
-        let expected = if bisects {
-            Vec::new()
-        } else {
-            self.committee_candidates(coverage)?
-        };
-        if !expected.is_empty() {
-            return Ok(expected);
+        if !bisects {
+            let expected = self.committee_candidates(coverage)?;
+            if !expected.is_empty() {
+                return Ok(expected);
+            }
         }
-        let view = self.view()?;
         let open = self.box_cells(!bisects)?.into_iter();
-        let rated = open
-            .filter(|(cell, _)| self.is_independent(cell))
-            .map(|(cell, chance)| {
-                let fits = view.open_below(&self.lattice, &cell, &[]) as f64;
-                let fails = view.open_above(&self.lattice, &cell, &[]) as f64;
-                let chance = chance.unwrap_or(fails / (fits + fails).max(1.0));
-                self.candidate(cell, [chance, fits, (1.0 - chance) * fails])
-            });
-        Ok(rated.collect())
+        let rate = |(cell, chance): (Cell, Option<f64>)| {
+            let gain = self.even_gain(&cell)?;
+            let chance = chance.unwrap_or(gain.chance);
+            Ok(self.candidate(cell, [chance, gain.fits, (1.0 - chance) * gain.fails]))
+        };
+        open.filter(|(cell, _)| self.is_independent(cell)).map(rate).collect()
     }
 
     pub(super) fn candidate(&self, cell: Cell, [chance, fits, settles]: [f64; 3]) -> Candidate {
@@ -153,7 +140,7 @@ impl Boundary {
         if !assumes_fit && self.asked.is_empty() {
             return Ok(None);
         }
-        let mut imagined = self.without_view();
+        let mut imagined = self.clone();
         if assumes_fit {
             imagined.record(&self.smallest(), &Answer::from(Verdict::Ok))?;
         }
@@ -193,14 +180,12 @@ impl Boundary {
         Ok((all < 1e6).then(|| all.ceil() as u64))
     }
 
-    /// The expected volume that probing `cell` settles, with the boundary equally likely anywhere between: the harmonic
-    /// mean of what a fit and what a failure would settle.
-    fn gain(&self, cell: &Cell) -> Result<f64> {
+    /// What probing a cell would settle, with the boundary equally likely anywhere between.
+    fn even_gain(&self, cell: &Cell) -> Result<ExpectedGain> {
         let view = self.view()?;
-        let down = view.open_below(&self.lattice, cell, &[]) as f64;
-        let up = view.open_above(&self.lattice, cell, &[]) as f64;
-        let chance = up / (down + up).max(1.0);
-        Ok(chance * down + (1.0 - chance) * up)
+        let (fits, fails) = (view.open_below(cell) as f64, view.open_above(cell) as f64);
+        let chance = fails / (fits + fails).max(1.0);
+        Ok(ExpectedGain { fits, fails, chance })
     }
 
     /// Whether a cell is open and was not recorded.
@@ -224,32 +209,20 @@ impl Boundary {
     /// the middles.
     fn box_cells(&self, use_hypotheses: bool) -> Result<Vec<(Cell, Option<f64>)>> {
         let view = self.view()?;
-        let (mut cells, mut verified) = (Vec::new(), 0);
-        for (low, high) in LargestBoxes::new(&view.lowest, &view.highest) {
-            let found = self.cells_in(view, low, high, use_hypotheses);
-            verified += usize::from(!found.is_empty());
-            cells.extend(found);
-            if verified >= DETAILED_BOXES {
-                break;
-            }
-        }
-        Ok(cells)
+        let boxes = LargestBoxes::new(&view.lowest, &view.highest);
+        let found = boxes.map(|(low, high)| self.cells_in(view, low, high, use_hypotheses));
+        let found = found.filter(|cells| !cells.is_empty()).take(DETAILED_BOXES);
+        Ok(found.flatten().collect())
     }
 
     /// Cells to probe in an open box: where local hypotheses expect the boundary, else the middle, else a fallback
     /// position if the middle was probed without a clear answer.
     fn cells_in(&self, view: &View, low: &Cell, high: &Cell, use_hypotheses: bool) -> Vec<(Cell, Option<f64>)> {
-        let axes = self.lattice.axes();
-        let middle: Cell = axes
-            .iter()
-            .enumerate()
-            .map(|(i, axis)| axis.middle(low[i], high[i]))
-            .collect();
+        let middle = self.lattice.middle(low, high);
         let mut found = Vec::new();
         let near = |cells: &[Cell]| self.nearest(cells, &middle);
         if use_hypotheses
-            && let Some(hypotheses) =
-                VersionSpace::from_nearest(&self.lattice, &near(&view.fits), &near(&view.excluded))
+            && let Some(hypotheses) = VersionSpace::new(&self.lattice, &near(&view.fits), &near(&view.excluded), false)
         {
             for (from, to) in diagonal_and_faces(low, high) {
                 let reaches = hypotheses.reaches(&from, &to, &[]);
@@ -351,13 +324,14 @@ impl Boundary {
     pub fn best(&self, points: &[Point]) -> Result<Option<Point>> {
         let mut best: Option<(f64, Cell)> = None;
         for point in points {
-            let (_, cell) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
-            if !self.is_probeable(&cell) {
-                continue;
-            }
-            let gain = self.gain(&cell)?;
-            if best.as_ref().is_none_or(|(most, _)| gain > *most) {
-                best = Some((gain, cell));
+            let (_, cell) = self.lattice.cells(point)?;
+            if self.is_probeable(&cell) {
+                // The harmonic mean of what a fit and what a failure would settle.
+                let ExpectedGain { fits, fails, chance } = self.even_gain(&cell)?;
+                let gain = chance * fits + (1.0 - chance) * fails;
+                if best.as_ref().is_none_or(|(most, _)| gain > *most) {
+                    best = Some((gain, cell));
+                }
             }
         }
         Ok(best.map(|(_, cell)| self.lattice.point(&cell)))
@@ -379,19 +353,13 @@ pub struct ExpectedGain {
 impl Boundary {
     /// What probing `point` would settle. The point is clamped to the search range.
     pub fn expected_gain(&self, point: &Point) -> Result<ExpectedGain> {
-        let view = self.view()?;
-        let (_, harder) = self.lattice.cells(&self.lattice.coordinates(point)?)?;
-        let sides = harder.iter().zip(self.lattice.last());
-        let cell: Vec<i64> = sides.map(|(at, last)| (*at).clamp(0, last)).collect();
-        let fits = view.open_below(&self.lattice, &cell, &[]) as f64;
-        let fails = view.open_above(&self.lattice, &cell, &[]) as f64;
+        let cell = self.lattice.inside(point)?;
+        let even = self.even_gain(&cell)?;
+        let hypotheses = self.hypotheses()?;
+        let chance = hypotheses.map(|hypotheses| hypotheses.share(hypotheses.votes(&cell)));
         Ok(ExpectedGain {
-            fits,
-            fails,
-            chance: match self.hypotheses()? {
-                Some(hypotheses) => hypotheses.share(hypotheses.votes(&cell)),
-                None => fails / (fits + fails).max(1.0),
-            },
+            chance: chance.unwrap_or(even.chance),
+            ..even
         })
     }
 }

@@ -7,7 +7,8 @@
 
 use super::lattice::Cell;
 use super::predict::{LIKELY, UNLIKELY};
-use super::staircase::{Outline, Staircase};
+use super::rays::first_holding;
+use super::staircase::Staircase;
 use super::{Axis, Boundary, Point};
 use crate::fault::Result;
 
@@ -20,6 +21,10 @@ pub type Outlines = Vec<Vec<(f64, f64)>>;
 /// The regions of a slice. They cover it without overlap.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Regions {
+    /// The extent of the cells along x, in the axis' own unit.
+    pub x: (f64, f64),
+    /// The same along y; 0 to 1 without that axis.
+    pub y: (f64, f64),
     /// Proven to fit.
     pub fits: Outlines,
     /// Proven to fail.
@@ -36,81 +41,59 @@ pub struct Regions {
     pub open: Outlines,
 }
 
-/// A slice through the search range.
-#[derive(Debug)]
-pub struct Slice<'a> {
-    boundary: &'a Boundary,
-    x: usize,
-    y: Option<usize>,
-    /// The values of the other axes.
-    at: Cell,
-    /// The hardest cells that fit in the slice.
-    fits: Vec<(i64, i64)>,
-    /// The easiest cells that fail in the slice.
-    fails: Vec<(i64, i64)>,
-    /// The easiest cells that a length limit refuses in the slice.
-    clips: Vec<(i64, i64)>,
-}
-
 impl Boundary {
     /// The slice along the axis `x`, and `y` if given. The other axes are held at the values of `at_point`, rounded
     /// to the easier side.
-    pub fn slice(&self, x: &str, y: Option<&str>, at_point: &Point) -> Result<Slice<'_>> {
+    pub fn slice(&self, x: &str, y: Option<&str>, at_point: &Point) -> Result<Regions> {
         let index = |name: &str| self.lattice.index(name);
         let (x, y) = (index(x)?, y.map(index).transpose()?);
-        let (at, _) = self.lattice.cells(&self.lattice.coordinates(at_point)?)?;
-        let mut slice = Slice {
+        let (at, _) = self.lattice.cells(at_point)?;
+        let axes = self.lattice.axes();
+        let slice = Slice {
             boundary: self,
-            x,
-            y,
+            x: (x, &axes[x]),
+            y: y.map(|y| (y, &axes[y])),
             at,
-            fits: Vec::new(),
-            fails: Vec::new(),
-            clips: Vec::new(),
         };
-        let fits = slice
-            .fitting_here(self.fits.cells())
-            .map(|cell| slice.place(&cell))
-            .collect();
-        let fails = slice
-            .failing_here(self.fails.cells())
-            .map(|cell| slice.place(&cell))
-            .collect();
-        slice.fits = hardest(fits);
-        slice.fails = easiest(fails);
-        let clips = slice
-            .failing_here(self.clips.cells())
-            .map(|cell| slice.place(&cell))
-            .collect();
-        slice.clips = easiest(clips);
-        Ok(slice)
+        slice.regions()
     }
 }
 
+struct Slice<'a> {
+    boundary: &'a Boundary,
+    x: (usize, &'a Axis),
+    y: Option<(usize, &'a Axis)>,
+    /// The values of the other axes.
+    at: Cell,
+}
+
 impl Slice<'_> {
-    /// The regions of the slice.
-    pub fn regions(&self) -> Result<Regions> {
-        let (width, height) = self.size();
-        let fits = Staircase::below(&self.fits, width);
-        let unfailing = Staircase::not_above(&self.fails, width, height);
-        let may_fit = Staircase::not_above(&self.clips, width, height).intersection(&unfailing);
-        let fitted: Vec<_> = self
-            .fitting_here(self.boundary.contradicted.iter())
-            .map(|cell| self.place(&cell))
-            .collect();
-        let tried = Staircase::below(&fitted, width).union(&unfailing);
-        let likely = self.predicted(&fits, &may_fit, false)?.unwrap_or_else(|| fits.clone());
-        let conceivable = self
-            .predicted(&fits, &may_fit, true)?
-            .unwrap_or_else(|| may_fit.clone());
+    fn regions(&self) -> Result<Regions> {
+        let map = self.boundary;
+        let (width, height) = (self.x.1.last() + 1, self.y.map_or(1, |(_, axis)| axis.last() + 1));
+        let fits = Staircase::below(&self.fitting(map.fits.cells()), width);
+        let unfailing = Staircase::not_above(&self.failing(map.fails.cells()), width, height);
+        let unclipped = Staircase::not_above(&self.failing(map.clips.cells()), width, height);
+        let may_fit = unclipped.merge(&unfailing, i64::min);
+        let fitted = Staircase::below(&self.fitting(map.contradicted.iter()), width);
+        let tried = fitted.merge(&unfailing, i64::max);
+        let predicted = |conceivable| {
+            let cells = self.predicted((width, height), conceivable)?;
+            Ok(cells.map(|cells| cells.merge(&fits, i64::max).merge(&may_fit, i64::min)))
+        };
+        let likely = predicted(false)?.unwrap_or_else(|| fits.clone());
+        let conceivable = predicted(true)?.unwrap_or_else(|| may_fit.clone());
         let outlines = |outer: &Staircase, inner: &Staircase| {
-            outer
-                .difference(inner)
-                .into_iter()
-                .map(|line| self.real(line))
-                .collect()
+            let corner = |(column, row)| {
+                let y = self.y.map_or(row as f64, |(_, axis)| axis.edge(row));
+                (self.x.1.edge(column), y)
+            };
+            let lines = outer.difference(inner).into_iter();
+            lines.map(|line| line.into_iter().map(corner).collect()).collect()
         };
         Ok(Regions {
+            x: ends(self.x.1),
+            y: self.y.map_or((0.0, 1.0), |(_, axis)| ends(axis)),
             fits: outlines(&fits, &Staircase::all(width, 0)),
             fails: outlines(&Staircase::all(width, height), &tried),
             band: outlines(&tried, &unfailing),
@@ -121,99 +104,58 @@ impl Slice<'_> {
         })
     }
 
-    /// The extent of the cells along x and along y, in the axes' own units.
-    #[must_use]
-    pub fn ranges(&self) -> ((f64, f64), (f64, f64)) {
-        (ends(self.x_axis()), self.y_axis().map_or((0.0, 1.0), ends))
-    }
-
-    /// All cells that fit, and of those that may fit the ones that are predicted to, or with `conceivable` the ones that
-    /// are not predicted to fail; none without hypotheses. Between evaluated columns, nothing is predicted that is not
-    /// at both.
-    fn predicted(&self, fits: &Staircase, may_fit: &Staircase, conceivable: bool) -> Result<Option<Staircase>> {
+    /// The cells that are predicted to fit, or with `conceivable` those that are not predicted to fail; `None` without
+    /// hypotheses. Between evaluated columns, nothing is predicted that is not at both.
+    fn predicted(&self, (width, height): (i64, i64), conceivable: bool) -> Result<Option<Staircase>> {
         let share = if conceivable { UNLIKELY } else { LIKELY };
-        let (Some(y), Some(hypotheses)) = (self.y, self.boundary.hypotheses()?) else {
+        let (Some((y, _)), Some(hypotheses)) = (self.y, self.boundary.hypotheses()?) else {
             return Ok(None);
         };
         let mut cell = self.at.clone();
         let mut admits = |column: i64, row: i64| {
-            (cell[self.x], cell[y]) = (column, row);
+            (cell[self.x.0], cell[y]) = (column, row);
             hypotheses.share(hypotheses.votes(&cell)) >= share
         };
-        let (width, height) = self.size();
         let columns = COLUMNS.min(usize::try_from(width).unwrap_or(COLUMNS));
         let mut steps = Vec::new();
         let (mut top, mut end) = (height, 0);
-        for column in self.x_axis().spread(columns) {
+        for column in self.x.1.spread(columns) {
             // A fit is predicted up to the harder column, a failure from the easier one on.
             if conceivable && column > end {
                 steps.push((column, top));
             }
-            let (mut low, mut high) = (0, top);
-            while low < high {
-                let middle = low + (high - low) / 2;
-                (low, high) = if admits(column, middle) {
-                    (middle + 1, high)
-                } else {
-                    (low, middle)
-                };
-            }
-            (top, end) = (low, column + 1);
+            (top, end) = (first_holding(top - 1, |row| !admits(column, row)), column + 1);
             steps.push((end, top));
         }
         steps.push((width, 0));
-        Ok(Some(Staircase::new(steps).union(fits).intersection(may_fit)))
+        Ok(Some(Staircase::new(steps)))
     }
 
-    fn x_axis(&self) -> &Axis {
-        &self.boundary.lattice.axes()[self.x]
-    }
-
-    fn y_axis(&self) -> Option<&Axis> {
-        Some(&self.boundary.lattice.axes()[self.y?])
-    }
-
-    /// The number of cells along x and y.
-    fn size(&self) -> (i64, i64) {
-        (
-            self.x_axis().last() + 1,
-            self.y_axis().map_or(1, |axis| axis.last() + 1),
-        )
-    }
-
-    fn place(&self, cell: &Cell) -> (i64, i64) {
-        (cell[self.x], self.y.map_or(0, |y| cell[y]))
-    }
-
-    /// The fitting cells that prove something in this slice: at least as hard on every other axis.
-    fn fitting_here<'a>(&'a self, cells: impl Iterator<Item = &'a Cell>) -> impl Iterator<Item = Cell> {
+    /// The places of the fitting cells that prove something in this slice: at least as hard on every other axis.
+    fn fitting<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> Vec<(i64, i64)> {
         let inside = cells.filter_map(|cell| self.boundary.lattice.clamp(cell));
-        inside.filter(|cell| self.off_plane_pairs(cell).all(|(cell, here)| cell >= here))
+        self.places(inside, i64::ge)
     }
 
-    /// The failing cells, given mirrored, that prove something in this slice: no harder on any other axis.
-    fn failing_here<'a>(&'a self, cells: impl Iterator<Item = &'a Cell>) -> impl Iterator<Item = Cell> {
+    /// The same of the failing cells, given mirrored: no harder on any other axis.
+    fn failing<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> Vec<(i64, i64)> {
         let lattice = &self.boundary.lattice;
-        let inside = cells
-            .filter_map(|cell| lattice.clamp(cell))
-            .map(|cell| lattice.mirror(&cell));
-        inside.filter(|cell| self.off_plane_pairs(cell).all(|(cell, here)| cell <= here))
+        let inside = cells.filter_map(|cell| lattice.clamp(cell));
+        self.places(inside.map(|cell| lattice.mirror(&cell)), i64::le)
     }
 
-    fn off_plane_pairs<'a>(&'a self, cell: &'a Cell) -> impl Iterator<Item = (&'a i64, &'a i64)> {
-        let pairs = cell.iter().zip(&self.at).enumerate();
-        pairs
-            .filter(|(axis, _)| *axis != self.x && Some(*axis) != self.y)
-            .map(|(_, pair)| pair)
-    }
-
-    fn real(&self, line: Outline) -> Vec<(f64, f64)> {
-        line.into_iter().map(|corner| self.real_corner(corner)).collect()
-    }
-
-    fn real_corner(&self, (column, row): (i64, i64)) -> (f64, f64) {
-        let height = self.y_axis().map_or(row as f64, |axis| axis.edge(row));
-        (self.x_axis().edge(column), height)
+    fn places(&self, cells: impl Iterator<Item = Cell>, proves: fn(&i64, &i64) -> bool) -> Vec<(i64, i64)> {
+        let (x, y) = (self.x.0, self.y.map(|(y, _)| y));
+        let others = |axis: &usize| *axis != x && Some(*axis) != y;
+        let here = |cell: &Cell| {
+            (0..cell.len())
+                .filter(others)
+                .all(|axis| proves(&cell[axis], &self.at[axis]))
+        };
+        cells
+            .filter(here)
+            .map(|cell| (cell[x], y.map_or(0, |y| cell[y])))
+            .collect()
     }
 }
 
@@ -221,31 +163,6 @@ impl Slice<'_> {
 fn ends(axis: &Axis) -> (f64, f64) {
     let (first, last) = (axis.edge(0), axis.edge(axis.last() + 1));
     (first.min(last), first.max(last))
-}
-
-/// The cells that lie below no other, in rising order of x.
-fn hardest(mut cells: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    cells.sort_unstable_by(|a, b| b.cmp(a));
-    let mut top = -1;
-    cells.retain(|(_, row)| {
-        let higher = *row > top;
-        top = top.max(*row);
-        higher
-    });
-    cells.reverse();
-    cells
-}
-
-/// The cells that lie above no other, in rising order of x.
-fn easiest(mut cells: Vec<(i64, i64)>) -> Vec<(i64, i64)> {
-    cells.sort_unstable();
-    let mut floor = i64::MAX;
-    cells.retain(|(_, row)| {
-        let lower = *row < floor;
-        floor = floor.min(*row);
-        lower
-    });
-    cells
 }
 
 #[cfg(test)]
@@ -310,7 +227,7 @@ mod tests {
             let axes = json!({ "a": [1, 7], "b": { "range": [1, 7], "easier": easier }, "c": [1, 7] });
             let map = with_answers(&axes, &["a", "b", "c"], &answers, most);
             let at_point = Point::default().with("a", 1).with("b", 1).with("c", third);
-            let regions = map.slice("a", Some("b"), &at_point).unwrap().regions().unwrap();
+            let regions = map.slice("a", Some("b"), &at_point).unwrap();
             for (a, b) in (1..=7).flat_map(|a| (1..=7).map(move |b| (a, b))) {
                 let point = at_point.clone().with("a", a).with("b", b);
                 let at = (a as f64, b as f64);
@@ -340,8 +257,8 @@ mod tests {
             let names = &["a", "b"][..axes];
             let ranges = names.iter().map(|name| ((*name).to_owned(), json!([1, 400])));
             let map = with_answers(&ranges.collect(), names, &answers, most);
-            let slice = map.slice("a", names.get(1).copied(), &map.smallest()).unwrap();
-            let (regions, volume) = (slice.regions().unwrap(), map.volume().unwrap());
+            let regions = map.slice("a", names.get(1).copied(), &map.smallest()).unwrap();
+            let volume = map.volume().unwrap();
             for (lines, count) in [(&regions.fits, volume.fits), (&regions.fails, volume.fails), (&regions.clipped, volume.clipped)] {
                 prop_assert!((area(lines) - count as f64).abs() < 1e-6, "{} {}", area(lines), count);
             }
@@ -360,10 +277,8 @@ mod tests {
                 .collect(),
         );
         map.record(&point, &Answer::from(Verdict::Ok)).unwrap();
-        let slice = map.slice("a", Some("b"), &map.smallest()).unwrap();
-        let [line] = &slice.regions().unwrap().fits[..] else {
-            panic!()
-        };
+        let regions = map.slice("a", Some("b"), &map.smallest()).unwrap();
+        let [line] = &regions.fits[..] else { panic!() };
         let (left, right) = (
             line.iter().map(|at| at.0).fold(9e9, f64::min),
             line.iter().map(|at| at.0).fold(0.0, f64::max),

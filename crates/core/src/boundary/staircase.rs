@@ -65,30 +65,18 @@ impl Staircase {
         Self { steps: kept }
     }
 
-    pub(super) fn union(&self, other: &Self) -> Self {
-        Self::new(
-            self.columns_with(other)
-                .map(|(_, until, one, two)| (until, one.max(two))),
-        )
-    }
-
-    pub(super) fn intersection(&self, other: &Self) -> Self {
-        Self::new(
-            self.columns_with(other)
-                .map(|(_, until, one, two)| (until, one.min(two))),
-        )
-    }
-
-    /// The column ranges in which the other staircase is lower: from, until, this height, the other's.
-    pub(super) fn higher_columns<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (i64, i64, i64, i64)> + 'a {
-        self.columns_with(other).filter(|(_, _, one, two)| one > two)
+    /// The staircase whose columns have the height that `of` takes of both: the higher for the union, the lower for what
+    /// they share.
+    pub(super) fn merge(&self, other: &Self, of: fn(i64, i64) -> i64) -> Self {
+        let columns = self.columns_with(other);
+        Self::new(columns.map(|(_, until, one, two)| (until, of(one, two))))
     }
 
     /// The outlines of the cells in this staircase and not in the other.
     pub(super) fn difference(&self, other: &Self) -> Vec<Outline> {
         let mut outlines = Vec::new();
         let mut run: Vec<(i64, i64, i64, i64)> = Vec::new();
-        for stretch in self.higher_columns(other) {
+        for stretch in self.columns_with(other).filter(|(_, _, one, two)| one > two) {
             let (from, _, top, _) = stretch;
             // Ranges that touch only in a corner are separate.
             if run
@@ -191,8 +179,8 @@ mod tests {
             for (stairs, holds) in [
                 (one.clone(), &in_one as &dyn Fn((i64, i64)) -> bool),
                 (two.clone(), &in_two),
-                (one.union(&two), &|cell| in_one(cell) || in_two(cell)),
-                (one.intersection(&two), &|cell| in_one(cell) && in_two(cell)),
+                (one.merge(&two, i64::max), &|cell| in_one(cell) || in_two(cell)),
+                (one.merge(&two, i64::min), &|cell| in_one(cell) && in_two(cell)),
             ] {
                 let lines = stairs.difference(&Staircase::all(SIDE, 0));
                 for cell in cells() {

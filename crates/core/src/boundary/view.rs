@@ -124,7 +124,7 @@ impl View {
     }
 
     fn fit(&mut self, lattice: &Lattice, cell: Cell) -> bool {
-        let gained = self.open_below(lattice, &cell, &[]);
+        let gained = self.open_below(&cell);
         if gained == 0 {
             return true;
         }
@@ -141,7 +141,7 @@ impl View {
     }
 
     fn fail(&mut self, lattice: &Lattice, cell: Cell) -> bool {
-        let gained = self.open_above(lattice, &cell, &[]);
+        let gained = self.open_above(&cell);
         if gained == 0 {
             return true;
         }
@@ -163,26 +163,14 @@ impl View {
         true
     }
 
-    /// Open lattice points at or below a cell that is open or fits, and not below any of `chosen`.
-    pub(super) fn open_below(&self, lattice: &Lattice, cell: &Cell, chosen: &[Cell]) -> u128 {
-        let mut lows: Vec<Cell> = self.lowest.iter().filter(|low| below(low, cell)).cloned().collect();
-        for other in chosen {
-            let corners = replace_covered(&mut lows, other, &lattice.last());
-            lows.extend(corners);
-        }
-        between(lows.iter().filter(|low| below(low, cell)), cell)
+    /// Open lattice points at or below a cell that is open or fits.
+    pub(super) fn open_below(&self, cell: &Cell) -> u128 {
+        between(self.lowest.iter().filter(|low| below(low, cell)), cell)
     }
 
-    /// Open lattice points at or above a cell that is open or fails, and not above any of `chosen`.
-    pub(super) fn open_above(&self, lattice: &Lattice, cell: &Cell, chosen: &[Cell]) -> u128 {
-        let highs = self.highest.iter().filter(|high| below(cell, high));
-        let mut lows: Vec<Cell> = highs.map(|high| lattice.mirror(high)).collect();
-        for other in chosen {
-            let corners = replace_covered(&mut lows, &lattice.mirror(other), &lattice.last());
-            lows.extend(corners);
-        }
-        let cell = lattice.mirror(cell);
-        between(lows.iter().filter(|low| below(low, &cell)), &cell)
+    /// Open lattice points at or above a cell that is open or fails.
+    pub(super) fn open_above(&self, cell: &Cell) -> u128 {
+        between(self.highest.iter().filter(|high| below(cell, high)), cell)
     }
 
     /// An estimate of the share of the fitting volume that is proven, without hypotheses.

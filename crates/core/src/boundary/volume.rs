@@ -38,10 +38,10 @@ pub(super) fn left_below<'a>(cell: &[i64], corners: impl Iterator<Item = &'a Vec
     whole - covered(&cut)
 }
 
-/// Lattice points at or below `cell` and at or above any of `lows`, all of which lie at or below it.
-pub(super) fn between<'a>(lows: impl Iterator<Item = &'a Vec<i64>>, cell: &[i64]) -> u128 {
-    let sides = |low: &Vec<i64>| cell.iter().zip(low).map(|(cell, low)| cell - low).collect();
-    covered(&lows.map(sides).collect::<Vec<_>>())
+/// Lattice points between `cell` and any of `others`, all of which lie at or below it, or all at or above it.
+pub(super) fn between<'a>(others: impl Iterator<Item = &'a Vec<i64>>, cell: &[i64]) -> u128 {
+    let sides = |other: &Vec<i64>| cell.iter().zip(other).map(|(a, b)| (a - b).abs()).collect();
+    covered(&others.map(sides).collect::<Vec<_>>())
 }
 
 /// The area below corners sorted by width. From the right, each corner adds the strip above all wider ones.

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::probes::{Probe, Probes};
-use crate::boundary::{self, Boundary, Easier, Outlines, Point, Scalar, Slice};
+use crate::boundary::{self, Boundary, Easier, Outlines, Point, Regions, Scalar};
 use crate::fault::Result;
 use crate::fmt::Unit;
 use crate::report::Advice;
@@ -94,7 +94,7 @@ impl<'a> FigureContext<'a> {
         }
         let y = projection.y.map(boundary::Axis::name);
         let cut = self.boundary.slice(projection.x.name(), y, &easiest)?;
-        let (across, up) = cut.ranges();
+        let (across, up) = (cut.x, cut.y);
         let vertical = match projection.y {
             Some(axis) => VerticalAxis::Axis(axis),
             None => VerticalAxis::Rows(rows(probes)),
@@ -111,7 +111,7 @@ impl<'a> FigureContext<'a> {
             Some(TooltipPoint::new(at, probe.entries.clone()))
         });
         let spots = Tooltips::new(self.probes.columns.clone(), spots);
-        let mut layers = regions(&cut, &vertical, beyond(self.boundary))?;
+        let mut layers = regions(cut, &vertical, beyond(self.boundary));
         layers.extend(marks(probes, position));
         layers.extend(self.recommendation_marks(projection, at, position));
         let title = projection.slider.zip(at);
@@ -205,8 +205,7 @@ pub(in crate::report::sections) fn plot_axis(axis: &boundary::Axis) -> Axis {
 }
 
 /// The non-empty regions of a cut; `beyond` names the one that neither fits nor fails nor is open.
-fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result<Vec<Layer>> {
-    let regions = cut.regions()?;
+fn regions(regions: Regions, vertical: &VerticalAxis, beyond: &'static str) -> Vec<Layer> {
     let drawn = |outlines: Outlines| -> Outlines {
         let corner = |(x, y)| (x, vertical.scaled_height(y));
         outlines
@@ -228,7 +227,7 @@ fn regions(cut: &Slice, vertical: &VerticalAxis, beyond: &'static str) -> Result
         let outlines = drawn(outlines);
         Layer::new(name, colour, Marks::Area { outlines }).dashed(hatched)
     };
-    Ok(some.map(layer).collect())
+    some.map(layer).collect()
 }
 
 /// The probes by class, without duplicates.

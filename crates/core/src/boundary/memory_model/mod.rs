@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use self::nnls::{COLUMNS, DesignRow, Solution, dot, solve, times};
 use super::Point;
 use crate::experiment::t_quantile;
+use crate::names;
 
 /// A point that fitted, and its peak memory.
 #[derive(Clone, Debug, Deserialize)]
@@ -209,16 +210,9 @@ pub enum Form {
     Phases,
 }
 
-impl Form {
-    /// `"sum"` or `"phases"`.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Sum => "sum",
-            Self::Phases => "phases",
-        }
-    }
+names!(Form { Sum "sum", Phases "phases", });
 
+impl Form {
     /// The peak is the maximum over these rows.
     fn rows(self, work: &Work) -> Vec<DesignRow> {
         match self {

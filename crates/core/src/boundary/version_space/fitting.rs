@@ -245,8 +245,8 @@ pub(super) fn samples(
                 .coefficients
                 .iter()
                 .zip(&walkers[other].sample.coefficients);
-            let direction = Direction::new(pair.map(|(one, other)| one - other).collect(), &rows);
-            walkers[index].step(&features, &direction, &constraints.reach, random);
+            let direction: Vec<f64> = pair.map(|(one, other)| one - other).collect();
+            walkers[index].step(&features, direction, &constraints.reach, random);
         }
     }
     let over =
@@ -278,19 +278,6 @@ fn nearest<'a>(constraints: &'a Constraints, first: &LimitSample) -> Vec<(Proven
     rows
 }
 
-/// A direction: the change of each coefficient, and of the sum at every row.
-struct Direction {
-    coefficients: Vec<f64>,
-    slopes: Vec<f64>,
-}
-
-impl Direction {
-    fn new(coefficients: Vec<f64>, rows: &[(ProvenPoint, bool)]) -> Self {
-        let slopes = rows.iter().map(|(row, _)| dot(&coefficients, row.features)).collect();
-        Self { coefficients, slopes }
-    }
-}
-
 /// A limit that moves.
 struct Walker<'a> {
     sample: LimitSample,
@@ -318,7 +305,7 @@ impl<'a> Walker<'a> {
     }
 
     /// One random move within what agrees. `features` are by coefficient, then by row.
-    fn step(&mut self, features: &[Vec<f64>], direction: &Direction, reach: &[f64], random: &mut ChaCha8Rng) {
+    fn step(&mut self, features: &[Vec<f64>], direction: Vec<f64>, reach: &[f64], random: &mut ChaCha8Rng) {
         self.draw_cutoffs(reach, random);
         for (index, slopes) in features.iter().enumerate() {
             let coefficient = self.sample.coefficients[index];
@@ -329,32 +316,27 @@ impl<'a> Walker<'a> {
             self.shift(slopes, drawn - coefficient);
         }
         let mut here = inverse_prior(&self.sample.coefficients);
-        let itself = Direction {
-            coefficients: self.sample.coefficients.clone(),
-            slopes: self.sums.clone(),
-        };
-        for Direction {
-            coefficients: direction,
-            slopes,
-        } in [direction, &itself]
-        {
+        let slopes = self.rows.iter().map(|(row, _)| dot(&direction, row.features)).collect();
+        let itself = (self.sample.coefficients.clone(), self.sums.clone());
+        // The change of each coefficient, and of the sum at every row.
+        for (direction, slopes) in [(direction, slopes), itself] {
             if direction.iter().all(|side| side.abs() < 1e-12) {
                 continue;
             }
             let (mut from, mut to) = (-1e3, 1e3);
-            for (coefficient, side) in self.sample.coefficients.iter().zip(direction) {
+            for (coefficient, side) in self.sample.coefficients.iter().zip(&direction) {
                 narrow(&mut from, &mut to, -coefficient, -side);
             }
-            let (from, to) = self.step_range(slopes, from, to);
+            let (from, to) = self.step_range(&slopes, from, to);
             let step = from + (to - from) * random.random::<f64>();
-            let sides = self.sample.coefficients.iter().zip(direction);
+            let sides = self.sample.coefficients.iter().zip(&direction);
             let moved: Vec<f64> = sides
                 .map(|(coefficient, side)| (coefficient + step * side).max(0.0))
                 .collect();
             let there = inverse_prior(&moved);
             if random.random::<f64>() * there < here {
                 (self.sample.coefficients, here) = (moved, there);
-                self.shift(slopes, step);
+                self.shift(&slopes, step);
             }
         }
     }

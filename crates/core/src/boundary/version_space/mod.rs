@@ -52,17 +52,9 @@ pub(super) struct VersionSpace {
 
 impl VersionSpace {
     /// Limits that admit the cells of `fits` and not those of `fails`. `None` if there are none, if a side is empty,
-    /// or with a single free axis, where limits cannot do better than bisection. Deterministic.
-    pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
-        Self::with(lattice, fits, fails, true)
-    }
-
-    /// The same for a part of the proven cells, which is too small to detect block sizes.
-    pub(super) fn from_nearest(lattice: &Lattice, fits: &[Cell], fails: &[Cell]) -> Option<Self> {
-        Self::with(lattice, fits, fails, false)
-    }
-
-    fn with(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
+    /// or with a single free axis, where limits cannot do better than bisection. Deterministic. `in_blocks`: unless
+    /// these are a part of the proven cells, which is too small to detect block sizes.
+    pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
         let (free, axes) = (lattice.free(), lattice.axes().len());
         if fits.is_empty() || fails.is_empty() || free.len() < 2 {
             return None;
@@ -271,7 +263,7 @@ mod tests {
             let cells = cells.into_iter().map(|(input, output)| vec![input, output]);
             let (fits, fails): (Vec<Cell>, Vec<Cell>) = cells.partition(|cell| slope * cell[0] + cell[1] <= most);
             prop_assume!(!fits.is_empty() && !fails.is_empty());
-            let space = VersionSpace::new(&lattice(), &fits, &fails).unwrap();
+            let space = VersionSpace::new(&lattice(), &fits, &fails, true).unwrap();
             let admits = |cell: &Cell, most: f64| {
                 let terms = space.terms(cell);
                 let admitting = space.hypotheses.iter().filter(|one| one.shape.admits_up_to(&terms[one.frame], most));
@@ -290,7 +282,7 @@ mod tests {
     fn the_simplest_limit_that_agrees_gets_most_votes() {
         let fits: Vec<Cell> = (0..8).map(|step| vec![step * 100, 790 - step * 100]).collect();
         let fails: Vec<Cell> = (0..8).map(|step| vec![step * 100, 810 - step * 100]).collect();
-        let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..]).unwrap();
+        let space = VersionSpace::new(&lattice(), &fits[3..], &fails[3..], true).unwrap();
         assert!(space.share(space.votes(&vec![350, 440])) > 0.7);
         assert!(space.share(space.votes(&vec![350, 460])) < 0.3);
     }
@@ -301,7 +293,7 @@ mod tests {
         let fits = [[100, 499], [250, 440], [290, 405], [350, 148], [450, 45]];
         let fails = [[240, 480], [280, 425], [310, 200], [400, 105], [480, 30]];
         let cells = |points: [[i64; 2]; 5]| points.map(|point| point.to_vec());
-        let space = VersionSpace::new(&lattice(), &cells(fits), &cells(fails)).unwrap();
+        let space = VersionSpace::new(&lattice(), &cells(fits), &cells(fails), true).unwrap();
         let open = (220..480).step_by(10).filter(|at| !(290..310).contains(at));
         let wrong = open.flat_map(|at| {
             let most = if at > 300 { 500 } else { 700 } - at;
@@ -320,11 +312,13 @@ mod tests {
         let lattice = Lattice::parse(&axes).unwrap();
         let cell = |requests: i64, part: f64| {
             let input = 100_000.0 * part / requests as f64 - 2048.0;
-            let (_, cell) = lattice.cells(&[requests, input as i64, 2048].map(Scalar::Int)).unwrap();
+            let (_, cell) = lattice
+                .cells_at(&[requests, input as i64, 2048].map(Scalar::Int))
+                .unwrap();
             cell
         };
         let cells = |part: f64| [12, 30].map(|requests| cell(requests, part));
-        let space = VersionSpace::new(&lattice, &cells(0.98), &cells(1.02)).unwrap();
+        let space = VersionSpace::new(&lattice, &cells(0.98), &cells(1.02), true).unwrap();
         for requests in [3, 6, 18, 40] {
             let [fits, fails] = [0.95, 1.05].map(|part| space.share(space.votes(&cell(requests, part))));
             assert!(fits > 0.8 && fails < 0.1, "{requests}: {fits} {fails}");
@@ -333,6 +327,6 @@ mod tests {
 
     #[test]
     fn one_side_alone_gives_no_hypotheses() {
-        assert!(VersionSpace::new(&lattice(), &[vec![5, 5]], &[]).is_none());
+        assert!(VersionSpace::new(&lattice(), &[vec![5, 5]], &[], true).is_none());
     }
 }
