@@ -159,7 +159,7 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     }
     for (name, footprint) in found.footprints() {
         blocks.extend(notice());
-        blocks.extend(breakdown(name, &footprint));
+        blocks.extend(breakdown(name, &footprint, page));
     }
     // Texts of scripts begin with the finding, but those of older versions.
     if blocks.is_empty()

@@ -59,7 +59,7 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
         blocks.push(Block::Paragraph("more figures of each with --json".to_owned()));
     }
     for case in others {
-        blocks.extend(case_blocks(case));
+        blocks.extend(case_blocks(case, page));
     }
     blocks.extend(Block::list("notes", input.notes.clone(), Weight::Normal));
     Ok(blocks)
@@ -76,7 +76,7 @@ pub fn implausible(case: &Case, of: &str) -> Option<Block> {
     Block::list(&title, found.collect(), Weight::Warning)
 }
 
-fn case_blocks(case: &Case) -> Vec<Block> {
+fn case_blocks(case: &Case, page: Page) -> Vec<Block> {
     let mut blocks = Vec::new();
     if let Some(all) = &case.breakdown {
         let (per_gpu, details) = (Vec::new(), Value::Null);
@@ -86,7 +86,7 @@ fn case_blocks(case: &Case) -> Vec<Block> {
             overhead: None,
             details,
         };
-        blocks.extend(breakdown(&case.name, &footprint));
+        blocks.extend(breakdown(&case.name, &footprint, page));
     }
     if !case.figures.is_empty() {
         let row = |one: &Metric| vec![one.name.as_str().into(), with_unit(one.value, one.unit).into()];

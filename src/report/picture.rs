@@ -260,6 +260,13 @@ mod tests {
     }
 
     #[test]
+    fn a_logarithmic_axis_of_few_values_is_drawn() {
+        let axes = json!({ "concurrency": { "range": [1, 4], "scale": "log" }, "input": [1, 1000] });
+        let map = boundary(axes, &[(json!({ "concurrency": 2, "input": 300 }), "ok")]);
+        assert!(picture(&map, 80).contains("concurrency"));
+    }
+
+    #[test]
     fn one_axis_is_a_row() {
         let boundary = boundary(
             json!({ "input": [1, 100] }),

@@ -132,7 +132,7 @@ impl RecordedRun {
                             .get_or_insert_with(|| journal::damaged(&path, number, &error));
                     }
                 }
-                damaged.push(number.to_string());
+                damaged.push(number);
                 Ok(())
             })
         });
@@ -142,6 +142,7 @@ impl RecordedRun {
             let lines = if damaged.len() == 1 { "line" } else { "lines" };
             let (listed, more) = damaged.split_at(damaged.len().min(MOST_LISTED));
             let more = if more.is_empty() { "" } else { " and more" };
+            let listed: Vec<String> = listed.iter().map(ToString::to_string).collect();
             let listed = listed.join(", ");
             note(format!(
                 "{lines} {listed}{more} cannot be read: these events are missing"

@@ -107,7 +107,7 @@ fn owner_is_dead(label: &str, here: &str, start_time: impl Fn(u32) -> Option<u64
     if boot != own_boot {
         return Some(true);
     }
-    if namespace != own_namespace {
+    if namespace != own_namespace || namespace.is_empty() {
         // Its pids mean nothing here.
         return Some(false);
     }

@@ -52,20 +52,43 @@ fn unclosed(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usi
     if !by_bracket || !matches!(lexed.end, Inside::Code | Inside::LineComment) {
         return None;
     }
-    let open = *lexed.open.last()?;
+    let open = open_bracket(&lexed)?;
     let bracket = &text[open..=open];
     let is_end = lexed.code().all(|piece| piece.range.start < at);
     // The parser finds a missing `)` or `]` where it is missing, unless the text ends there.
     if open >= at || (bracket != "{" && !is_end) {
         return None;
     }
-    let close = match bracket {
+    let message = format!("this `{bracket}` is not closed");
+    let close = closing(bracket);
+    Some((fault(message, format!("add the `{close}` that ends it")), open))
+}
+
+fn closing(open: &str) -> &'static str {
+    match open {
         "(" => ")",
         "[" => "]",
         _ => "}",
-    };
-    let message = format!("this `{bracket}` is not closed");
-    Some((fault(message, format!("add the `{close}` that ends it")), open))
+    }
+}
+
+/// The innermost bracket without its end, or the first that a bracket of another kind ends.
+fn open_bracket(lexed: &Lexed) -> Option<usize> {
+    let mut open: Vec<usize> = Vec::new();
+    for piece in lexed.code() {
+        let at = piece.range.end - 1;
+        match piece.nesting() {
+            1 => open.push(at),
+            -1 => {
+                let start = open.pop()?;
+                if closing(&lexed.text[start..=start]) != &lexed.text[at..=at] {
+                    return Some(start);
+                }
+            }
+            _ => {}
+        }
+    }
+    open.pop()
 }
 
 /// Words of Python, JavaScript and others, and what Rhai has for them.

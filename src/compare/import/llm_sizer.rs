@@ -296,7 +296,8 @@ fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> 
     let ranks = known.tensor_parallel.unwrap_or(1).max(1) as f64;
     let mut case = Case::new(name);
     let breakdown = profile.at("memory_breakdown");
-    pick(&mut case, &breakdown, DEVICE)?;
+    let within = |name: &'static str| move |what: String| what.replacen('`', &format!("`{name}."), 1);
+    pick(&mut case, &breakdown, DEVICE).map_err(within("memory_breakdown"))?;
     let metric = |case: &Case, name| case.figure(name).map(|figure| figure.value);
     let total = bytes(metric(&case, "total_measured"), 1.0);
     let mut parts = Vec::new();
@@ -311,9 +312,9 @@ fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> 
         }
     }
     latencies(&mut case, &profile.at("latency_stats"))?;
-    pick(&mut case, &breakdown, &[OVERHEAD])?;
+    pick(&mut case, &breakdown, &[OVERHEAD]).map_err(within("memory_breakdown"))?;
     pick(&mut case, profile, FURTHER)?;
-    pick(&mut case, &profile.at("memory_timeline"), TIMELINE)?;
+    pick(&mut case, &profile.at("memory_timeline"), TIMELINE).map_err(within("memory_timeline"))?;
     let [input, output, concurrency] = SETTINGS.map(|(_, path)| path);
     case.facts = Facts {
         weight_dtype: profile.chosen("dtype_metadata.weight_dtype"),

@@ -174,7 +174,12 @@ pub async fn run_load(url: &str, config: LoadConfig, source: Arc<dyn RequestSour
 impl Slots {
     /// Closed loop: a constant number of concurrent requests. Their slots open evenly over `ramp`, the first immediately.
     pub fn closed(concurrency: u64, ramp: Duration) -> Self {
-        let first = if ramp.is_zero() { concurrency } else { 1 };
+        // More than 2^20 connections are refused before any opens: they need no steps.
+        let first = if ramp.is_zero() || concurrency > 1 << 20 {
+            concurrency
+        } else {
+            1
+        };
         let step = |number: u64| Step {
             begins: ramp.mul_f64(number.saturating_sub(1) as f64 / concurrency.max(1) as f64),
             concurrency: number,

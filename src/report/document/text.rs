@@ -91,8 +91,13 @@ fn list_text(list: &List, page: Page) -> String {
         _ => vec![list.title.clone()],
     };
     lines.retain(|_| !list.title.is_empty());
-    lines.extend(list.items.iter().take(MAX_LISTED).map(item));
-    let more = list.items.len().saturating_sub(MAX_LISTED);
+    // A warning of its own is never left out.
+    let most = match (list.title.is_empty(), list.weight) {
+        (true, Weight::Warning) => usize::MAX,
+        _ => MAX_LISTED,
+    };
+    lines.extend(list.items.iter().take(most).map(item));
+    let more = list.items.len().saturating_sub(most);
     if more > 0 {
         lines.push(format!("  and {more} more with --json"));
     }

@@ -300,9 +300,10 @@ pub(super) struct Map {
     boundary: Option<Boundary>,
     /// The fitting point with the largest product of coordinates.
     largest: Option<(f64, String)>,
-    /// The map as it was last drawn, for what page, and when it may be drawn again: that takes time that the search needs.
+    /// The map as it was last drawn, of how many points, in how many rows, for what page, and when it may be drawn again:
+    /// that takes time that the search needs.
     drawn: Vec<String>,
-    page: Page,
+    made: (usize, usize, Page),
     again: Duration,
 }
 
@@ -359,12 +360,14 @@ impl Map {
             .as_ref()
             .filter(|boundary| has_room && boundary.records().len() > 0);
         let Some(boundary) = boundary else { return &[] };
-        if self.page != page || self.drawn.len() > most || elapsed >= self.again {
+        let wanted = (boundary.records().len(), rows, page);
+        let fits = self.made.2 == page && self.made.1 <= rows;
+        if self.made != wanted && (!fits || elapsed >= self.again) {
             let began = Instant::now();
             let text = draw_compact(boundary, rows, page).unwrap_or_default();
             self.drawn = text.lines().map(str::to_owned).collect();
             self.again = elapsed + TICK.max(PAUSE * began.elapsed());
-            self.page = page;
+            self.made = wanted;
         }
         &self.drawn
     }

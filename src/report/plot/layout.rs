@@ -448,10 +448,20 @@ impl Labels {
         self.taken.extend(markers);
         for ((x, y), label) in points {
             self.place(svg, label, |width, height| {
-                let top = y - height / 2.0;
+                let (middle, level) = (x - width / 2.0, y - height / 2.0);
+                let (left, right) = (x - DISTANCE - width, x + DISTANCE);
+                let (above, below) = (y - DISTANCE - height, y + DISTANCE);
                 match bar_at((x, y)) {
-                    None => vec![(x + DISTANCE, top), (x - DISTANCE - width, top)],
-                    Some(bar) if width <= bar.width && height <= bar.height => vec![(x - width / 2.0, top)],
+                    // Most curves rise: they leave the lower right and the upper left free.
+                    None => vec![
+                        (right, y),
+                        (left, y - height),
+                        (middle, above),
+                        (middle, below),
+                        (right, level),
+                        (left, level),
+                    ],
+                    Some(bar) if width <= bar.width && height <= bar.height => vec![(middle, level)],
                     Some(_) => Vec::new(),
                 }
             });

@@ -250,7 +250,7 @@ impl AxisLayout {
                 break;
             }
         }
-        let every = values.len().div_ceil(most).max(1);
+        let every = values.len().div_ceil(most.max(1)).max(1);
         values.into_iter().step_by(every).collect()
     }
 }

@@ -197,25 +197,29 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
     let room = |rest: usize| page.width.saturating_sub(left + 2 + figures + rest) / bars.len().max(1);
     let widest = marks.iter().map(|mark| width(mark)).max().unwrap_or(0);
     let beside = widest > 0 && room(widest + 4) >= BESIDE;
-    let long = room(if beside { widest + 4 } else { 0 }).clamp(SHORTEST, LONGEST);
-    let row = |(index, level): (usize, &Value)| {
-        let cells = bars.iter().map(|column| {
-            let (bar, text) = (bar(column.shares[index], long, page), &column.texts[index]);
-            format!("{bar:<long$} {text:>figures$}", figures = column.figures).into()
-        });
-        let mark = match marks[index].as_str() {
-            "" => String::new(),
-            mark => format!("{} {mark}", page.pick("◄", "<")),
+    let draw = |beside: bool| {
+        let long = room(if beside { widest + 4 } else { 0 }).clamp(SHORTEST, LONGEST);
+        let row = |(index, level): (usize, &Value)| {
+            let cells = bars.iter().map(|column| {
+                let (bar, text) = (bar(column.shares[index], long, page), &column.texts[index]);
+                format!("{bar:<long$} {text:>figures$}", figures = column.figures).into()
+            });
+            let mark = match marks[index].as_str() {
+                "" => String::new(),
+                mark => format!("{} {mark}", page.pick("◄", "<")),
+            };
+            let mark = beside.then_some(mark.into());
+            std::iter::once(level.clone()).chain(cells).chain(mark).collect()
         };
-        let mark = beside.then_some(mark.into());
-        std::iter::once(level.clone()).chain(cells).chain(mark).collect()
+        let rows: Vec<Vec<Value>> = levels.iter().enumerate().map(row).collect();
+        let headings = std::iter::once(x_heading.clone()).chain(bars.iter().map(|column| column.heading.clone()));
+        let headings: Vec<String> = headings.chain(beside.then(String::new)).collect();
+        text_table(&headings, &rows, page)
     };
-    let rows: Vec<Vec<Value>> = levels.iter().enumerate().map(row).collect();
-    let headings = bars.iter().map(|column| column.heading.clone());
-    let headings = std::iter::once(x_heading)
-        .chain(headings)
-        .chain(beside.then(String::new));
-    let mut lines = vec![text_table(&headings.collect::<Vec<_>>(), &rows, page)];
+    // A table that continues below would tear the labels off their rows.
+    let with_labels = beside.then(|| draw(true)).filter(|table| !table.contains("\n\n"));
+    let beside = with_labels.is_some();
+    let mut lines = vec![with_labels.unwrap_or_else(|| draw(false))];
     for (level, mark) in levels.iter().zip(&marks) {
         if !beside && !mark.is_empty() {
             lines.push(wrapped(&format!("at {}: {mark}", format.apply(level)), page.width));
@@ -328,7 +332,7 @@ pub(in crate::report) fn canvas(
     }
     lines.push(format!("{:room$} {corner}{}", "", edge.repeat(columns)));
     // Each label below its cell, as far as they do not touch and do not go on beyond the last cell; the last one goes first.
-    let ticks = x.ticks(columns / 8);
+    let ticks = x.ticks((columns / 8).max(1));
     let start = |tick: &Tick| {
         let most = (left + columns).saturating_sub(width(&tick.label));
         (left + x.scale.cell(tick.at, columns)).min(most)

@@ -9,13 +9,17 @@ use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Sheet, TooltipPoint, Tooltips};
 use crate::report::sections::memory::{Device, SIMULATED, devices_of};
 use crate::report::sections::{Section, Source};
-use crate::report::{Block, Bytes, Fact, Weight};
+use crate::report::{Block, Bytes, Fact, Page, Weight};
 
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
 const MAX_DEVICE_COLUMNS: usize = 4;
 
 /// Components that the finding names after the largest.
 const MAX_NAMED: usize = 3;
+
+/// Width of a column of figures with its gap in the terminal, and of the others together.
+const FIGURE: usize = 10;
+const REST: usize = 22 + 17 + 9;
 
 /// If less than this share of a device is in use, the axis does not extend to its capacity.
 const MIN_FILL: f64 = 0.25;
@@ -33,7 +37,7 @@ pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
         let ids = ids.map(|device| device.device.as_deref().unwrap_or_default());
         let devices = devices_of(&ids.collect::<Vec<_>>(), found);
         let labels: Vec<String> = devices.iter().map(|device| format!("{}, GiB", device.label)).collect();
-        let mut blocks = blocks(name, &footprint, &labels);
+        let mut blocks = blocks(name, &footprint, &labels, MAX_DEVICE_COLUMNS);
         let mut plot = plot(&footprint, &devices, found.manifest.simulated);
         plot.name = format!("breakdown-{}", index + 1);
         plot.title = format!("Where the memory of {name} goes");
@@ -49,10 +53,12 @@ pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
 }
 
 /// The breakdown called `name` for the terminal.
-pub fn breakdown(name: &str, footprint: &Footprint) -> Vec<Block> {
+pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> Vec<Block> {
     let devices = &footprint.per_gpu;
     let labels: Vec<String> = (0..devices.len()).map(|index| format!("[{index}]")).collect();
-    let mut blocks = blocks(name, footprint, &labels);
+    let estimate = if footprint.estimate().is_some() { 2 } else { 0 };
+    let most = page.width.saturating_sub(REST + (1 + estimate) * FIGURE) / FIGURE;
+    let mut blocks = blocks(name, footprint, &labels, most);
     if devices.len() > 1 {
         let named = labels.iter().zip(devices);
         let named = named.map(|(label, device)| Fact::new(label, device.device.as_deref().unwrap_or("not named")));
@@ -62,9 +68,10 @@ pub fn breakdown(name: &str, footprint: &Footprint) -> Vec<Block> {
     blocks
 }
 
-/// The finding, the table, where its figures come from, and what the script recorded in words.
-fn blocks(name: &str, footprint: &Footprint, labels: &[String]) -> Vec<Block> {
-    let (sheet, sources) = table(footprint, labels);
+/// The finding, the table, where its figures come from, and what the script recorded in words. Each device has a column
+/// if they are at most `most`.
+fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> Vec<Block> {
+    let (sheet, sources) = table(footprint, labels, most);
     let mut details = detail_lines(&footprint.details);
     // A script that could not make an estimate says why.
     let has_reason = footprint.details.get("estimate").is_some_and(Value::is_string);
@@ -121,16 +128,16 @@ pub fn finding(footprint: &Footprint) -> String {
 }
 
 /// A row for each component, the total, and the overhead of tensor parallelism, and in sentences where the figures come
-/// from. The columns are those of all devices, of each device if they are few, else of the lowest and the highest, the
-/// estimate, share and source.
-fn table(footprint: &Footprint, labels: &[String]) -> (Sheet, Vec<String>) {
+/// from. The columns are those of all devices, of each device if they are at most `most`, else of the lowest and the
+/// highest, the estimate, share and source.
+fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<String>) {
     let all = &footprint.all;
     let estimate = footprint.estimate();
     let devices = &footprint.per_gpu;
     let mut columns = vec![("all, GiB".to_owned(), vec![all])];
     match devices.len() {
         0 | 1 => columns[0].0 = "GiB".to_owned(),
-        some if some <= MAX_DEVICE_COLUMNS => columns.extend(
+        some if some <= most => columns.extend(
             labels
                 .iter()
                 .zip(devices)
@@ -501,7 +508,7 @@ mod tests {
 
     #[test]
     fn one_device_is_one_column_in_the_terminal() {
-        let text = text(&breakdown("vllm", &reported(1)), Page::default());
+        let text = text(&breakdown("vllm", &reported(1), Page::default()), Page::default());
         let (head, rest) = text.split_once("where the figures come from").unwrap();
         assert_eq!(
             head,
@@ -521,7 +528,7 @@ mod tests {
 
     #[test]
     fn each_device_has_a_column_while_there_is_space() {
-        let shown = |devices| text(&breakdown("vllm", &reported(devices)), Page::default());
+        let shown = |devices| text(&breakdown("vllm", &reported(devices), Page::default()), Page::default());
         let two = shown(2);
         for part in [
             "  weights               21.00  10.50  10.50   33.9 %  engine-reported",

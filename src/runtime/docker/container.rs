@@ -105,8 +105,8 @@ impl Container {
     }
 
     fn keep_exit(&self, state: &State) {
-        if let Some(own) = &self.own {
-            *lock(&own.exit) = state.exit().cloned();
+        if let (Some(own), Some(exit)) = (&self.own, state.exit()) {
+            *lock(&own.exit) = Some(exit.clone());
         }
     }
 

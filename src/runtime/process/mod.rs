@@ -102,9 +102,13 @@ impl Process {
             folder: None,
         };
         let (out, stdout, same) = pipe()?;
-        let (err, stderr) = match probe {
-            true => pipe().map(|(reader, stderr, _)| (Some(reader), stderr))?,
-            false => (None, same),
+        // The read ends when nobody holds the other end of its pipe: what is not used is dropped.
+        let (err, stderr) = if probe {
+            drop(same);
+            let (reader, stderr, _) = pipe()?;
+            (Some(reader), stderr)
+        } else {
+            (None, same)
         };
         let command = supervised(work, stdout, stderr).await?;
         let (mut output, mut errors) = (Captured::default(), Captured::default());

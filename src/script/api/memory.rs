@@ -16,7 +16,7 @@ use crate::prompt::Hub;
 use crate::run::Event;
 use crate::script::convert::{deserialize_as, to_map};
 use crate::script::host::{EngineHandle, ModelHandle};
-use crate::script::{Caught, Host, from_script, host, options, to_script};
+use crate::script::{Caught, Host, from_script, host, options, to_script, type_of};
 use crate::{engine, memory as models, prompt, report};
 
 /// Memory by component.
@@ -95,6 +95,12 @@ impl GivenDevice {
 }
 
 fn sample(given: Dynamic) -> Result<Sample> {
+    if !given.is_map() {
+        let kind = type_of(&given);
+        return Err(Fault::usage(format!(
+            "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
+        )));
+    }
     let sample: Sample = deserialize_as("key", from_script(&given)?)?;
     if !(sample.peak.is_finite() && sample.peak >= 0.0) {
         return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
@@ -143,7 +149,8 @@ pub mod memory_model {
     /// }
     /// ```
     #[rhai_fn(name = "memory_model", return_raw)]
-    pub fn make(samples: Array, mut architecture: Map) -> Caught<ModelHandle> {
+    pub fn make(samples: Array, architecture: Map) -> Caught<ModelHandle> {
+        let mut architecture = architecture;
         let samples = samples.into_iter().map(sample).collect::<Result<Vec<_>>>()?;
         architecture.retain(|_, value| !value.is_unit());
         let known: Prior = options(architecture)?;

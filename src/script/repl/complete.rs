@@ -230,12 +230,14 @@ pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
         return None;
     }
     let call = call(before)?;
-    // The overload with the fewest parameters that accepts this argument.
-    let accepts = |function: &&&FunctionDoc| {
-        function.params.len() > call.argument || (!call.started && call.argument == 0 && function.params.is_empty())
-    };
+    // The overload with the fewest parameters that has this argument; else, before the first argument, one without any.
     let functions = vocabulary.called(call.path, call.on);
-    let function = functions.iter().find(accepts)?;
+    let accepts = |function: &&&FunctionDoc| function.params.len() > call.argument;
+    let without = |function: &&&FunctionDoc| !call.started && call.argument == 0 && function.params.is_empty();
+    let function = functions
+        .iter()
+        .find(accepts)
+        .or_else(|| functions.iter().find(without))?;
     let rest = function.params.iter().skip(call.argument + usize::from(call.started));
     let rest: Vec<String> = rest.map(ToString::to_string).collect();
     let before_rest = match call.started {

@@ -128,7 +128,7 @@ impl Session {
             let known = self.scope.len();
             let part_ast = part_of(source, imports.iter().copied().chain(part), Module::new());
             let evaluated = self.engine.eval_ast_with_scope(&mut self.scope, &part_ast);
-            if self.scope.len() != known {
+            if self.scope.len() != known || part.last().is_some_and(is_constant) {
                 self.publish_constants();
             }
             value = evaluated?;
@@ -297,7 +297,7 @@ fn saved_script(inputs: &[Input]) -> String {
     for (index, input) in inputs.iter().enumerate() {
         let later = &inputs[index + 1..];
         let is_replaced = |function| later.iter().any(|input| input.functions.contains(function));
-        if input.is_only_functions && input.functions.iter().all(is_replaced) {
+        if input.is_only_functions && !input.functions.is_empty() && input.functions.iter().all(is_replaced) {
             continue;
         }
         script.push('\n');

@@ -214,6 +214,7 @@ fn small_mistakes_are_named_where_they_were_made() {
             "a map is written `#{ ... }`",
         ),
         ("fn f(x) {\n  x\n\nlet y = 1;\nf(y)", "1:9", "this `{` is not closed"),
+        ("fn f(a) {\n  let x = (a + 2;\n  x\n}\nf(1)", "2:17", "expected `)`"),
         ("let x = None;", "1:9", "no value is written `()`"),
         // A closure is in the file that wrote it, not in the one that calls it.
         (

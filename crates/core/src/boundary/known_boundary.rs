@@ -104,7 +104,16 @@ impl KnownBoundary {
             return Err(Fault::usage("the boundary and the known boundary have different axes")
                 .hint("make both with the same axes"));
         }
-        let either = [self.maximal.clone(), map.view()?.fits.clone()].concat();
+        let view = map.view()?;
+        let fits = |cell: &Cell| {
+            self.maximal
+                .iter()
+                .any(|most| cell.iter().zip(most).all(|(at, most)| at <= most))
+        };
+        if view.fits.iter().all(fits) {
+            return Ok(0);
+        }
+        let either = [self.maximal.clone(), view.fits.clone()].concat();
         Ok(covered(&either) - self.volume)
     }
 }

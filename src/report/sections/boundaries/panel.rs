@@ -240,7 +240,10 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
         let points: Vec<(f64, f64)> = points.collect();
         (!points.is_empty()).then(|| Layer::dots(name, points, colour, shape))
     };
-    ROWS.into_iter().filter_map(layer).collect()
+    // What fits or fails lies on top.
+    let mut rows = ROWS;
+    rows.rotate_right(2);
+    rows.into_iter().filter_map(layer).collect()
 }
 
 /// The axes of one chart.

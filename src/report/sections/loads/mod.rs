@@ -37,6 +37,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
         };
         sections.push(section(sweep, source, &name, &mut files, several));
     }
+    missing.extend(files.unfinished(&sweeps));
     missing.extend(files.missing);
     sections
 }

@@ -99,6 +99,29 @@ impl<'a> LoadFiles<'a> {
         None
     }
 
+    /// Messages about loads with a request file but no answer in the journal, because the run ended during them.
+    pub(super) fn unfinished(&self, sweeps: &[Sweep]) -> Vec<String> {
+        let number = |name: &str| name.strip_suffix(".jsonl")?.parse::<u64>().ok();
+        let levels = sweeps.iter().flat_map(|sweep| &sweep.levels);
+        let loads = levels.flat_map(|level| &level.loads);
+        let known = loads.filter_map(|load| number(load.records.as_deref()?.strip_prefix("loads/")?));
+        // Loads of experiments are shown there, so only files numbered above the last known load are unfinished.
+        let Some(last) = known.max() else { return Vec::new() };
+        let files = self.folder.names("loads").unwrap_or_default();
+        let mut beyond: Vec<u64> = files.iter().filter_map(|name| number(name)).collect();
+        beyond.retain(|number| *number > last);
+        beyond.sort_unstable();
+        let notes = beyond.into_iter().filter_map(|number| {
+            let name = format!("loads/{number}.jsonl");
+            let found = read_requests(self.folder.file(&name).ok()??).ok()?;
+            Some(format!(
+                "a load was not finished: {} of its requests had completed, and are not in any result (`{name}`)",
+                found.e2el.len()
+            ))
+        });
+        notes.collect()
+    }
+
     /// All files below a symbolic link fail with the same message.
     fn note(&mut self, message: String) {
         if !self.missing.contains(&message) {
