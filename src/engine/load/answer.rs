@@ -290,13 +290,14 @@ pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
 fn add(whole: &mut Observations, mut part: Observations, (from, to): (f64, f64), shift: f64) {
     let inside = |at: f64| at >= from && at <= to;
     part.samples.retain(|sample| inside(sample.at));
+    // What reaches beyond the load counts for the time within it.
     part.memory.retain_mut(|used| {
-        used.from = used.from.max(from);
-        inside(used.to)
+        (used.from, used.to) = (used.from.max(from), used.to.min(to));
+        used.from <= used.to
     });
     part.power.retain_mut(|sample| {
-        sample.from = sample.from.max(from);
-        inside(sample.to)
+        (sample.from, sample.to) = (sample.from.max(from), sample.to.min(to));
+        sample.from <= sample.to
     });
     part.retime(|at| at + shift);
     whole.samples.append(&mut part.samples);

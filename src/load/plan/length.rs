@@ -1,8 +1,12 @@
 //! Lengths of prompts and answers in tokens: fixed or random.
 
+use std::fmt;
+
 use rand::Rng;
 use rand_distr::{Distribution as _, LogNormal, Normal, Uniform};
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::fault::{Fault, Result};
 use crate::prompt::MAX_TOKENS;
@@ -14,11 +18,8 @@ const MAX_DRAWS: usize = 100;
 const Z_99_9: f64 = 3.090_232;
 
 /// A length in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(
-    untagged,
-    expecting = "a length is a number of tokens, or a map such as `#{ uniform: [lo, hi] }`, `#{ normal: #{ mean, std, min, max } }`, `#{ lognormal: #{ median, sigma, min, max } }`"
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Length {
     /// Constant.
     Fixed(u64),
@@ -174,6 +175,31 @@ fn within(low: u64, high: u64, mut draw: impl FnMut() -> f64) -> u64 {
 /// Rounds to tokens; negative and NaN become 0.
 fn whole(tokens: f64) -> u64 {
     tokens.round() as u64
+}
+
+// Not derived, so that an error names the field within the map, and what it is.
+impl<'de> Deserialize<'de> for Length {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Length;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str(
+                    "a number of tokens, or a map such as `#{ uniform: [lo, hi] }`, `#{ normal: #{ mean, std, min, max } }`, `#{ lognormal: #{ median, sigma, min, max } }`",
+                )
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, tokens: u64) -> std::result::Result<Length, E> {
+                Ok(Length::Fixed(tokens))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<Length, A::Error> {
+                Distribution::deserialize(MapAccessDeserializer::new(map)).map(Length::Random)
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
 }
 
 #[cfg(test)]
