@@ -287,8 +287,8 @@ fn thin_note(axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
     let at: Vec<String> = at.into_iter().map(number).collect();
     (!at.is_empty()).then(|| {
         format!(
-            "~ marks a thin percentile, one without a confidence interval, at {}: too few requests (p95 needs {}, p99 {}), or requests that \
-             waited together, took equally long, and count as fewer",
+            "~ marks a thin percentile, one without a confidence interval: too few requests at {} (p95 needs {}, p99 {}; those that waited \
+             together took equally long, and count as fewer)",
             axis.level_text(&list(&at)),
             min_sample_size(0.95),
             min_sample_size(0.99)
