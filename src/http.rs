@@ -1,4 +1,4 @@
-//! HTTP clients: installs the TLS provider once, keeps proxies away from engines, and looks up their addresses.
+//! HTTP clients: TLS with the certificates of the system, no proxies for engines, and the addresses of hosts.
 //!
 //! Requests and their meaning belong to the modules that send them.
 

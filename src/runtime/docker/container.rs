@@ -257,8 +257,8 @@ impl Container {
             .events(events)
             .since(&seconds(from))
             .until(&seconds(jiff::Timestamp::now()));
-        let told = self.docker.events(Some(options.build()));
-        let collected = told.filter_map(async |event| event.ok()).collect();
+        let events = self.docker.events(Some(options.build()));
+        let collected = events.filter_map(async |event| event.ok()).collect();
         tokio::time::timeout(MAX_DELAY, collected).await.unwrap_or_default()
     }
 
