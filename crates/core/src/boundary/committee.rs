@@ -12,8 +12,9 @@ use super::view::View;
 use super::{Boundary, Candidate};
 use crate::fault::Result;
 
-/// Lowest open cells to consider.
+/// Lowest open cells to consider, and highest: with thousands of answers, all of them would take longer than the rest.
 const MOST_LOWS: usize = 128;
+const MOST_HIGHS: usize = 1024;
 /// Boxes to examine in detail, divided by the number of free axes.
 const DETAILED_BOXES: usize = 24;
 const EXPLORED_BOXES: usize = 8;
@@ -152,7 +153,8 @@ impl Boundary {
     fn box_candidates(&self, hypotheses: &VersionSpace, view: &View) -> Vec<(f64, Cell)> {
         let mut cells = Vec::new();
         let lows: Vec<Cell> = evenly_spaced(&view.lowest, MOST_LOWS).cloned().collect();
-        let boxes = LargestBoxes::new(&lows, &view.highest);
+        let highs: Vec<Cell> = evenly_spaced(&view.highest, MOST_HIGHS).cloned().collect();
+        let boxes = LargestBoxes::new(&lows, &highs);
         for (low, high) in boxes.take(EXPLORED_BOXES / self.lattice.free().len().max(1)) {
             let middle = self.lattice.middle(low, high);
             cells.push((box_volume(low, &middle), middle));

@@ -29,8 +29,12 @@ impl<'a> LargestBoxes<'a> {
             highs,
             heap: BinaryHeap::new(),
         };
-        if !boxes.lows.nodes.is_empty() && !boxes.highs.nodes.is_empty() {
-            boxes.push(0, 0);
+        // The root is the last one.
+        if let (Some(low), Some(high)) = (
+            boxes.lows.nodes.len().checked_sub(1),
+            boxes.highs.nodes.len().checked_sub(1),
+        ) {
+            boxes.push(low, high);
         }
         boxes
     }
@@ -122,31 +126,36 @@ impl<'a> Side<'a> {
         side
     }
 
+    /// Adds a node and those below it, and returns its index.
     fn grow(&mut self, range: Range<usize>, axis: usize, outer: fn(i64, i64) -> i64) -> usize {
-        let mut corner = self.cells[self.order[range.start]].clone();
-        for at in &self.order[range.clone()] {
-            for (side, value) in corner.iter_mut().zip(&self.cells[*at]) {
+        let cells = self.cells;
+        let around = |mut corner: Cell, other: &Cell| {
+            for (side, value) in corner.iter_mut().zip(other) {
                 *side = outer(*side, *value);
             }
-        }
-        let (node, axes) = (self.nodes.len(), corner.len());
-        self.nodes.push(Node {
-            corner,
-            part: Part::Cells(range.clone()),
-        });
-        if range.len() > LEAF {
-            let half = range.len() / 2;
-            let cells = self.cells;
-            self.order[range.clone()].select_nth_unstable_by_key(half, |at| cells[*at][axis]);
-            let middle = range.start + half;
-            let next = (axis + 1) % axes;
-            let halves = [
-                self.grow(range.start..middle, next, outer),
-                self.grow(middle..range.end, next, outer),
-            ];
-            self.nodes[node].part = Part::Halves(halves, range.len());
-        }
-        node
+            corner
+        };
+        let node = if range.len() > LEAF {
+            let middle = range.start + range.len() / 2;
+            self.order[range.clone()].select_nth_unstable_by_key(range.len() / 2, |at| cells[*at][axis]);
+            let next = (axis + 1) % cells[0].len();
+            let halves = [range.start..middle, middle..range.end].map(|half| self.grow(half, next, outer));
+            let [one, other] = halves.map(|half| &self.nodes[half].corner);
+            Node {
+                corner: around(one.clone(), other),
+                part: Part::Halves(halves, range.len()),
+            }
+        } else {
+            let order = &self.order[range.clone()];
+            Node {
+                corner: order[1..]
+                    .iter()
+                    .fold(cells[order[0]].clone(), |corner, at| around(corner, &cells[*at])),
+                part: Part::Cells(range),
+            }
+        };
+        self.nodes.push(node);
+        self.nodes.len() - 1
     }
 }
 
