@@ -246,15 +246,11 @@ pub(super) fn read_lines(
     let extent = check(file).map_err(io)?;
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(0)).map_err(io)?;
-    let (mut line, mut probed) = (Vec::new(), Probed::default());
+    let mut line = Vec::new();
     for number in 1..=extent.lines {
         line.clear();
         read_line(&mut reader, &mut line).map_err(io)?;
-        let mut entry = serde_json::from_slice::<Entry>(&line);
-        if extent.unchecked {
-            entry = entry.and_then(|entry| probed.check(&entry.event).map(|()| entry));
-        }
-        each(number, entry)?;
+        each(number, serde_json::from_slice(&line))?;
     }
     Ok(extent)
 }
@@ -310,41 +306,9 @@ fn copy_rest(mut from: &File, after: u64, mut to: WrittenFile) -> std::io::Resul
     to.sync_all()
 }
 
-/// The probes since the last recorded point, in a journal without checksums: a recorded point must be one of them.
-#[derive(Default)]
-struct Probed(Vec<(Value, Value)>);
-
-impl Probed {
-    fn check(&mut self, event: &Event) -> serde_json::Result<()> {
-        match event {
-            Event::Done { kind, args, answer } if kind == "probe" => {
-                self.0.push((args["point"].clone(), answer["verdict"].clone()));
-            }
-            Event::Resumed { .. } => self.0.clear(),
-            Event::Point {
-                point, verdict, answer, ..
-            } => {
-                let probes = std::mem::take(&mut self.0);
-                // A script may record a word of its own instead of the probe's answer.
-                let has_verdict = |answered: &Value| !answer.is_object() || *answered == verdict.name();
-                let is_known = probes
-                    .iter()
-                    .any(|(at, answered)| point.is_at(at) && has_verdict(answered));
-                if !probes.is_empty() && !is_known {
-                    let why = "the point or its verdict is not that of the probe before it";
-                    return Err(serde::de::Error::custom(why));
-                }
-            }
-            _ => {}
-        }
-        Ok(())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundary::{Moves, Point, Verdict};
     use serde_json::json;
     use tempfile::TempDir;
 
@@ -438,39 +402,6 @@ mod tests {
         let (read, _, note) = reopen(folder.path()).unwrap();
         assert!(read.is_empty());
         assert!(note.unwrap().contains("one of lines 1 to 3 was changed"));
-    }
-
-    #[test]
-    fn without_checksums_a_point_must_be_the_one_that_was_probed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(JOURNAL);
-        let answer = json!({ "verdict": "oom" });
-        let probe = Event::Done {
-            kind: "probe".into(),
-            args: json!({ "point": { "input": 4224, "concurrency": 1 } }),
-            answer: answer.clone(),
-        };
-        let point = Event::Point {
-            boundary: 0,
-            point: Point::default().with("input", 4224),
-            verdict: Verdict::Oom,
-            cause: None,
-            moves: Moves::Fails,
-            answer,
-        };
-        let lines = [&probe, &point].map(|event| serde_json::to_string(&Entry::now(event)).unwrap() + "\n");
-        let text = lines.concat();
-        std::fs::write(&path, &text).unwrap();
-        assert_eq!(reopen(folder.path()).unwrap().0, [probe, point]);
-        for (old, new) in [
-            ("{\"input\":4224}", "{\"input\":4226}"),
-            ("\"verdict\":\"oom\",\"cause\"", "\"verdict\":\"ok\",\"cause\""),
-        ] {
-            assert!(text.contains(old), "{text}");
-            std::fs::write(&path, text.replacen(old, new, 1)).unwrap();
-            let fault = reopen(folder.path()).err().unwrap();
-            assert!(fault.message.contains("line 2"), "{fault}");
-        }
     }
 
     #[test]
