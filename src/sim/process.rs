@@ -1,22 +1,22 @@
 //! The simulated process: reserves its port, goes through its start, serves, and exits.
 
-use std::future::IntoFuture;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 use std::{future, io};
 
 use axum::Router;
+use axum::serve::Listener;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use minijinja::Value;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 use super::engine_core::EngineCore;
 use super::handle::{Exit, LogSink, SimDevices, SimHandle, State};
@@ -251,11 +251,7 @@ impl Door {
     /// Serves until dropped. Connections are reset when `reset` is cancelled.
     fn open(self, router: Router, reset: CancellationToken) -> io::Result<BoxFuture<'static, ()>> {
         match self {
-            Self::Port(socket, _) => {
-                let inner = socket.listen(1024)?;
-                let serving = axum::serve(Listener { inner, reset }, router).into_future();
-                Ok(serving.map(|_| ()).boxed())
-            }
+            Self::Port(socket, _) => Ok(serve(socket.listen(1024)?, router, reset).boxed()),
             Self::Inside(world, url) => {
                 world.serve(&url, router);
                 Ok(future::pending().boxed())
@@ -264,81 +260,23 @@ impl Door {
     }
 }
 
-struct Listener {
-    inner: TcpListener,
-    reset: CancellationToken,
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = ResettableStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (ResettableStream, SocketAddr) {
-        let (stream, address) = axum::serve::Listener::accept(&mut self.inner).await;
+/// Serves until dropped. When `reset` is cancelled, connections are reset like those of a dead process.
+async fn serve(mut listener: TcpListener, router: Router, reset: CancellationToken) {
+    loop {
+        let (stream, _) = Listener::accept(&mut listener).await;
         // Tokens are sent one by one; with Nagle's algorithm they would arrive 40 ms late. Failing is harmless.
         let _ = stream.set_nodelay(true);
-        let connection = ResettableStream {
-            stream,
-            reset: Box::pin(self.reset.clone().cancelled_owned()),
-        };
-        (connection, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
-    }
-}
-
-/// A connection that is reset like that of a dead process.
-struct ResettableStream {
-    stream: TcpStream,
-    reset: Pin<Box<WaitForCancellationFutureOwned>>,
-}
-
-impl ResettableStream {
-    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        match self.reset.as_mut().poll(context) {
-            Poll::Ready(()) => {
-                // RST instead of FIN, if the system allows it.
-                let _ = self.stream.set_zero_linger();
-                Err(io::ErrorKind::ConnectionReset.into())
+        let service = TowerToHyperService::new(router.clone());
+        let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        let reset = reset.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = &mut connection => {}
+                () = reset.cancelled() => {
+                    // RST instead of FIN, if the system allows it.
+                    let _ = connection.into_parts().io.into_inner().set_zero_linger();
+                }
             }
-            Poll::Pending => Ok(()),
-        }
-    }
-}
-
-impl AsyncRead for ResettableStream {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.check(context)?;
-        Pin::new(&mut self.stream).poll_read(context, into)
-    }
-}
-
-impl AsyncWrite for ResettableStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.check(context)?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(context)?;
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        });
     }
 }
