@@ -33,7 +33,7 @@ pub(super) fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64,
     let limits = &core.limits;
     match core.setup.profile.engine {
         Engine::Vllm if core.setup.options.clip_output == Some(true) => clipped(limits.max_total, size),
-        Engine::Vllm | Engine::Transformers => strict(limits.max_total, size),
+        engine @ (Engine::Vllm | Engine::Transformers) => strict(engine, limits.max_total, size),
         Engine::Sglang => sglang(limits.max_total, limits.kv_tokens.unwrap_or(u64::MAX), size),
         Engine::TensorrtLlm => tensorrt_llm(limits.max_total, size),
         Engine::Tgi => tgi(limits.max_total, limits.max_input, size),
@@ -41,51 +41,40 @@ pub(super) fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64,
     }
 }
 
-/// vLLM up to 0.28: input plus output must fit.
-fn strict(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
-    let room = longest.saturating_sub(size.input);
-    let output = size.output.unwrap_or(room.min(16_384)).max(1);
-    if output <= room {
-        return Ok(output);
+/// A refusal in the words of the engine's file. `longest` is what the request exceeds.
+fn refused(engine: Engine, section: &str, longest: u64, size: RequestSize) -> ApiError {
+    let RequestSize { input, output, min_tokens, .. } = size;
+    let text = engine.text(section, &context! { longest, input, output, min_tokens });
+    ApiError {
+        fields: context! { param => "input_tokens", n_prompt_tokens => input, n_ctx => longest },
+        ..ApiError::bad_request(text.unwrap_or_default().trim_end())
     }
-    Err(too_long(format!(
-        "This model's maximum context length is {longest} tokens. However, you requested {output} output tokens and your prompt \
-         contains at least {} input tokens, for a total of at least {} tokens. Please reduce the length of the input prompt or \
-         the number of requested output tokens.",
-        size.input,
-        size.input.saturating_add(output),
-    )))
 }
 
-fn too_long(message: String) -> ApiError {
-    ApiError {
-        fields: context! { param => "input_tokens" },
-        ..ApiError::bad_request(message)
+/// vLLM up to 0.28: input plus output must fit.
+fn strict(engine: Engine, longest: u64, size: RequestSize) -> Result<u64, ApiError> {
+    let room = longest.saturating_sub(size.input);
+    let output = size.output.unwrap_or(room.min(16_384)).max(1);
+    if output > room {
+        let size = RequestSize { output: Some(output), ..size };
+        return Err(refused(engine, "sum_too_long", longest, size));
     }
+    Ok(output)
 }
 
 /// vLLM 0.33: input and output must each fit. If their sum does not, the output is clipped silently, unless
 /// `min_tokens` forbids it.
 fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
-    if let Some(output) = size.output.filter(|output| *output > longest) {
-        return Err(too_long(format!(
-            "max_tokens={output} cannot be greater than max_model_len={longest}"
-        )));
+    if size.output.is_some_and(|output| output > longest) {
+        return Err(refused(Engine::Vllm, "output_too_long", longest, size));
     }
     let room = longest.saturating_sub(size.input);
     if room == 0 {
-        return Err(too_long(format!(
-            "This model's maximum context length is {longest} tokens. However, your prompt contains at least {} input tokens. Please \
-             reduce the length of the input prompt.",
-            size.input
-        )));
+        return Err(refused(Engine::Vllm, "input_too_long", longest, size));
     }
     let output = size.output.unwrap_or(room).min(room);
     if size.min_tokens > output {
-        return Err(ApiError::bad_request(format!(
-            "min_tokens must be less than or equal to max_tokens={output}, got {}.",
-            size.min_tokens
-        )));
+        return Err(refused(Engine::Vllm, "min_too_long", output, size));
     }
     Ok(output)
 }
@@ -93,62 +82,40 @@ fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
 /// SGLang: input plus output must fit into the context. The output is clipped silently to what fits into context and
 /// cache minus two tokens.
 fn sglang(context: u64, cache: u64, size: RequestSize) -> Result<u64, ApiError> {
-    let bad = |message: String| Err(ApiError::bad_request(message));
-    let output = size.output.unwrap_or(u64::MAX);
+    let refused = |section, longest| Err(refused(Engine::Sglang, section, longest, size));
     if size.input >= context {
-        return bad(format!(
-            "The input ({} tokens) is longer than the model's context length ({context} tokens).",
-            size.input
-        ));
+        return refused("input_too_long", context);
     }
-    let total = size.input.saturating_add(output);
-    if size.output.is_some() && total > context {
-        return bad(format!(
-            "Requested token count exceeds the model's maximum context length of {context} tokens. You requested a total of {total} tokens: {} tokens from the input messages and {output} tokens for the completion.",
-            size.input
-        ));
+    if size.output.is_some_and(|output| size.input.saturating_add(output) > context) {
+        return refused("sum_too_long", context);
     }
     let bound = context.min(cache);
     let longest = bound.saturating_sub(6);
     if size.input >= longest {
-        return bad(format!(
-            "Input length ({} tokens) exceeds the maximum allowed length ({longest} tokens).",
-            size.input
-        ));
+        return refused("input_beyond_cache", longest);
     }
-    Ok(output.min(bound.saturating_sub(2).saturating_sub(size.input)).max(1))
+    let room = bound.saturating_sub(2).saturating_sub(size.input);
+    Ok(size.output.unwrap_or(u64::MAX).min(room).max(1))
 }
 
 /// TensorRT-LLM: the input must leave room. Generation stops at the length limit.
 fn tensorrt_llm(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
-    let room = longest.saturating_sub(size.input);
-    if room == 0 {
-        let left = longest.cast_signed() - size.input.cast_signed();
-        return Err(ApiError::bad_request(format!(
-            "default_max_tokens ({left}) must be greater than 0, default_max_tokens ({left}) = max_seq_len ({longest}) - splited_prompt_len ({})",
-            size.input
-        )));
+    match longest.saturating_sub(size.input) {
+        0 => Err(refused(Engine::TensorrtLlm, "input_too_long", longest, size)),
+        room => Ok(size.output.unwrap_or(room).min(room)),
     }
-    Ok(size.output.unwrap_or(room).min(room))
 }
 
 /// TGI: an input that is too long is refused. Of the output only the first slice is validated; the rest is clipped
 /// silently.
 fn tgi(longest: u64, longest_input: u64, size: RequestSize) -> Result<u64, ApiError> {
     let output = size.output.unwrap_or(100);
-    let first = size.input.saturating_add(output.min(TGI_SLICE));
-    if first > longest {
-        return Err(ApiError::bad_request(format!(
-            "Input validation error: `inputs` tokens + `max_new_tokens` must be <= {longest}. Given: {} `inputs` tokens and \
-             {output} `max_new_tokens`",
-            size.input
-        )));
+    let size = RequestSize { output: Some(output), ..size };
+    if size.input.saturating_add(output.min(TGI_SLICE)) > longest {
+        return Err(refused(Engine::Tgi, "sum_too_long", longest, size));
     }
     if size.input > longest_input {
-        return Err(ApiError::bad_request(format!(
-            "Input validation error: `inputs` must have less than {longest_input} tokens. Given: {}",
-            size.input
-        )));
+        return Err(refused(Engine::Tgi, "input_too_long", longest_input, size));
     }
     // After each slice the request is resubmitted; the grown prompt is then subject to the same limit, without an
     // error.
@@ -159,13 +126,9 @@ fn tgi(longest: u64, longest_input: u64, size: RequestSize) -> Result<u64, ApiEr
 /// llama.cpp: the prompt must fit into its slot. Generation stops at the slot's end.
 fn llamacpp(slot: u64, size: RequestSize) -> Result<u64, ApiError> {
     if size.input >= slot {
-        let message = format!(
-            "request ({} tokens) exceeds the available context size ({slot} tokens), try increasing it",
-            size.input
-        );
         return Err(ApiError {
-            fields: context! { n_prompt_tokens => size.input, n_ctx => slot },
-            ..ApiError::new(Problem::ContextExceeded, message)
+            problem: Problem::ContextExceeded,
+            ..refused(Engine::Llamacpp, "input_too_long", slot, size)
         });
     }
     Ok(size.output.unwrap_or(u64::MAX).min((slot - size.input - 1).max(1)))
@@ -186,9 +149,9 @@ mod tests {
 
     #[test]
     fn vllm_refuses_a_sum_that_does_not_fit_and_newer_versions_clip() {
-        assert_eq!(strict(100, size(60, 40)).unwrap(), 40);
+        assert_eq!(strict(Engine::Vllm, 100, size(60, 40)).unwrap(), 40);
         assert!(
-            strict(100, size(60, 41))
+            strict(Engine::Vllm, 100, size(60, 41))
                 .unwrap_err()
                 .message
                 .contains("maximum context length is 100 tokens. However, you requested 41")
