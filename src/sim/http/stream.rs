@@ -113,7 +113,6 @@ impl AnswerReader {
     /// The misbehaviour that comes before the next token.
     fn due(&self) -> Option<Misdeed> {
         let misbehave = self.misbehave.as_ref()?;
-        let now = Some(self.produced);
         if let Some(failed) = &misbehave.fail_request
             && failed.status.is_none()
             && failed.after == self.produced
@@ -121,22 +120,16 @@ impl AnswerReader {
         {
             return Some(Misdeed::FailRequest(failed.clone()));
         }
-        if misbehave.die_mid_stream == now {
-            return Some(Misdeed::Die);
-        }
-        if misbehave.hang == now {
-            return Some(Misdeed::Hang);
-        }
-        let part = if misbehave.break_off == now {
-            Part::ConnectionClosed
-        } else if misbehave.end_silently == now {
-            Part::Ended
-        } else if misbehave.error_then_done == now {
-            Part::Failed("SIMULATED failure of the engine".to_owned())
-        } else {
-            return None;
-        };
-        Some(Misdeed::Answer(part))
+        let failure = Part::Failed("SIMULATED failure of the engine".to_owned());
+        let misdeeds = [
+            (misbehave.die_mid_stream, Misdeed::Die),
+            (misbehave.hang, Misdeed::Hang),
+            (misbehave.break_off, Misdeed::Answer(Part::ConnectionClosed)),
+            (misbehave.end_silently, Misdeed::Answer(Part::Ended)),
+            (misbehave.error_then_done, Misdeed::Answer(failure)),
+        ];
+        let mut due = misdeeds.into_iter().filter(|(at, _)| *at == Some(self.produced));
+        due.next().map(|(_, misdeed)| misdeed)
     }
 }
 
