@@ -1,6 +1,5 @@
 //! GPU and host memory over time: sources (NVML, AMD sysfs, host memory, the simulated engine), a sampler thread at 1
-//! to 1000 Hz, and time series with phases. Only this module uses NVML. A missing GPU is a normal condition
-//! ([`Absent`]).
+//! to 1000 Hz, and time series with phases. Only this module uses NVML.
 //!
 //! [`gpus`] lists the GPUs. [`gpu_source`], [`host`] and [`Polled`] create sources. [`Sampler`] reads one source
 //! (memory at the full rate, processes and power ten times a second) and returns peaks by phase and between moments.
@@ -24,7 +23,7 @@ pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
 pub use series::{Peak, Phase, Row, Series, Spread};
 pub use slow_samples::{ActivitySample, DeviceActivity, PeakSnapshot, ProcessMemory, SlowSamples};
-pub use source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Polled, Reading, Source, Tenant, Vendor};
+pub use source::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Polled, Reading, Source, Tenant, Vendor};
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};
 
 use crate::fault::{Fault, Result};
@@ -38,8 +37,8 @@ pub fn choices() -> impl Iterator<Item = &'static str> {
 }
 
 /// The GPUs of this machine; never empty. The error states what is missing, for each vendor.
-pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
-    let (mut found, mut absent) = (Vec::new(), None::<Absent>);
+pub fn gpus() -> Result<Vec<GpuInfo>> {
+    let (mut found, mut absent) = (Vec::new(), None::<Fault>);
     for vendor in VENDORS {
         let choice = vendor.choices().iter().find_map(|name| std::env::var(name).ok());
         match vendor.list() {
@@ -47,12 +46,15 @@ pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
                 Some(choice) => left_visible(gpus, choice),
                 None => gpus,
             }),
-            Err(why) => absent = Some(absent.map_or_else(|| why.clone(), |absent| absent.and(&why))),
+            Err(fault) => match &mut absent {
+                Some(absent) => absent.message = format!("{}; {}", absent.message, fault.message),
+                None => absent = Some(fault),
+            },
         }
     }
     match absent {
         Some(absent) if found.is_empty() => Err(absent),
-        None if found.is_empty() => Err(Absent::new(
+        None if found.is_empty() => Err(Fault::missing(
             "no GPU is left visible by `CUDA_VISIBLE_DEVICES` or its like",
             "name one there, or unset it",
         )),
@@ -85,11 +87,9 @@ pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
         return Ok(BTreeMap::new());
     }
     let gpus = select(names)?;
-    let variables = gpus.first().map_or_else(Vec::new, |first| first.vendor.visible(&gpus));
-    Ok(variables
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect())
+    let variables = gpus.first().map(|first| first.vendor.visible(&gpus)).unwrap_or_default();
+    let named = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Ok(named.collect())
 }
 
 /// Selects GPUs by index or UUID, in the given order.
@@ -98,7 +98,7 @@ pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
 ///
 /// `missing` if there is no GPU, or none of that name; `usage` if one is named twice, or vendors are mixed.
 pub fn select(names: &[String]) -> Result<Vec<GpuInfo>> {
-    select_from(&gpus().map_err(Absent::fault)?, names)
+    select_from(&gpus()?, names)
 }
 
 /// A source that reads these GPUs.
@@ -134,7 +134,7 @@ pub fn gpus_if_any(names: &[String]) -> Result<Option<Box<dyn Source>>> {
 ///
 /// `missing` if there is no GPU.
 pub fn read_gpus() -> Result<Reading> {
-    let available = gpus().map_err(Absent::fault)?;
+    let available = gpus()?;
     let mut all = Reading::default();
     for vendor in VENDORS {
         let of_vendor = available.iter().filter(|gpu| gpu.vendor.name() == vendor.name());

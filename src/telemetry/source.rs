@@ -1,11 +1,11 @@
-//! Readings of devices, the trait for their sources, and why a source may be missing.
+//! Readings of devices, and the trait for their sources.
 
 use std::fmt;
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize, Serializer};
 
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 
 /// Memory of one device at one moment, in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,42 +87,6 @@ pub trait Source: Send {
     }
 }
 
-/// Why there is nothing to read, and the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Absent {
-    /// One clause: `no NVIDIA driver: libnvidia-ml.so.1 is not installed`.
-    pub why: String,
-    /// The remedy.
-    pub remedy: String,
-}
-
-impl Absent {
-    pub(super) fn new(why: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            why: why.into(),
-            remedy: remedy.into(),
-        }
-    }
-
-    /// As an error of kind `missing` (exit 3), for callers that need the device.
-    pub fn fault(self) -> Fault {
-        Fault::missing(self.why, self.remedy)
-    }
-
-    pub(super) fn and(self, other: &Self) -> Self {
-        Self {
-            why: format!("{}; {}", self.why, other.why),
-            remedy: self.remedy,
-        }
-    }
-}
-
-impl fmt::Display for Absent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.why)
-    }
-}
-
 /// A source that calls a closure.
 pub struct Polled<F> {
     name: &'static str,
@@ -177,8 +141,8 @@ pub trait GpuVendor: Sync {
     ///
     /// # Errors
     ///
-    /// Why there are none.
-    fn list(&self) -> Result<Vec<GpuInfo>, Absent>;
+    /// `missing`, why there are none: one clause, `no NVIDIA driver: libnvidia-ml.so.1 is not installed`.
+    fn list(&self) -> Result<Vec<GpuInfo>>;
 
     /// A source that reads the GPUs with these ids.
     ///

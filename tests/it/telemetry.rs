@@ -455,8 +455,8 @@ fn gpus_are_read_or_their_absence_has_a_name() {
             assert_eq!(sampler.stop().health.errors, 0);
         }
         Err(absent) => {
-            assert!(absent.why.contains("NVIDIA") && absent.why.contains("AMD"), "{absent}");
-            assert!(!absent.remedy.is_empty());
+            assert!(absent.message.contains("NVIDIA") && absent.message.contains("AMD"), "{absent}");
+            assert!(absent.hint.is_some());
             let fault = read_gpus().unwrap_err();
             assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
             assert_eq!(gpu_source(&["0".into()]).err().unwrap().kind, Kind::Missing);
