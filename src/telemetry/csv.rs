@@ -278,7 +278,6 @@ mod tests {
             prop_assert_eq!(file.data.rows(), series.rows());
             let read: Vec<String> = file.data.devices().iter().map(|device| device.id.clone()).collect();
             prop_assert_eq!(read, ids);
-            prop_assert_eq!(file.data.peaks(), series.peaks());
             prop_assert_eq!(read_activity(&activity_file(slow.activity())).data, slow.activity());
         }
 

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::series::{Peak, Phase, Row, Series, Spread};
+use super::series::{Phase, Row, Series, Spread};
 use super::slow_samples::{ActivitySample, PeakSnapshot, SlowSamples};
 use super::source::{Reading, Source};
 use crate::fault::{Fault, Result};
@@ -168,12 +168,6 @@ impl Sampler {
     /// The latest reading.
     pub fn latest(&self) -> Reading {
         self.shared.data().latest.clone()
-    }
-
-    /// Peak memory between two moments; `None` without samples.
-    pub fn peak_between(&self, from: Instant, to: Instant) -> Option<Peak> {
-        let (from, to) = (self.shared.micros(from), self.shared.micros(to));
-        self.shared.data().series.peak_between(from, to)
     }
 
     /// Memory between two moments.

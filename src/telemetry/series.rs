@@ -4,7 +4,6 @@
 //! an idle engine costs nothing. When there are too many rows, neighbours of the same phase are merged to their
 //! maximum: detail is lost, peaks are not.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -29,17 +28,6 @@ pub struct Row {
     pub total: u64,
     /// Used bytes on each device, in the order of [`Series::devices`].
     pub used: Vec<u64>,
-}
-
-/// Peak memory of a time span.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Peak {
-    /// Used bytes on all devices together, at one moment.
-    pub total: u64,
-    /// Used bytes on each device by id; not necessarily at the same moment.
-    pub devices: BTreeMap<String, u64>,
-    /// Number of samples.
-    pub looks: u64,
 }
 
 /// Memory over time.
@@ -141,22 +129,9 @@ impl Series {
         (last.checked_sub(1).map(|last| &self.rows[last]), self.rows.get(next))
     }
 
-    /// The peak between two times, inclusive; `None` without samples.
-    pub fn peak_between(&self, from: u64, to: u64) -> Option<Peak> {
-        self.peak_of(self.window(from, to).iter())
-    }
-
-    /// The peak of the whole series.
-    pub fn peak(&self) -> Option<Peak> {
-        self.peak_of(self.rows.iter())
-    }
-
-    /// The peak of each phase with samples.
-    pub fn peaks(&self) -> BTreeMap<Phase, Peak> {
-        Phase::ALL
-            .into_iter()
-            .filter_map(|phase| Some((phase, self.peak_of(self.rows.iter().filter(|row| row.phase == phase))?)))
-            .collect()
+    /// The most bytes that were used on all devices together, at one moment; `None` without samples.
+    pub fn peak(&self) -> Option<u64> {
+        self.rows.iter().map(|row| row.total).max()
     }
 
     /// Distribution of total memory over the samples of these phases between two times, inclusive.
@@ -177,25 +152,6 @@ impl Series {
         let end = self.rows.partition_point(|row| row.from <= to);
         let start = self.rows.partition_point(|row| row.from <= from).saturating_sub(1);
         self.rows.get(start..end).unwrap_or_default()
-    }
-
-    fn peak_of<'a>(&self, rows: impl Iterator<Item = &'a Row>) -> Option<Peak> {
-        let mut peak: Option<(u64, Vec<u64>, u64)> = None;
-        for row in rows {
-            let (total, used, looks) = peak.get_or_insert_with(|| (0, vec![0; self.devices.len()], 0));
-            *total = row.total.max(*total);
-            *looks += row.looks;
-            for (highest, &now) in used.iter_mut().zip(&row.used) {
-                *highest = now.max(*highest);
-            }
-        }
-        let (total, used, looks) = peak?;
-        let ids = self.devices.iter().map(|device| device.id.clone());
-        Some(Peak {
-            total,
-            devices: ids.zip(used).collect(),
-            looks,
-        })
     }
 
     /// Used bytes in the order of `devices`. New devices had 0 before; missing devices have 0 now.
@@ -375,7 +331,7 @@ mod series_tests {
         series.push(10, &reading(&[1]));
         series.push(20, &reading(&[9]));
         series.push(30, &reading(&[2]));
-        let peak = |from, to| series.peak_between(from, to).map(|peak| peak.total);
+        let peak = |from, to| series.between(from, to).peak();
         assert_eq!(peak(0, 9), None);
         assert_eq!(peak(0, 10), Some(1));
         assert_eq!(peak(11, 12), Some(1), "between two samples, the earlier one");
@@ -405,9 +361,7 @@ mod series_tests {
         let mut series = Series::default();
         series.push(0, &reading(&[10, 1]));
         series.push(1, &reading(&[1, 10]));
-        let peak = series.peak().unwrap();
-        assert_eq!(peak.total, 11);
-        assert_eq!(peak.devices, BTreeMap::from([("gpu0".into(), 10), ("gpu1".into(), 10)]));
+        assert_eq!(series.peak(), Some(11));
     }
 
     #[test]
@@ -435,14 +389,15 @@ mod series_tests {
             }
             let phases = series.rows().windows(2).filter(|pair| pair[0].phase != pair[1].phase).count();
             prop_assert!(series.rows().len() <= 16 + 2 * phases, "{} rows, {phases} changes", series.rows().len());
-            prop_assert_eq!(series.peak().unwrap().looks, looks.len() as u64);
+            prop_assert_eq!(series.rows().iter().map(|row| row.looks).sum::<u64>(), looks.len() as u64);
             for phase in Phase::ALL {
                 let expected = raw.iter().filter(|look| look.1 == phase).map(|look| look.2).max();
-                prop_assert_eq!(series.peaks().get(&phase).map(|peak| peak.total), expected);
+                let of_phase = series.rows().iter().filter(|row| row.phase == phase);
+                prop_assert_eq!(of_phase.map(|row| row.total).max(), expected);
             }
             let (from, to) = (a.min(b), a.max(b));
             let expected = raw.iter().filter(|look| (from..=to).contains(&look.0)).map(|look| look.2).max();
-            let seen = series.peak_between(from, to).map(|peak| peak.total);
+            let seen = series.between(from, to).peak();
             prop_assert!(seen >= expected, "{seen:?} {expected:?}");
 
             let mut exact = Series::bounded(1000);
@@ -450,7 +405,7 @@ mod series_tests {
                 exact.push(at, &reading(&[total]));
             }
             if expected.is_some() {
-                prop_assert_eq!(exact.peak_between(from, to).map(|peak| peak.total), expected);
+                prop_assert_eq!(exact.between(from, to).peak(), expected);
             }
         }
     }
