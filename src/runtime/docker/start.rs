@@ -5,9 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use bollard::Docker;
 use bollard::container::LogOutput;
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, LogsOptionsBuilder, StartContainerOptions, UploadToContainerOptionsBuilder,
-};
+use bollard::query_parameters::{CreateContainerOptionsBuilder, LogsOptionsBuilder, StartContainerOptions};
 use futures_util::StreamExt;
 use serde_json::json;
 
@@ -214,10 +212,7 @@ impl ContainerStart {
                 true => (launch::CONTAINER_PATH, "."),
                 false => ("/", launch::CONTAINER_PATH.trim_start_matches('/')),
             };
-            let options = UploadToContainerOptionsBuilder::default().path(path).build();
-            let archive = bollard::body_full(launch::archive(name, &plan.launch.files)?);
-            let uploaded = docker.upload_to_container(&id, Some(options), archive).await;
-            uploaded.map_err(|error| daemon::explain(error).while_doing("cannot copy the files into the container"))?;
+            container::upload(docker, &id, path, name, &plan.launch.files).await?;
         }
         let started = docker.start_container(&id, None::<StartContainerOptions>).await;
         started.map_err(daemon::explain).map(|()| id)
