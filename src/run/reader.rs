@@ -78,7 +78,7 @@ impl RecordedRun {
                 if found.last.is_none() {
                     return Err(unreadable(folder, &found.missing));
                 }
-                found.lost = NOT_IN_JOURNAL.split(", ").map(str::to_owned).collect();
+                found.manifest_lost = true;
                 found.manifest = named_by_folder(derived, folder);
             }
         }

@@ -1,7 +1,5 @@
 //! A run as read back from its folder, and what it says about its end, its results and its warnings.
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
@@ -64,8 +62,8 @@ pub struct RecordedRun {
     pub last: Option<String>,
     /// The fault that ended the last execution, if one did.
     pub fault: Option<Value>,
-    /// Fields of the manifest that are not known, as its file is lost or damaged.
-    pub lost: BTreeSet<String>,
+    /// Whether the manifest's file is lost or damaged: what does not follow from the journal is not known.
+    pub manifest_lost: bool,
     /// Whether the run ended but its journal lacks the end: counts are lower limits.
     pub ends_early: bool,
     /// Whether the journal has no checksums, as an older version wrote it: a change to it cannot be noticed.
@@ -144,7 +142,7 @@ impl RecordedRun {
 
     /// Whether everything that a resume needs is undamaged.
     pub fn can_resume(&self) -> bool {
-        self.damage.is_none() && self.lost.is_empty()
+        self.damage.is_none() && !self.manifest_lost
     }
 
     /// The warnings of each finished load, oldest first.
