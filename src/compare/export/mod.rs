@@ -171,28 +171,17 @@ fn experiments(found: &RecordedRun) -> Table {
 /// One row per component of each device, and of all devices together.
 fn breakdowns(found: &RecordedRun) -> Table {
     let mut table = Table::default();
-    let mut add = |[breakdown, device]: [&str; 2], component, within, bytes, provenance, source| {
-        table.row([
-            ("breakdown", json!(breakdown)),
-            ("device", json!(device)),
-            ("component", component),
-            ("within", within),
-            ("bytes", bytes),
-            ("provenance", provenance),
-            ("source", source),
-        ]);
-    };
     for (name, footprint) in found.footprints() {
         let devices = footprint.per_gpu.iter();
         let devices = devices.map(|one| (one.device.as_deref().unwrap_or("not named"), one));
         for (device, breakdown) in std::iter::once(("all", &footprint.all)).chain(devices) {
-            let on = [name, device];
-            for part in &breakdown.parts {
-                let (component, within, bytes) = (json!(part.component), json!(part.within), json!(part.bytes));
-                add(on, component, within, bytes, json!(part.provenance), json!(part.source));
+            let total = json!({ "component": "physical", "bytes": breakdown.total, "provenance": "measured" });
+            for part in breakdown.parts.iter().map(|part| json!(part)).chain([total]) {
+                let on = [("breakdown", json!(name)), ("device", json!(device))];
+                let keys = ["component", "within", "bytes", "provenance", "source"];
+                let cells = keys.map(|key| (key, part[key].clone()));
+                table.row(on.into_iter().chain(cells));
             }
-            let (total, measured) = (json!(breakdown.total), json!("measured"));
-            add(on, json!("physical"), Value::Null, total, measured, Value::Null);
         }
     }
     table
