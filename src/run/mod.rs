@@ -3,7 +3,7 @@
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
 //! it. A run that is killed can be resumed; each time is one execution of it. [`Run::replay`] then answers from the
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
-//! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
+//! what must be unchanged, `recorded` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
 mod event;
 mod files;
@@ -12,7 +12,6 @@ mod jobs;
 mod journal;
 mod manifest;
 mod pack;
-mod reader;
 mod recorded;
 mod remembered;
 mod replay;
