@@ -14,7 +14,6 @@ mod manifest;
 mod pack;
 mod recorded;
 mod remembered;
-mod replay;
 mod secrets;
 mod sessions;
 mod writer;
@@ -25,11 +24,11 @@ pub use files::{BoundedFile, WrittenFile};
 pub use folder::Folder;
 pub(crate) use folder::read_line;
 pub use jobs::JobFolder;
+pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use pack::{is_pack, pack};
 pub use recorded::{RecordedBoundary, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
-pub use replay::RecordedPoint;
 pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
 pub use sessions::{EngineSession, Measurement};
 
@@ -44,7 +43,7 @@ use crate::boundary::Point;
 use crate::fault::{Fault, Result};
 use crate::task::lock;
 use crate::warning::Warning;
-use replay::Replay;
+use journal::Replay;
 use writer::RunWriter;
 
 /// Called with every event as it happens.
@@ -176,7 +175,7 @@ impl Run {
                 args,
                 answer: answer.clone(),
             })?,
-            Err(_) if kind == replay::EXPERIMENT => self.note(Event::GivenUp { kind, args })?,
+            Err(_) if kind == journal::EXPERIMENT => self.note(Event::GivenUp { kind, args })?,
             Err(_) => {}
         }
         done

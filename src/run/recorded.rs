@@ -16,9 +16,8 @@ use crate::memory::Footprint;
 use crate::warning::Warning;
 use super::event::{Totals, self};
 use super::folder::{Folder, not_a_run, not_found};
-use super::journal::{JOURNAL, self};
+use super::journal::{ExperimentDepth, JOURNAL, RecordedPoint, self};
 use super::manifest::{MANIFEST, Manifest, SCHEMA, Script};
-use super::replay::{ExperimentDepth, RecordedPoint};
 use super::sessions::{EngineSession, EngineSessions};
 use super::{Event, document};
 
