@@ -8,7 +8,6 @@
 mod event;
 mod files;
 mod folder;
-mod jobs;
 mod journal;
 mod manifest;
 mod pack;
@@ -23,10 +22,9 @@ pub use files::{BoundedFile, WrittenFile};
 
 pub use folder::Folder;
 pub(crate) use folder::read_line;
-pub use jobs::JobFolder;
 pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
-pub use pack::{is_pack, pack};
+pub use pack::{JobFolder, is_pack, pack};
 pub use recorded::{RecordedBoundary, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
