@@ -15,10 +15,10 @@ use super::{Container, ContainerRegistry, connect, container, create, daemon};
 use crate::fault::{Fault, Result};
 use crate::fmt::GIB;
 use crate::prompt::Hub;
-use crate::run::Run;
+use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::output::LineSplitter;
 use crate::runtime::service::{Backend, Started};
-use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase, redact};
+use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase};
 use crate::task::lock;
 use crate::warning::Warning;
 
@@ -51,7 +51,7 @@ pub(in crate::runtime) async fn prepare(
         None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
     };
     let cache = model_cache(launch, grant, run).await?;
-    let words = redact::command_line(&launch.args).join(" ");
+    let words = hide_words(&launch.args).join(" ");
     phase(run, "starting", &format!("{} {words}", image.reference))?;
 
     let path = image.env.iter().find_map(|entry| entry.strip_prefix("PYTHONPATH="));
@@ -227,8 +227,8 @@ impl ContainerStart {
             "image": self.plan.image,
             "digest": self.digest,
             "entrypoint": launch.entrypoint,
-            "args": redact::command_line(&launch.args),
-            "env": redact::variables(launch.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+            "args": hide_words(&launch.args),
+            "env": hide_variables(launch.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
             "files": launch.files,
             "gpus": launch.gpus,
             "memory_limit": launch.memory_limit,
