@@ -16,7 +16,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{connect, create, daemon, labelled};
+use super::{connect, daemon, labelled, start};
 use crate::fault::Result;
 use crate::run::Run;
 use crate::runtime::supervisor::Supervisor;
@@ -319,7 +319,7 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
         Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
-        _ => create::remove_network(docker, name).await,
+        _ => start::remove_network(docker, name).await,
     }
 }
 
