@@ -17,8 +17,7 @@ use csv::{ByteRecord, ReaderBuilder, Writer};
 
 use super::Phase;
 use super::sampler::Recording;
-use super::series::{Row, Series};
-use super::slow_samples::{ActivitySample, DeviceActivity, ProcessMemory};
+use super::series::{ActivitySample, DeviceActivity, ProcessMemory, Row, Series};
 
 /// The first columns of the files that are read back.
 const SERIES: [&str; 5] = ["from_s", "to_s", "phase", "looks", "total"];

@@ -11,7 +11,6 @@ pub mod host;
 mod nvml;
 mod sampler;
 mod series;
-mod slow_samples;
 mod source;
 mod tenancy;
 
@@ -21,8 +20,9 @@ pub use amd::{Amd, AmdCards};
 pub use csv::{SampleFile, files, read_activity, read_series};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
-pub use series::{Phase, Row, Series, Spread};
-pub use slow_samples::{ActivitySample, DeviceActivity, PeakSnapshot, ProcessMemory, SlowSamples};
+pub use series::{
+    ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Row, Series, SlowSamples, Spread,
+};
 pub use source::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Polled, Reading, Source, Tenant, Vendor};
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};
 

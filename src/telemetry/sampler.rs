@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::series::{Phase, Row, Series, Spread};
-use super::slow_samples::{ActivitySample, PeakSnapshot, SlowSamples};
+use super::series::{ActivitySample, PeakSnapshot, Phase, Row, Series, SlowSamples, Spread};
 use super::source::{Reading, Source};
 use crate::fault::{Fault, Result};
 use crate::task::lock;
