@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::source::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
+use super::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
 use crate::fault::{Fault, Kind, Result};
 
 /// Roots of the kernel's file systems; different folders in tests.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::source::{Device, Reading, Source, Tenant};
+use super::{Device, Reading, Source, Tenant};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 

@@ -7,7 +7,7 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as Gpu, Nvml};
 
-use super::source::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
+use super::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
 use crate::fault::{Fault, Kind, Result};
 
 /// The library, initialized once per process.

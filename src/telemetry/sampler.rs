@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::series::{ActivitySample, PeakSnapshot, Phase, Row, Series, SlowSamples, Spread};
-use super::source::{Reading, Source};
+use super::{Reading, Source};
 use crate::fault::{Fault, Result};
 use crate::task::lock;
 

@@ -14,7 +14,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::source::{Activity, Device, Reading, Tenant};
+use super::{Activity, Device, Reading, Tenant};
 
 /// Rows kept before neighbours are merged: 131,072, some 10 MiB with eight GPUs.
 const MOST_ROWS: usize = 1 << 17;
