@@ -10,7 +10,6 @@ mod model_files;
 mod prompts;
 mod template;
 mod text;
-mod vocabulary;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};

@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::template::Wrapper;
-use super::text::{TextWriter, common_words};
-use super::vocabulary::{Lexicon, PromptRng, first_two, shuffle};
-use super::{Hub, Tokenizer, locate, vocabulary};
+use super::text::{
+    Lexicon, PromptRng, TextWriter, common_words, first_two, ids_of_tokenizer, ids_of_vocabulary_size, shuffle,
+};
+use super::{Hub, Tokenizer, locate};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 
@@ -173,13 +174,13 @@ impl Prompts {
     /// `usage` if its vocabulary has no usable tokens.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
         let tokenizer = tokenizer.into();
-        let ids = vocabulary::for_tokenizer(&tokenizer)?;
+        let ids = ids_of_tokenizer(&tokenizer)?;
         Ok(Self::build(ids, Some(tokenizer), seed))
     }
 
     /// Prompts of token ids for a model of which only the vocabulary size is known.
     pub fn from_vocabulary_size(size: u32, seed: u64) -> Result<Self> {
-        Ok(Self::build(vocabulary::for_vocabulary_size(size)?, None, seed))
+        Ok(Self::build(ids_of_vocabulary_size(size)?, None, seed))
     }
 
     /// Prompts for a model with an unknown tokenizer: text of common words. Their token count is only known from the
