@@ -13,8 +13,8 @@ use minijinja::context;
 use serde_json::{Value, json};
 
 use crate::sim::engine_core::{EngineCore, QueuedRequest};
-use crate::sim::handle::Exit;
-use crate::sim::misbehave::{FailedRequest, Misbehave};
+use crate::sim::options::{FailedRequest, Misbehave};
+use crate::sim::process::Exit;
 use crate::sim::profile::Engine;
 use crate::sim::scheduler::Event;
 use crate::sim::tokens::output_token_id;
