@@ -2,7 +2,6 @@
 //! breakdowns, and tables that the run wrote), its figures for monitoring and tracking, and the files of other tools, the
 //! counterpart of `import`.
 
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -13,7 +12,7 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::boundary::{Boundary, Moves, Scalar};
-use crate::compare::{ComparisonInput, LoadMetric, Unit, load_metrics, self};
+use crate::compare::{self, ComparisonInput, LoadMetric, Unit, load_metrics};
 use crate::csv;
 use crate::fault::{Fault, Result};
 use crate::load::stats::{EvaluatedRequest, LoadStats, Settings};
@@ -787,7 +786,7 @@ mod vllm_bench_tests {
             (&document["p99_ttft_ms"], &document["rtfx"]),
             (&json!(50.0), &Value::Null)
         );
-        let nothing = super::tests::document(&[]);
+        let nothing = super::vllm_bench_tests::document(&[]);
         assert!(nothing["mean_ttft_ms"].is_null() && nothing["request_throughput"].is_null());
     }
 

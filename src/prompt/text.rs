@@ -20,11 +20,13 @@ use std::collections::{BTreeSet, HashSet};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
-use tokenizers::tokenizer::{NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer};
+use tokenizers::tokenizer::{
+    NormalizedString, Normalizer, OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer,
+};
 
-use crate::fault::{Fault, Result};
 use super::template::Wrapper;
 use super::{PromptSpec, Tokenizer};
+use crate::fault::{Fault, Result};
 
 /// Maximum corrections of a text.
 const MAX_REPAIRS: usize = 64;

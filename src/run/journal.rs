@@ -25,11 +25,11 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use super::folder::{self, Folder, read_line};
+use super::secrets::{self, hidden_value};
+use super::{Event, WrittenFile, engine_number};
 use crate::boundary::{JsonText, Point};
 use crate::fault::{Fault, Kind, Result};
-use super::folder::{Folder, read_line, self};
-use super::secrets::{hidden_value, self};
-use super::{Event, WrittenFile, engine_number};
 
 pub(super) const JOURNAL: &str = "journal.jsonl";
 

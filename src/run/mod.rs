@@ -28,7 +28,8 @@ pub use pack::{JobFolder, is_pack, pack};
 pub use recorded::{RecordedBoundary, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use secrets::{
-    HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, hide_url, hide_variable, hide_variables, hide_words, is_secret_name, named_secrets,
+    HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, hide_url, hide_variable, hide_variables,
+    hide_words, is_secret_name, named_secrets,
 };
 pub use sessions::{EngineSession, Measurement};
 

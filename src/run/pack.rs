@@ -7,7 +7,7 @@
 //! to it. Another host gets what it needs for one as an archive, and sends back what its run wrote.
 
 use std::fs::File;
-use std::io::{Read, Seek as _, Write, self};
+use std::io::{self, Read, Seek as _, Write};
 use std::path::{Component, Path, PathBuf};
 
 use flate2::Compression;
@@ -18,13 +18,13 @@ use serde_json::{Map, Value};
 use tar::{Archive, Builder, EntryType, Header};
 use tempfile::TempDir;
 
-use crate::fault::{Fault, Kind, Result};
-use crate::file;
-use crate::warning::Warning;
 use super::files::{Disk, NAME};
 use super::secrets::hidden_value;
 use super::writer::latest_attempt;
 use super::{Folder, Manifest, Run, hide};
+use crate::fault::{Fault, Kind, Result};
+use crate::file;
+use crate::warning::Warning;
 
 /// How the file begins, as every file of gzip does.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];

@@ -8,18 +8,18 @@ use std::path::Path;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
+use super::event::{self, Totals};
+use super::folder::{Folder, not_a_run, not_found};
+use super::journal::{self, ExperimentDepth, JOURNAL, RecordedPoint};
+use super::manifest::{MANIFEST, Manifest, SCHEMA, Script};
+use super::sessions::{EngineSession, EngineSessions};
+use super::{Event, document};
 use crate::boundary::{Answer, Boundary, JsonText, Options};
 use crate::experiment::Experiment;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
 use crate::memory::Footprint;
 use crate::warning::Warning;
-use super::event::{Totals, self};
-use super::folder::{Folder, not_a_run, not_found};
-use super::journal::{ExperimentDepth, JOURNAL, RecordedPoint, self};
-use super::manifest::{MANIFEST, Manifest, SCHEMA, Script};
-use super::sessions::{EngineSession, EngineSessions};
-use super::{Event, document};
 
 /// A boundary as recorded in the journal.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -253,7 +253,9 @@ pub fn hide_variable<'a>(name: &str, value: &'a str) -> &'a str {
 
 /// Environment variables as [`hide_variable`] shows them.
 pub fn hide_variables<'a>(all: impl IntoIterator<Item = (&'a str, &'a str)>) -> BTreeMap<&'a str, &'a str> {
-    all.into_iter().map(|(name, value)| (name, hide_variable(name, value))).collect()
+    all.into_iter()
+        .map(|(name, value)| (name, hide_variable(name, value)))
+        .collect()
 }
 
 /// A command line with the values of secret options hidden: `--api-key ***`.

@@ -132,10 +132,7 @@ pub fn api_key(text: &str, variable: Option<&str>, permits: &Permits) -> Result<
 fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
     let url = server_url(text)?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Fault::usage(format!(
-            "`{}` is neither http nor https",
-            hide_url(&url)
-        )));
+        return Err(Fault::usage(format!("`{}` is neither http nor https", hide_url(&url))));
     }
     permits.check_url(&url)?;
     Ok(url)

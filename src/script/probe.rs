@@ -117,7 +117,10 @@ pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<
     if host.settings.dry_run {
         return Err(Fault::dry_run(format!("the probe `{name}` would be run")));
     }
-    let env = launch.env.iter().map(|(name, value)| (name, hide_variable(name, value)));
+    let env = launch
+        .env
+        .iter()
+        .map(|(name, value)| (name, hide_variable(name, value)));
     let place = json!({
         "image": launch.image,
         "gpus": launch.gpus,

@@ -9,13 +9,13 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
-use crate::task::lock;
 use super::TimeScaler;
 use super::options::{AfterFailure, FailedRequest, Setup, Victim};
 use super::process::{Exit, LogSink, SimDevices};
 use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};
 use super::start::{Limits, Serving};
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};
+use crate::task::lock;
 
 /// Steps between two yields to the async runtime when model time is free (time scale 0).
 const STEPS_PER_YIELD: u32 = 32;

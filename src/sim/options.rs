@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::fault::{Fault, Result};
 use super::process::Exit;
 use super::profile::{Engine, MemoryProfile, Profile, Reservation, is_share, is_size, names};
 use super::start::TGI_SLICE;
+use crate::fault::{Fault, Result};
 
 /// Below this time scale nobody can tell what came together.
 const TOO_FAST: f64 = 0.01;

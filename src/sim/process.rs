@@ -22,15 +22,15 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::fault::{Fault, Kind, Result};
-use crate::telemetry::{Activity, Device, Reading, Tenant};
-use crate::world::{World, self};
 use super::engine_core::EngineCore;
 use super::options::{Options, Setup};
 use super::profile::{Power, Profile};
-use super::start::{Stage, StartPlan, self};
+use super::start::{self, Stage, StartPlan};
 use super::tokens::TokenCounter;
 use super::{TimeScaler, http};
+use crate::fault::{Fault, Kind, Result};
+use crate::telemetry::{Activity, Device, Reading, Tenant};
+use crate::world::{self, World};
 
 /// The simulated engine.
 pub struct Sim;

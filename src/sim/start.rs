@@ -6,12 +6,12 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 
-use crate::fault::{Fault, Result};
 use super::memory::{BlockPool, CudaOom, DynamicMemory, StartMemory};
 use super::options::{FailedStart, Setup};
 use super::process::Exit;
 use super::profile::{Engine, MemoryProfile, Pool, Speculation};
 use super::scheduler::{KvAllocation, KvStore, Scheduler};
+use crate::fault::{Fault, Result};
 
 /// Output tokens that TGI's router validates and schedules at once; after them it resubmits the request.
 pub(super) const TGI_SLICE: u64 = 1024;

@@ -23,7 +23,9 @@ pub use amd::{Amd, AmdCards};
 pub use csv::{SampleFile, files, read_activity, read_series};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
-pub use series::{ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Row, Series, SlowSamples, Spread};
+pub use series::{
+    ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Row, Series, SlowSamples, Spread,
+};
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};
 
 use crate::fault::{Fault, Result};
@@ -87,7 +89,10 @@ pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
         return Ok(BTreeMap::new());
     }
     let gpus = select(names)?;
-    let variables = gpus.first().map(|first| first.vendor.visible(&gpus)).unwrap_or_default();
+    let variables = gpus
+        .first()
+        .map(|first| first.vendor.visible(&gpus))
+        .unwrap_or_default();
     let named = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
     Ok(named.collect())
 }

@@ -204,7 +204,10 @@ fn failures_are_counted_and_the_first_is_told() {
     let Recording { series, health, .. } = sampler.stop();
     assert_eq!(health.errors, health.taken / 2);
     assert_eq!(health.last_error.as_deref(), Some("it broke"));
-    assert_eq!(series.rows().iter().map(|row| row.looks).sum::<u64>(), health.taken - health.errors);
+    assert_eq!(
+        series.rows().iter().map(|row| row.looks).sum::<u64>(),
+        health.taken - health.errors
+    );
 
     let broken = Polled::new("sim", || Err(Fault::new(Kind::Io, "no look at all")));
     assert_eq!(
@@ -449,7 +452,10 @@ fn gpus_are_read_or_their_absence_has_a_name() {
             assert_eq!(sampler.stop().health.errors, 0);
         }
         Err(absent) => {
-            assert!(absent.message.contains("NVIDIA") && absent.message.contains("AMD"), "{absent}");
+            assert!(
+                absent.message.contains("NVIDIA") && absent.message.contains("AMD"),
+                "{absent}"
+            );
             assert!(absent.hint.is_some());
             let fault = read_gpus().unwrap_err();
             assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));

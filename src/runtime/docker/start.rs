@@ -10,13 +10,18 @@ use std::sync::{Arc, Mutex};
 
 use bollard::Docker;
 use bollard::container::LogOutput;
-use bollard::models::{ContainerCreateBody, DeviceMapping, DeviceRequest, EndpointIpamConfig, EndpointSettings, HostConfig, Ipam, IpamConfig, Mount, MountType, NetworkCreateRequest, NetworkingConfig, PortBinding, ResourcesUlimits};
+use bollard::models::{
+    ContainerCreateBody, DeviceMapping, DeviceRequest, EndpointIpamConfig, EndpointSettings, HostConfig, Ipam,
+    IpamConfig, Mount, MountType, NetworkCreateRequest, NetworkingConfig, PortBinding, ResourcesUlimits,
+};
 use bollard::query_parameters::{CreateContainerOptionsBuilder, LogsOptionsBuilder, StartContainerOptions};
 use futures_util::StreamExt;
 use procfs::net::TcpState;
 use serde::Serialize;
 use serde_json::json;
 
+use super::container::{self, Own};
+use super::{Container, ContainerRegistry, connect, daemon};
 use crate::fault::{Fault, Result};
 use crate::fmt::GIB;
 use crate::prompt::Hub;
@@ -25,10 +30,8 @@ use crate::runtime::output::LineSplitter;
 use crate::runtime::service::{Backend, Started};
 use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase};
 use crate::task::lock;
-use crate::telemetry::{GpuFiles, self};
+use crate::telemetry::{self, GpuFiles};
 use crate::warning::Warning;
-use super::container::{Own, self};
-use super::{Container, ContainerRegistry, connect, daemon};
 
 /// Attempts with another port if the chosen one was taken meanwhile.
 const ATTEMPTS: usize = 3;

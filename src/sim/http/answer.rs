@@ -12,14 +12,14 @@ use futures_util::stream;
 use minijinja::context;
 use serde_json::{Value, json};
 
+use super::request::Request;
+use super::{Api, ApiError, Problem};
 use crate::sim::engine_core::{EngineCore, QueuedRequest};
 use crate::sim::options::{FailedRequest, Misbehave};
 use crate::sim::process::Exit;
 use crate::sim::profile::Engine;
 use crate::sim::scheduler::Event;
 use crate::sim::tokens::output_token_id;
-use super::request::Request;
-use super::{Api, ApiError, Problem};
 
 /// After this many identical chunks Ollama drops a request silently.
 const REPEATS: u64 = 30;

@@ -13,12 +13,12 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
+use super::answer::{self, Answer, AnswerReader, read_all};
+use super::{Api, ApiError, Problem};
 use crate::sim::engine_core::EngineCore;
 use crate::sim::profile::{Engine, MemoryProfile};
 use crate::sim::start::TGI_SLICE;
 use crate::sim::tokens::PrefixHashes;
-use super::answer::{self, Answer, AnswerReader, read_all};
-use super::{Api, ApiError, Problem};
 
 /// A request of any API; each has fields of its own. Unknown fields are ignored, as by most engines.
 #[derive(Debug, Deserialize)]
@@ -353,7 +353,12 @@ fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64, ApiError> 
 
 /// A refusal in the words of the engine's file. `longest` is what the request exceeds.
 fn refused(engine: Engine, section: &str, longest: u64, size: RequestSize) -> ApiError {
-    let RequestSize { input, output, min_tokens, .. } = size;
+    let RequestSize {
+        input,
+        output,
+        min_tokens,
+        ..
+    } = size;
     let text = engine.text(section, &context! { longest, input, output, min_tokens });
     ApiError {
         fields: context! { param => "input_tokens", n_prompt_tokens => input, n_ctx => longest },
@@ -366,7 +371,10 @@ fn strict(engine: Engine, longest: u64, size: RequestSize) -> Result<u64, ApiErr
     let room = longest.saturating_sub(size.input);
     let output = size.output.unwrap_or(room.min(16_384)).max(1);
     if output > room {
-        let size = RequestSize { output: Some(output), ..size };
+        let size = RequestSize {
+            output: Some(output),
+            ..size
+        };
         return Err(refused(engine, "sum_too_long", longest, size));
     }
     Ok(output)
@@ -396,7 +404,10 @@ fn sglang(context: u64, cache: u64, size: RequestSize) -> Result<u64, ApiError> 
     if size.input >= context {
         return refused("input_too_long", context);
     }
-    if size.output.is_some_and(|output| size.input.saturating_add(output) > context) {
+    if size
+        .output
+        .is_some_and(|output| size.input.saturating_add(output) > context)
+    {
         return refused("sum_too_long", context);
     }
     let bound = context.min(cache);
@@ -420,7 +431,10 @@ fn tensorrt_llm(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
 /// silently.
 fn tgi(longest: u64, longest_input: u64, size: RequestSize) -> Result<u64, ApiError> {
     let output = size.output.unwrap_or(100);
-    let size = RequestSize { output: Some(output), ..size };
+    let size = RequestSize {
+        output: Some(output),
+        ..size
+    };
     if size.input.saturating_add(output.min(TGI_SLICE)) > longest {
         return Err(refused(Engine::Tgi, "sum_too_long", longest, size));
     }
