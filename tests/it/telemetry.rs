@@ -426,7 +426,7 @@ fn a_machine_without_amd_cards_says_so() {
         sys: folder.path().join("sys"),
         proc: folder.path().join("proc"),
     };
-    assert!(cards.list().unwrap_err().why.contains("no AMD GPU"));
+    assert!(cards.list().unwrap_err().message.contains("no AMD GPU"));
 }
 
 /// On a machine with a GPU this reads it; on any other it asserts the condition's name and its remedy.
