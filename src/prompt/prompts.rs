@@ -87,15 +87,6 @@ impl PromptSpec {
 
 /// A prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    /// The ids or text to send.
-    pub content: Content,
-    /// Token count including everything that the engine adds.
-    pub count: usize,
-}
-
-/// Content of a prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Token ids, used by the engine as they are.
     Tokens(Vec<u32>),
@@ -217,23 +208,19 @@ impl Prompts {
     /// # Errors
     ///
     /// `usage` if the prompt is shorter than what the engine adds, too long, or text without a tokenizer.
-    pub fn make(&self, spec: &PromptSpec) -> Result<Prompt> {
+    pub fn make(&self, spec: &PromptSpec) -> Result<Content> {
         self.nth(self.next.fetch_add(1, Ordering::Relaxed), spec)
     }
 
     /// The prompt with this number, independent of earlier calls.
-    pub fn nth(&self, serial: u64, spec: &PromptSpec) -> Result<Prompt> {
+    pub fn nth(&self, serial: u64, spec: &PromptSpec) -> Result<Content> {
         spec.check()?;
         if spec.tokens == 0 {
             return Err(Fault::usage("a prompt of 0 tokens is impossible").hint("ask for at least 1"));
         }
-        let content = match spec.form {
+        Ok(match spec.form {
             PromptForm::Tokens => Content::Tokens(self.tokens(serial, spec)),
             PromptForm::Text => Content::Text(self.text(serial, spec)?),
-        };
-        Ok(Prompt {
-            content,
-            count: spec.tokens,
         })
     }
 
