@@ -12,7 +12,6 @@
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
-use std::fmt;
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -210,30 +209,21 @@ pub(super) struct Extent {
     /// Whether there are lines and none has a checksum: an older version wrote them.
     pub(super) unchecked: bool,
     /// What cannot be trusted.
-    pub(super) distrust: Option<Distrust>,
+    pub(super) distrust: Option<String>,
 }
 
-/// Lines that are not used, since one of them does not match its checksum.
-pub(super) struct Distrust {
-    first: usize,
-    /// The changed line is this one, or between the first and this one.
-    noticed: usize,
-    last: usize,
-}
-
-impl fmt::Display for Distrust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, noticed, last } = self;
-        let what = match first == noticed {
-            true => format!("line {first}"),
-            false => format!("one of lines {first} to {noticed}"),
-        };
-        write!(f, "{what} was changed after it was written: ")?;
-        match first == last {
-            true => f.write_str("it is not used"),
-            false => write!(f, "lines {first} to {last} are not used"),
-        }
-    }
+/// What to say of lines that are not used, since one of them does not match its checksum: it is `noticed`, or between the
+/// first and that one.
+fn distrust(first: usize, noticed: usize, last: usize) -> String {
+    let changed = match first == noticed {
+        true => format!("line {first}"),
+        false => format!("one of lines {first} to {noticed}"),
+    };
+    let unused = match first == last {
+        true => "it is not used".to_owned(),
+        false => format!("lines {first} to {last} are not used"),
+    };
+    format!("{changed} was changed after it was written: {unused}")
 }
 
 /// The error for a complete line that cannot be parsed.
@@ -290,11 +280,8 @@ fn check(file: &File) -> std::io::Result<Extent> {
             // Of an older version, unless it was damaged where its checksum stands. The first checksum after it covers it.
             None if extent.lines == 0 && (lines > 1 || serde_json::from_slice::<IgnoredAny>(&line).is_ok()) => {}
             _ => {
-                extent.distrust = Some(Distrust {
-                    first: extent.lines + 1,
-                    noticed: lines,
-                    last: lines + reader.split(b'\n').count(),
-                });
+                let last = lines + reader.split(b'\n').count();
+                extent.distrust = Some(distrust(extent.lines + 1, lines, last));
                 return Ok(extent);
             }
         }

@@ -351,7 +351,7 @@ impl RecordedRun {
             ));
         }
         match &read {
-            Ok(extent) if let Some(distrust) = &extent.distrust => note(distrust.to_string()),
+            Ok(extent) if let Some(distrust) = &extent.distrust => note(distrust.clone()),
             Ok(extent) if extent.torn => note("its last line is incomplete: the last event is missing".to_owned()),
             Ok(_) if self.last.is_none() && damaged.is_empty() => {
                 note("it is empty: all events are missing".to_owned());

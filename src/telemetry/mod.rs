@@ -20,7 +20,7 @@ use std::ops::Deref;
 use serde::{Deserialize, Serialize, Serializer};
 
 pub use amd::{Amd, AmdCards};
-pub use csv::{SampleFile, files, read_activity, read_series};
+pub use csv::{files, read_activity, read_series};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
 pub use series::{
