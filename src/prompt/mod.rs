@@ -16,9 +16,7 @@ use std::path::{Path, PathBuf};
 
 pub use hub::{Hub, ModelId, Secret};
 pub use model_files::{locate, read_model};
-pub use prompts::{
-    Calibration, Content, MAX_TOKENS, Origin, PromptCache, PromptForm, PromptSpec, Prompts, is_near,
-};
+pub use prompts::{Calibration, Content, MAX_TOKENS, Origin, PromptCache, PromptForm, PromptSpec, Prompts, is_near};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 pub use template::render_as_child;

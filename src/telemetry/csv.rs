@@ -291,10 +291,7 @@ mod tests {
         let (file, notes) = read_series(text.as_bytes());
         let rows: Vec<_> = file.rows().iter().map(|row| (row.from, row.total)).collect();
         assert_eq!(rows, [(0, 5), (400_000, 6)]);
-        assert_eq!(
-            notes,
-            ["4 lines cannot be read and were skipped; the first is line 4"]
-        );
+        assert_eq!(notes, ["4 lines cannot be read and were skipped; the first is line 4"]);
         for (text, expected) in [
             ("", "empty"),
             ("from_s,to_s", "header is incomplete"),

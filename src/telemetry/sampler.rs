@@ -421,15 +421,9 @@ mod tests {
         let mut schedule = Schedule::new(100.0).unwrap();
         assert_eq!(schedule.complete(0, MS), (false, 0));
         assert_eq!(schedule.due(), 10 * MS);
-        assert_eq!(
-            schedule.complete(13 * MS, 14 * MS),
-            (true, 0)
-        );
+        assert_eq!(schedule.complete(13 * MS, 14 * MS), (true, 0));
         assert_eq!(schedule.due(), 20 * MS);
-        assert_eq!(
-            schedule.complete(20 * MS + 400_000, 61 * MS),
-            (false, 4)
-        );
+        assert_eq!(schedule.complete(20 * MS + 400_000, 61 * MS), (false, 4));
         assert_eq!(schedule.due(), 70 * MS);
     }
 
