@@ -43,9 +43,9 @@ fn main() {
 
     let prompts = Prompts::new(Arc::clone(&tokenizer), 0).unwrap();
     let ids = prompts.make(&PromptSpec::ids(TOKENS)).unwrap();
-    assert!(matches!(ids.content, Content::Tokens(ids) if ids.len() == TOKENS));
+    assert!(matches!(ids, Content::Tokens(ids) if ids.len() == TOKENS));
     let text = prompts.make(&PromptSpec::text(TOKENS)).unwrap();
-    assert!(matches!(text.content, Content::Text(text) if tokenizer.count(&text, true).unwrap() == TOKENS));
+    assert!(matches!(text, Content::Text(text) if tokenizer.count(&text, true).unwrap() == TOKENS));
     show("32,768 tokens as ids", TIMES, || {
         prompts.make(&PromptSpec::ids(TOKENS)).unwrap()
     });

@@ -14,7 +14,7 @@ use crate::prompt::Hub;
 use crate::run::forget_allowed;
 use crate::runtime::orphans::Orphan;
 use crate::runtime::{DockerInfo, orphans};
-use crate::telemetry::{Absent, GpuInfo};
+use crate::telemetry::GpuInfo;
 use crate::{runtime, telemetry};
 
 /// The version of the `--json` document.
@@ -40,7 +40,7 @@ enum Clean {
     Models,
 }
 
-type Gpus = std::result::Result<Vec<GpuInfo>, Absent>;
+type Gpus = Result<Vec<GpuInfo>>;
 
 /// Prints one line per check. A missing part is no error: not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
@@ -186,7 +186,7 @@ fn gpu(gpus: &Gpus) -> Finding {
     };
     match gpus {
         Ok(gpus) => Finding::ok(gpus.iter().map(shown).collect::<Vec<_>>().join("; ")),
-        Err(absent) => Finding::absent(&absent.why, &absent.remedy),
+        Err(fault) => fault.into(),
     }
 }
 

@@ -8,8 +8,8 @@ use serde_json::{Map, Value};
 use super::program::Program;
 use crate::fault::Result;
 use crate::report::Page;
-use crate::run::{Run, add_secrets, is_remembered, remember};
-use crate::runtime::{Permits, Services, redact};
+use crate::run::{Run, add_secrets, is_remembered, named_secrets, remember};
+use crate::runtime::{Permits, Services};
 use crate::script::{Host, Main, Settings, Source, params};
 
 /// What a script is run with.
@@ -93,7 +93,7 @@ impl ScriptOptions {
             params::assign(&mut map, path, value)?;
         }
         // Before anything of it is written or printed.
-        add_secrets(redact::secrets(&Value::Object(map.clone())));
+        add_secrets(named_secrets(&Value::Object(map.clone())));
         Ok(map)
     }
 

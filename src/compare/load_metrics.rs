@@ -26,7 +26,9 @@ pub struct LoadMetric {
 enum Source {
     /// The loads of one level add up.
     Count(fn(&LoadAnswer) -> Option<u64>),
-    Value(fn(&LoadAnswer) -> Option<f64>, fn(&RepeatStats) -> Option<Spread>),
+    Value(fn(&LoadAnswer) -> Option<f64>),
+    /// A value that repeats of a load have intervals of.
+    Repeated(fn(&LoadAnswer) -> Option<f64>, fn(&RepeatStats) -> Option<Spread>),
     Latency(&'static Latency, &'static Statistic),
 }
 
@@ -104,123 +106,72 @@ const STATISTICS: [Statistic; 7] = [
     percentile!(p99_9, "p99.9"),
 ];
 
+/// Rows of the table: name, heading, unit, better direction, and where a load has the value.
+macro_rules! metrics {
+    ($($name:ident $heading:literal $unit:ident $better:ident $source:ident($($of:expr),+);)*) => {
+        [$(LoadMetric {
+            name: stringify!($name).to_owned(),
+            heading: $heading.to_owned(),
+            unit: Unit::$unit,
+            better: Direction::$better,
+            source: Source::$source($($of),+),
+        }),*]
+    };
+}
+
 static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
-    use Direction::{Less, More, Neutral};
-    use Unit::{Bytes, Count, Percent, RequestsPerSecond, Seconds, TokensPerSecond, Watts};
-    fn metric(name: &str, heading: &str, unit: Unit, better: Direction, source: Source) -> LoadMetric {
-        LoadMetric {
-            name: name.to_owned(),
-            heading: heading.to_owned(),
-            unit,
-            better,
-            source,
-        }
-    }
-    let count = |name, heading, better, count| metric(name, heading, Count, better, Source::Count(count));
-    let value =
-        |name, heading, unit, better, value| metric(name, heading, unit, better, Source::Value(value, |_| None));
-    macro_rules! rate {
-        ($name:ident, $heading:literal, $unit:expr) => {
-            metric(
-                stringify!($name),
-                $heading,
-                $unit,
-                More,
-                Source::Value(|load| load.stats.rates.$name, |repeats| repeats.$name),
-            )
-        };
-    }
+    let first = metrics! {
+        issued "requests" Count Neutral Count(|load| Some(load.stats.issued));
+        completed "completed" Count Neutral Count(|load| Some(load.stats.completed));
+        failed "failed" Count Less Count(|load| Some(load.stats.failed));
+        cut_off "cut off" Count Less Count(|load| Some(load.stats.cut_off));
+        duration "duration, s" Seconds Neutral Value(|load| Some(load.stats.duration).filter(|seconds| *seconds > 0.0));
+        request_throughput "requests/s" RequestsPerSecond More
+            Repeated(|load| load.stats.rates.request_throughput, |repeats| repeats.request_throughput);
+        input_throughput "input tokens/s" TokensPerSecond More
+            Repeated(|load| load.stats.rates.input_throughput, |repeats| repeats.input_throughput);
+        output_throughput "output tokens/s" TokensPerSecond More
+            Repeated(|load| load.stats.rates.output_throughput, |repeats| repeats.output_throughput);
+        total_token_throughput "total tokens/s" TokensPerSecond More
+            Repeated(|load| load.stats.rates.total_token_throughput, |repeats| repeats.total_token_throughput);
+        good "good requests" Count More Count(|load| Some(load.stats.goodput?.counts.good));
+        good_share "goodput, %" Percent More Value(|load| load.stats.goodput?.counts.share);
+        request_goodput "goodput, requests/s" RequestsPerSecond More
+            Repeated(|load| load.stats.goodput?.counts.request_throughput, |repeats| repeats.goodput);
+    };
     let latencies = LATENCIES.iter().flat_map(|latency| {
         STATISTICS.iter().map(move |statistic| LoadMetric {
             name: format!("{}_{}", statistic.name, latency.name),
             heading: format!("{} {}", statistic.heading, latency.heading),
             unit: Unit::Milliseconds,
-            better: if statistic.name == "std" { Neutral } else { Less },
+            better: match statistic.name {
+                "std" => Direction::Neutral,
+                _ => Direction::Less,
+            },
             source: Source::Latency(latency, statistic),
         })
     });
-    let first = [
-        count("issued", "requests", Neutral, |load| Some(load.stats.issued)),
-        count("completed", "completed", Neutral, |load| Some(load.stats.completed)),
-        count("failed", "failed", Less, |load| Some(load.stats.failed)),
-        count("cut_off", "cut off", Less, |load| Some(load.stats.cut_off)),
-        value("duration", "duration, s", Seconds, Neutral, |load| {
-            Some(load.stats.duration).filter(|seconds| *seconds > 0.0)
-        }),
-        rate!(request_throughput, "requests/s", RequestsPerSecond),
-        rate!(input_throughput, "input tokens/s", TokensPerSecond),
-        rate!(output_throughput, "output tokens/s", TokensPerSecond),
-        rate!(total_token_throughput, "total tokens/s", TokensPerSecond),
-        count("good", "good requests", More, |load| {
-            Some(load.stats.goodput?.counts.good)
-        }),
-        value("good_share", "goodput, %", Percent, More, |load| {
-            load.stats.goodput?.counts.share
-        }),
-        metric(
-            "request_goodput",
-            "goodput, requests/s",
-            RequestsPerSecond,
-            More,
-            Source::Value(
-                |load| load.stats.goodput?.counts.request_throughput,
-                |repeats| repeats.goodput,
-            ),
-        ),
-    ];
-    let last = [
-        count("repeats", "repeats", Neutral, |load| {
-            Some(load.repeats.as_ref()?.stats.runs)
-        }),
-        value(
-            "cv_output_throughput",
-            "std of output tokens/s, %",
-            Percent,
-            Neutral,
-            |load| load.repeats.as_ref()?.stats.output_throughput?.cv,
-        ),
-        value("cv_median_ttft_ms", "std of median TTFT, %", Percent, Neutral, |load| {
-            load.repeats.as_ref()?.stats.ttft_ms.median?.cv
-        }),
-        value("kv_usage", "KV cache used, %", Percent, Neutral, |load| {
-            Some(load.engine.kv_usage?.max)
-        }),
-        value("running", "running, max", Count, Neutral, |load| {
-            Some(load.engine.running?.max)
-        }),
-        value("waiting", "waiting, max", Count, Neutral, |load| {
-            Some(load.engine.waiting?.max)
-        }),
-        value("mean_waiting", "waiting, mean", Count, Neutral, |load| {
-            Some(load.engine.waiting?.mean)
-        }),
-        count("preemptions", "preemptions", Less, |load| load.engine.preemptions),
-        value("prefix_hits", "prefix cache hits, %", Percent, Neutral, |load| {
-            load.engine.prefix_hits
-        }),
-        value("peak_memory", "peak memory, GiB", Bytes, Less, |load| {
-            Some(load.engine.memory.as_ref()?.peak? as f64)
-        }),
-        value("power", "power, W", Watts, Neutral, |load| {
-            Some(load.engine.power.as_ref()?.mean)
-        }),
-        value("energy_wh", "energy, Wh", Count, Neutral, |load| load.engine.energy_wh),
-        value("cost_input", "$/1M input tokens", Count, Less, |load| {
-            load.cost.per_million_input
-        }),
-        value("cost_output", "$/1M output tokens", Count, Less, |load| {
-            load.cost.per_million_output
-        }),
-        value("cost_total", "$/1M total tokens", Count, Less, |load| {
-            load.cost.per_million_total
-        }),
-        value("wh_output", "Wh per 1M output tokens", Count, Less, |load| {
-            load.cost.wh_per_million_output
-        }),
-        value("wh_total", "Wh per 1M total tokens", Count, Less, |load| {
-            load.cost.wh_per_million_total
-        }),
-    ];
+    let last = metrics! {
+        repeats "repeats" Count Neutral Count(|load| Some(load.repeats.as_ref()?.stats.runs));
+        cv_output_throughput "std of output tokens/s, %" Percent Neutral
+            Value(|load| load.repeats.as_ref()?.stats.output_throughput?.cv);
+        cv_median_ttft_ms "std of median TTFT, %" Percent Neutral
+            Value(|load| load.repeats.as_ref()?.stats.ttft_ms.median?.cv);
+        kv_usage "KV cache used, %" Percent Neutral Value(|load| Some(load.engine.kv_usage?.max));
+        running "running, max" Count Neutral Value(|load| Some(load.engine.running?.max));
+        waiting "waiting, max" Count Neutral Value(|load| Some(load.engine.waiting?.max));
+        mean_waiting "waiting, mean" Count Neutral Value(|load| Some(load.engine.waiting?.mean));
+        preemptions "preemptions" Count Less Count(|load| load.engine.preemptions);
+        prefix_hits "prefix cache hits, %" Percent Neutral Value(|load| load.engine.prefix_hits);
+        peak_memory "peak memory, GiB" Bytes Less Value(|load| Some(load.engine.memory.as_ref()?.peak? as f64));
+        power "power, W" Watts Neutral Value(|load| Some(load.engine.power.as_ref()?.mean));
+        energy_wh "energy, Wh" Count Neutral Value(|load| load.engine.energy_wh);
+        cost_input "$/1M input tokens" Count Less Value(|load| load.cost.per_million_input);
+        cost_output "$/1M output tokens" Count Less Value(|load| load.cost.per_million_output);
+        cost_total "$/1M total tokens" Count Less Value(|load| load.cost.per_million_total);
+        wh_output "Wh per 1M output tokens" Count Less Value(|load| load.cost.wh_per_million_output);
+        wh_total "Wh per 1M total tokens" Count Less Value(|load| load.cost.wh_per_million_total);
+    };
     first.into_iter().chain(latencies).chain(last).collect()
 });
 
@@ -239,7 +190,7 @@ impl LoadMetric {
     pub fn value(&self, load: &LoadAnswer) -> Option<f64> {
         match &self.source {
             Source::Count(count) => count(load).map(|count| count as f64),
-            Source::Value(value, _) => value(load),
+            Source::Value(value) | Source::Repeated(value, _) => value(load),
             Source::Latency(latency, statistic) => (statistic.value)((latency.summary)(load)),
         }
         .filter(|value| value.is_finite())
@@ -249,8 +200,8 @@ impl LoadMetric {
     pub fn interval(&self, load: &LoadAnswer) -> Option<[f64; 2]> {
         let repeats = load.repeats.as_ref().map(|repeats| &repeats.stats);
         match &self.source {
-            Source::Count(_) => None,
-            Source::Value(_, spread) => spread(repeats?)?.ci,
+            Source::Count(_) | Source::Value(_) => None,
+            Source::Repeated(_, spread) => spread(repeats?)?.ci,
             Source::Latency(latency, statistic) => repeats
                 .and_then(|repeats| (statistic.spread)((latency.spreads)(repeats))?.ci)
                 .or_else(|| (statistic.interval)(&(latency.summary)(load).ci)),

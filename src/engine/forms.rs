@@ -152,7 +152,7 @@ impl Engine {
             })?;
             let mut left_out = Vec::new();
             let failure = loop {
-                let record = self.send_one(running, &form, &prompt.content, requested, timeout)?;
+                let record = self.send_one(running, &form, &prompt, requested, timeout)?;
                 // A stream that ended early began: the form was taken, and a probe says what is wrong.
                 let failure = record
                     .failure()

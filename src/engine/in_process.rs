@@ -10,8 +10,8 @@ use serde_json::{Map, Value, json};
 use super::handle::Live;
 use super::{Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
-use crate::run::{Run, hide};
-use crate::runtime::{Captured, Program, RuntimeKind, placeholder_launch, redact, start};
+use crate::run::{Run, hide, hide_variable};
+use crate::runtime::{Captured, Program, RuntimeKind, placeholder_launch, start};
 
 /// Set for a program that runs next to a serving engine.
 const SERVING: &str = "PROFILER_SERVING";
@@ -151,7 +151,7 @@ impl ProbeProgram {
     pub fn journal_key(&self, shown: Value, options: &ProgramOptions) -> Value {
         let mut options = options.clone();
         for (name, value) in &mut options.env {
-            *value = redact::env(name, value).to_owned();
+            *value = hide_variable(name, value).to_owned();
         }
         json!({ "program": self.name, "sha256": self.sha256, "where": shown, "options": options })
     }

@@ -1,7 +1,6 @@
 //! Measures the memory of a running engine for probes and scripts.
 
 use std::io::{BufWriter, Write as _};
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -141,8 +140,7 @@ impl Engine {
         }
         let roots = Roots::default();
         if let Some(folder) = self.wait(server.service.cgroup())?
-            && let Some(path) = below_hierarchy(&folder, &roots)
-            && let Ok(cgroup) = Cgroup::at_path(&path, &roots)
+            && let Some(cgroup) = Cgroup::at(&folder, &roots)
         {
             return Ok(Some(Box::new(cgroup)));
         }
@@ -209,23 +207,13 @@ impl Engine {
     }
 }
 
-/// The cgroup's path below the root of its hierarchy, without the v1 controller name.
-fn below_hierarchy(folder: &std::path::Path, roots: &Roots) -> Option<String> {
-    let below: PathBuf = folder.strip_prefix(&roots.cgroup).ok()?.to_owned();
-    let below = below.strip_prefix("memory").unwrap_or(&below);
-    Some(format!("/{}", below.display()))
-}
-
 /// Notes in an answer what memory the engine used in a time window.
 pub(super) fn describe_memory(answer: &mut ProbeAnswer, sampler: &Sampler, from: Instant) {
     let to = Instant::now();
     let series = sampler.between(from, to);
     // The peak of a longer output is not this point's.
     let of_point = answer.evidence.longer_output.is_none();
-    answer.peak = of_point
-        .then(|| sampler.peak_between(from, to))
-        .flatten()
-        .map(|peak| peak.total);
+    answer.peak = series.peak().filter(|_| of_point);
     answer.evidence.memory = series.rows().last().map(|row| row.total);
     answer.series = downsample(&series);
 }

@@ -346,7 +346,7 @@ impl Prompting {
                 tokens: size(tokens),
                 ..shape
             })?;
-            Ok(prompts.make(&spec)?.content)
+            prompts.make(&spec)
         }
     }
 

@@ -73,10 +73,7 @@ impl Engine {
             self.phase("ready", &shown)?;
             return Ok(Ok(Ready { server, sampler, facts }));
         };
-        let memory = sampler
-            .as_ref()
-            .and_then(|sampler| sampler.series().peak())
-            .map(|peak| peak.total);
+        let memory = sampler.as_ref().and_then(|sampler| sampler.series().peak());
         self.end_server(stages, &server, sampler, &shown)?;
         let mut failure = self.start_failure(limits, &why, &log, &facts);
         failure.evidence.memory = memory;

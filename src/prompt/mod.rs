@@ -10,16 +10,13 @@ mod model_files;
 mod prompts;
 mod template;
 mod text;
-mod vocabulary;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
 pub use hub::{Hub, ModelId, Secret};
 pub use model_files::{locate, read_model};
-pub use prompts::{
-    Calibration, Content, MAX_TOKENS, Origin, Prompt, PromptCache, PromptForm, PromptSpec, Prompts, is_near,
-};
+pub use prompts::{Calibration, Content, MAX_TOKENS, Origin, PromptCache, PromptForm, PromptSpec, Prompts, is_near};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 pub use template::render_as_child;

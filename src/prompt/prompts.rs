@@ -11,9 +11,10 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::template::Wrapper;
-use super::text::{TextWriter, common_words};
-use super::vocabulary::{Lexicon, PromptRng, first_two, shuffle};
-use super::{Hub, Tokenizer, locate, vocabulary};
+use super::text::{
+    Lexicon, PromptRng, TextWriter, common_words, first_two, ids_of_tokenizer, ids_of_vocabulary_size, shuffle,
+};
+use super::{Hub, Tokenizer, locate};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 
@@ -85,15 +86,6 @@ impl PromptSpec {
 }
 
 /// A prompt.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Prompt {
-    /// The ids or text to send.
-    pub content: Content,
-    /// Token count including everything that the engine adds.
-    pub count: usize,
-}
-
-/// Content of a prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Content {
     /// Token ids, used by the engine as they are.
@@ -173,13 +165,13 @@ impl Prompts {
     /// `usage` if its vocabulary has no usable tokens.
     pub fn new(tokenizer: impl Into<Arc<Tokenizer>>, seed: u64) -> Result<Self> {
         let tokenizer = tokenizer.into();
-        let ids = vocabulary::for_tokenizer(&tokenizer)?;
+        let ids = ids_of_tokenizer(&tokenizer)?;
         Ok(Self::build(ids, Some(tokenizer), seed))
     }
 
     /// Prompts of token ids for a model of which only the vocabulary size is known.
     pub fn from_vocabulary_size(size: u32, seed: u64) -> Result<Self> {
-        Ok(Self::build(vocabulary::for_vocabulary_size(size)?, None, seed))
+        Ok(Self::build(ids_of_vocabulary_size(size)?, None, seed))
     }
 
     /// Prompts for a model with an unknown tokenizer: text of common words. Their token count is only known from the
@@ -216,23 +208,19 @@ impl Prompts {
     /// # Errors
     ///
     /// `usage` if the prompt is shorter than what the engine adds, too long, or text without a tokenizer.
-    pub fn make(&self, spec: &PromptSpec) -> Result<Prompt> {
+    pub fn make(&self, spec: &PromptSpec) -> Result<Content> {
         self.nth(self.next.fetch_add(1, Ordering::Relaxed), spec)
     }
 
     /// The prompt with this number, independent of earlier calls.
-    pub fn nth(&self, serial: u64, spec: &PromptSpec) -> Result<Prompt> {
+    pub fn nth(&self, serial: u64, spec: &PromptSpec) -> Result<Content> {
         spec.check()?;
         if spec.tokens == 0 {
             return Err(Fault::usage("a prompt of 0 tokens is impossible").hint("ask for at least 1"));
         }
-        let content = match spec.form {
+        Ok(match spec.form {
             PromptForm::Tokens => Content::Tokens(self.tokens(serial, spec)),
             PromptForm::Text => Content::Text(self.text(serial, spec)?),
-        };
-        Ok(Prompt {
-            content,
-            count: spec.tokens,
         })
     }
 

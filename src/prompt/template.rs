@@ -179,22 +179,8 @@ fn render(template: &str, config: &Value) -> Result<String, Error> {
 
 /// A fixed date in this format. Any date will do, since all have the same length.
 fn fixed_date(format: &str) -> String {
-    let parts = [
-        ("%d", "26"),
-        ("%m", "07"),
-        ("%Y", "2024"),
-        ("%y", "24"),
-        ("%b", "Jul"),
-        ("%B", "July"),
-        ("%a", "Fri"),
-        ("%A", "Friday"),
-        ("%H", "12"),
-        ("%M", "00"),
-        ("%S", "00"),
-    ];
-    parts
-        .iter()
-        .fold(format.to_owned(), |text, (code, value)| text.replace(code, value))
+    let date = jiff::civil::date(2024, 7, 26).at(12, 0, 0, 0);
+    jiff::fmt::strtime::format(format, date).unwrap_or_else(|_| format.to_owned())
 }
 
 fn explain(error: &Error) -> String {

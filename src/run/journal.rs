@@ -6,9 +6,12 @@
 //!
 //! Events that must survive a power failure are synced before the run continues. Others reach the page cache at once,
 //! which survives `kill -9`, and the disk within a second. The lock on the file is the lock on the run's folder.
+//!
+//! [`Replay`] holds what earlier executions finished: answers that a resume takes from the journal, and points of its
+//! boundaries.
 
 use std::borrow::Cow;
-use std::fmt;
+use std::collections::{HashMap, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -17,12 +20,14 @@ use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::folder::{Folder, read_line};
-use super::{Event, WrittenFile, engine_number, folder, secrets};
+use super::folder::{self, Folder, read_line};
+use super::secrets::{self, hidden_value};
+use super::{Event, WrittenFile, engine_number};
+use crate::boundary::{JsonText, Point};
 use crate::fault::{Fault, Kind, Result};
 
 pub(super) const JOURNAL: &str = "journal.jsonl";
@@ -204,30 +209,21 @@ pub(super) struct Extent {
     /// Whether there are lines and none has a checksum: an older version wrote them.
     pub(super) unchecked: bool,
     /// What cannot be trusted.
-    pub(super) distrust: Option<Distrust>,
+    pub(super) distrust: Option<String>,
 }
 
-/// Lines that are not used, since one of them does not match its checksum.
-pub(super) struct Distrust {
-    first: usize,
-    /// The changed line is this one, or between the first and this one.
-    noticed: usize,
-    last: usize,
-}
-
-impl fmt::Display for Distrust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { first, noticed, last } = self;
-        let what = match first == noticed {
-            true => format!("line {first}"),
-            false => format!("one of lines {first} to {noticed}"),
-        };
-        write!(f, "{what} was changed after it was written: ")?;
-        match first == last {
-            true => f.write_str("it is not used"),
-            false => write!(f, "lines {first} to {last} are not used"),
-        }
-    }
+/// What to say of lines that are not used, since one of them does not match its checksum: it is `noticed`, or between the
+/// first and that one.
+fn distrust(first: usize, noticed: usize, last: usize) -> String {
+    let changed = match first == noticed {
+        true => format!("line {first}"),
+        false => format!("one of lines {first} to {noticed}"),
+    };
+    let unused = match first == last {
+        true => "it is not used".to_owned(),
+        false => format!("lines {first} to {last} are not used"),
+    };
+    format!("{changed} was changed after it was written: {unused}")
 }
 
 /// The error for a complete line that cannot be parsed.
@@ -246,15 +242,11 @@ pub(super) fn read_lines(
     let extent = check(file).map_err(io)?;
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(0)).map_err(io)?;
-    let (mut line, mut probed) = (Vec::new(), Probed::default());
+    let mut line = Vec::new();
     for number in 1..=extent.lines {
         line.clear();
         read_line(&mut reader, &mut line).map_err(io)?;
-        let mut entry = serde_json::from_slice::<Entry>(&line);
-        if extent.unchecked {
-            entry = entry.and_then(|entry| probed.check(&entry.event).map(|()| entry));
-        }
-        each(number, entry)?;
+        each(number, serde_json::from_slice(&line))?;
     }
     Ok(extent)
 }
@@ -288,11 +280,8 @@ fn check(file: &File) -> std::io::Result<Extent> {
             // Of an older version, unless it was damaged where its checksum stands. The first checksum after it covers it.
             None if extent.lines == 0 && (lines > 1 || serde_json::from_slice::<IgnoredAny>(&line).is_ok()) => {}
             _ => {
-                extent.distrust = Some(Distrust {
-                    first: extent.lines + 1,
-                    noticed: lines,
-                    last: lines + reader.split(b'\n').count(),
-                });
+                let last = lines + reader.split(b'\n').count();
+                extent.distrust = Some(distrust(extent.lines + 1, lines, last));
                 return Ok(extent);
             }
         }
@@ -310,41 +299,166 @@ fn copy_rest(mut from: &File, after: u64, mut to: WrittenFile) -> std::io::Resul
     to.sync_all()
 }
 
-/// The probes since the last recorded point, in a journal without checksums: a recorded point must be one of them.
-#[derive(Default)]
-struct Probed(Vec<(Value, Value)>);
+/// A point and the complete answer that the script recorded.
+pub type RecordedPoint = (Point, JsonText);
 
-impl Probed {
-    fn check(&mut self, event: &Event) -> serde_json::Result<()> {
+/// More probes than engines of a search answer between the answer to a point and its record.
+const MAX_PENDING: usize = 256;
+
+/// The hash of a kind of operation and its arguments.
+type Key = [u8; 32];
+
+/// An answer of an earlier execution, and whether a boundary recorded it.
+#[derive(Debug)]
+struct Answer {
+    answer: JsonText,
+    recorded: bool,
+}
+
+/// Answers, points and failed starts of earlier executions.
+#[derive(Debug, Default)]
+pub(super) struct Replay {
+    answers: HashMap<Key, VecDeque<Answer>>,
+    /// Probes that were not recorded: their keys and the points that they tested.
+    pending_probes: Vec<(Key, JsonText)>,
+    /// Keys of the answers that were recorded, by point.
+    recorded: HashMap<String, Vec<Key>>,
+    /// Points and answers.
+    points: HashMap<usize, Vec<[JsonText; 2]>>,
+    failed_starts: HashMap<Key, Vec<Value>>,
+    experiment_depth: ExperimentDepth,
+}
+
+impl Replay {
+    /// Adds the next event of an earlier execution.
+    pub(super) fn add(&mut self, event: Event) {
+        let top_level = self.experiment_depth.is_top_level(&event);
         match event {
-            Event::Done { kind, args, answer } if kind == "probe" => {
-                self.0.push((args["point"].clone(), answer["verdict"].clone()));
-            }
-            Event::Resumed { .. } => self.0.clear(),
-            Event::Point {
-                point, verdict, answer, ..
-            } => {
-                let probes = std::mem::take(&mut self.0);
-                // A script may record a word of its own instead of the probe's answer.
-                let has_verdict = |answered: &Value| !answer.is_object() || *answered == verdict.name();
-                let is_known = probes
-                    .iter()
-                    .any(|(at, answered)| point.is_at(at) && has_verdict(answered));
-                if !probes.is_empty() && !is_known {
-                    let why = "the point or its verdict is not that of the probe before it";
-                    return Err(serde::de::Error::custom(why));
+            Event::Done { .. } if !top_level => {}
+            Event::Done { kind, args, answer } => {
+                let key = key(&kind, &args);
+                if kind == "probe" {
+                    self.pending_probes.push((key, JsonText::from(&args["point"])));
                 }
+                let (answer, recorded) = (JsonText::from(&answer), false);
+                let answers = self.answers.entry(key).or_default();
+                answers.push_back(Answer { answer, recorded });
+            }
+            Event::Point {
+                boundary,
+                point,
+                answer,
+                ..
+            } => {
+                self.mark_recorded(&point);
+                let recorded = [&json!(point), &answer].map(JsonText::from);
+                self.points.entry(boundary).or_default().push(recorded);
+            }
+            Event::StartFailed { args, failure } => {
+                self.failed_starts.entry(key("start", &args)).or_default().push(failure);
             }
             _ => {}
         }
-        Ok(())
+    }
+
+    /// Removes and returns the next answer to this call.
+    pub(super) fn answer(&mut self, kind: &str, args: &Value) -> Option<Value> {
+        if self.answers.is_empty() {
+            return None;
+        }
+        Some(self.answers.get_mut(&key(kind, args))?.pop_front()?.answer.value())
+    }
+
+    /// Discards the answers that a boundary recorded for this point, so that it is probed again.
+    pub(super) fn forget(&mut self, point: &Point) {
+        for key in self.recorded.remove(&point.to_string()).unwrap_or_default() {
+            if let Some(answers) = self.answers.get_mut(&key) {
+                answers.retain(|answer| !answer.recorded);
+            }
+        }
+    }
+
+    /// Marks the answers that were recorded for a point: those of the preceding probes with the same coordinates.
+    fn mark_recorded(&mut self, point: &Point) {
+        // Of several engines, another one may have answered in between.
+        let probes = std::mem::take(&mut self.pending_probes).into_iter();
+        let (own, others): (Vec<_>, Vec<_>) = probes.partition(|(_, probed)| point.is_at(&probed.value()));
+        let older = others.len().saturating_sub(MAX_PENDING);
+        self.pending_probes = others.into_iter().skip(older).collect();
+        for (key, _) in own {
+            for answer in self.answers.get_mut(&key).into_iter().flatten() {
+                answer.recorded = true;
+            }
+            self.recorded.entry(point.to_string()).or_default().push(key);
+        }
+    }
+
+    /// The points of those answers that no boundary recorded, and nobody took yet.
+    pub(super) fn unrecorded(&self) -> Vec<Value> {
+        let waits = |key: &Key| {
+            self.answers
+                .get(key)
+                .into_iter()
+                .flatten()
+                .any(|answer| !answer.recorded)
+        };
+        let probes = self.pending_probes.iter().filter(|(key, _)| waits(key));
+        probes.map(|(_, point)| point.value()).collect()
+    }
+
+    /// Removes and returns the points of a boundary, with their answers.
+    pub(super) fn points(&mut self, boundary: usize) -> impl Iterator<Item = (Point, Value)> + use<> {
+        let points = self.points.remove(&boundary).unwrap_or_default();
+        let read = |[point, answer]: [JsonText; 2]| Some((serde_json::from_value(point.value()).ok()?, answer.value()));
+        points.into_iter().filter_map(read)
+    }
+
+    /// The failures of this engine's starts, oldest first.
+    pub(super) fn failed_starts(&self, args: &Value) -> Vec<Value> {
+        self.failed_starts.get(&key("start", args)).cloned().unwrap_or_default()
+    }
+
+    /// Number of answers and of points.
+    pub(super) fn size(&self) -> (usize, usize) {
+        (
+            self.answers.values().map(VecDeque::len).sum(),
+            self.points.values().map(Vec::len).sum(),
+        )
+    }
+}
+
+/// JSON maps are sorted, so equal arguments give equal keys. The journal contains them without secrets.
+fn key(kind: &str, args: &Value) -> Key {
+    Sha256::digest(format!("{kind} {}", hidden_value(args.clone()))).into()
+}
+
+/// The kind of operation that contains others.
+pub(super) const EXPERIMENT: &str = "experiment";
+
+#[derive(Debug, Default)]
+pub(super) struct ExperimentDepth {
+    depth: usize,
+}
+
+impl ExperimentDepth {
+    /// Adds the next event. Returns whether it is outside of every experiment.
+    pub(super) fn is_top_level(&mut self, event: &Event) -> bool {
+        match event {
+            Event::Began { kind, .. } if kind == EXPERIMENT => self.depth += 1,
+            Event::Done { kind, .. } | Event::GivenUp { kind, .. } if kind == EXPERIMENT => {
+                self.depth = self.depth.saturating_sub(1);
+            }
+            // Experiments of the previous execution ended with it.
+            Event::Resumed { .. } => self.depth = 0,
+            _ => {}
+        }
+        self.depth == 0
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::boundary::{Moves, Point, Verdict};
     use serde_json::json;
     use tempfile::TempDir;
 
@@ -441,39 +555,6 @@ mod tests {
     }
 
     #[test]
-    fn without_checksums_a_point_must_be_the_one_that_was_probed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(JOURNAL);
-        let answer = json!({ "verdict": "oom" });
-        let probe = Event::Done {
-            kind: "probe".into(),
-            args: json!({ "point": { "input": 4224, "concurrency": 1 } }),
-            answer: answer.clone(),
-        };
-        let point = Event::Point {
-            boundary: 0,
-            point: Point::default().with("input", 4224),
-            verdict: Verdict::Oom,
-            cause: None,
-            moves: Moves::Fails,
-            answer,
-        };
-        let lines = [&probe, &point].map(|event| serde_json::to_string(&Entry::now(event)).unwrap() + "\n");
-        let text = lines.concat();
-        std::fs::write(&path, &text).unwrap();
-        assert_eq!(reopen(folder.path()).unwrap().0, [probe, point]);
-        for (old, new) in [
-            ("{\"input\":4224}", "{\"input\":4226}"),
-            ("\"verdict\":\"oom\",\"cause\"", "\"verdict\":\"ok\",\"cause\""),
-        ] {
-            assert!(text.contains(old), "{text}");
-            std::fs::write(&path, text.replacen(old, new, 1)).unwrap();
-            let fault = reopen(folder.path()).err().unwrap();
-            assert!(fault.message.contains("line 2"), "{fault}");
-        }
-    }
-
-    #[test]
     fn a_damaged_line_without_a_checksum_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(JOURNAL);
@@ -511,5 +592,119 @@ mod tests {
         let fault = journal.append(&done(1), |_| Ok(())).unwrap_err();
         assert_eq!((fault.kind, fault.kind.exit_code()), (Kind::Missing, 3));
         assert!(fault.hint.unwrap().contains("--out"));
+    }
+}
+
+#[cfg(test)]
+mod replay_tests {
+    use super::*;
+    use serde_json::json;
+
+    fn done(args: Value, answer: &str) -> Event {
+        Event::Done {
+            kind: "probe".into(),
+            args,
+            answer: json!(answer),
+        }
+    }
+
+    #[test]
+    fn the_kth_call_gets_the_kth_answer() {
+        let mut replay = Replay::default();
+        let point = json!({ "input": 1, "output": 2 });
+        replay.add(done(point.clone(), "first"));
+        replay.add(done(json!({ "input": 2 }), "other"));
+        replay.add(done(point.clone(), "second"));
+        assert_eq!(replay.size(), (3, 0));
+        let same = json!({ "output": 2, "input": 1 });
+        assert_eq!(
+            replay.answer("probe", &same),
+            Some(json!("first")),
+            "whatever the order of keys"
+        );
+        assert_eq!(replay.answer("load", &point), None, "another kind of call");
+        assert_eq!(replay.answer("probe", &point), Some(json!("second")));
+        assert_eq!(replay.answer("probe", &point), None);
+    }
+
+    #[test]
+    fn a_call_with_a_secret_finds_its_redacted_answer() {
+        super::super::add_secrets(["given-in-a-test-of-the-replay".to_owned()]);
+        let mut replay = Replay::default();
+        replay.add(done(json!({ "env": "***" }), "answer"));
+        let args = json!({ "env": "given-in-a-test-of-the-replay" });
+        assert_eq!(replay.answer("probe", &args), Some(json!("answer")));
+    }
+
+    #[test]
+    fn a_forgotten_point_is_not_answered_by_its_recorded_answer() {
+        let mut replay = Replay::default();
+        let point = Point::default().with("input", 1);
+        let args = json!({ "point": { "input": 1, "concurrency": 1 } });
+        let recorded = Event::Point {
+            boundary: 0,
+            point: point.clone(),
+            verdict: crate::boundary::Verdict::Ok,
+            cause: None,
+            moves: crate::boundary::Moves::Fits,
+            answer: json!("ok"),
+        };
+        replay.add(done(args.clone(), "retried"));
+        replay.add(done(args.clone(), "recorded"));
+        replay.add(recorded);
+        replay.add(done(args.clone(), "probed again, killed before it was recorded"));
+        replay.forget(&Point::default().with("input", 2));
+        assert_eq!(replay.size().0, 3, "another point");
+        replay.forget(&point);
+        let answer = replay.answer("probe", &args);
+        assert_eq!(answer, Some(json!("probed again, killed before it was recorded")));
+        assert_eq!(replay.answer("probe", &args), None);
+    }
+
+    #[test]
+    fn answers_within_an_experiment_are_not_replayed_alone() {
+        let trial = |number: u64| json!({ "trial": number });
+        let load = json!({ "requests": 4 });
+        let began = |args: Value| Event::Began {
+            kind: "experiment".into(),
+            args,
+        };
+        let of = |kind: &str, args: Value, answer: &str| Event::Done {
+            kind: kind.into(),
+            args,
+            answer: json!(answer),
+        };
+        let mut replay = Replay::default();
+        replay.add(began(trial(1)));
+        replay.add(of("load", load.clone(), "within the first"));
+        replay.add(of("experiment", trial(1), "first"));
+        replay.add(began(trial(2)));
+        replay.add(Event::GivenUp {
+            kind: "experiment".into(),
+            args: trial(2),
+        });
+        replay.add(of("load", load.clone(), "by itself"));
+        replay.add(began(trial(3)));
+        replay.add(of("load", load.clone(), "within one that was killed"));
+        replay.add(Event::Resumed { answers: 2, points: 0 });
+        replay.add(of("load", load.clone(), "of the next execution"));
+        assert_eq!(replay.answer("experiment", &trial(1)), Some(json!("first")));
+        assert_eq!(replay.answer("experiment", &trial(3)), None);
+        assert_eq!(replay.answer("load", &load), Some(json!("by itself")));
+        assert_eq!(replay.answer("load", &load), Some(json!("of the next execution")));
+        assert_eq!(replay.answer("load", &load), None);
+    }
+
+    #[test]
+    fn failed_starts_are_those_of_the_same_engine_and_are_kept() {
+        let mut replay = Replay::default();
+        let engine = |name: &str| json!({ "engine": name });
+        replay.add(Event::StartFailed {
+            args: engine("vllm"),
+            failure: json!(1),
+        });
+        assert_eq!(replay.failed_starts(&engine("vllm")), [json!(1)]);
+        assert_eq!(replay.failed_starts(&engine("vllm")), [json!(1)]);
+        assert!(replay.failed_starts(&engine("tgi")).is_empty());
     }
 }

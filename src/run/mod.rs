@@ -3,19 +3,16 @@
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
 //! it. A run that is killed can be resumed; each time is one execution of it. [`Run::replay`] then answers from the
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
-//! what must be unchanged, `reader` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
+//! what must be unchanged, `recorded` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
 mod event;
 mod files;
 mod folder;
-mod jobs;
 mod journal;
 mod manifest;
 mod pack;
-mod reader;
 mod recorded;
 mod remembered;
-mod replay;
 mod secrets;
 mod sessions;
 mod writer;
@@ -25,13 +22,15 @@ pub use files::{BoundedFile, WrittenFile};
 
 pub use folder::Folder;
 pub(crate) use folder::read_line;
-pub use jobs::JobFolder;
+pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
-pub use pack::{is_pack, pack};
+pub use pack::{JobFolder, is_pack, pack};
 pub use recorded::{RecordedBoundary, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
-pub use replay::RecordedPoint;
-pub use secrets::{HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, is_secret_name};
+pub use secrets::{
+    HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, hide_url, hide_variable, hide_variables,
+    hide_words, is_secret_name, named_secrets,
+};
 pub use sessions::{EngineSession, Measurement};
 
 use std::collections::{BTreeMap, HashSet};
@@ -45,7 +44,7 @@ use crate::boundary::Point;
 use crate::fault::{Fault, Result};
 use crate::task::lock;
 use crate::warning::Warning;
-use replay::Replay;
+use journal::Replay;
 use writer::RunWriter;
 
 /// Called with every event as it happens.
@@ -177,7 +176,7 @@ impl Run {
                 args,
                 answer: answer.clone(),
             })?,
-            Err(_) if kind == replay::EXPERIMENT => self.note(Event::GivenUp { kind, args })?,
+            Err(_) if kind == journal::EXPERIMENT => self.note(Event::GivenUp { kind, args })?,
             Err(_) => {}
         }
         done

@@ -13,10 +13,10 @@ use url::Url;
 
 use super::docker::Container;
 use super::service::{Backend, Started};
-use super::{Permits, ServerLog, docker, redact};
+use super::{Permits, ServerLog, docker};
 use crate::fault::{Fault, Result};
 use crate::http::{ApiKey, lookup};
-use crate::run::{Run, add_secrets};
+use crate::run::{Run, add_secrets, hide_url, hide_variables, hide_words};
 
 /// Maximum time to connect to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -55,7 +55,7 @@ pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
         Err(_) => format!("no connection within {} s", CONNECT_TIMEOUT.as_secs()),
     };
     Err(Fault::missing(
-        format!("nothing answers at `{}`: {why}", redact::url(&url)),
+        format!("nothing answers at `{}`: {why}", hide_url(&url)),
         "start the server, or give the address where it runs: `--url http://HOST:PORT`",
     ))
 }
@@ -65,7 +65,7 @@ pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started> {
     let url = permitted_url(text, permits)?;
     let logs = ServerLog::default();
     logs.end();
-    let info = json!({"runtime": "attach", "url": redact::url(&url)});
+    let info = json!({"runtime": "attach", "url": hide_url(&url)});
     Ok(Started {
         backend: Backend::Attached(None, Box::new(permits.clone())),
         base_url: Some(url.as_str().trim_end_matches('/').to_owned()),
@@ -132,10 +132,7 @@ pub fn api_key(text: &str, variable: Option<&str>, permits: &Permits) -> Result<
 fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
     let url = server_url(text)?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(Fault::usage(format!(
-            "`{}` is neither http nor https",
-            redact::url(&url)
-        )));
+        return Err(Fault::usage(format!("`{}` is neither http nor https", hide_url(&url))));
     }
     permits.check_url(&url)?;
     Ok(url)
@@ -252,8 +249,8 @@ fn describe(name: &str, url: &str, inspected: &ContainerInspectResponse) -> serd
         "url": url,
         "image": config.image,
         "digest": inspected.image,
-        "command": redact::command_line(&command),
-        "env": redact::variables(env.iter().filter_map(|entry| entry.split_once('='))),
+        "command": hide_words(&command),
+        "env": hide_variables(env.iter().filter_map(|entry| entry.split_once('='))),
         "model": model_name(&command, &env).map(|name| json!({ "name": name })),
     })
 }

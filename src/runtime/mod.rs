@@ -15,7 +15,6 @@ pub mod orphans;
 mod output;
 mod permits;
 mod process;
-pub mod redact;
 mod service;
 mod services;
 mod supervisor;

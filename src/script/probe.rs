@@ -12,7 +12,8 @@ use super::source::{self, Source};
 use super::{Host, shipped};
 use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
-use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch, redact};
+use crate::run::hide_variable;
+use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch};
 
 /// Options of `probe::run`.
 #[derive(Debug, Default, Deserialize)]
@@ -116,7 +117,10 @@ pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<
     if host.settings.dry_run {
         return Err(Fault::dry_run(format!("the probe `{name}` would be run")));
     }
-    let env = launch.env.iter().map(|(name, value)| (name, redact::env(name, value)));
+    let env = launch
+        .env
+        .iter()
+        .map(|(name, value)| (name, hide_variable(name, value)));
     let place = json!({
         "image": launch.image,
         "gpus": launch.gpus,

@@ -11,8 +11,8 @@ use super::interpreter::{interpreter, on_thread};
 use super::{Diagnostic, Host, Settings, Source, adapter};
 use crate::engine::{Engine, Hello, Question, Reply};
 use crate::fault::{Fault, Result};
-use crate::run::{Run, add_secrets};
-use crate::runtime::{Permits, Services, redact};
+use crate::run::{Run, add_secrets, named_secrets};
+use crate::runtime::{Permits, Services};
 use crate::task::Tasks;
 
 /// Takes the first line, and then answers questions until there are no more lines; each reply is passed to `say`.
@@ -53,7 +53,7 @@ fn begin(
     say: impl Fn(&Reply) + Send + Sync + 'static,
 ) -> Result<(Arc<Host>, Engine)> {
     let hello: Hello = parsed(line)?;
-    add_secrets(redact::secrets(&json!(hello.options)));
+    add_secrets(named_secrets(&json!(hello.options)));
     let run = Run::ephemeral(&hello.run);
     run.listen(Box::new(move |event| say(&Reply::Event(event.clone()))));
     let mut permits = Permits::parse(&hello.allow)?;

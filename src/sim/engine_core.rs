@@ -10,9 +10,8 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::TimeScaler;
-use super::handle::{Exit, LogSink, SimDevices};
-use super::misbehave::{AfterFailure, FailedRequest};
-use super::options::{Setup, Victim};
+use super::options::{AfterFailure, FailedRequest, Setup, Victim};
+use super::process::{Exit, LogSink, SimDevices};
 use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};
 use super::start::{Limits, Serving};
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};

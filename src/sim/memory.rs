@@ -6,6 +6,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use super::options::Setup;
 use super::profile::{Dynamic, Fixed, Pool};
 use crate::fmt::GIB;
 
@@ -20,23 +21,6 @@ pub(super) fn mib(size: f64) -> u64 {
 /// Size of the device as seen by torch: without the driver's share, and at most `limit`.
 pub(super) fn visible_bytes(total: u64, reserved: u64, limit: Option<u64>) -> u64 {
     total.saturating_sub(reserved).min(limit.unwrap_or(u64::MAX))
-}
-
-/// Launch options that affect the pool.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct PoolOptions {
-    /// Share of the device.
-    pub(crate) utilization: f64,
-    /// Prompt tokens of the profiling step.
-    pub(crate) batch_tokens: u64,
-    /// No CUDA graphs, no compilation.
-    pub(crate) eager: bool,
-    /// 8-bit KV cache.
-    pub(crate) fp8: bool,
-    /// N-gram speculation.
-    pub(crate) speculate: bool,
-    /// Visible bytes of the device.
-    pub(crate) limit: Option<u64>,
 }
 
 /// Memory of an engine at each stage of its start, in bytes. `used_*` is device memory in use as reported by
@@ -76,120 +60,90 @@ pub(crate) struct StartMemory {
 
 impl StartMemory {
     /// The rest of a share of the device becomes a pool of blocks.
-    pub(crate) fn pool(profile: &Pool, options: &PoolOptions) -> Self {
-        let reserved = mib(profile.reserved_mib);
-        let device = visible_bytes(mib(profile.total_mib), reserved, options.limit);
-        let context = mib(profile.context_mib);
-        let weights = mib(profile.weights_mib + if options.fp8 { profile.fp8_mib } else { 0.0 });
-        let (mut activation, mut graphs, mut graphs_estimated) = (
-            profile.activation_mib * options.batch_tokens as f64 / profile.activation_tokens as f64,
-            0.0,
-            0.0,
-        );
-        if !options.eager {
-            activation += profile.compile_mib;
-            graphs = profile.graphs_mib;
-        }
-        if let Some(speculation) = profile.speculation.filter(|_| options.speculate) {
-            activation += speculation.activation_mib;
-            if !options.eager {
-                graphs = speculation.graphs_mib;
-                graphs_estimated = speculation.graphs_estimated_mib;
-            }
-        }
-        let (activation, graphs, graphs_estimated) = (mib(activation), mib(graphs), mib(graphs_estimated));
-        let budget = (device as f64 * options.utilization) as u64;
+    pub(crate) fn pool(profile: &Pool, setup: &Setup) -> Self {
+        let (reserved, context) = (mib(profile.reserved_mib), mib(profile.context_mib));
+        let device = visible_bytes(mib(profile.total_mib), reserved, setup.options.memory_limit);
+        let weights = mib(profile.weights_mib + if setup.fp8 { profile.fp8_mib } else { 0.0 });
+        let speculation = profile.speculation.filter(|_| setup.draft_tokens > 0);
+        let unless_eager = |size: f64| if setup.eager { 0.0 } else { size };
+        let step = profile.activation_mib * setup.step_tokens as f64 / profile.activation_tokens as f64;
+        let compiled = unless_eager(profile.compile_mib);
+        let activation = mib(step + compiled + speculation.map_or(0.0, |more| more.activation_mib));
+        let graphs = speculation.map_or(profile.graphs_mib, |speculation| speculation.graphs_mib);
+        let graphs_estimated = mib(unless_eager(speculation.map_or(0.0, |more| more.graphs_estimated_mib)));
+        let budget = (device as f64 * setup.utilization) as u64;
         let left = budget as i64 - (weights + activation + graphs_estimated) as i64;
         let available = if left > 0 {
             (left as f64 * profile.kv_share) as i64
         } else {
             left
         };
-
-        let per_token = if options.fp8 {
-            profile.kv.bytes_per_token / 2
-        } else {
-            profile.kv.bytes_per_token
-        };
-        let block_bytes = per_token.max(1) * profile.kv.block_tokens;
-        let blocks = available.max(0) as u64 / block_bytes;
-
-        let used_weights = reserved + context + weights;
-        let used_graphs = used_weights + blocks * block_bytes + graphs;
-        let warm_up = if options.eager {
+        let halves = if setup.fp8 { 2 } else { 1 };
+        let block_bytes = (profile.kv.bytes_per_token / halves).max(1) * profile.kv.block_tokens;
+        let warm_up = if setup.eager {
             profile.warm_up_eager_mib
         } else {
             profile.warm_up_graphs_mib
         };
-        let used_ready = used_graphs + mib(warm_up);
-        Self {
-            total: device + reserved,
+        let memory = Self {
             device,
-            free: device.saturating_sub(context),
             budget,
             weights,
             available,
             block_bytes,
-            blocks,
+            blocks: available.max(0) as u64 / block_bytes,
             block_tokens: profile.kv.block_tokens,
             graphs_estimated,
-            graphs,
-            used_baseline: reserved,
-            used_context: reserved + context,
-            used_weights,
-            used_peak: used_weights + activation,
-            used_kv: used_weights + blocks * block_bytes,
-            used_graphs,
-            used_ready,
-            used_serving: used_ready + mib(profile.serving_mib),
-        }
+            graphs: mib(unless_eager(graphs)),
+            ..Self::default()
+        };
+        memory.with_stages(reserved, context, activation, mib(warm_up), mib(profile.serving_mib))
     }
 
     /// A KV cache of `tokens`, whatever the size of the device; a block is a token.
     pub(crate) fn fixed(profile: &Fixed, tokens: u64, limit: Option<u64>) -> Self {
-        let reserved = mib(profile.reserved_mib);
-        let device = visible_bytes(mib(profile.total_mib), reserved, limit);
-        let (context, weights) = (mib(profile.context_mib), mib(profile.weights_mib));
-        let used_weights = reserved + context + weights;
-        let kv = tokens.saturating_mul(profile.kv.bytes_per_token);
-        let used_kv = used_weights.saturating_add(kv);
-        let used_ready = used_kv.saturating_add(mib(profile.compute_mib + profile.output_mib));
-        Self {
-            total: device + reserved,
-            device,
-            free: device.saturating_sub(context),
-            weights,
+        let (reserved, context) = (mib(profile.reserved_mib), mib(profile.context_mib));
+        let memory = Self {
+            device: visible_bytes(mib(profile.total_mib), reserved, limit),
+            weights: mib(profile.weights_mib),
             block_bytes: profile.kv.bytes_per_token,
             blocks: tokens,
             block_tokens: 1,
-            used_baseline: reserved,
-            used_context: reserved + context,
-            used_weights,
-            used_peak: used_weights,
-            used_kv,
-            used_graphs: used_kv,
-            used_ready,
-            used_serving: used_ready,
             ..Self::default()
-        }
+        };
+        memory.with_stages(reserved, context, 0, mib(profile.compute_mib + profile.output_mib), 0)
     }
 
     /// Only the engine itself; requests take what they need.
     pub(crate) fn dynamic(memory: &DynamicMemory) -> Self {
-        let (baseline, used) = (mib(memory.profile.reserved_mib), memory.used());
-        Self {
-            total: memory.device + baseline,
+        let (reserved, context) = (mib(memory.profile.reserved_mib), memory.profile.context_bytes);
+        let memory = Self {
             device: memory.device,
+            weights: memory.reserved,
             block_tokens: 1,
-            used_baseline: baseline,
-            used_context: baseline + memory.profile.context_bytes,
-            used_weights: used,
-            used_peak: used,
-            used_kv: used,
-            used_graphs: used,
-            used_ready: used,
-            used_serving: used,
             ..Self::default()
+        };
+        memory.with_stages(reserved, context, 0, 0, 0)
+    }
+
+    /// The same with what is in use at each stage: all before it and what it takes. Activations are given back.
+    fn with_stages(self, reserved: u64, context: u64, activation: u64, warm_up: u64, serving: u64) -> Self {
+        let used_weights = reserved + context + self.weights;
+        let used_kv = used_weights.saturating_add(self.blocks.saturating_mul(self.block_bytes));
+        let used_graphs = used_kv.saturating_add(self.graphs);
+        let used_ready = used_graphs.saturating_add(warm_up);
+        Self {
+            total: self.device + reserved,
+            free: self.device.saturating_sub(context),
+            used_baseline: reserved,
+            used_context: reserved + context,
+            used_weights,
+            used_peak: used_weights + activation,
+            used_kv,
+            used_graphs,
+            used_ready,
+            used_serving: used_ready + serving,
+            ..self
         }
     }
 
@@ -386,15 +340,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sim::options::Options;
     use crate::sim::profile::{MemoryProfile, Profile};
 
     proptest! {
         #[test]
         fn more_budget_never_gives_fewer_blocks(share in 0.05_f64..0.95, more in 0.0_f64..0.05, eager: bool, fp8: bool, speculate: bool) {
-            let MemoryProfile::Pool(profile) = Profile::load("llama-8b-h200-vllm").unwrap().memory else { panic!() };
-            let options = PoolOptions { utilization: share, batch_tokens: 8192, eager, fp8, speculate, limit: None };
-            let less = StartMemory::pool(&profile, &options);
-            let plan = StartMemory::pool(&profile, &PoolOptions { utilization: share + more, ..options });
+            let profile = Profile::load("llama-8b-h200-vllm").unwrap();
+            let MemoryProfile::Pool(pool) = profile.memory.clone() else { panic!() };
+            let setup = Setup::new(profile, &Options::default()).unwrap();
+            let setup = Setup { utilization: share, eager, fp8, draft_tokens: speculate.into(), ..setup };
+            let less = StartMemory::pool(&pool, &setup);
+            let plan = StartMemory::pool(&pool, &Setup { utilization: share + more, ..setup });
             prop_assert!(less.blocks <= plan.blocks);
             prop_assert!(plan.blocks * plan.block_bytes <= plan.available.max(0) as u64);
             prop_assert!(plan.used_context <= plan.used_weights && plan.used_weights <= plan.used_kv);

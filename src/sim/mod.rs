@@ -5,10 +5,8 @@
 //! its output contains `SIMULATED`. What an engine logs and its pages are text: `engines/NAME.jinja`.
 
 mod engine_core;
-mod handle;
 mod http;
 mod memory;
-mod misbehave;
 mod options;
 mod process;
 mod profile;
@@ -21,10 +19,8 @@ mod tokens;
 
 use std::time::Duration;
 
-pub use handle::{Exit, LogSink, SimHandle, State};
-pub use misbehave::{AfterFailure, FailedRequest, FailedStart, Misbehave};
-pub use options::{Options, Serve, Spec, Victim};
-pub use process::Sim;
+pub use options::{AfterFailure, FailedRequest, FailedStart, Misbehave, Options, Serve, Spec, Victim};
+pub use process::{Exit, LogSink, Sim, SimHandle, State};
 pub use profile::{
     Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Shape, Speculation, names,
 };

@@ -1,31 +1,35 @@
-//! The simulated process: reserves its port, goes through its start, serves, and exits.
+//! The simulated process: reserves its port, goes through its start, serves, and exits; and the handle to it: its URL,
+//! state and exit status, and the memory and power of its devices. The latter are atomics, because a sampler reads them
+//! from another thread.
 
-use std::future::IntoFuture;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use std::{future, io};
 
 use axum::Router;
+use axum::serve::Listener;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use hyper::server::conn::http1;
+use hyper_util::rt::TokioIo;
+use hyper_util::service::TowerToHyperService;
 use minijinja::Value;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use serde::{Deserialize, Serialize};
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
-use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tokio_util::sync::CancellationToken;
 
 use super::engine_core::EngineCore;
-use super::handle::{Exit, LogSink, SimDevices, SimHandle, State};
 use super::options::{Options, Setup};
-use super::profile::Profile;
-use super::start::{Stage, StartPlan};
+use super::profile::{Power, Profile};
+use super::start::{self, Stage, StartPlan};
 use super::tokens::TokenCounter;
-use super::{TimeScaler, http, start};
+use super::{TimeScaler, http};
 use crate::fault::{Fault, Kind, Result};
+use crate::telemetry::{Activity, Device, Reading, Tenant};
 use crate::world::{self, World};
 
 /// The simulated engine.
@@ -251,11 +255,7 @@ impl Door {
     /// Serves until dropped. Connections are reset when `reset` is cancelled.
     fn open(self, router: Router, reset: CancellationToken) -> io::Result<BoxFuture<'static, ()>> {
         match self {
-            Self::Port(socket, _) => {
-                let inner = socket.listen(1024)?;
-                let serving = axum::serve(Listener { inner, reset }, router).into_future();
-                Ok(serving.map(|_| ()).boxed())
-            }
+            Self::Port(socket, _) => Ok(serve(socket.listen(1024)?, router, reset).boxed()),
             Self::Inside(world, url) => {
                 world.serve(&url, router);
                 Ok(future::pending().boxed())
@@ -264,81 +264,225 @@ impl Door {
     }
 }
 
-struct Listener {
-    inner: TcpListener,
-    reset: CancellationToken,
-}
-
-impl axum::serve::Listener for Listener {
-    type Io = ResettableStream;
-    type Addr = SocketAddr;
-
-    async fn accept(&mut self) -> (ResettableStream, SocketAddr) {
-        let (stream, address) = axum::serve::Listener::accept(&mut self.inner).await;
+/// Serves until dropped. When `reset` is cancelled, connections are reset like those of a dead process.
+async fn serve(mut listener: TcpListener, router: Router, reset: CancellationToken) {
+    loop {
+        let (stream, _) = Listener::accept(&mut listener).await;
         // Tokens are sent one by one; with Nagle's algorithm they would arrive 40 ms late. Failing is harmless.
         let _ = stream.set_nodelay(true);
-        let connection = ResettableStream {
-            stream,
-            reset: Box::pin(self.reset.clone().cancelled_owned()),
-        };
-        (connection, address)
-    }
-
-    fn local_addr(&self) -> io::Result<SocketAddr> {
-        self.inner.local_addr()
-    }
-}
-
-/// A connection that is reset like that of a dead process.
-struct ResettableStream {
-    stream: TcpStream,
-    reset: Pin<Box<WaitForCancellationFutureOwned>>,
-}
-
-impl ResettableStream {
-    fn check(&mut self, context: &mut Context<'_>) -> io::Result<()> {
-        match self.reset.as_mut().poll(context) {
-            Poll::Ready(()) => {
-                // RST instead of FIN, if the system allows it.
-                let _ = self.stream.set_zero_linger();
-                Err(io::ErrorKind::ConnectionReset.into())
+        let service = TowerToHyperService::new(router.clone());
+        let mut connection = http1::Builder::new().serve_connection(TokioIo::new(stream), service);
+        let reset = reset.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                _ = &mut connection => {}
+                () = reset.cancelled() => {
+                    // RST instead of FIN, if the system allows it.
+                    let _ = connection.into_parts().io.into_inner().set_zero_linger();
+                }
             }
-            Poll::Pending => Ok(()),
+        });
+    }
+}
+
+/// Receives log lines without the line end. Called from runtime threads; must not block.
+pub type LogSink = Arc<dyn Fn(&str) + Send + Sync>;
+
+/// State of the simulated process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Loading. vLLM and TGI refuse connections, llama.cpp answers 503.
+    Starting,
+    /// Serving requests.
+    Ready,
+    /// Exited.
+    Exited(Exit),
+}
+
+/// Exit status of a simulated process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Exit {
+    /// Exit code.
+    pub code: i32,
+    /// Whether the kernel OOM-killed it.
+    pub oom_killed: bool,
+}
+
+impl Exit {
+    pub(super) const FAILED: Self = Self::new(1);
+    /// After SIGKILL.
+    pub(super) const KILLED: Self = Self::new(137);
+
+    pub(super) const fn new(code: i32) -> Self {
+        Self {
+            code,
+            oom_killed: false,
         }
     }
 }
 
-impl AsyncRead for ResettableStream {
-    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        self.check(context)?;
-        Pin::new(&mut self.stream).poll_read(context, into)
+impl Default for Exit {
+    fn default() -> Self {
+        Self::FAILED
     }
 }
 
-impl AsyncWrite for ResettableStream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.check(context)?;
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+/// State of an engine whose async runtime was shut down.
+const RUNTIME_GONE: State = State::Exited(Exit::KILLED);
+
+/// A running simulated engine. Dropping it ends the engine.
+pub struct SimHandle {
+    /// `http://127.0.0.1:PORT`, known before the engine is ready.
+    pub url: String,
+    /// Seconds of real time per second of model time.
+    pub time_scale: f64,
+    devices: Arc<SimDevices>,
+    state: watch::Receiver<State>,
+    term: CancellationToken,
+    kill: CancellationToken,
+}
+
+impl SimHandle {
+    /// Current memory of the simulated devices.
+    pub fn reading(&self) -> Reading {
+        self.devices.reading()
     }
 
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+    /// Memory of the simulated devices before the engine started.
+    pub fn before(&self) -> Reading {
+        self.devices.before()
     }
 
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+    /// A closure that returns [`SimHandle::reading`], for a sampler that outlives this borrow.
+    pub fn reader(&self) -> impl Fn() -> Reading + Send + 'static + use<> {
+        let devices = Arc::clone(&self.devices);
+        move || devices.reading()
     }
 
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        self.check(context)?;
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
+    /// Current state.
+    pub fn state(&self) -> State {
+        match *self.state.borrow() {
+            State::Starting | State::Ready if self.state.has_changed().is_err() => RUNTIME_GONE,
+            state => state,
+        }
     }
 
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+    /// Waits until it serves, or has failed to start.
+    pub async fn wait_started(&self) -> State {
+        self.wait_for_state(|state| *state != State::Starting).await
+    }
+
+    /// Waits until it has exited.
+    pub async fn wait_exited(&self) -> Exit {
+        match self.wait_for_state(|state| matches!(state, State::Exited(_))).await {
+            State::Exited(exit) => exit,
+            State::Starting | State::Ready => unreachable!("waited for the end"),
+        }
+    }
+
+    /// Sends SIGTERM, and SIGKILL after `grace`. Waits for the exit.
+    pub async fn stop(&self, grace: Duration) -> Exit {
+        self.term.cancel();
+        if let Ok(exit) = tokio::time::timeout(grace, self.wait_exited()).await {
+            return exit;
+        }
+        self.kill.cancel();
+        self.wait_exited().await
+    }
+
+    async fn wait_for_state(&self, condition: impl FnMut(&State) -> bool) -> State {
+        let mut state = self.state.clone();
+        match state.wait_for(condition).await {
+            Ok(found) => *found,
+            Err(_) => RUNTIME_GONE,
+        }
+    }
+}
+
+impl Drop for SimHandle {
+    fn drop(&mut self) {
+        self.kill.cancel();
+    }
+}
+
+/// Simulated devices `sim0`, `sim1`, …; all ranks of an engine use the same amount.
+#[derive(Debug)]
+pub(crate) struct SimDevices {
+    name: String,
+    count: u64,
+    total: u64,
+    baseline: u64,
+    used: AtomicU64,
+    power: Option<Power>,
+    busy: AtomicBool,
+}
+
+impl SimDevices {
+    /// Devices of `total` bytes each; `baseline` bytes are in use before the engine starts.
+    pub(crate) fn new(name: impl Into<String>, count: u64, total: u64, baseline: u64, power: Option<Power>) -> Self {
+        Self {
+            name: name.into(),
+            count,
+            total,
+            baseline,
+            used: AtomicU64::new(baseline),
+            power,
+            busy: AtomicBool::new(false),
+        }
+    }
+
+    /// Sets the bytes in use on each device.
+    pub(crate) fn set(&self, used: u64) {
+        self.used.store(used, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_busy(&self, busy: bool) {
+        self.busy.store(busy, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reading(&self) -> Reading {
+        self.with(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Reading as it was before the engine started.
+    pub(crate) fn before(&self) -> Reading {
+        self.with(self.baseline)
+    }
+
+    /// The engine's memory is attributed to this process.
+    fn with(&self, used: u64) -> Reading {
+        let id = |index: u64| format!("sim{index}");
+        let ours = |index: u64| Tenant {
+            pid: std::process::id(),
+            device: id(index),
+            used: Some(used.saturating_sub(self.baseline)),
+        };
+        let device = |index: u64| Device {
+            id: id(index),
+            name: self.name.clone(),
+            used,
+            total: self.total,
+        };
+        Reading {
+            devices: (0..self.count).map(device).collect(),
+            tenants: if used > self.baseline {
+                (0..self.count).map(ours).collect()
+            } else {
+                Vec::new()
+            },
+            activity: self.power.map_or_else(Vec::new, |power| {
+                (0..self.count).map(|index| self.activity(id(index), power)).collect()
+            }),
+        }
+    }
+
+    fn activity(&self, device: String, power: Power) -> Activity {
+        let busy = self.busy.load(Ordering::Relaxed);
+        Activity {
+            device,
+            power_mw: Some(1000 * if busy { power.busy_w } else { power.idle_w }),
+            busy_percent: Some(if busy { 100 } else { 0 }),
+        }
     }
 }

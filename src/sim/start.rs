@@ -6,10 +6,9 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 
-use super::handle::Exit;
-use super::memory::{BlockPool, CudaOom, DynamicMemory, PoolOptions, StartMemory};
-use super::misbehave::FailedStart;
-use super::options::Setup;
+use super::memory::{BlockPool, CudaOom, DynamicMemory, StartMemory};
+use super::options::{FailedStart, Setup};
+use super::process::Exit;
 use super::profile::{Engine, MemoryProfile, Pool, Speculation};
 use super::scheduler::{KvAllocation, KvStore, Scheduler};
 use crate::fault::{Fault, Result};
@@ -277,16 +276,8 @@ fn memory(setup: &Setup, graphs: usize) -> Result<(StartMemory, Option<DynamicMe
 }
 
 fn pool(setup: &Setup, profile: &Pool, graphs: usize) -> StartMemory {
-    let options = PoolOptions {
-        utilization: setup.utilization,
-        batch_tokens: setup.step_tokens,
-        eager: setup.eager,
-        fp8: setup.fp8,
-        speculate: setup.draft_tokens > 0,
-        limit: setup.options.memory_limit,
-    };
     if setup.profile.engine != Engine::TensorrtLlm {
-        return StartMemory::pool(profile, &options);
+        return StartMemory::pool(profile, setup);
     }
     let graphs_mib = profile.graphs_mib * graphs as f64 / PROFILE_GRAPHS;
     let profile = Pool {
@@ -300,12 +291,12 @@ fn pool(setup: &Setup, profile: &Pool, graphs: usize) -> StartMemory {
         }),
         ..profile.clone()
     };
-    let options = PoolOptions {
+    let setup = Setup {
         utilization: 1.0,
-        speculate: true,
-        ..options
+        draft_tokens: 1,
+        ..setup.clone()
     };
-    StartMemory::pool(&profile, &options)
+    StartMemory::pool(&profile, &setup)
 }
 
 /// When blocks are allocated, and how long requests may be.

@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use super::source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
+use super::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
 use crate::fault::{Fault, Kind, Result};
 
 /// Roots of the kernel's file systems; different folders in tests.
@@ -39,7 +39,7 @@ impl GpuVendor for Amd {
         "amd"
     }
 
-    fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
+    fn list(&self) -> Result<Vec<GpuInfo>> {
         AmdCards::default().list()
     }
 
@@ -99,7 +99,7 @@ fn owning_group(file: &Path) -> Option<String> {
 
 impl AmdCards {
     /// Lists the AMD GPUs of this machine; never empty.
-    pub fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
+    pub fn list(&self) -> Result<Vec<GpuInfo>> {
         let driver = text(&self.sys.join("module/amdgpu/version"));
         let describe = |(index, card): (usize, Card)| {
             let memory = card.memory()?;
@@ -116,7 +116,7 @@ impl AmdCards {
         };
         let gpus: Vec<GpuInfo> = self.cards().into_iter().enumerate().filter_map(describe).collect();
         if gpus.is_empty() {
-            return Err(Absent::new(
+            return Err(Fault::missing(
                 "no AMD GPU: no card in /sys/class/drm reports its memory",
                 "load the `amdgpu` driver",
             ));

@@ -17,8 +17,7 @@ use csv::{ByteRecord, ReaderBuilder, Writer};
 
 use super::Phase;
 use super::sampler::Recording;
-use super::series::{Row, Series};
-use super::slow_samples::{ActivitySample, DeviceActivity, ProcessMemory};
+use super::series::{ActivitySample, DeviceActivity, ProcessMemory, Row, Series};
 
 /// The first columns of the files that are read back.
 const SERIES: [&str; 5] = ["from_s", "to_s", "phase", "looks", "total"];
@@ -103,18 +102,9 @@ fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// The content of a file.
-#[derive(Clone, Debug, Default)]
-pub struct SampleFile<T> {
-    /// The usable data.
-    pub data: T,
-    /// What could not be used, for people; empty if everything could.
-    pub notes: Vec<String>,
-}
-
-/// Reads `<name>.csv`. The devices have only their ids, because the file has neither names nor sizes (see
+/// Reads `<name>.csv`: the usable data, and what could not be used, for people. The devices have only their ids, because the file has neither names nor sizes (see
 /// `<name>.usage.json`).
-pub fn read_series(bytes: &[u8]) -> SampleFile<Series> {
+pub fn read_series(bytes: &[u8]) -> (Series, Vec<String>) {
     let (ids, rows, notes) = read(bytes, &SERIES, |_, (from, to, phase, looks), record| {
         Some(Row {
             from,
@@ -125,13 +115,12 @@ pub fn read_series(bytes: &[u8]) -> SampleFile<Series> {
             used: record.iter().skip(SERIES.len()).map(value).collect::<Option<_>>()?,
         })
     });
-    let data = Series::from_rows(&ids, rows);
-    SampleFile { data, notes }
+    (Series::from_rows(&ids, rows), notes)
 }
 
-/// Reads `<name>.activity.csv`: power in watts and utilisation in per cent.
-pub fn read_activity(bytes: &[u8]) -> SampleFile<Vec<ActivitySample>> {
-    let (_, data, notes) = read(bytes, &ACTIVITY, |columns, (from, to, phase, looks), record| {
+/// Reads `<name>.activity.csv`, as [`read_series`]: power in watts and utilisation in per cent.
+pub fn read_activity(bytes: &[u8]) -> (Vec<ActivitySample>, Vec<String>) {
+    let (_, samples, notes) = read(bytes, &ACTIVITY, |columns, (from, to, phase, looks), record| {
         let mut values = record.iter().skip(ACTIVITY.len()).map(|field| match field {
             [] => Some(None),
             field => value(field).filter(|value: &f64| value.is_finite()).map(Some),
@@ -151,7 +140,7 @@ pub fn read_activity(bytes: &[u8]) -> SampleFile<Vec<ActivitySample>> {
             devices: columns.chunks_exact(2).map(&mut device).collect::<Option<_>>()?,
         })
     });
-    SampleFile { data, notes }
+    (samples, notes)
 }
 
 /// From, to, phase and number of samples of a line.
@@ -273,13 +262,12 @@ mod tests {
                 slow.push(at, Phase::ALL[phase], &reading(&ids, &used));
                 at += after;
             }
-            let file = read_series(&series_file(&series));
-            prop_assert!(file.notes.is_empty(), "{:?}", file.notes);
-            prop_assert_eq!(file.data.rows(), series.rows());
-            let read: Vec<String> = file.data.devices().iter().map(|device| device.id.clone()).collect();
+            let (file, notes) = read_series(&series_file(&series));
+            prop_assert!(notes.is_empty(), "{:?}", notes);
+            prop_assert_eq!(file.rows(), series.rows());
+            let read: Vec<String> = file.devices().iter().map(|device| device.id.clone()).collect();
             prop_assert_eq!(read, ids);
-            prop_assert_eq!(file.data.peaks(), series.peaks());
-            prop_assert_eq!(read_activity(&activity_file(slow.activity())).data, slow.activity());
+            prop_assert_eq!(read_activity(&activity_file(slow.activity())).0, slow.activity());
         }
 
         /// Wherever the file is truncated: no panic, no invented values, and a note about the loss.
@@ -287,11 +275,11 @@ mod tests {
         fn truncated_file_gives_complete_lines(at in 0_usize..130) {
             let text = "from_s,to_s,phase,looks,total,a,b\n0.000000,1.000000,loading,3,30,10,20\n1.010000,2.500000,ready,4,500,200,300\n3.000000,3.000000,after,1,0,0,0\n";
             let cut = &text[..at.min(text.len())];
-            let file = read_series(cut.as_bytes());
-            let whole = read_series(text.as_bytes());
+            let (file, notes) = read_series(cut.as_bytes());
+            let (whole, _) = read_series(text.as_bytes());
             let lines = cut.matches('\n').count();
-            prop_assert_eq!(file.data.rows(), &whole.data.rows()[..lines.saturating_sub(1)]);
-            prop_assert_eq!(file.notes.is_empty(), cut.ends_with('\n') && lines > 1, "{:?}", file.notes);
+            prop_assert_eq!(file.rows(), &whole.rows()[..lines.saturating_sub(1)]);
+            prop_assert_eq!(notes.is_empty(), cut.ends_with('\n') && lines > 1, "{:?}", notes);
         }
     }
 
@@ -300,22 +288,19 @@ mod tests {
         let text = "from_s,to_s,phase,looks,total,a\n\
                     0.000000,0.500000,baseline,1,5,5\n0.400000,1.000000,baseline,1,6,6\n0.300000,2.000000,loading,1,9,7\n\
                     2.000000,2.000000,loading,1,9,12 MiB\n3.000000,3.000000,loading\n4.000000,4.000000,dreaming,1,8,8\n";
-        let file = read_series(text.as_bytes());
-        let rows: Vec<_> = file.data.rows().iter().map(|row| (row.from, row.total)).collect();
+        let (file, notes) = read_series(text.as_bytes());
+        let rows: Vec<_> = file.rows().iter().map(|row| (row.from, row.total)).collect();
         assert_eq!(rows, [(0, 5), (400_000, 6)]);
-        assert_eq!(
-            file.notes,
-            ["4 lines cannot be read and were skipped; the first is line 4"]
-        );
+        assert_eq!(notes, ["4 lines cannot be read and were skipped; the first is line 4"]);
         for (text, expected) in [
             ("", "empty"),
             ("from_s,to_s", "header is incomplete"),
             ("a,b\n1,2\n", "columns"),
             ("from_s,to_s,phase,looks,total,a\n", "no usable line"),
         ] {
-            let file = read_series(text.as_bytes());
-            assert!(file.data.rows().is_empty(), "{text}");
-            assert!(file.notes.join("; ").contains(expected), "{text}: {:?}", file.notes);
+            let (file, notes) = read_series(text.as_bytes());
+            assert!(file.rows().is_empty(), "{text}");
+            assert!(notes.join("; ").contains(expected), "{text}: {:?}", notes);
         }
     }
 
@@ -330,11 +315,11 @@ mod tests {
                 let bytes = std::fs::read(&path).unwrap();
                 let lines = || String::from_utf8_lossy(&bytes).lines().count() - 1;
                 let (rows, notes) = if name.contains(".activity") {
-                    let file = read_activity(&bytes);
-                    (file.data.len(), file.notes)
+                    let (file, notes) = read_activity(&bytes);
+                    (file.len(), notes)
                 } else if name.ends_with(".csv") && !name.contains(".processes") {
-                    let file = read_series(&bytes);
-                    (file.data.rows().len(), file.notes)
+                    let (file, notes) = read_series(&bytes);
+                    (file.rows().len(), notes)
                 } else {
                     continue;
                 };

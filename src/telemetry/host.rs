@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::source::{Device, Reading, Source, Tenant};
+use super::{Device, Reading, Source, Tenant};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 
@@ -63,34 +63,16 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
-    /// The cgroup of this path below the root of the hierarchy, as `docker inspect` or systemd report it.
-    ///
-    /// # Errors
-    ///
-    /// `missing` if there is none with memory accounting.
-    pub fn at_path(path: &str, roots: &Roots) -> Result<Self> {
-        ["", "memory"]
-            .into_iter()
-            .find_map(|controller| Self::at(&roots.cgroup.join(controller), path, roots))
-            .ok_or_else(|| {
-                Fault::missing(
-                    format!("the memory of cgroup `{path}` cannot be seen from here"),
-                    "run on the host itself rather than within a container, with the memory controller enabled",
-                )
-            })
-    }
-
-    fn at(hierarchy: &Path, path: &str, roots: &Roots) -> Option<Self> {
-        // A path with `..` is outside the part of the hierarchy visible to this process.
-        if path.split('/').any(|part| part == "..") {
-            return None;
-        }
-        let folder = hierarchy.join(path.trim_start_matches('/'));
+    /// The cgroup of this folder; `None` if it has no memory accounting, or cannot be seen from here.
+    pub fn at(folder: &Path, roots: &Roots) -> Option<Self> {
         let files = FILES.into_iter().find(|(used, _)| folder.join(used).is_file())?;
+        let below = folder.strip_prefix(&roots.cgroup).ok()?;
+        // Version 1 has a hierarchy for each controller.
+        let path = below.strip_prefix("memory").unwrap_or(below);
         Some(Self {
-            folder,
+            folder: folder.to_owned(),
             files,
-            name: path.to_owned(),
+            name: format!("/{}", path.display()),
             machine: machine_total(roots).unwrap_or_default(),
         })
     }

@@ -1,6 +1,5 @@
 //! GPU and host memory over time: sources (NVML, AMD sysfs, host memory, the simulated engine), a sampler thread at 1
-//! to 1000 Hz, and time series with phases. Only this module uses NVML. A missing GPU is a normal condition
-//! ([`Absent`]).
+//! to 1000 Hz, and time series with phases. Only this module uses NVML.
 //!
 //! [`gpus`] lists the GPUs. [`gpu_source`], [`host`] and [`Polled`] create sources. [`Sampler`] reads one source
 //! (memory at the full rate, processes and power ten times a second) and returns peaks by phase and between moments.
@@ -12,19 +11,21 @@ pub mod host;
 mod nvml;
 mod sampler;
 mod series;
-mod slow_samples;
-mod source;
 mod tenancy;
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize, Serializer};
 
 pub use amd::{Amd, AmdCards};
-pub use csv::{SampleFile, files, read_activity, read_series};
+pub use csv::{files, read_activity, read_series};
 pub use nvml::Nvidia;
 pub use sampler::{MAX_HZ, MIN_HZ, Recording, SLOW_HZ, Sampler, SamplerHealth, UsedByDevice};
-pub use series::{Peak, Phase, Row, Series, Spread};
-pub use slow_samples::{ActivitySample, DeviceActivity, PeakSnapshot, ProcessMemory, SlowSamples};
-pub use source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Polled, Reading, Source, Tenant, Vendor};
+pub use series::{
+    ActivitySample, DeviceActivity, PeakSnapshot, Phase, ProcessMemory, Row, Series, SlowSamples, Spread,
+};
 pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes, require_alone, settle, unsettled};
 
 use crate::fault::{Fault, Result};
@@ -38,8 +39,8 @@ pub fn choices() -> impl Iterator<Item = &'static str> {
 }
 
 /// The GPUs of this machine; never empty. The error states what is missing, for each vendor.
-pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
-    let (mut found, mut absent) = (Vec::new(), None::<Absent>);
+pub fn gpus() -> Result<Vec<GpuInfo>> {
+    let (mut found, mut absent) = (Vec::new(), None::<Fault>);
     for vendor in VENDORS {
         let choice = vendor.choices().iter().find_map(|name| std::env::var(name).ok());
         match vendor.list() {
@@ -47,12 +48,15 @@ pub fn gpus() -> Result<Vec<GpuInfo>, Absent> {
                 Some(choice) => left_visible(gpus, choice),
                 None => gpus,
             }),
-            Err(why) => absent = Some(absent.map_or_else(|| why.clone(), |absent| absent.and(&why))),
+            Err(fault) => match &mut absent {
+                Some(absent) => absent.message = format!("{}; {}", absent.message, fault.message),
+                None => absent = Some(fault),
+            },
         }
     }
     match absent {
         Some(absent) if found.is_empty() => Err(absent),
-        None if found.is_empty() => Err(Absent::new(
+        None if found.is_empty() => Err(Fault::missing(
             "no GPU is left visible by `CUDA_VISIBLE_DEVICES` or its like",
             "name one there, or unset it",
         )),
@@ -85,11 +89,12 @@ pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
         return Ok(BTreeMap::new());
     }
     let gpus = select(names)?;
-    let variables = gpus.first().map_or_else(Vec::new, |first| first.vendor.visible(&gpus));
-    Ok(variables
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect())
+    let variables = gpus
+        .first()
+        .map(|first| first.vendor.visible(&gpus))
+        .unwrap_or_default();
+    let named = variables.into_iter().map(|(name, value)| (name.to_owned(), value));
+    Ok(named.collect())
 }
 
 /// Selects GPUs by index or UUID, in the given order.
@@ -98,7 +103,7 @@ pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
 ///
 /// `missing` if there is no GPU, or none of that name; `usage` if one is named twice, or vendors are mixed.
 pub fn select(names: &[String]) -> Result<Vec<GpuInfo>> {
-    select_from(&gpus().map_err(Absent::fault)?, names)
+    select_from(&gpus()?, names)
 }
 
 /// A source that reads these GPUs.
@@ -134,7 +139,7 @@ pub fn gpus_if_any(names: &[String]) -> Result<Option<Box<dyn Source>>> {
 ///
 /// `missing` if there is no GPU.
 pub fn read_gpus() -> Result<Reading> {
-    let available = gpus().map_err(Absent::fault)?;
+    let available = gpus()?;
     let mut all = Reading::default();
     for vendor in VENDORS {
         let of_vendor = available.iter().filter(|gpu| gpu.vendor.name() == vendor.name());
@@ -174,11 +179,213 @@ fn select_from(available: &[GpuInfo], names: &[String]) -> Result<Vec<GpuInfo>> 
     Ok(selected)
 }
 
+/// Memory of one device at one moment, in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Device {
+    /// UUID of a GPU; `host` or a cgroup's path for host memory; `sim0` for the simulated engine.
+    pub id: String,
+    /// Display name: `NVIDIA H200`.
+    pub name: String,
+    /// Used bytes, by any process.
+    pub used: u64,
+    /// Total bytes.
+    pub total: u64,
+}
+
+/// Memory of one process on one device, in bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tenant {
+    /// Process id on the host.
+    pub pid: u32,
+    /// The device's id.
+    pub device: String,
+    /// Bytes, if the driver reports them.
+    pub used: Option<u64>,
+}
+
+/// Power and utilisation of one device at one moment, if reported.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Activity {
+    /// The device's id.
+    pub device: String,
+    /// Power drawn, in milliwatts.
+    pub power_mw: Option<u64>,
+    /// Utilisation in per cent.
+    pub busy_percent: Option<u64>,
+}
+
+/// One reading of all devices of a source.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reading {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// The processes on them, if the source reports them.
+    pub tenants: Vec<Tenant>,
+    /// Power and utilisation, if the source reports them.
+    #[serde(default)]
+    pub activity: Vec<Activity>,
+}
+
+impl Reading {
+    /// Used bytes on all devices together.
+    pub fn used(&self) -> u64 {
+        self.devices.iter().map(|device| device.used).sum()
+    }
+
+    /// Total bytes of all devices together.
+    pub fn total(&self) -> u64 {
+        self.devices.iter().map(|device| device.total).sum()
+    }
+}
+
+/// A source of readings. Called on the sampler's threads.
+pub trait Source: Send {
+    /// `nvml`, `amd`, `host` or `sim`.
+    fn name(&self) -> &'static str;
+
+    /// Reads everything.
+    fn read(&mut self) -> Result<Reading>;
+
+    /// The fast path for the sampler's full rate: memory, and what comes with it at no cost. May omit what
+    /// [`Source::slow_source`] reads.
+    fn read_memory(&mut self) -> Result<Reading> {
+        self.read()
+    }
+
+    /// Another source for the same devices that reads what takes longer than memory (processes, power), on a separate
+    /// thread at a lower rate. `None` if [`Source::read_memory`] reads everything.
+    fn slow_source(&self) -> Option<Box<dyn Source>> {
+        None
+    }
+}
+
+/// A source that calls a closure.
+pub struct Polled<F> {
+    name: &'static str,
+    read: F,
+}
+
+impl<F: FnMut() -> Result<Reading> + Send> Polled<F> {
+    /// Creates a source with this name, such as `sim`.
+    pub fn new(name: &'static str, read: F) -> Self {
+        Self { name, read }
+    }
+}
+
+impl<F: FnMut() -> Result<Reading> + Send> Source for Polled<F> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn read(&mut self) -> Result<Reading> {
+        (self.read)()
+    }
+}
+
+/// One GPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct GpuInfo {
+    /// Its index from 0, as in `gpus` options: on this machine, or in `CUDA_VISIBLE_DEVICES` where that is set.
+    pub index: u32,
+    /// Its UUID, which does not change when cards are moved.
+    pub id: String,
+    /// `NVIDIA H200`.
+    pub name: String,
+    /// Its vendor.
+    pub vendor: Vendor,
+    /// Used bytes, by any process.
+    pub used: u64,
+    /// Total bytes.
+    pub total: u64,
+    /// Driver version, if known.
+    pub driver: Option<String>,
+    /// Names of its device files below `/dev/dri`, where a container needs them.
+    #[serde(skip)]
+    pub nodes: Vec<String>,
+}
+
+/// A vendor of GPUs: one file, and its line in `VENDORS`.
+pub trait GpuVendor: Sync {
+    /// As scripts know it: `nvidia`.
+    fn name(&self) -> &'static str;
+
+    /// Its GPUs on this machine; never empty.
+    ///
+    /// # Errors
+    ///
+    /// `missing`, why there are none: one clause, `no NVIDIA driver: libnvidia-ml.so.1 is not installed`.
+    fn list(&self) -> Result<Vec<GpuInfo>>;
+
+    /// A source that reads the GPUs with these ids.
+    ///
+    /// # Errors
+    ///
+    /// `missing` if there is no GPU of such an id.
+    fn source(&self, ids: &[String]) -> Result<Box<dyn Source>>;
+
+    /// Variables by which a user may have chosen GPUs for a process already.
+    fn choices(&self) -> &'static [&'static str];
+
+    /// Variables that restrict a process to these GPUs.
+    fn visible(&self, gpus: &[GpuInfo]) -> Vec<(&'static str, String)>;
+
+    /// The files through which a container uses them; `None` if Docker has a runtime for them.
+    fn files(&self, gpus: &[GpuInfo]) -> Option<GpuFiles>;
+}
+
+/// What a container needs to use GPUs through their device files.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GpuFiles {
+    /// Device files of the GPUs and the driver.
+    pub devices: Vec<String>,
+    /// Groups allowed to open them.
+    pub groups: Vec<String>,
+    /// Environment variables that restrict the container to these GPUs: `NAME=value`.
+    pub env: Vec<String>,
+}
+
+/// The vendor of a GPU, which determines how it is read and passed to engines. Serialized as its name.
+#[derive(Clone, Copy)]
+pub struct Vendor(pub &'static dyn GpuVendor);
+
+impl Deref for Vendor {
+    type Target = dyn GpuVendor;
+
+    fn deref(&self) -> &Self::Target {
+        self.0
+    }
+}
+
+impl fmt::Debug for Vendor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl PartialEq for Vendor {
+    fn eq(&self, other: &Self) -> bool {
+        self.name() == other.name()
+    }
+}
+
+impl Eq for Vendor {}
+
+impl Serialize for Vendor {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Their indices on this machine: `0,2`.
+fn indices(gpus: &[GpuInfo]) -> String {
+    let indices: Vec<String> = gpus.iter().map(|gpu| gpu.index.to_string()).collect();
+    indices.join(",")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::fault::Kind;
-    use crate::telemetry::Vendor;
 
     fn available() -> Vec<GpuInfo> {
         let gpu = |index, vendor| GpuInfo {

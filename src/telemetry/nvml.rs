@@ -7,12 +7,12 @@ use nvml_wrapper::enums::device::UsedGpuMemory;
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::{Device as Gpu, Nvml};
 
-use super::source::{Absent, Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
+use super::{Activity, Device, GpuFiles, GpuInfo, GpuVendor, Reading, Source, Tenant, Vendor, indices};
 use crate::fault::{Fault, Kind, Result};
 
 /// The library, initialized once per process.
-fn library() -> Result<&'static Nvml, Absent> {
-    static LIBRARY: OnceLock<Result<Nvml, Absent>> = OnceLock::new();
+fn library() -> Result<&'static Nvml> {
+    static LIBRARY: OnceLock<Result<Nvml>> = OnceLock::new();
     LIBRARY
         .get_or_init(|| Nvml::init().map_err(|error| absent(&error)))
         .as_ref()
@@ -27,7 +27,7 @@ impl GpuVendor for Nvidia {
         "nvidia"
     }
 
-    fn list(&self) -> Result<Vec<GpuInfo>, Absent> {
+    fn list(&self) -> Result<Vec<GpuInfo>> {
         list()
     }
 
@@ -57,11 +57,11 @@ impl GpuVendor for Nvidia {
 }
 
 /// Lists the NVIDIA GPUs of this machine; never empty.
-fn list() -> Result<Vec<GpuInfo>, Absent> {
+fn list() -> Result<Vec<GpuInfo>> {
     let library = library()?;
     let count = library.device_count().map_err(|error| absent(&error))?;
     if count == 0 {
-        return Err(Absent::new("the NVIDIA driver sees no GPU", REMEDY));
+        return Err(Fault::missing("the NVIDIA driver sees no GPU", REMEDY));
     }
     let driver = library.sys_driver_version().ok();
     let mut list = Vec::new();
@@ -111,25 +111,25 @@ fn memory(gpu: &Gpu<'static>) -> Result<(u64, u64), NvmlError> {
 }
 
 /// Converts a driver error to a reason and a remedy.
-fn absent(error: &NvmlError) -> Absent {
+fn absent(error: &NvmlError) -> Fault {
     match error {
         NvmlError::LibloadingError(_) | NvmlError::LibraryNotFound => {
-            Absent::new("no NVIDIA driver: `libnvidia-ml.so.1` is not there", REMEDY)
+            Fault::missing("no NVIDIA driver: `libnvidia-ml.so.1` is not there", REMEDY)
         }
-        NvmlError::DriverNotLoaded => Absent::new("the NVIDIA driver is not loaded", REMEDY),
-        NvmlError::NoPermission => Absent::new(
+        NvmlError::DriverNotLoaded => Fault::missing("the NVIDIA driver is not loaded", REMEDY),
+        NvmlError::NoPermission => Fault::missing(
             "no permission to query the NVIDIA driver",
             "let this user read and write /dev/nvidiactl and /dev/nvidia*",
         ),
-        NvmlError::LibRmVersionMismatch => Absent::new(
+        NvmlError::LibRmVersionMismatch => Fault::missing(
             "the NVIDIA driver was changed while it was loaded",
             "restart the machine, or unload and load the driver",
         ),
-        NvmlError::GpuLost => Absent::new(
+        NvmlError::GpuLost => Fault::missing(
             "a GPU has fallen off the bus",
             "restart the machine; see the kernel's log",
         ),
-        other => Absent::new(format!("querying the NVIDIA driver failed: {other}"), REMEDY),
+        other => Fault::missing(format!("querying the NVIDIA driver failed: {other}"), REMEDY),
     }
 }
 
@@ -141,7 +141,7 @@ struct NvmlSource {
 impl NvmlSource {
     /// The GPUs, or MIG instances, with these UUIDs.
     fn new(ids: &[String]) -> Result<Self> {
-        let library = library().map_err(Absent::fault)?;
+        let library = library()?;
         let find = |id: &String| {
             let gpu = library.device_by_uuid(id.as_str())?;
             let name = gpu.name()?;
@@ -152,7 +152,7 @@ impl NvmlSource {
                 .iter()
                 .map(find)
                 .collect::<Result<Vec<_>, NvmlError>>()
-                .map_err(|error| absent(&error).fault())?
+                .map_err(|error| absent(&error))?
                 .into(),
         })
     }

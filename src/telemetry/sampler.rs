@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::series::{Peak, Phase, Row, Series, Spread};
-use super::slow_samples::{ActivitySample, PeakSnapshot, SlowSamples};
-use super::source::{Reading, Source};
+use super::series::{ActivitySample, PeakSnapshot, Phase, Row, Series, SlowSamples, Spread};
+use super::{Reading, Source};
 use crate::fault::{Fault, Result};
 use crate::task::lock;
 
@@ -170,12 +169,6 @@ impl Sampler {
         self.shared.data().latest.clone()
     }
 
-    /// Peak memory between two moments; `None` without samples.
-    pub fn peak_between(&self, from: Instant, to: Instant) -> Option<Peak> {
-        let (from, to) = (self.shared.micros(from), self.shared.micros(to));
-        self.shared.data().series.peak_between(from, to)
-    }
-
     /// Memory between two moments.
     pub fn between(&self, from: Instant, to: Instant) -> Series {
         let (from, to) = (self.shared.micros(from), self.shared.micros(to));
@@ -306,11 +299,11 @@ impl Shared {
     fn record_sample(&self, schedule: &mut Schedule, began: u64, reading: Result<Reading>) {
         let due = schedule.due();
         let ended = nanos(self.origin.elapsed());
-        let timing = schedule.complete(began, ended);
+        let (late, lost) = schedule.complete(began, ended);
         let mut data = self.data();
         data.health.taken += 1;
-        data.health.late += u64::from(timing.late);
-        data.health.lost += timing.lost;
+        data.health.late += u64::from(late);
+        data.health.lost += lost;
         data.health.slowest_us = data.health.slowest_us.max((ended - began) / 1000);
         data.health.latest_us = data.health.latest_us.max(began.saturating_sub(due) / 1000);
         match reading {
@@ -375,15 +368,6 @@ pub(super) struct Schedule {
     next: u64,
 }
 
-/// The timing of one sample.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct SampleTiming {
-    /// It started later than the tolerance.
-    late: bool,
-    /// Number of following samples whose time had passed when it ended.
-    pub(super) lost: u64,
-}
-
 impl Schedule {
     /// A schedule of `hz` samples a second, the first immediately.
     pub(super) fn new(hz: f64) -> Result<Self> {
@@ -404,14 +388,15 @@ impl Schedule {
         self.next * self.period
     }
 
-    /// Call when the due sample was taken.
-    pub(super) fn complete(&mut self, began: u64, ended: u64) -> SampleTiming {
+    /// Call when the due sample was taken. Returns whether it started later than the tolerance, and the number of following
+    /// samples whose time had passed when it ended.
+    fn complete(&mut self, began: u64, ended: u64) -> (bool, u64) {
         let tolerance = TOLERANCE_NS.max(self.period / 20);
         let late = began > self.due() + tolerance;
         let next = (self.next + 1).max(ended.div_ceil(self.period));
         let lost = next - self.next - 1;
         self.next = next;
-        SampleTiming { late, lost }
+        (late, lost)
     }
 }
 
@@ -434,24 +419,18 @@ mod tests {
     #[test]
     fn late_sample_does_not_shift_later_ones() {
         let mut schedule = Schedule::new(100.0).unwrap();
-        assert_eq!(schedule.complete(0, MS), SampleTiming { late: false, lost: 0 });
+        assert_eq!(schedule.complete(0, MS), (false, 0));
         assert_eq!(schedule.due(), 10 * MS);
-        assert_eq!(
-            schedule.complete(13 * MS, 14 * MS),
-            SampleTiming { late: true, lost: 0 }
-        );
+        assert_eq!(schedule.complete(13 * MS, 14 * MS), (true, 0));
         assert_eq!(schedule.due(), 20 * MS);
-        assert_eq!(
-            schedule.complete(20 * MS + 400_000, 61 * MS),
-            SampleTiming { late: false, lost: 4 }
-        );
+        assert_eq!(schedule.complete(20 * MS + 400_000, 61 * MS), (false, 4));
         assert_eq!(schedule.due(), 70 * MS);
     }
 
     #[test]
     fn sample_that_ends_at_the_next_due_time_loses_none() {
         let mut schedule = Schedule::new(100.0).unwrap();
-        assert_eq!(schedule.complete(0, 10 * MS), SampleTiming { late: false, lost: 0 });
+        assert_eq!(schedule.complete(0, 10 * MS), (false, 0));
         assert_eq!(schedule.due(), 10 * MS);
     }
 
@@ -463,13 +442,13 @@ mod tests {
             let (mut now, mut taken, mut lost) = (0_u64, 0, 0);
             for (delay, duration) in steps {
                 let began = now.max(schedule.due()) + delay;
-                let look = schedule.complete(began, began + duration);
-                prop_assert_eq!(look.late, began > (taken + lost) * schedule.period + TOLERANCE_NS.max(schedule.period / 20));
+                let (is_late, skipped) = schedule.complete(began, began + duration);
+                prop_assert_eq!(is_late, began > (taken + lost) * schedule.period + TOLERANCE_NS.max(schedule.period / 20));
                 taken += 1;
-                lost += look.lost;
+                lost += skipped;
                 now = began + duration;
                 prop_assert_eq!(schedule.due(), (taken + lost) * schedule.period);
-                prop_assert!(schedule.due() >= now || look.lost == 0);
+                prop_assert!(schedule.due() >= now || skipped == 0);
             }
         }
     }

@@ -4,7 +4,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::source::{Reading, Source};
+use super::{Reading, Source};
 use crate::fault::{Fault, Kind, Result};
 
 /// Memory that a foreign process may use without causing an error, such as a desktop or a monitor.

@@ -36,7 +36,7 @@ fn encoded(library: &tokenizers::Tokenizer, text: &str, special: bool) -> Vec<u3
 
 #[track_caller]
 fn text(prompts: &Prompts, ask: PromptSpec) -> String {
-    match prompts.make(&ask).unwrap().content {
+    match prompts.make(&ask).unwrap() {
         Content::Text(text) => text,
         Content::Tokens(_) => panic!("ids instead of text"),
     }
@@ -44,7 +44,7 @@ fn text(prompts: &Prompts, ask: PromptSpec) -> String {
 
 #[track_caller]
 fn ids(prompts: &Prompts, ask: PromptSpec) -> Vec<u32> {
-    match prompts.make(&ask).unwrap().content {
+    match prompts.make(&ask).unwrap() {
         Content::Tokens(ids) => ids,
         Content::Text(_) => panic!("text instead of ids"),
     }

@@ -228,12 +228,8 @@ fn stages(file: &str, starts: f64, ready: f64, ends: f64) -> [(u64, Option<u64>)
         },
     );
     let loaded = Stage::at(at(ready), &here);
-    let peak = series
-        .peaks()
-        .into_iter()
-        .filter(|(phase, _)| *phase != Phase::After)
-        .map(|(_, peak)| peak.total)
-        .max();
+    let before_end = series.rows().iter().filter(|row| row.phase != Phase::After);
+    let peak = before_end.map(|row| row.total).max();
     let peak = PeakSnapshot {
         devices: reading(&[peak.unwrap()], &[]).devices,
         processes: Reading::default(),

@@ -102,23 +102,11 @@ pub fn findings(found: &RecordedRun) -> Vec<String> {
     sentences
 }
 
-/// Members of the manifest that the command needs, in a user's words. `simulated` comes after the optional members in the
-/// file, so if it was read, they were complete.
-const NEEDED: [(&str, &str); 5] = [
-    ("script", "the script"),
-    ("set", "what was set"),
-    ("seed", "the seed"),
-    ("permissions", "what was allowed"),
-    ("simulated", "further options"),
-];
-
 /// The commands and what they need, or why they are unknown.
 fn reproduction(source: &Source) -> Vec<Fact> {
     let found = source.found;
-    let lost = NEEDED.iter().filter(|(name, _)| found.lost.contains(*name));
-    let lost: Vec<&str> = lost.map(|(_, words)| *words).collect();
-    if !lost.is_empty() {
-        let lost = lost.join(", ");
+    if found.manifest_lost {
+        let lost = "the script, what was set, the seed, what was allowed";
         let why = format!("not known: manifest.json is lost or damaged, and with it {lost} of this run");
         return vec![Fact::new("to repeat it", why)];
     }

@@ -60,7 +60,7 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
     let script = &manifest.script;
     let seed = manifest.seed.map(|seed| seed.to_string()).unwrap_or_default();
     let allowed = match (manifest.permissions.join(", "), manifest.shared_gpu) {
-        _ if found.lost.contains("permissions") => UNKNOWN.to_owned(),
+        _ if found.manifest_lost => UNKNOWN.to_owned(),
         (allowed, false) if allowed.is_empty() => "nothing beyond the defaults".to_owned(),
         (allowed, true) if allowed.is_empty() => SHARED_GPU.to_owned(),
         (allowed, true) => format!("{allowed}, {SHARED_GPU}"),
@@ -73,7 +73,7 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
     let without_checksums = found
         .without_checksums
         .then_some("without checksums: an older version wrote it, and changes to it cannot be noticed");
-    let lost_driver = found.lost.contains("driver").then(|| UNKNOWN.to_owned());
+    let lost_driver = found.manifest_lost.then(|| UNKNOWN.to_owned());
     let of_script = format!("{}, SHA-256 {}", script.path, or_unknown(&script.sha256));
     let terms = [
         ("model", models(manifest)),
@@ -211,8 +211,8 @@ fn gpus(found: &RecordedRun) -> Vec<String> {
     texts.extend(ours.iter().map(one));
     texts.extend(others.iter().map(|gpu| format!("{} (not used)", one(gpu))));
     if texts.is_empty() {
-        let lost = found.lost.contains("gpus");
-        texts.push(if lost { UNKNOWN } else { "none reported by a driver" }.to_owned());
+        let none = "none reported by a driver";
+        texts.push(if found.manifest_lost { UNKNOWN } else { none }.to_owned());
     }
     texts
 }

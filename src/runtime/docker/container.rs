@@ -16,7 +16,7 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{connect, create, daemon, labelled};
+use super::{connect, daemon, labelled, start};
 use crate::fault::Result;
 use crate::run::Run;
 use crate::runtime::supervisor::Supervisor;
@@ -319,17 +319,21 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
         Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
-        _ => create::remove_network(docker, name).await,
+        _ => start::remove_network(docker, name).await,
     }
 }
 
 /// Last resort, with its own async runtime and connection, as the program's may be gone. Failures are ignored; the
 /// next start finds what remains by its labels.
+fn block_on(work: impl Future<Output = ()>) {
+    if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        runtime.block_on(work);
+    }
+}
+
+/// Removes these containers.
 pub(in crate::runtime) fn remove_blocking(names: &[String]) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-        return;
-    };
-    runtime.block_on(async {
+    block_on(async {
         if let Ok(docker) = connect().await {
             for name in names {
                 let _ = remove(&docker, name).await;
@@ -343,20 +347,17 @@ const LATE: Duration = Duration::from_secs(10);
 
 /// Removes what has the labels of this run and host, of which the daemon may still be creating something.
 pub(in crate::runtime) fn remove_all_blocking(run: &str, host: &str) {
-    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() else {
-        return;
-    };
     let deadline = std::time::Instant::now() + LATE;
-    while std::time::Instant::now() < deadline {
-        let _: Result<()> = runtime.block_on(async {
-            let (docker, found) = labelled().await?;
-            for found in found.iter().filter(|found| found.run == run && found.host == host) {
-                remove(&docker, &found.name).await?;
+    block_on(async {
+        while std::time::Instant::now() < deadline {
+            if let Ok((docker, found)) = labelled().await {
+                for found in found.iter().filter(|found| found.run == run && found.host == host) {
+                    let _ = remove(&docker, &found.name).await;
+                }
             }
-            Ok(())
-        });
-        std::thread::sleep(AWAY_PAUSE);
-    }
+            tokio::time::sleep(AWAY_PAUSE).await;
+        }
+    });
 }
 
 /// How long a daemon that went away is waited for, and how often it is asked.
@@ -419,15 +420,23 @@ impl Container {
     ) -> Result<String> {
         let read_only = self.own.as_ref().is_some_and(|own| own.read_only);
         let parent = if read_only { launch::CONTAINER_PATH } else { "" };
-        let path = format!("{parent}/");
-        let options = UploadToContainerOptionsBuilder::default().path(&path).build();
-        let archive = bollard::body_full(launch::archive(folder, texts)?);
-        self.docker
-            .upload_to_container(&self.id, Some(options), archive)
-            .await
-            .map_err(|error| daemon::explain(error).while_doing("cannot copy the probe into the container"))?;
+        upload(&self.docker, &self.id, &format!("{parent}/"), folder, texts).await?;
         Ok(format!("{parent}/{folder}"))
     }
+}
+
+/// Puts files into a folder below this path of a container.
+pub(super) async fn upload(
+    docker: &Docker,
+    id: &str,
+    path: &str,
+    folder: &str,
+    files: &BTreeMap<String, String>,
+) -> Result<()> {
+    let options = UploadToContainerOptionsBuilder::default().path(path).build();
+    let archive = bollard::body_full(launch::archive(folder, files)?);
+    let uploaded = docker.upload_to_container(id, Some(options), archive).await;
+    uploaded.map_err(|error| daemon::explain(error).while_doing("cannot copy files into the container"))
 }
 
 #[cfg(test)]

@@ -78,7 +78,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 fn remote(host: &str) -> Fault {
-    let shown = url::Url::parse(host).map_or_else(|_| host.to_owned(), |url| crate::runtime::redact::url(&url));
+    let shown = url::Url::parse(host).map_or_else(|_| host.to_owned(), |url| crate::run::hide_url(&url));
     Fault::missing(
         format!("the Docker daemon `{shown}` is not on this machine: published ports and mounts would not be here"),
         "run profiler on that machine; to use the daemon of this one, unset DOCKER_HOST and DOCKER_CONTEXT, and `docker context use default`",

@@ -1,7 +1,6 @@
 //! Docker containers. Only containers with our labels are stopped or removed.
 
 mod container;
-mod create;
 mod daemon;
 mod start;
 

@@ -17,6 +17,7 @@ use url::{Host, Url};
 use super::Service;
 use super::attach::server_url;
 use crate::fault::{Fault, Kind, Result};
+use crate::run::hide_url;
 use crate::task::lock;
 use crate::{file, http};
 
@@ -311,7 +312,7 @@ impl Permits {
     /// Checks an address: that of a service of this run, or allowed or named by the user.
     pub fn check_url(&self, url: &Url) -> Result<()> {
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
-            return Err(Fault::usage(format!("`{}` names no host", super::redact::url(url))));
+            return Err(Fault::usage(format!("`{}` names no host", hide_url(url))));
         };
         let (bare, server) = (address(&host, None), address(&host, Some(port)));
         let own = http::is_loopback(url);

@@ -163,7 +163,7 @@ pub mod gpu {
     /// if why != () { print(`no GPU: ${why}`); }
     /// ```
     pub fn absent() -> Dynamic {
-        telemetry::gpus().map_or_else(|absent| absent.why.into(), |_| Dynamic::UNIT)
+        telemetry::gpus().map_or_else(|fault| fault.message.into(), |_| Dynamic::UNIT)
     }
 
     /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants`

@@ -66,15 +66,14 @@ fn make(host: &Host, tokens: i64, wanted: &PromptOptions) -> Result<Made> {
     if let Some(why) = prompts.chat_unknown().filter(|_| ask.chat) {
         return Err(Fault::usage(format!("a chat message cannot be counted: {why}")));
     }
-    let prompt = prompts.make(&ask)?;
-    let (ids, text) = match prompt.content {
+    let (ids, text) = match prompts.make(&ask)? {
         Content::Tokens(ids) => (Some(ids), None),
         Content::Text(text) => (None, Some(text)),
     };
     Ok(Made {
         ids,
         text,
-        count: prompt.count,
+        count: ask.tokens,
     })
 }
 

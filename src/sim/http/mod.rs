@@ -1,10 +1,8 @@
 //! HTTP APIs of the simulated engine: routes, information pages and errors. A generation request of any API is read
-//! by [`request`], and answered in that API's form ([`answer`]), whole or as a stream ([`stream`]).
+//! by [`request`], and answered in that API's form ([`answer`]), whole or as a stream.
 
 mod answer;
-mod limits;
 mod request;
-mod stream;
 
 use std::sync::Arc;
 

@@ -6,7 +6,7 @@ use crate::engine::{Usage, UsageFile};
 use crate::fault::Result;
 use crate::report::evidence::with_cause;
 use crate::run::{EngineSession, Folder, Measurement, RecordedRun};
-use crate::telemetry::{ActivitySample, Phase, SampleFile, SamplerHealth, Series, read_activity, read_series};
+use crate::telemetry::{ActivitySample, Phase, SamplerHealth, Series, read_activity, read_series};
 
 /// If the clocks of journal and series differ by more than this, in seconds, they belong to different starts.
 const MAX_CLOCK_DIFFERENCE: f64 = 1.0;
@@ -35,20 +35,20 @@ impl<'a> Start<'a> {
         let series = samples(folder, &format!("memory/{name}.csv"), read_series, missing);
         let activity = format!("memory/{}.csv", activity_name(name));
         let activity = match folder.has_file(&activity) {
-            true => samples(folder, &activity, read_activity, missing).data,
+            true => samples(folder, &activity, read_activity, missing),
             false => Vec::new(),
         };
         let usage = found.stages.iter().find(|(engine, _)| engine == name);
         let UsageFile { usage, sampling } = usage.map_or_else(UsageFile::default, |(_, usage)| UsageFile::read(usage));
         let session = start_number(name).and_then(|number| session_of(&found.sessions, number));
         let record = session.and_then(|session| EngineRecord::deserialize(&session.info).ok());
-        let ids: Vec<&str> = series.data.devices().iter().map(|device| device.id.as_str()).collect();
+        let ids: Vec<&str> = series.devices().iter().map(|device| device.id.as_str()).collect();
         Self {
             name: name.to_owned(),
             devices: devices(&ids, &usage, &record.unwrap_or_default(), found),
             session,
-            series_start: session.and_then(|session| series_start(session, &series.data)),
-            series: series.data,
+            series_start: session.and_then(|session| series_start(session, &series)),
+            series,
             activity,
             sampling,
         }
@@ -91,17 +91,14 @@ impl<'a> Start<'a> {
 fn samples<T: Default>(
     folder: &Folder,
     file: &str,
-    read: fn(&[u8]) -> SampleFile<T>,
+    read: fn(&[u8]) -> (T, Vec<String>),
     missing: &mut Vec<String>,
-) -> SampleFile<T> {
-    let samples = match folder.read(file) {
+) -> T {
+    let (samples, notes) = match folder.read(file) {
         Ok(bytes) => read(&bytes.unwrap_or_default()),
-        Err(fault) => SampleFile {
-            notes: vec![fault.message],
-            ..SampleFile::default()
-        },
+        Err(fault) => (T::default(), vec![fault.message]),
     };
-    missing.extend(samples.notes.iter().map(|note| format!("{file}: {note}")));
+    missing.extend(notes.iter().map(|note| format!("{file}: {note}")));
     samples
 }
 

@@ -15,12 +15,12 @@ use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Run;
+use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::command::read;
 use crate::runtime::output::LineSplitter;
 use crate::runtime::service::{Backend, Started};
 use crate::runtime::supervisor::{Supervised, Work};
-use crate::runtime::{Captured, Exit, Grant, Launch, ServerLog, State, free_port, launch, redact};
+use crate::runtime::{Captured, Exit, Grant, Launch, ServerLog, State, free_port, launch};
 use crate::task::lock;
 use crate::telemetry::{self, GpuInfo, host};
 
@@ -194,8 +194,8 @@ pub(in crate::runtime) async fn start(
     env.insert(RUN_VARIABLE.to_owned(), run.id().to_owned());
     let info = json!({
         "runtime": "process",
-        "command": redact::command_line(&command),
-        "env": redact::variables(launch.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
+        "command": hide_words(&command),
+        "env": hide_variables(launch.env.iter().map(|(name, value)| (name.as_str(), value.as_str()))),
         "files": launch.files,
         "port": port,
     });
