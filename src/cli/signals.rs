@@ -16,7 +16,7 @@ use crate::runtime::Services;
 use crate::task::{Tasks, lock};
 
 /// Exit status after a signal: 128 and the signal's number.
-const INTERRUPTED: u8 = 130;
+pub(super) const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 const HUNG_UP: u8 = 129;
 /// Exit status when the time of `--max-time` is over, as that of `timeout` of the GNU core utilities.
