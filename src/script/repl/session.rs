@@ -290,7 +290,9 @@ fn definitions(text: &str) -> Vec<((String, usize), Range<usize>)> {
             let open = header.iter().position(|piece| piece.token == Token::LeftParen);
             let (name, params) = header.split_at(open.unwrap_or_default());
             let name = name.iter().map(|piece| shown(piece)).collect();
-            let params = params.iter().filter(|piece| matches!(piece.token, Token::Identifier(_)));
+            let params = params
+                .iter()
+                .filter(|piece| matches!(piece.token, Token::Identifier(_)));
             let from = lead.unwrap_or(&pieces[start]).range.start;
             found.push(((name, params.count()), from..piece.range.end));
         }
@@ -302,7 +304,11 @@ fn definitions(text: &str) -> Vec<((String, usize), Range<usize>)> {
 fn terminated(text: &str) -> String {
     let lexed = Lexed::new(text);
     let last = lexed.code().next_back();
-    let is_function = |last: &Piece| definitions(text).last().is_some_and(|(_, range)| range.end == last.range.end);
+    let is_function = |last: &Piece| {
+        definitions(text)
+            .last()
+            .is_some_and(|(_, range)| range.end == last.range.end)
+    };
     match last {
         Some(last) if last.token == Token::SemiColon || is_function(last) => text.to_owned(),
         Some(_) if lexed.end == Inside::LineComment => format!("{text}\n;"),
