@@ -168,7 +168,7 @@ impl Checker<'_> {
         if !self.found.is_empty() || source.key != self.main.source.key {
             return;
         }
-        match adapter::from_source(self.host, interpreter, &source.key, source) {
+        match adapter::from_source(self.host, &source.key, source) {
             Ok(adapter) => {
                 for (function, fault) in check_adapter(adapter.as_ref()) {
                     let place = Place::of_function(source.clone(), function);

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use rhai::{Dynamic, Map as ScriptMap, NativeCallContext};
@@ -27,9 +27,6 @@ use crate::runtime::{Exit, Launch, Origin, Permits, RuntimeKind, Services, Start
 use crate::task::{Tasks, lock};
 use crate::warning::Warning;
 use crate::{runtime, telemetry};
-
-/// Creates the interpreter of a host. API functions get it from the host, as `interpreter` itself depends on them.
-pub(super) type Interpreter = fn(&Arc<Host>, &Path) -> rhai::Engine;
 
 /// Settings from the command line.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +84,6 @@ pub struct Host {
     pub started: Instant,
     /// State that changes while the script runs.
     pub state: Arc<Mutex<State>>,
-    pub(super) interpreter: OnceLock<Interpreter>,
 }
 
 impl Host {
@@ -107,7 +103,6 @@ impl Host {
             sources: Arc::default(),
             started: Instant::now(),
             state: Arc::default(),
-            interpreter: OnceLock::new(),
         }
     }
 
@@ -140,11 +135,6 @@ impl Host {
             permits: self.permits.for_foreign_code(),
             ..self.clone()
         }
-    }
-
-    /// The function that created the running interpreter.
-    pub(super) fn interpreter(&self) -> Interpreter {
-        *self.interpreter.get().expect("API functions run in an interpreter")
     }
 
     /// Locks the state.
@@ -208,7 +198,7 @@ impl EngineHandle {
             .into_iter()
             .map(|one| one.into_iter().filter(|(_, value)| is_given(value)));
         let all: Vec<LaunchOptions> = given.map(|one| options(one.collect())).collect::<Result<_>>()?;
-        let adapter = adapter::load(host, host.interpreter(), name)?;
+        let adapter = adapter::load(host, name)?;
         let engine = Arc::new(Engine::describe(&context(host), &adapter, all)?);
         if let (Some(Value::String(model)), Ok(Some(profile))) =
             (host.settings.set.get("model"), engine.simulated_profile())

@@ -10,9 +10,9 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared, Stmt};
 
-use super::signature::{did_you_mean, nearest};
+use super::signature::{did_you_mean, nearest, quoted, suggest};
 use super::source::{self, Source, Sources};
-use super::{Caught, added, header, shipped};
+use super::{Caught, Host, added, header, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Permits;
@@ -274,11 +274,30 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
     })
 }
 
-/// A file of the user's that a script names relative to itself, as its `what`.
-pub(super) fn open_own(root: &Path, file: &Path, what: &str, name: &str) -> Result<Source> {
-    let found = resolve_below(root, &root.join(file), name);
-    let found = found.map_err(|fault| fault.while_doing(format!("{what} `{name}`")))?;
-    Ok(Source::new(found.key(), &found.read()?))
+/// An adapter or a probe (`what`) that a script names: the shipped one of this name, or a file of the user's that ends with
+/// `extension`, relative to the main script. The run keeps its text.
+pub(super) fn open_named(
+    host: &Host,
+    (name, file): (&str, &Path),
+    (what, extension): (&str, &str),
+    shipped: Option<Source>,
+    known: impl Iterator<Item = &'static str>,
+) -> Result<Source> {
+    let root = host.settings.root();
+    let source = if name.contains('/') || name.ends_with(extension) {
+        let found = resolve_below(&root, &root.join(file), name);
+        let found = found.map_err(|fault| fault.while_doing(format!("{what} `{name}`")))?;
+        Source::new(found.key(), &found.read()?)
+    } else {
+        let known: Vec<&str> = known.collect();
+        let fault = Fault::usage(format!("there is no {what} `{name}`"));
+        let names = quoted(&known);
+        let otherwise = format!("available: {names}; give your own by its path, such as `./mine{extension}`");
+        shipped.ok_or_else(|| suggest(fault, name, known, otherwise))?
+    };
+    let module = source::module_name(&root, &source.key);
+    host.run.module(&module, &source.text, &source.sha256)?;
+    Ok(source)
 }
 
 /// Appends `.rhai` unless it is there.

@@ -499,24 +499,7 @@ pub mod methods {
         let limits: LimitsOption = options(limits)?;
         Ok(to_script(&engine.flags(Some(Limits::from(limits)))?)?)
     }
-}
 
-fn wire(prompt: &Dynamic) -> Result<Content> {
-    if let Ok(text) = prompt.as_immutable_string_ref() {
-        return Ok(Content::Text(text.to_string()));
-    }
-    let wrong = || Fault::usage("a prompt is a text, or an array of token ids");
-    let ids = prompt.as_array_ref().map_err(|_| wrong())?;
-    let id = |id: &Dynamic| id.as_int().ok().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong);
-    ids.iter().map(id).collect::<Result<_>>().map(Content::Tokens)
-}
-
-/// Lines of `logs` without options.
-const LINES: usize = 200;
-
-/// Experiments: comparisons of settings.
-#[export_module]
-pub mod experiment {
     /// Measures one start of an experiment, or replays it: `measure` is called with the engine and returns a value that
     /// can be recorded; `what` distinguishes this start from others of the same engine. Loads and probes inside belong
     /// to it: after a kill, the whole start is measured again. In a dry run nothing is called, and the answer is `()`.
@@ -632,3 +615,16 @@ pub mod experiment {
         Ok(to_script(&value)?)
     }
 }
+
+fn wire(prompt: &Dynamic) -> Result<Content> {
+    if let Ok(text) = prompt.as_immutable_string_ref() {
+        return Ok(Content::Text(text.to_string()));
+    }
+    let wrong = || Fault::usage("a prompt is a text, or an array of token ids");
+    let ids = prompt.as_array_ref().map_err(|_| wrong())?;
+    let id = |id: &Dynamic| id.as_int().ok().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong);
+    ids.iter().map(id).collect::<Result<_>>().map(Content::Tokens)
+}
+
+/// Lines of `logs` without options.
+const LINES: usize = 200;
