@@ -1,8 +1,8 @@
 //! `profiler add`: keeps a script of somebody else, pinned by its hash, to run and import it by name; `profiler update`
 //! fetches it again and pins what comes, `profiler remove` removes it.
 
+use super::doc::said;
 use super::program::{Program, Status};
-use super::script_help::said;
 use crate::fault::{Fault, Kind, Result};
 use crate::script::{self, Added, Fetched, Lock};
 

@@ -16,10 +16,8 @@ use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor};
 
-use super::consent;
-use super::options::{Author, ScriptOptions};
-use super::program::{GRACE, Program, Status, json_text};
-use super::signals::{INTERRUPTED, Signals};
+use super::options::{Author, ScriptOptions, ask_consent};
+use super::program::{GRACE, INTERRUPTED, Program, Signals, Status, json_text};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::wrap;
 use crate::report::Terminal;
@@ -79,7 +77,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     };
     let set = args.options.parameters()?;
     let host = args.options.host(&script, set, run, false, author, program)?;
-    consent::install(&host, Some(|ask: &mut dyn FnMut()| ask()));
+    ask_consent(&host, Some(|ask: &mut dyn FnMut()| ask()));
     // Only a running input has services that a signal ends.
     program.signals.unguard();
     let shared = Arc::new(Shared::default());
