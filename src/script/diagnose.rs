@@ -177,10 +177,16 @@ fn unwrap(sources: &Sources, main: &str, error: Box<EvalAltResult>) -> (Vec<Fram
     }
 }
 
-/// The file that defines a closure, by the name that the parser gave it.
-fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
+/// An interpreter that only parses.
+pub(super) fn grammar() -> Engine {
     let mut grammar = Engine::new_raw();
     grammar.set_max_expr_depths(0, 0);
+    grammar
+}
+
+/// The file that defines a closure, by the name that the parser gave it.
+fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
+    let grammar = grammar();
     let defines = |source: &Source| {
         let ast = grammar.compile(&*source.text);
         ast.is_ok_and(|ast| ast.iter_functions().any(|function| function.name == name))

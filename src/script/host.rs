@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rhai::{Dynamic, Map as ScriptMap, NativeCallContext};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::api::jobs::{Job, OwnTexts};
@@ -302,27 +302,16 @@ impl Service {
 }
 
 fn check_runtime_options(kind: RuntimeKind, launch: &Launch) -> Result<()> {
-    let docker = [
-        ("image", launch.image.is_some()),
-        ("entrypoint", !launch.entrypoint.is_empty()),
-        ("args", !launch.args.is_empty()),
-        ("mounts", !launch.mounts.is_empty()),
-        ("cache", launch.cache.is_some()),
-        ("gpus", !launch.gpus.is_empty()),
-        ("shm_size", launch.shm_size.is_some()),
-        ("ulimits", !launch.ulimits.is_empty()),
-        ("memory_limit", launch.memory_limit.is_some()),
-    ];
-    let process = [("command", !launch.command.is_empty())];
     let (others, advice) = match kind {
-        RuntimeKind::Docker => (&process[..], "use `entrypoint` and `args`"),
-        _ => (&docker[..], "use `command`, or `docker::start`"),
+        RuntimeKind::Docker => ("command sim", "use `entrypoint` and `args`"),
+        _ => (
+            "image entrypoint args mounts cache gpus shm_size ulimits memory_limit sim",
+            "use `command`, or `docker::start`",
+        ),
     };
-    let sim = [("sim", launch.sim.is_some())];
-    match others.iter().chain(&sim).find(|(_, given)| *given) {
-        Some((name, _)) => {
-            Err(Fault::usage(format!("option `{name}` does not apply to the runtime `{kind}`")).hint(advice))
-        }
+    let (given, unset) = (json!(launch), json!(Launch::default()));
+    match others.split(' ').find(|name| given[name] != unset[name]) {
+        Some(name) => Err(Fault::usage(format!("option `{name}` does not apply to the runtime `{kind}`")).hint(advice)),
         None => Ok(()),
     }
 }
