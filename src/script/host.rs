@@ -13,11 +13,10 @@ use tokio::time::Instant;
 
 use super::api::jobs::{Job, OwnTexts};
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
-use super::signature::misspelt_axis;
 use super::source::{self, Sources};
-use super::{adapter, from_script, options};
+use super::{adapter, options};
+use crate::boundary::KnownBoundary;
 use crate::boundary::memory_model::MemoryModel;
-use crate::boundary::{KnownBoundary, Point};
 use crate::engine::{Context, Engine, LaunchOptions};
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
@@ -217,16 +216,6 @@ impl EngineHandle {
         host.state().engine = Arc::downgrade(&engine);
         Ok(Self(engine))
     }
-}
-
-/// Converts a script's point.
-pub(super) fn point(map: ScriptMap) -> Result<Point> {
-    if let Some(fault) = map.keys().find_map(|name| misspelt_axis(name)) {
-        return Err(fault);
-    }
-    serde_json::from_value(from_script(&Dynamic::from(map))?).map_err(|_| {
-        Fault::usage("a point is a map of numbers").hint("such as `#{ input: 512, output: 128, concurrency: 1 }`")
-    })
 }
 
 fn is_given(value: &Dynamic) -> bool {

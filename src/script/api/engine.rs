@@ -4,12 +4,15 @@ use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 use serde_json::Value;
 
+use super::boundary::to_point;
+use crate::boundary::Point;
 use crate::engine::{Limits, LimitsOption};
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
-use crate::script::host::{EngineHandle, LogOptions, point};
+use crate::script::host::{EngineHandle, LogOptions};
+use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, from_script, host, options, to_script};
 use crate::{compare, report};
 
@@ -243,7 +246,7 @@ pub mod methods {
     ) -> Caught<Dynamic> {
         let engine = engine.called(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.probe(&super::point(point)?, options)?)?)
+        Ok(to_script(&engine.probe(&super::point(&point)?, options)?)?)
     }
 
     /// Sends one prompt, a text or an array of token ids, and returns the response: `#{ complete, input, output,
@@ -613,6 +616,14 @@ pub mod methods {
             value: value.clone(),
         })?;
         Ok(to_script(&value)?)
+    }
+}
+
+/// A point for an engine.
+fn point(map: &Map) -> Result<Point> {
+    match map.keys().find_map(|name| misspelt_axis(name)) {
+        Some(fault) => Err(fault),
+        None => to_point(map),
     }
 }
 
