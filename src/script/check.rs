@@ -182,9 +182,9 @@ impl Checker<'_> {
     /// The exports of an import; `None`, after reporting an error, if it cannot be read.
     fn import(&mut self, importer: &Source, path: &str, at: Position) -> Option<Vec<Signature>> {
         let opened = locate(&self.main.root, Some(&importer.key), path).and_then(|found| {
-            match self.importing.iter().position(|key| key == found.key()) {
-                Some(start) => Err(resolver::cycle(&self.importing[start..], found.key())),
-                None => Ok(Source::new(found.key(), &found.read()?)),
+            match self.importing.iter().position(|key| *key == found.key) {
+                Some(start) => Err(resolver::cycle(&self.importing[start..], &found.key)),
+                None => Ok(Source::new(&found.key, &found.read()?)),
             }
         });
         match opened {

@@ -173,16 +173,12 @@ pub(super) fn is_constant(statement: &Stmt) -> bool {
 
 /// The target of an import.
 pub(super) struct ResolvedImport {
-    key: String,
+    pub(super) key: String,
     /// The file; shipped modules have none.
     file: Option<PathBuf>,
 }
 
 impl ResolvedImport {
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
     pub(super) fn read(&self) -> Result<String> {
         if let Some(file) = &self.file {
             return source::read(file);
@@ -287,7 +283,7 @@ pub(super) fn open_named(
     let source = if name.contains('/') || name.ends_with(extension) {
         let found = resolve_below(&root, &root.join(file), name);
         let found = found.map_err(|fault| fault.while_doing(format!("{what} `{name}`")))?;
-        Source::new(found.key(), &found.read()?)
+        Source::new(&found.key, &found.read()?)
     } else {
         let known: Vec<&str> = known.collect();
         let fault = Fault::usage(format!("there is no {what} `{name}`"));

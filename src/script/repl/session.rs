@@ -64,17 +64,6 @@ impl Session {
         self.run_source(&Source::new(&format!("input {}", self.inputs), text))
     }
 
-    /// Compiles an input without running it.
-    pub fn compiles(&mut self, text: &str) -> Result<(), Box<Diagnostic>> {
-        self.inputs += 1;
-        let source = Source::new(&format!("input {}", self.inputs), text);
-        self.host.sources.insert(source.clone());
-        let compiled = self.compile(&source, text);
-        compiled
-            .map(drop)
-            .map_err(|error| Box::new(diagnose(&self.engine, &self.host.sources, &source.key, error)))
-    }
-
     /// Runs a file as if it were typed. Its imports are relative to its own folder and must stay below the session's.
     pub fn load(&mut self, file: &Path) -> Result<Option<Line>, Box<Diagnostic>> {
         let text = crate::script::source::read(file)?;
@@ -117,7 +106,11 @@ impl Session {
 
     fn evaluate(&mut self, source: &Source) -> Result<(Dynamic, AST), Box<EvalAltResult>> {
         // Nothing runs of an input that does not compile.
-        let ast = self.compile(source, &source.text)?;
+        let mut ast = self
+            .engine
+            .compile_with_scope(&self.scope, with_constants(&source.text))
+            .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
+        ast.set_source(&*source.key);
         self.import(&ast, source)?;
         if ast.has_functions() {
             self.engine.register_global_module(ast.shared_lib().clone());
@@ -137,15 +130,6 @@ impl Session {
             imports.extend(part.iter().filter(|statement| matches!(statement, Stmt::Import(..))));
         }
         Ok((value, ast))
-    }
-
-    fn compile(&self, source: &Source, text: &str) -> Result<AST, Box<EvalAltResult>> {
-        let mut ast = self
-            .engine
-            .compile_with_scope(&self.scope, with_constants(text))
-            .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
-        ast.set_source(&*source.key);
-        Ok(ast)
     }
 
     /// Makes what an input imports by name known to all later inputs and to functions.
