@@ -135,27 +135,25 @@ impl Checker<'_> {
 
     /// Compiles a file. After an unknown variable, which is reported, it goes on to find what else is wrong.
     fn compile(&mut self, source: &Source) -> Option<AST> {
-        let error = match resolver::compile(&self.engine, source) {
-            Ok(ast) => return Some(ast),
-            Err(error) => error,
-        };
-        let is_variable = matches!(
-            &*error,
-            EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _)
-        );
-        let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
-        self.found.push(diagnostic);
-        if !is_variable {
-            return None;
-        }
-        self.engine.set_strict_variables(false);
-        let ast = resolver::compile(&self.engine, source);
-        self.engine.set_strict_variables(true);
-        ast.map_err(|error| {
+        for strict in [true, false] {
+            self.engine.set_strict_variables(strict);
+            let compiled = resolver::compile(&self.engine, source);
+            self.engine.set_strict_variables(true);
+            let error = match compiled {
+                Ok(ast) => return Some(ast),
+                Err(error) => error,
+            };
+            let is_variable = matches!(
+                &*error,
+                EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _)
+            );
             let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
             self.found.push(diagnostic);
-        })
-        .ok()
+            if !is_variable {
+                break;
+            }
+        }
+        None
     }
 
     /// Checks an adapter: its functions and, if nothing else is wrong with the main file, what they return.

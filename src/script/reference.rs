@@ -22,7 +22,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
 
-use rhai::{Engine, FnAccess, ScriptFnMetadata};
+use rhai::Engine;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -45,13 +45,15 @@ pub struct Reference {
 impl Reference {
     /// Documents what is registered in `engine` and what the standard modules export.
     pub fn new(engine: &Engine) -> Self {
-        let mut sections = native_sections(engine);
-        sections.extend(
-            shipped::modules()
-                .filter_map(|name| stdlib_section(engine, &format!("std/{name}"), &shipped::module(name)?)),
-        );
-        sections.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
-        Self { sections }
+        let mut sections = Sections::default();
+        sections.add(&Metadata::read(engine, false), None);
+        for name in shipped::modules() {
+            let text = shipped::module(name).unwrap_or_default();
+            sections.add_standard(engine, &format!("std/{name}"), &text);
+        }
+        Self {
+            sections: sections.sorted(),
+        }
     }
 
     /// All functions, methods and properties, in the order of the sections.
@@ -149,11 +151,15 @@ impl Reference {
 
     /// The documentation as data.
     pub fn json(&self) -> Value {
-        let section = |section: &Section| {
-            let functions: Vec<Value> = section.functions.iter().map(function).collect();
-            json!({ "name": section.name, "kind": section.kind, "docs": section.docs, "functions": functions })
-        };
-        let sections: Vec<Value> = self.sections.iter().map(section).collect();
+        let mut sections = json!(self.sections);
+        for (at, section) in self.sections.iter().enumerate() {
+            for (index, function) in section.functions.iter().enumerate() {
+                let shown = &mut sections[at]["functions"][index];
+                shown["signature"] = function.signature().into();
+                // Nothing can be assigned; the key is part of schema 1.
+                shown["settable"] = false.into();
+            }
+        }
         json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
     }
 
@@ -214,14 +220,6 @@ fn shift_headings(markdown: &str, level: usize) -> String {
 
 /// The version of this format.
 const SCHEMA: u32 = 1;
-
-fn function(function: &FunctionDoc) -> Value {
-    let mut value = json!(function);
-    value["signature"] = function.signature().into();
-    // Nothing can be assigned; the key is part of schema 1.
-    value["settable"] = false.into();
-    value
-}
 
 fn items(section: &Section, indent: &str) -> String {
     let shown = section.functions.iter().map(|function| item(function, indent));
@@ -499,17 +497,6 @@ fn examples(markdown: &str) -> Vec<Example> {
 /// Functions that Rhai calls to print a value.
 const HOOKS: [&str; 2] = ["to_string", "to_debug"];
 
-/// Sections for global functions, namespaces, and types.
-fn native_sections(engine: &Engine) -> Vec<Section> {
-    let mut sections = Sections::default();
-    sections.add(&Metadata::read(engine, false), None);
-    let mut sections: Vec<Section> = sections.0.into_values().collect();
-    for section in &mut sections {
-        section.functions.sort_by_cached_key(FunctionDoc::order);
-    }
-    sections
-}
-
 #[derive(Default)]
 struct Sections(BTreeMap<(SectionKind, String), Section>);
 
@@ -524,27 +511,52 @@ impl Sections {
         })
     }
 
+    fn sorted(self) -> Vec<Section> {
+        let mut sections: Vec<Section> = self.0.into_values().collect();
+        for section in &mut sections {
+            section.functions.sort_by_cached_key(FunctionDoc::order);
+        }
+        sections
+    }
+
+    /// Adds a module of the standard library, unless its source does not compile, which its own tests report.
+    fn add_standard(&mut self, engine: &Engine, name: &str, source: &str) {
+        if let Ok(ast) = engine.compile(source) {
+            self.section(SectionKind::Standard, name);
+            let metadata = Engine::new_raw().gen_fn_metadata_with_ast_to_json(&ast, false);
+            self.add(&Metadata::parse(metadata), Some(name));
+        }
+    }
+
     fn add(&mut self, metadata: &Metadata, module: Option<&str>) {
+        let kind = match module.is_some_and(|module| module.starts_with("std/")) {
+            true => SectionKind::Standard,
+            false => SectionKind::Namespace,
+        };
+        let is_adapter = module.is_some_and(|module| module.starts_with("std/engines/"));
         for custom in &metadata.custom_types {
             let docs = Comment::parse(custom.doc_comments.iter().map(String::as_str)).markdown();
             if !docs.is_empty() {
                 self.section(SectionKind::Type, &custom.display_name).docs = docs;
             }
         }
-        let is_listed = |function: &&Function| function.access != "private" && !function.name.starts_with("anon$");
+        let is_listed = |function: &&Function| {
+            let name = function.name.as_str();
+            function.access != "private" && !name.starts_with("anon$") && !(is_adapter && ADAPTER.contains(&name))
+        };
         for function in metadata.functions.iter().filter(is_listed) {
-            let module = module.filter(|_| function.namespace != "global");
+            let module = module.filter(|_| kind == SectionKind::Standard || function.namespace != "global");
             let documented = document(function, module);
             let section = match (&documented.on, &documented.module) {
                 (Some(on), _) => self.section(SectionKind::Type, on),
-                (None, Some(module)) => self.section(SectionKind::Namespace, module),
+                (None, Some(module)) => self.section(kind, module),
                 (None, None) => self.section(SectionKind::Global, ""),
             };
             section.functions.push(documented);
         }
         // A module that only has methods of a type gets no section.
         if let Some(module) = module
-            && let Some(section) = self.0.get_mut(&(SectionKind::Namespace, module.to_owned()))
+            && let Some(section) = self.0.get_mut(&(kind, module.to_owned()))
         {
             section.docs = Comment::parse([metadata.doc.as_str()]).markdown();
         }
@@ -563,7 +575,7 @@ fn document(function: &Function, module: Option<&str>) -> FunctionDoc {
         examples,
     } = Comment::parse(function.doc_comments.iter().map(String::as_str));
     // Script functions have no types.
-    let is_script = function.origin == SCRIPT;
+    let is_script = function.origin == "script";
     let rust_type = |argument: &Argument| argument.kind.clone().unwrap_or_else(|| "?".to_owned());
     let numbered = function.params.iter().enumerate();
     let mut params: Vec<Param> = numbered
@@ -613,11 +625,8 @@ struct Metadata {
     custom_types: Vec<CustomType>,
 }
 
-/// The origin of functions that are written in Rhai, and have no types.
-const SCRIPT: &str = "script";
-
 /// A function. Getters are named `get$name`.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Function {
     name: String,
@@ -654,9 +663,11 @@ struct CustomType {
 impl Metadata {
     /// Functions and types beyond Rhai's standard packages, or with them.
     fn read(engine: &Engine, standard: bool) -> Self {
-        engine
-            .gen_fn_metadata_to_json(standard)
-            .and_then(|text| serde_json::from_str(&text))
+        Self::parse(engine.gen_fn_metadata_to_json(standard))
+    }
+
+    fn parse(text: serde_json::Result<String>) -> Self {
+        text.and_then(|text| serde_json::from_str(&text))
             .expect("the interpreter's metadata has the shape of its version")
     }
 }
@@ -669,42 +680,6 @@ static STANDARD: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
 
 /// Functions that every adapter exports. They are documented once in `std/engines`.
 const ADAPTER: [&str; 6] = ["facts", "failures", "flags", "launch", "ready", "request"];
-
-/// The section of a module; `None` if its source does not compile, which its own tests report.
-fn stdlib_section(engine: &Engine, name: &str, source: &str) -> Option<Section> {
-    let ast = engine.compile(source).ok()?;
-    let is_adapter = name.starts_with("std/engines/");
-    let mut functions: Vec<FunctionDoc> = ast
-        .iter_functions()
-        .filter(|function| function.access == FnAccess::Public && !function.name.starts_with("anon$"))
-        .filter(|function| !(is_adapter && ADAPTER.contains(&function.name)))
-        .map(|function| document(&function.into(), Some(name)))
-        .collect();
-    functions.sort_by_cached_key(FunctionDoc::order);
-    Some(Section {
-        name: name.to_owned(),
-        kind: SectionKind::Standard,
-        docs: Comment::parse([ast.doc()]).markdown(),
-        functions,
-        is_whole: true,
-    })
-}
-
-impl From<ScriptFnMetadata<'_>> for Function {
-    fn from(function: ScriptFnMetadata<'_>) -> Self {
-        let argument = |name: &&str| Argument {
-            name: Some((*name).to_owned()),
-            kind: None,
-        };
-        Self {
-            name: function.name.to_owned(),
-            origin: SCRIPT.to_owned(),
-            params: function.params.iter().map(argument).collect(),
-            doc_comments: function.comments.iter().map(|line| (*line).to_owned()).collect(),
-            ..Self::default()
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {
@@ -859,7 +834,9 @@ mod native_tests {
         let mut engine = Engine::new();
         engine.register_type_with_name::<Counter>("Counter");
         engine.register_static_module("counting", exported_module!(counting).into());
-        native_sections(&engine)
+        let mut sections = Sections::default();
+        sections.add(&Metadata::read(&engine, false), None);
+        sections.sorted()
     }
 
     #[test]
@@ -902,12 +879,21 @@ mod native_tests {
 mod stdlib_tests {
     use super::*;
 
+    fn section(name: &str, source: &str) -> Section {
+        let mut sections = Sections::default();
+        sections.add_standard(&Engine::new(), name, source);
+        sections.sorted().remove(0)
+    }
+
     #[test]
     fn an_adapter_shows_only_its_own_functions() {
         let source = "//! An engine.\nfn launch(options) {}\n/// More.\nfn more() {}";
         let names = |module| -> Vec<String> {
-            let section = stdlib_section(&Engine::new(), module, source).unwrap();
-            section.functions.into_iter().map(|function| function.name).collect()
+            section(module, source)
+                .functions
+                .into_iter()
+                .map(|function| function.name)
+                .collect()
         };
         assert_eq!(names("std/engines/mine"), ["more"]);
         assert_eq!(names("std/search"), ["launch", "more"]);
@@ -917,7 +903,7 @@ mod stdlib_tests {
     fn public_functions_and_module_docs_are_documented() {
         let source = "//! Searches.\n//!\n//! Slowly.\n/// Tries all.\n///\n/// ```rhai\n/// 1\n/// ```\n\
                       fn grid(map, probe) { let each = |x| x; each.call(1) }\nprivate fn hidden() {}";
-        let section = stdlib_section(&Engine::new(), "std/search", source).unwrap();
+        let section = section("std/search", source);
         assert_eq!(section.docs, "Searches.\n\nSlowly.");
         assert_eq!(section.functions.len(), 1);
         let grid = &section.functions[0];

@@ -1,5 +1,5 @@
-//! The script API, grouped by subject, without logic of its own. Every function has a doc comment with shapes,
-//! units, errors and an example. A test requires them and runs every example.
+//! The script API, grouped by subject. Every function has a doc comment with shapes, units, errors and an example. A test
+//! requires them and runs every example.
 
 #![allow(
     unreachable_pub,
