@@ -234,7 +234,7 @@ impl Repl {
             failed: false,
         };
         if let Some(main) = main {
-            repl.evaluate(|session| session.run_main(&main));
+            repl.evaluate(|session| session.run_source(&main.source));
         }
         while !repl.shared.ending.load(Ordering::SeqCst) {
             if let Some(helper) = editor.helper_mut() {

@@ -22,6 +22,7 @@ use super::source::{Main, Source};
 use super::{Caught, Host, describe_params, interpreter, on_thread, resolver, shipped};
 use crate::engine::check_adapter;
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::Count;
 
 /// All errors in a script: a path, a shipped script by name, or a shipped module `std/…`. Also checks parameters in the
 /// host's settings.
@@ -295,11 +296,8 @@ fn check_call(
         let known = candidates.iter().map(|one| one.name.as_str());
         return Some(suggest(fault, &call.name, known, "`profiler doc` lists the functions"));
     }
-    let plural = if call.args == 1 { "" } else { "s" };
-    let fault = Fault::new(
-        Kind::Compile,
-        format!("`{path}` does not take {} argument{plural}", call.args),
-    );
+    let given = Count(call.args, "argument");
+    let fault = Fault::new(Kind::Compile, format!("`{path}` does not take {given}"));
     Some(fault.hint(format!("it is {}", forms(&same, None))))
 }
 

@@ -294,7 +294,10 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
     use EvalAltResult as E;
     let script = |message: String| Fault::new(Kind::Script, message);
     let limit = |message: &str| Fault::new(Kind::Limit, message);
-    let near = |name: &str| nearest_word(sources, file, name);
+    let near = |name: &str| {
+        let source = sources.get(file)?;
+        nearest(name, words(&source.text).map(|(_, word)| word)).map(str::to_owned)
+    };
     match &error {
         E::ErrorRuntime(value, _) => thrown(value),
         E::ErrorTerminated(value, _) => value.clone().try_cast().unwrap_or_else(Fault::interrupted),
@@ -360,12 +363,6 @@ fn thrown(value: &Dynamic) -> Fault {
         None if value.is_unit() => Fault::new(Kind::Script, "the script failed"),
         None => Fault::new(Kind::Script, value.to_string()),
     }
-}
-
-/// The word of the file that is closest to `name`.
-fn nearest_word(sources: &Sources, file: &str, name: &str) -> Option<String> {
-    let source = sources.get(file)?;
-    nearest(name, words(&source.text).map(|(_, word)| word)).map(str::to_owned)
 }
 
 /// Shorter names are a typo apart from too many others.

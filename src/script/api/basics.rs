@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::fault::{Fault, Kind, Result};
 use crate::script::interpreter::{STACK, panicked};
 use crate::script::params::{Param, declared, merge_values};
+use crate::script::signature::quoted;
 use crate::script::{Caught, host, to_script};
 use crate::{telemetry, world};
 
@@ -68,9 +69,9 @@ pub mod basics {
     #[rhai_fn(name = "fault", global, return_raw)]
     pub fn thrown(kind: &str, message: &str, hint: &str) -> Caught<Fault> {
         let Some(kind) = THROWN.into_iter().find(|known| known.name() == kind) else {
-            let names = THROWN.map(|kind| format!("`{}`", kind.name())).join(", ");
-            return Err(Fault::usage(format!("a script cannot throw a fault of kind `{kind}`"))
-                .hint(format!("the kinds are {names}"))
+            let fault = Fault::usage(format!("a script cannot throw a fault of kind `{kind}`"));
+            return Err(fault
+                .hint(format!("the kinds are {}", quoted(THROWN.map(Kind::name))))
                 .into());
         };
         Ok(Fault::new(kind, message).hint(hint))

@@ -16,7 +16,7 @@ use crate::script::convert::type_name;
 use crate::script::lexer::{Inside, Lexed, Piece};
 use crate::script::reference::Reference;
 use crate::script::resolver::{is_constant, part_of};
-use crate::script::{Diagnostic, Host, Main, Source, diagnose, from_script, guarded, interpreter, shipped};
+use crate::script::{Diagnostic, Host, Source, diagnose, from_script, guarded, interpreter, shipped};
 
 /// The module of the session's constants. It replaces `global` before compilation and has the same length, which keeps
 /// positions. A module named `global` would hide the constants of imported modules.
@@ -71,12 +71,8 @@ impl Session {
         self.run_source(&Source::new(&file.to_string_lossy(), &text))
     }
 
-    /// Runs the script that the session was started with.
-    pub fn run_main(&mut self, main: &Main) -> Result<Option<Line>, Box<Diagnostic>> {
-        self.run_source(&main.source)
-    }
-
-    fn run_source(&mut self, source: &Source) -> Result<Option<Line>, Box<Diagnostic>> {
+    /// Runs a text, such as the script that the session was started with.
+    pub fn run_source(&mut self, source: &Source) -> Result<Option<Line>, Box<Diagnostic>> {
         self.host.sources.insert(source.clone());
         self.host.meter.reset();
         let variables = self.scope.len();
