@@ -122,29 +122,25 @@ pub(super) fn page_of(folder: &Folder) -> Option<PathBuf> {
 
 /// All figures with their file names, and whether they are of a simulated run.
 fn pictures<'a>(documents: &'a [Document], together: &'a [Section]) -> Vec<(String, &'a Plot, bool)> {
-    let mut names = Anchors::default();
-    let any = documents.iter().any(|document| document.simulated.is_some());
-    let several = documents.len() > 1;
-    let own = documents.iter().enumerate().flat_map(|(index, document)| {
-        let prefix = if several {
-            format!("run-{} ", index + 1)
-        } else {
-            String::new()
+    let (mut names, mut found) = (Anchors::default(), Vec::new());
+    let mut add = |prefix: &str, sections: &'a [Section], simulated: bool| {
+        for plot in sections.iter().flat_map(Section::plots) {
+            found.push((names.give(&format!("{prefix}{}", plot.name)), plot, simulated));
+        }
+    };
+    add(
+        "",
+        together,
+        documents.iter().any(|document| document.simulated.is_some()),
+    );
+    for (index, document) in documents.iter().enumerate() {
+        let prefix = match documents.len() {
+            1 => String::new(),
+            _ => format!("run-{} ", index + 1),
         };
-        document
-            .sections
-            .iter()
-            .map(move |part| (prefix.clone(), part, document.simulated.is_some()))
-    });
-    let parts = together.iter().map(|part| (String::new(), part, any)).chain(own);
-    let plots = parts.flat_map(|(prefix, part, simulated)| {
-        part.plots()
-            .into_iter()
-            .map(move |plot| (prefix.clone(), plot, simulated))
-    });
-    plots
-        .map(|(prefix, plot, simulated)| (names.give(&format!("{prefix}{}", plot.name)), plot, simulated))
-        .collect()
+        add(&prefix, &document.sections, document.simulated.is_some());
+    }
+    found
 }
 
 /// Writes a file that the user named. In a run's folder, symbolic links are not followed.

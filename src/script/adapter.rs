@@ -143,11 +143,6 @@ impl RhaiAdapter {
         self.result_of(function, value)
     }
 
-    fn exports(&self, function: &str, parameters: usize) -> bool {
-        let mut public = self.ast.iter_functions().filter(|found| !found.access.is_private());
-        public.any(|found| found.name == function && found.params.len() == parameters)
-    }
-
     fn result_of<T>(&self, function: &str, result: Result<T>) -> Result<T> {
         result.map_err(|fault| fault.while_doing(format!("adapter `{}`: result of `{function}`", self.name)))
     }
@@ -223,14 +218,14 @@ impl Adapter for RhaiAdapter {
     }
 
     fn settings(&self, options: &Value) -> Result<Vec<String>> {
-        match self.exports("settings", 1) {
+        match missing_exports(&self.ast, &[("settings", &["options"])]).is_empty() {
             true => self.call_as("settings", (convert::to_script(options)?,)),
             false => Ok(Vec::new()),
         }
     }
 
     fn harmless(&self) -> Result<Harmless> {
-        match self.exports("harmless", 0) {
+        match missing_exports(&self.ast, &[("harmless", &[])]).is_empty() {
             true => self.call_as("harmless", ()),
             false => Ok(Harmless::default()),
         }
@@ -311,15 +306,12 @@ impl Server {
             Some(key) => request.header(reqwest::header::AUTHORIZATION, key.header()),
             None => request,
         };
-        Ok(match fetch(request).await {
-            Ok(answer) => answer,
-            // A starting server refuses connections: `ready` must see that, so it is not a fault.
-            Err(error) => Answer {
-                status: 0,
-                body: http::root(&error),
-                remedy: None,
-            },
-        })
+        // A starting server refuses connections: `ready` must see that, so it is not a fault.
+        Ok(fetch(request).await.unwrap_or_else(|error| Answer {
+            status: 0,
+            body: http::root(&error),
+            remedy: None,
+        }))
     }
 }
 

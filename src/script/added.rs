@@ -488,15 +488,8 @@ impl Git {
         let folder = tempfile::tempdir().map_err(|error| Fault::io(Path::new("/tmp"), &error))?;
         let git = |args: &[&str]| run_git(folder.path(), args);
         git(&["init", "--quiet", "--bare"])?;
-        let fetch: [&str; 7] = [
-            "fetch",
-            "--quiet",
-            "--depth=1",
-            "--no-tags",
-            "--",
-            &self.address,
-            &self.revision,
-        ];
+        let mut fetch = vec!["fetch", "--quiet", "--depth=1", "--no-tags", "--"];
+        fetch.extend([&*self.address, &*self.revision]);
         git(&fetch)?;
         let commit = git(&["rev-parse", "FETCH_HEAD^{commit}"])?;
         let commit = String::from_utf8_lossy(&commit).trim().to_owned();
@@ -531,10 +524,9 @@ impl Git {
                     .hint("git+ADDRESS[@REVISION][#PATH] with the path of a script or of its folder"),
             );
         }
-        let place = if self.path.is_empty() {
-            &self.address
-        } else {
-            &self.path
+        let place = match self.path.as_str() {
+            "" => &self.address,
+            path => path,
         };
         Fetched::new(text, place, Some(commit), files)
     }

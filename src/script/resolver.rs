@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared, Stmt};
 
@@ -48,13 +48,9 @@ impl Resolver {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// Starts importing a file. Fails if it is already being imported.
     fn enter(&self, importer: Option<&str>, key: &str) -> Result<()> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.importing.is_empty()
             && let Some(importer) = importer
         {
@@ -71,11 +67,25 @@ impl Resolver {
     }
 
     fn leave(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.importing.pop();
         if state.importing.len() == 1 {
             state.importing.clear();
         }
+    }
+
+    fn open(&self, found: &ResolvedImport) -> Result<Source> {
+        if let Some(known) = self.sources.get(&found.key) {
+            return Ok(known);
+        }
+        let source = Source::new(&found.key, &found.read()?);
+        let name = source::module_name(&self.root, &source.key);
+        self.run.module(&name, &source.text, &source.sha256)?;
+        if !source.key.starts_with("std/") {
+            self.permits.load_file();
+        }
+        self.sources.insert(source.clone());
+        Ok(source)
     }
 }
 
@@ -94,7 +104,7 @@ impl ModuleResolver for Resolver {
         };
         let relative_to = importer.filter(|key| path.starts_with("std/") || !by_shipped(key));
         let found = locate(&self.root, relative_to, path).map_err(at_import)?;
-        if let Some(module) = self.state().done.get(&found.key) {
+        if let Some(module) = lock(&self.state).done.get(&found.key) {
             return Ok(Shared::clone(module));
         }
         self.enter(importer, &found.key).map_err(at_import)?;
@@ -109,24 +119,8 @@ impl ModuleResolver for Resolver {
         });
         self.leave();
         let module = Shared::new(module?);
-        self.state().done.insert(found.key, Shared::clone(&module));
+        lock(&self.state).done.insert(found.key, Shared::clone(&module));
         Ok(module)
-    }
-}
-
-impl Resolver {
-    fn open(&self, found: &ResolvedImport) -> Result<Source> {
-        if let Some(known) = self.sources.get(&found.key) {
-            return Ok(known);
-        }
-        let source = Source::new(&found.key, &found.read()?);
-        let name = source::module_name(&self.root, &source.key);
-        self.run.module(&name, &source.text, &source.sha256)?;
-        if !source.key.starts_with("std/") {
-            self.permits.load_file();
-        }
-        self.sources.insert(source.clone());
-        Ok(source)
     }
 }
 

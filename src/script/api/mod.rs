@@ -37,7 +37,6 @@ pub(super) fn register(engine: &mut Engine) {
     name_type::<super::host::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
     engine.register_static_module("engine", exported_module!(engine::engine).into());
     engine.register_global_module(exported_module!(engine::methods).into());
-    engine.register_global_module(exported_module!(load::loading).into());
     engine.register_static_module("files", exported_module!(files::files).into());
     engine.register_static_module("command", exported_module!(jobs::command).into());
     engine.register_static_module("jobs", exported_module!(jobs::jobs).into());
