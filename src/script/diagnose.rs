@@ -324,12 +324,6 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
                 (wanted, found) => format!("expected {wanted}, found {found}"),
             })
         }
-        E::ErrorArrayBounds(length, index, _) => {
-            script(format!("index {index} is outside an array of {length} elements"))
-        }
-        E::ErrorStringBounds(length, index, _) => {
-            script(format!("index {index} is outside a string of {length} characters"))
-        }
         E::ErrorAssignmentToConstant(name, _) => {
             script(format!("`{name}` is constant")).hint("define it with `let` to change it")
         }
