@@ -207,23 +207,9 @@ pub fn root(error: &reqwest::Error) -> String {
         cause = inner;
     }
     if std::ptr::addr_eq(cause, std::ptr::from_ref(error)) {
-        return kind(error).to_owned();
+        return "the request could not be sent".to_owned();
     }
     cause.to_string()
-}
-
-fn kind(error: &reqwest::Error) -> &'static str {
-    if error.is_timeout() {
-        "timed out"
-    } else if error.is_connect() {
-        "cannot connect"
-    } else if error.is_redirect() {
-        "too many redirects"
-    } else if error.is_body() || error.is_decode() {
-        "the response is incomplete or cannot be decoded"
-    } else {
-        "the request could not be sent"
-    }
 }
 
 #[cfg(test)]

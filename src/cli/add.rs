@@ -1,9 +1,10 @@
 //! `profiler add`: keeps a script of somebody else, pinned by its hash, to run and import it by name; `profiler update`
 //! fetches it again and pins what comes, `profiler remove` removes it.
 
+use super::doc::said;
 use super::program::{Program, Status};
-use super::script_help::said;
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::Count;
 use crate::script::{self, Added, Fetched, Lock};
 
 /// Arguments.
@@ -36,7 +37,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     }
     Lock::set(name, Some(&fetched))?;
     let entry = &fetched.entry;
-    let mut lines = vec![format!("added {name}, {}", files(entry.files.len()))];
+    let mut lines = vec![format!("added {name}, {}", Count(entry.files.len(), "file"))];
     lines.extend(entry.commit.iter().map(|commit| format!("commit {commit}")));
     lines.extend(said(&fetched.header()));
     lines.push(match &entry.main {
@@ -51,13 +52,6 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     });
     program.terminal.print(&lines.join("\n  "))?;
     Ok(0)
-}
-
-fn files(number: usize) -> String {
-    match number {
-        1 => "1 file".to_owned(),
-        more => format!("{more} files"),
-    }
 }
 
 /// Whether `profiler check` finds nothing in its scripts; prints what it finds.

@@ -1,18 +1,25 @@
-//! What the program says of itself. `profiler doc`: the script API, generated from the registered functions;
-//! `profiler completions`: what a shell completes after `profiler`; `profiler man`: the manual pages, for whoever packages
-//! the program.
+//! What the program says of itself and of scripts. `profiler list`: the shipped scripts with their summary, what was added,
+//! and on request modules and probes; `profiler run SCRIPT --help`: what a script does, its parameters, the important ones
+//! first, and examples; `profiler doc`: the script API, generated from the registered functions; `profiler completions`: what
+//! a shell completes after `profiler`; `profiler man`: the manual pages, for whoever packages the program.
 
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
 use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use serde::Serialize;
+use serde_json::Value;
 
 use super::Arguments;
-use super::program::{Program, Status};
+use super::program::{Program, Status, json_text};
 use crate::fault::{Fault, Result};
+use crate::fmt::{columns, wrap};
+use crate::report::allow_flags;
+use crate::script::params::{Declared, search_options};
 use crate::script::reference::Reference;
-use crate::script::{interpreter, shipped};
+use crate::script::shipped::{self, Shipped};
+use crate::script::{self, Added, Header, Lock, Main, Source, interpreter};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -85,4 +92,233 @@ pub(super) fn write_pages(args: &ManArgs) -> Result<Status> {
         .and_then(|()| clap_mangen::generate_to(Arguments::command(), &args.folder));
     written.map_err(|error| Fault::io(&args.folder, &error))?;
     Ok(0)
+}
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct ListArgs {
+    /// List what scripts can import too: modules of the standard library, and in-process probes
+    #[arg(long)]
+    modules: bool,
+    /// Everything as one JSON document
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Serialize)]
+struct Listing {
+    scripts: Vec<Shipped>,
+    modules: Vec<Shipped>,
+    probes: Vec<Shipped>,
+    added: Vec<Listed>,
+}
+
+/// What was added.
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    shown: Shipped,
+    /// Whether its files are what the lock says.
+    intact: bool,
+    #[serde(flatten)]
+    header: Header,
+    #[serde(flatten)]
+    entry: Added,
+}
+
+impl Listed {
+    fn new(name: String, entry: Added) -> Self {
+        let intact = entry.is_intact(&name);
+        let text = entry.text(&name);
+        let summary = match &text {
+            _ if !intact => "has changed since it was added: `profiler update` fetches it again".to_owned(),
+            Some(text) => shipped::summary(text),
+            None => format!("{} files", entry.files.len()),
+        };
+        Self {
+            intact,
+            header: text.map(|text| Header::of(&text)).unwrap_or_default(),
+            shown: Shipped { name, summary },
+            entry,
+        }
+    }
+}
+
+pub(super) fn list(args: &ListArgs, program: &Program) -> Result<Status> {
+    let listing = Listing {
+        scripts: shipped::described_scripts(),
+        modules: shipped::described_modules(),
+        probes: shipped::described_probes(),
+        added: Lock::read()?
+            .all
+            .into_iter()
+            .map(|(name, entry)| Listed::new(name, entry))
+            .collect(),
+    };
+    let text = if args.json {
+        json_text(&listing)?
+    } else {
+        listing_text(&listing, args.modules, program.terminal.width)
+    };
+    program.terminal.print(&text)?;
+    Ok(0)
+}
+
+fn listing_text(listing: &Listing, modules: bool, width: usize) -> String {
+    let mut parts = vec![table("Scripts, for `profiler run NAME`:", &listing.scripts, width)];
+    if modules {
+        parts.push(table(
+            "Modules, for `import \"NAME\" as alias;`:",
+            &listing.modules,
+            width,
+        ));
+        parts.push(table("Probes, for `engine.run_probe(NAME)`:", &listing.probes, width));
+    }
+    if !listing.added.is_empty() {
+        let row = |one: &Listed| {
+            let said = said(&one.header).join(", ");
+            let said = if said.is_empty() { said } else { format!(" ({said})") };
+            (one.shown.name.clone(), format!("{}{said}", one.shown.summary))
+        };
+        let rows: Vec<_> = listing.added.iter().map(row).collect();
+        parts.push(format!("Added by `profiler add`:\n{}", columns(&rows, width)));
+    }
+    let more =
+        "`profiler run NAME --help` shows a script's parameters, `profiler list --modules` what scripts can import.";
+    parts.push(wrap(more, width, 0));
+    parts.join("\n\n")
+}
+
+fn table(title: &str, rows: &[Shipped], width: usize) -> String {
+    let rows: Vec<_> = rows.iter().map(|one| (one.name.clone(), one.summary.clone())).collect();
+    format!("{title}\n{}", columns(&rows, width))
+}
+
+/// The parameters that most runs set.
+const MAIN: [&str; 6] = ["engine", "url", "model", "input", "output", "concurrency"];
+
+pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result<Status> {
+    let (declared, unlisted) = match script::describe_params(&program.idle_host(path), main) {
+        Ok(declared) => (declared, None),
+        Err(found) if found.fault.message.starts_with(script::CANNOT_LIST) => {
+            let place = found.location().unwrap_or_else(|| path.display().to_string());
+            let why = format!(
+                "Its parameters are known only once it runs: it does something before it calls `params` ({place})."
+            );
+            (Vec::new(), Some(why))
+        }
+        Err(found) => return Ok(program.complain(&found)),
+    };
+    let name = path.display().to_string();
+    let about: Vec<&str> = script::description(&main.source.text).collect();
+    let about = about.join("\n");
+    let paragraphs = about
+        .split("\n\n")
+        .map(|paragraph| wrap(paragraph, program.terminal.width, 0));
+    let mut parts: Vec<String> = paragraphs.filter(|paragraph| !paragraph.is_empty()).collect();
+    let said = said(&Header::of(&main.source.text));
+    parts.extend((!said.is_empty()).then(|| said.join("\n")));
+    parts.push(format!("Usage: profiler run {name} [--set KEY=VALUE]... [OPTIONS]"));
+    match unlisted {
+        Some(why) => parts.push(wrap(&why, program.terminal.width, 0)),
+        None => parts.extend(parameters(&declared, path, program)),
+    }
+    parts.push(examples(&name, &declared));
+    parts.push("`profiler run --help` shows the options that every script has.".to_owned());
+    program.terminal.print(&parts.join("\n\n"))?;
+    Ok(0)
+}
+
+/// What a script says of itself, in lines; nothing if it says neither who made it nor what it needs.
+pub(super) fn said(header: &Header) -> Vec<String> {
+    let lines = [
+        header.version.as_ref().map(|version| format!("version {version}")),
+        header.author.as_ref().map(|author| format!("author {author}")),
+        header.license.as_ref().map(|license| format!("license {license}")),
+        (!header.allow.is_empty()).then(|| format!("needs {}", allow_flags(&header.allow).join(" "))),
+    ];
+    lines.into_iter().flatten().collect()
+}
+
+/// The parameters in groups: the main ones, the script's own, those of its search, those of the engine.
+fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<String> {
+    if declared.is_empty() {
+        return vec!["It takes no parameters.".to_owned()];
+    }
+    let shared = "import \"std/engines\" as engines; params(engines::parameters())";
+    let shared = Main {
+        source: Source::new("engine parameters", shared),
+        root: ".".into(),
+        shipped: true,
+    };
+    let shared = script::describe_params(&program.idle_host(path), &shared).unwrap_or_default();
+    let row = |one: &Declared| (format!("{}={}", one.name, in_script(&one.default)), one.meaning.clone());
+    let is_main = |one: &&Declared| MAIN.contains(&one.name.as_str());
+    let is_shared = |one: &&Declared| shared.iter().any(|other| other.name == one.name);
+    let main = MAIN
+        .iter()
+        .filter_map(|name| declared.iter().find(|one| one.name == *name));
+    let (engine, own): (Vec<_>, Vec<_>) = declared.iter().filter(|one| !is_main(one)).partition(is_shared);
+    let options = search_options(declared).into_iter().map(|one| {
+        let default = one.default.as_str().unwrap_or_default();
+        (format!("search.{}={default}", one.name), one.meaning)
+    });
+    let groups = [
+        (
+            "Main parameters and their defaults; () is not set:",
+            main.map(row).collect(),
+        ),
+        ("Further parameters of this script:", own.into_iter().map(row).collect()),
+        ("Search:", options.collect::<Vec<_>>()),
+        ("Engine:", engine.into_iter().map(row).collect()),
+    ];
+    let shown = groups.into_iter().filter(|(_, rows)| !rows.is_empty());
+    shown
+        .map(|(title, rows)| format!("{title}\n{}", columns(&rows, program.terminal.width)))
+        .collect()
+}
+
+/// A value as scripts write it.
+fn in_script(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(", ");
+    match value {
+        Value::Null => "()".to_owned(),
+        Value::Array(items) => format!("[{}]", list(items.iter().map(in_script).collect())),
+        Value::Object(map) if map.is_empty() => "#{}".to_owned(),
+        Value::Object(map) => {
+            let items = map.iter().map(|(key, value)| format!("{key}: {}", in_script(value)));
+            format!("#{{ {} }}", list(items.collect()))
+        }
+        other => other.to_string(),
+    }
+}
+
+/// Command lines with parameters that the script has.
+fn examples(name: &str, declared: &[Declared]) -> String {
+    let default = |name: &str| declared.iter().find(|one| one.name == name).map(|one| &one.default);
+    let mut lines = vec![format!("  profiler run {name}")];
+    let mut example = |options: &str| lines.push(format!("  profiler run {name} {options}"));
+    if default("model").is_some() {
+        example("--model Qwen/Qwen3-8B --dry-run");
+    }
+    if default("url").is_some() {
+        example("--url http://localhost:8000");
+    }
+    match (default("input"), default("concurrency")) {
+        (Some(Value::Array(_)), _) => example("--set 'input=[1,32768]' --set 'output=[1,4096]'"),
+        (Some(_), Some(Value::Array(_))) => example("--set input=2000 --set output=500 --set 'concurrency=[1,8,64]'"),
+        (Some(_), _) => example("--set input=2000 --set output=500"),
+        (None, _) => {}
+    }
+    if default("search").is_some_and(Value::is_object) {
+        example("--set search.max_probes=20 --set search.coverage=0.9");
+    }
+    // A script that sets `tensor_parallel` itself chooses the GPUs too.
+    if default("gpus").is_some_and(Value::is_array) {
+        example("--set 'gpus=[0,1]' --set tensor_parallel=2");
+    }
+    format!(
+        "Examples (VALUE is JSON or plain text; quote what the shell would read):\n{}",
+        lines.join("\n")
+    )
 }

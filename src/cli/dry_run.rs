@@ -10,8 +10,7 @@ use std::sync::{Arc, Mutex};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::consent;
-use super::options::{Author, ScriptOptions};
+use super::options::{Author, ScriptOptions, ask_consent};
 use super::program::{Program, Status};
 use crate::boundary::Point;
 use crate::fault::{Kind, Result};
@@ -88,7 +87,7 @@ pub(super) fn execute(
 ) -> Result<Status> {
     let run = Run::ephemeral("dry-run");
     let host = options.host(script, plan.set, run, true, Author::of(main), program)?;
-    consent::install(&host, None::<fn(&mut dyn FnMut())>);
+    ask_consent(&host, None::<fn(&mut dyn FnMut())>);
     let preview = Arc::new(Mutex::new(Preview::default()));
     let listener = Arc::clone(&preview);
     host.run.listen(Box::new(move |event| lock(&listener).add(event)));

@@ -3,28 +3,21 @@
 
 mod add;
 mod compare;
-mod consent;
 mod doc;
 mod doctor;
 mod dry_run;
-mod estimate;
 mod fleet;
-mod list;
 
 mod new;
 mod options;
-mod pack;
 mod program;
 
 mod repl;
 mod report;
 mod run;
-mod script_help;
+mod serve;
 mod show;
-mod signals;
-mod sim;
 mod test;
-mod worker;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -108,7 +101,7 @@ enum Command {
     /// Check what works on this machine, and what to do about the rest
     Doctor(doctor::Args),
     /// Estimate the memory of models from their architecture, without starting anything
-    Estimate(estimate::Args),
+    Estimate(compare::EstimateArgs),
     /// Show what a run found, or a file of another tool
     Show(show::Args),
     /// Make a self-contained page of a run, and files of its pictures
@@ -116,9 +109,9 @@ enum Command {
     /// Compare runs, files of other tools and estimates
     Compare(compare::Args),
     /// Put a run into one file, to send
-    Pack(pack::Args),
+    Pack(report::PackArgs),
     /// List the shipped scripts, and those that were added
-    List(list::Args),
+    List(doc::ListArgs),
     /// Show the script API
     Doc(doc::Args),
     /// Try primitives by hand
@@ -138,7 +131,7 @@ enum Command {
     /// Remove what was added
     Remove(add::RemoveArgs),
     /// Serve the simulated engine
-    Sim(Box<sim::Args>),
+    Sim(Box<serve::SimArgs>),
     /// Print the completions of a shell
     Completions(doc::ShellArgs),
     /// Write the manual pages, one for each command
@@ -216,13 +209,13 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Completions(args) => doc::complete(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
-        Command::Estimate(args) => estimate::execute(args, program),
-        Command::EngineWorker => worker::execute(program),
+        Command::Estimate(args) => compare::estimate(args, program),
+        Command::EngineWorker => serve::engine_worker(program),
         Command::Fleet(args) => fleet::execute(args, program),
         Command::Fork(args) => new::fork(args, program),
-        Command::List(args) => list::execute(args, program),
+        Command::List(args) => doc::list(args, program),
         Command::Man(args) => doc::write_pages(args),
-        Command::Pack(args) => pack::execute(args, program),
+        Command::Pack(args) => report::pack(args, program),
         Command::New(args) => new::execute(args, program),
         Command::Remove(args) => add::remove(args, program),
         Command::Repl(args) => repl::execute(args, program),
@@ -230,7 +223,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Run(args) if args.wants_help() => run_help(program),
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
-        Command::Sim(args) => sim::execute(args, program),
+        Command::Sim(args) => serve::sim(args, program),
         Command::Supervise | Command::RenderChatTemplate => Ok(0),
         Command::Test(args) => test::execute(args, program),
         Command::Update(args) => add::update(args, program),

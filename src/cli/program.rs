@@ -1,20 +1,24 @@
-//! The environment of every command: async runtime, cancellation, output streams.
+//! The environment of every command: async runtime, cancellation, signals, output streams.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use serde::Serialize;
 use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinHandle;
 
-use super::signals::Signals;
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::ModelFiles;
 use crate::prompt::{Hub, read_model};
 use crate::report::Terminal;
-use crate::run::hide_json;
+use crate::run::{Run, hide_json};
+use crate::runtime::Services;
 use crate::script::{Diagnostic, Host, Settings};
-use crate::task::Tasks;
+use crate::task::{Tasks, lock};
 
 /// The exit status of a command that succeeded: 0, or 1 if nothing fits.
 pub(super) type Status = u8;
@@ -90,4 +94,202 @@ impl Program {
 pub(super) fn json_text(value: &impl Serialize) -> Result<String> {
     let text = serde_json::to_string_pretty(value).map_err(Fault::internal)?;
     Ok(hide_json(text))
+}
+
+/// Exit status after a signal: 128 and the signal's number.
+pub(super) const INTERRUPTED: u8 = 130;
+const TERMINATED: u8 = 143;
+const HUNG_UP: u8 = 129;
+/// Exit status when the time of `--max-time` is over, as that of `timeout` of the GNU core utilities.
+const OUT_OF_TIME: u8 = 124;
+
+/// Exit status of an attempt at a run after which a later one began.
+const SUPERSEDED: u8 = 75;
+
+/// How long the script may take to notice the first signal before its services are ended without it.
+const NOTICE_TIME: Duration = Duration::from_secs(2);
+
+/// Maximum time to kill services.
+const KILL_TIME: Duration = Duration::from_secs(5);
+
+/// Handles SIGINT, SIGTERM and SIGHUP: the first one asks to stop, a second one before that is done kills. SIGHUP, which a
+/// closing terminal sends, is left ignored if it was from the start, as under `nohup`.
+#[derive(Clone, Default)]
+pub(super) struct Signals {
+    /// Exit status of the last signal; 0: none.
+    status: Arc<AtomicU8>,
+    /// The services of the running script.
+    guarded: Arc<Mutex<Option<Guarded>>>,
+}
+
+/// Services that must be ended if the script does not do so.
+#[derive(Clone)]
+struct Guarded {
+    services: Arc<Services>,
+    /// Whether the script is running, rather than its services being ended.
+    running: bool,
+}
+
+impl Signals {
+    /// Starts listening. An interruption from which the command has recovered ([`Tasks::renew`]) does not count
+    /// as a first signal.
+    pub(super) fn listen(tasks: &Tasks) -> Result<Self> {
+        let signals = Self::default();
+        let _inside = tasks.runtime().enter();
+        let stream =
+            |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
+        let mut interrupt = stream(SignalKind::interrupt())?;
+        let mut terminate = stream(SignalKind::terminate())?;
+        let mut hangup = match is_ignored(Signal::SIGHUP) {
+            true => None,
+            false => Some(stream(SignalKind::hangup())?),
+        };
+        // With a handler, exceeding the file size limit becomes a write error instead of ending the process.
+        let mut too_long = stream(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
+        let (shared, tasks) = (signals.clone(), tasks.clone());
+        tasks.runtime().clone().spawn(async move {
+            loop {
+                let status = tokio::select! {
+                    _ = interrupt.recv() => INTERRUPTED,
+                    _ = terminate.recv() => TERMINATED,
+                    Some(_) = async { hangup.as_mut()?.recv().await } => HUNG_UP,
+                    _ = too_long.recv() => continue,
+                };
+                if tasks.interrupted() {
+                    shared.kill_and_exit(status).await;
+                }
+                shared.interrupt(status, &tasks);
+            }
+        });
+        Ok(signals)
+    }
+
+    /// Ends the run after this time, or when a later attempt at it has begun, as the first signal does.
+    pub(super) fn end_after(&self, time: Option<Duration>, run: &Arc<Run>, tasks: &Tasks) -> JoinHandle<()> {
+        let (shared, tasks, run) = (self.clone(), tasks.clone(), Arc::clone(run));
+        tasks.runtime().clone().spawn(async move {
+            let over = async {
+                match time {
+                    Some(time) => tokio::time::sleep(time).await,
+                    None => std::future::pending().await,
+                }
+            };
+            let status = tokio::select! {
+                () = over => OUT_OF_TIME,
+                () = run.superseded() => SUPERSEDED,
+            };
+            if !tasks.interrupted() {
+                shared.interrupt(status, &tasks);
+            }
+        })
+    }
+
+    /// Whether [`Signals::end_after`] ended the run.
+    pub(super) fn ended_by_itself(&self) -> bool {
+        matches!(self.status(), Some(OUT_OF_TIME | SUPERSEDED))
+    }
+
+    /// Whether a later attempt at the run began.
+    pub(super) fn superseded(&self) -> bool {
+        self.status() == Some(SUPERSEDED)
+    }
+
+    fn interrupt(&self, status: u8, tasks: &Tasks) {
+        self.status.store(status, Ordering::Relaxed);
+        tasks.interrupt();
+        tasks
+            .runtime()
+            .spawn(self.clone().end_unless_stopped(status, tasks.clone()));
+    }
+
+    /// The exit status that a signal asks for, unless it was cleared.
+    pub(super) fn status(&self) -> Option<u8> {
+        Some(self.status.load(Ordering::Relaxed)).filter(|status| *status != 0)
+    }
+
+    /// What ended the command, for people.
+    pub(super) fn stopped_by(&self) -> &'static str {
+        match self.status() {
+            Some(TERMINATED) => "stopped by SIGTERM",
+            Some(OUT_OF_TIME) => "stopped because the time of --max-time is over",
+            Some(SUPERSEDED) => "stopped because a later attempt goes on with the run",
+            Some(HUNG_UP) => "stopped because its terminal closed (SIGHUP)",
+            _ => "stopped by Ctrl-C",
+        }
+    }
+
+    /// Clears an interruption, as the REPL continues after it. A request to terminate stays.
+    pub(super) fn clear_interrupt(&self) {
+        // The result does not matter: there may have been no interruption.
+        let _ = self
+            .status
+            .compare_exchange(INTERRUPTED, 0, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    /// Ignores the signal: the command's own exit status applies.
+    pub(super) fn clear(&self) {
+        self.status.store(0, Ordering::Relaxed);
+    }
+
+    /// Registers the services of a script that starts now.
+    pub(super) fn guard(&self, services: &Arc<Services>) {
+        *self.guarded() = Some(Guarded {
+            services: Arc::clone(services),
+            running: true,
+        });
+    }
+
+    /// The script has ended, and its services are being ended: only a second signal interferes.
+    pub(super) fn script_ended(&self) {
+        if let Some(guarded) = &mut *self.guarded() {
+            guarded.running = false;
+        }
+    }
+
+    /// All services have ended, or somebody else is responsible for them.
+    pub(super) fn unguard(&self) {
+        self.guarded().take();
+    }
+
+    fn guarded(&self) -> MutexGuard<'_, Option<Guarded>> {
+        lock(&self.guarded)
+    }
+
+    /// If the script ignores the interruption, ends its services and then the process.
+    async fn end_unless_stopped(self, status: u8, tasks: Tasks) {
+        loop {
+            tokio::time::sleep(NOTICE_TIME).await;
+            if !tasks.interrupted() {
+                return;
+            }
+            // Engines that are being stopped have their own grace period, and the script ends after that.
+            if !tasks.finishing() {
+                break;
+            }
+        }
+        // A clone, so that a second signal still finds what to kill.
+        let guarded = self.guarded().clone();
+        if let Some(guarded) = guarded.filter(|guarded| guarded.running) {
+            // A failure cannot be handled here: the next start finds leftovers.
+            let _ = guarded.services.stop_all(GRACE).await;
+            std::process::exit(i32::from(status));
+        }
+    }
+
+    /// Kills everything and ends the process.
+    async fn kill_and_exit(&self, status: u8) {
+        let guarded = self.guarded().clone();
+        if let Some(Guarded { services, .. }) = guarded {
+            services.kill_all();
+            // The next start finds what could not be killed in time.
+            let _ = tokio::time::timeout(KILL_TIME, services.stop_all(Duration::ZERO)).await;
+        }
+        std::process::exit(i32::from(status));
+    }
+}
+
+/// Whether this process was started with the signal ignored.
+fn is_ignored(signal: Signal) -> bool {
+    let status = procfs::process::Process::myself().and_then(|process| process.status());
+    status.is_ok_and(|status| status.sigign & (1 << (signal as i32 - 1)) != 0)
 }

@@ -4,23 +4,20 @@
 //! The editor and the interpreter have their own thread, because the interpreter needs a large stack and the editor blocks
 //! on the keyboard. The main thread waits for it to end, or for a signal.
 
-use std::convert::Infallible;
 use std::io::{IsTerminal as _, stdin, stdout};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use nix::sys::termios::{SetArg, tcgetattr, tcsetattr};
 use rustyline::error::ReadlineError;
 use rustyline::history::FileHistory;
 use rustyline::{ColorMode, CompletionType, Config, Editor};
-use tokio::signal::unix::{SignalKind, signal};
 
-use super::consent;
-use super::options::{Author, ScriptOptions};
-use super::program::{GRACE, Program, Status, json_text};
-use super::signals::Signals;
+use super::options::{Author, ScriptOptions, ask_consent};
+use super::program::{GRACE, INTERRUPTED, Program, Signals, Status, json_text};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::wrap;
 use crate::report::Terminal;
@@ -28,12 +25,8 @@ use crate::run::{Event, Run};
 use crate::script::repl::{Command, HELP, Line, LineHelper, Session, Variable, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
 
-/// Exit status after a signal: 128 and the signal's number.
-const HUNG_UP: Status = 129;
-const TERMINATED: Status = 143;
-
-/// Delay before an interruption is repeated.
-const RETRY_DELAY: Duration = Duration::from_millis(100);
+/// How often to look for a signal.
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// Shorter times are not worth a line.
 const SHOWN_TIME: Duration = Duration::from_millis(100);
@@ -84,7 +77,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     };
     let set = args.options.parameters()?;
     let host = args.options.host(&script, set, run, false, author, program)?;
-    consent::install(&host, Some(|ask: &mut dyn FnMut()| ask()));
+    ask_consent(&host, Some(|ask: &mut dyn FnMut()| ask()));
     // Only a running input has services that a signal ends.
     program.signals.unguard();
     let shared = Arc::new(Shared::default());
@@ -109,53 +102,39 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 /// abandoned.
 fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status> + Send + 'static) -> Result<Status> {
     let modes = tcgetattr(stdin()).ok();
-    let (done, mut ended) = tokio::sync::oneshot::channel();
+    let (done, ended) = channel();
     std::thread::Builder::new()
         .name("repl".into())
         .stack_size(crate::script::STACK)
         .spawn(move || done.send(run()))
         .map_err(|error| Fault::internal(format!("cannot start a thread: {error}")))?;
-    let panicked = |_| Fault::internal("the editor loop's thread panicked");
-    let listen = |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
-    // Not `finish`, which would mark a cleanup as in progress.
-    program.tasks.runtime().block_on(async {
-        let mut terminate = listen(SignalKind::terminate())?;
-        let mut hang_up = listen(SignalKind::hangup())?;
-        let status = tokio::select! {
-            result = &mut ended => return result.map_err(panicked)?,
-            _ = terminate.recv() => TERMINATED,
-            _ = hang_up.recv() => HUNG_UP,
-            never = clear_stray_interrupts(program, shared) => match never {},
-        };
-        if !shared.running.load(Ordering::SeqCst) {
-            // The editor changed the modes of the terminal, which may be closed.
-            if let Some(modes) = &modes {
-                let _ = tcsetattr(stdin(), SetArg::TCSANOW, modes);
-            }
-            return Ok(status);
-        }
-        // The interruption ends the running input, and then the loop.
-        shared.ending.store(true, Ordering::SeqCst);
-        loop {
-            program.tasks.interrupt();
-            tokio::select! {
-                result = &mut ended => return result.map_err(panicked)?.map(|_| status),
-                // An input that began at the same instant has cleared the interruption.
-                () = tokio::time::sleep(RETRY_DELAY) => {}
-            }
-        }
-    })
-}
-
-/// Clears interruptions while nothing runs: Ctrl-C just before the editor takes the keyboard.
-async fn clear_stray_interrupts(program: &Program, shared: &Shared) -> Infallible {
     loop {
-        program.tasks.token().cancelled().await;
-        match shared.running.load(Ordering::SeqCst) {
-            true => tokio::time::sleep(RETRY_DELAY).await,
-            false => {
+        match ended.recv_timeout(PAUSE) {
+            Ok(status) => return status,
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(Fault::internal("the editor loop's thread panicked"));
+            }
+        }
+        match (program.signals.status(), shared.running.load(Ordering::SeqCst)) {
+            // Ctrl-C ends the running input, which clears it.
+            (None, _) | (Some(INTERRUPTED), true) => {}
+            // It came just before the editor took the keyboard.
+            (Some(INTERRUPTED), false) => {
                 program.tasks.renew();
                 program.signals.clear_interrupt();
+            }
+            // Ends the running input, and then the loop. An input that began at the same instant has cleared the interruption.
+            (Some(_), true) => {
+                shared.ending.store(true, Ordering::SeqCst);
+                program.tasks.interrupt();
+            }
+            (Some(status), false) => {
+                // The editor changed the modes of the terminal, which may be closed.
+                if let Some(modes) = &modes {
+                    let _ = tcsetattr(stdin(), SetArg::TCSANOW, modes);
+                }
+                return Ok(status);
             }
         }
     }
@@ -255,7 +234,7 @@ impl Repl {
             failed: false,
         };
         if let Some(main) = main {
-            repl.evaluate(|session| session.run_main(&main));
+            repl.evaluate(|session| session.run_source(&main.source));
         }
         while !repl.shared.ending.load(Ordering::SeqCst) {
             if let Some(helper) = editor.helper_mut() {

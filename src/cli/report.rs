@@ -1,6 +1,7 @@
-//! `profiler report`: writes the page of one or several runs, and its figures as files.
+//! Files of runs: `profiler report` writes the page of one or several, and its figures as files; `profiler pack` puts a run
+//! into one file, to send.
 
-use std::fs::create_dir_all;
+use std::fs::{self, File, create_dir_all};
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf, absolute};
 
@@ -9,11 +10,12 @@ use serde_json::json;
 use super::program::{Program, Status, json_text};
 use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::Bytes;
 use crate::report::Section;
 use crate::report::html::{self, Anchors};
 use crate::report::plot::{self, Plot};
 use crate::report::sections::{self, Document, Together};
-use crate::run::{Folder, SCHEMA, hide, is_pack};
+use crate::run::{self, Folder, Manifest, SCHEMA, hide, is_pack};
 
 /// The page's file name, in the run's folder or, for several runs, the current one.
 const PAGE: &str = "report.html";
@@ -120,29 +122,25 @@ pub(super) fn page_of(folder: &Folder) -> Option<PathBuf> {
 
 /// All figures with their file names, and whether they are of a simulated run.
 fn pictures<'a>(documents: &'a [Document], together: &'a [Section]) -> Vec<(String, &'a Plot, bool)> {
-    let mut names = Anchors::default();
-    let any = documents.iter().any(|document| document.simulated.is_some());
-    let several = documents.len() > 1;
-    let own = documents.iter().enumerate().flat_map(|(index, document)| {
-        let prefix = if several {
-            format!("run-{} ", index + 1)
-        } else {
-            String::new()
+    let (mut names, mut found) = (Anchors::default(), Vec::new());
+    let mut add = |prefix: &str, sections: &'a [Section], simulated: bool| {
+        for plot in sections.iter().flat_map(Section::plots) {
+            found.push((names.give(&format!("{prefix}{}", plot.name)), plot, simulated));
+        }
+    };
+    add(
+        "",
+        together,
+        documents.iter().any(|document| document.simulated.is_some()),
+    );
+    for (index, document) in documents.iter().enumerate() {
+        let prefix = match documents.len() {
+            1 => String::new(),
+            _ => format!("run-{} ", index + 1),
         };
-        document
-            .sections
-            .iter()
-            .map(move |part| (prefix.clone(), part, document.simulated.is_some()))
-    });
-    let parts = together.iter().map(|part| (String::new(), part, any)).chain(own);
-    let plots = parts.flat_map(|(prefix, part, simulated)| {
-        part.plots()
-            .into_iter()
-            .map(move |plot| (prefix.clone(), plot, simulated))
-    });
-    plots
-        .map(|(prefix, plot, simulated)| (names.give(&format!("{prefix}{}", plot.name)), plot, simulated))
-        .collect()
+        add(&prefix, &document.sections, document.simulated.is_some());
+    }
+    found
 }
 
 /// Writes a file that the user named. In a run's folder, symbolic links are not followed.
@@ -171,4 +169,53 @@ fn write(path: &Path, bytes: &[u8], option: &str, args: &Args) -> Result<()> {
         Kind::Io if fault.hint.is_none() => fault.hint(format!("choose another place with {option}")),
         _ => fault,
     })
+}
+
+/// Arguments.
+#[derive(clap::Args, Debug)]
+pub(super) struct PackArgs {
+    /// The folder of a run
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+    /// What to write; NAME.tar.gz in the current folder when absent
+    file: Option<PathBuf>,
+    /// With the logs of the engine, which may hold what it was asked
+    #[arg(long)]
+    logs: bool,
+    /// Leave out this file or folder of the run
+    #[arg(long, value_name = "PATH")]
+    without: Vec<String>,
+}
+
+/// Never overwrites a file. Where a secret is found, nothing is left.
+pub(super) fn pack(args: &PackArgs, program: &Program) -> Result<Status> {
+    let folder = Folder::open(&args.folder)?;
+    Manifest::read(&folder)?;
+    let real = args
+        .folder
+        .canonicalize()
+        .map_err(|error| Fault::io(&args.folder, &error))?;
+    let name = real.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let path = args
+        .file
+        .clone()
+        .unwrap_or_else(|| PathBuf::from(format!("{name}.tar.gz")));
+    let mut without = args.without.clone();
+    without.extend((!args.logs).then(|| "logs".to_owned()));
+    let file = File::create_new(&path).map_err(|error| Fault::io(&path, &error))?;
+    let packed = run::pack(&folder, &name, &without, &file).inspect_err(|_| {
+        // Half of an archive is of no use.
+        let _ = fs::remove_file(&path);
+    })?;
+    let size = file.metadata().map_err(|error| Fault::io(&path, &error))?.len();
+    program.terminal.print(&path.display().to_string())?;
+    let logs = match args.logs {
+        true => "with logs",
+        false => "without logs; --logs adds them",
+    };
+    program.note(format!(
+        "{packed} files, {}, {logs}. Paths and the host's name are in it",
+        Bytes(size)
+    ));
+    Ok(0)
 }

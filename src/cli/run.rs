@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::options::{Author, ScriptOptions};
+use super::options::{Author, ScriptOptions, ask_consent};
 use super::program::{GRACE, Program, Status};
-use super::{consent, dry_run, report, script_help, show};
+use super::{doc, dry_run, report, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
@@ -161,7 +161,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         manifest.check_script(&main.source.sha256, &script)?;
     }
     if args.help {
-        return script_help::print(&script, &main, program).map(Prepared::Finished);
+        return doc::script_help(&script, &main, program).map(Prepared::Finished);
     }
     let mut plan = Plan {
         script: Script {
@@ -302,7 +302,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     let timer = program.signals.end_after(args.max_time, &host.run, &program.tasks);
     let live = Live::watch(&host.run, args.json);
     let view = live.clone();
-    consent::install(host, Some(move |ask: &mut dyn FnMut()| view.ask(ask)));
+    ask_consent(host, Some(move |ask: &mut dyn FnMut()| view.ask(ask)));
     let inventory = std::thread::spawn({
         let run = Arc::clone(&host.run);
         move || take_inventory(&run)

@@ -14,11 +14,9 @@ use serde_json::{Value, json};
 
 use super::convert::deserialize_as;
 use super::diagnose::diagnose;
-use super::host::Interpreter;
-use super::resolver::{open_own, with_extension};
-use super::signature::{quoted, suggest};
+use super::resolver::{open_named, with_extension};
 use super::source::Source;
-use super::{Host, convert, resolver, shipped, source};
+use super::{Host, convert, interpreter, resolver, shipped};
 use crate::boundary::Point;
 use crate::engine::{Adapter, Facts, FailureRule, Harmless, KEY_REMEDY, Limits, Readiness, RequestForm};
 use crate::fault::{Fault, Kind, Result};
@@ -65,25 +63,17 @@ struct RhaiAdapter {
 /// Loads the adapter `name`: a shipped engine, or a path relative to the main script, such as `./mine.rhai`.
 ///
 /// A name that ends in `.rhai` or contains a slash is a path.
-pub(super) fn load(host: &Arc<Host>, interpreter: Interpreter, name: &str) -> Result<Arc<dyn Adapter>> {
-    let root = host.settings.root();
-    let by_path = name.contains('/') || name.ends_with(".rhai");
-    let source = match by_path {
-        true => open_own(&root, &with_extension(Path::new(name)), "adapter", name)?,
-        false => load_shipped(name)?,
-    };
-    let module = source::module_name(&root, &source.key);
-    host.run.module(&module, &source.text, &source.sha256)?;
-    from_source(host, interpreter, name, &source)
+pub fn load(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
+    let below_std = format!("engines/{name}");
+    let shipped = shipped::module(&below_std).map(|text| Source::new(&format!("std/{below_std}.rhai"), &text));
+    let known = shipped::modules().filter_map(|module| module.strip_prefix("engines/"));
+    let file = with_extension(Path::new(name));
+    let source = open_named(host, (name, &file), ("engine adapter", ".rhai"), shipped, known)?;
+    from_source(host, name, &source)
 }
 
 /// The adapter in `source`; `name` is how the user calls it.
-pub(super) fn from_source(
-    host: &Arc<Host>,
-    interpreter: Interpreter,
-    name: &str,
-    source: &Source,
-) -> Result<Arc<dyn Adapter>> {
+pub(super) fn from_source(host: &Arc<Host>, name: &str, source: &Source) -> Result<Arc<dyn Adapter>> {
     let shipped = source.key.starts_with("std/");
     let host = &match shipped {
         true => Arc::clone(host),
@@ -107,18 +97,6 @@ pub(super) fn from_source(
         engine,
         ast,
     }))
-}
-
-fn load_shipped(name: &str) -> Result<Source> {
-    let file = format!("engines/{name}");
-    if let Some(text) = shipped::module(&file) {
-        return Ok(Source::new(&format!("std/{file}.rhai"), &text));
-    }
-    let known = || shipped::modules().filter_map(|module| module.strip_prefix("engines/"));
-    let fault = Fault::usage(format!("there is no engine adapter `{name}`"));
-    let names = quoted(known());
-    let otherwise = format!("available: {names}; give your own by its path, such as `./mine.rhai`");
-    Err(suggest(fault, name, known(), otherwise))
 }
 
 /// What a file lacks of these exports, phrased to follow its name.
@@ -163,11 +141,6 @@ impl RhaiAdapter {
         let value = self.call(function, args)?;
         let value = convert::from_script(&value).and_then(|value| deserialize_as("key", value));
         self.result_of(function, value)
-    }
-
-    fn exports(&self, function: &str, parameters: usize) -> bool {
-        let mut public = self.ast.iter_functions().filter(|found| !found.access.is_private());
-        public.any(|found| found.name == function && found.params.len() == parameters)
     }
 
     fn result_of<T>(&self, function: &str, result: Result<T>) -> Result<T> {
@@ -245,14 +218,14 @@ impl Adapter for RhaiAdapter {
     }
 
     fn settings(&self, options: &Value) -> Result<Vec<String>> {
-        match self.exports("settings", 1) {
+        match missing_exports(&self.ast, &[("settings", &["options"])]).is_empty() {
             true => self.call_as("settings", (convert::to_script(options)?,)),
             false => Ok(Vec::new()),
         }
     }
 
     fn harmless(&self) -> Result<Harmless> {
-        match self.exports("harmless", 0) {
+        match missing_exports(&self.ast, &[("harmless", &[])]).is_empty() {
             true => self.call_as("harmless", ()),
             false => Ok(Harmless::default()),
         }
@@ -333,15 +306,12 @@ impl Server {
             Some(key) => request.header(reqwest::header::AUTHORIZATION, key.header()),
             None => request,
         };
-        Ok(match fetch(request).await {
-            Ok(answer) => answer,
-            // A starting server refuses connections: `ready` must see that, so it is not a fault.
-            Err(error) => Answer {
-                status: 0,
-                body: http::root(&error),
-                remedy: None,
-            },
-        })
+        // A starting server refuses connections: `ready` must see that, so it is not a fault.
+        Ok(fetch(request).await.unwrap_or_else(|error| Answer {
+            status: 0,
+            body: http::root(&error),
+            remedy: None,
+        }))
     }
 }
 

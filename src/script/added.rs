@@ -2,18 +2,25 @@
 //!
 //! They lie in `profiler/scripts/NAME` of the data folder (`$XDG_DATA_HOME`, `~/.local/share`). In a run, their files are
 //! called `@NAME/FILE`. Whatever reads one of them compares it with the lock ([`verify`]); what differs is refused.
+//!
+//! They are fetched from where they are shared: a file, a folder, an https address, or a Git repository by the system's `git`,
+//! of which blobs are read and nothing is checked out: no link, filter or hook of it has a say. Number and sizes of files are
+//! bounded.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde::{Deserialize, Serialize};
+use url::Url;
 
-use super::fetch::Fetched;
 use super::signature::{quoted, suggest};
 use super::{Header, shipped, source};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
+use crate::http;
+use crate::task::Tasks;
 
 /// How the key of an added file begins.
 pub(super) const MARK: char = '@';
@@ -243,4 +250,360 @@ pub(super) fn check_name(name: &str) -> Result<()> {
         return Err(Fault::usage(format!("`{name}` ships with profiler")).hint("give another name: --name NAME"));
     }
     Ok(())
+}
+
+const MAX_FILES: usize = 200;
+const MAX_FILE: u64 = source::MAX_SIZE;
+
+/// What is taken of a folder, besides files whose names begin with `LICENSE`.
+const TAKEN: [&str; 9] = ["rhai", "py", "toml", "json", "yaml", "yml", "csv", "txt", "md"];
+
+/// Scripts as they were fetched.
+#[derive(Debug)]
+pub struct Fetched {
+    /// What to call them, from the file or folder.
+    pub name: String,
+    /// Its entry in the lock.
+    pub entry: Added,
+    files: Files,
+}
+
+type Files = BTreeMap<String, Vec<u8>>;
+
+/// Fetches what `text` names: a path, an https address, or `[git+]ADDRESS[@REVISION][#PATH]`.
+///
+/// # Errors
+///
+/// `usage` if it names nothing that can be added; `io`, `http` and `missing` if it cannot be fetched.
+pub fn fetch(text: &str, tasks: &Tasks) -> Result<Fetched> {
+    if let Some(git) = Git::parse(text) {
+        return git.fetch(text);
+    }
+    if text.starts_with("https://") || text.starts_with("http://") {
+        return download(text, tasks);
+    }
+    let path = Path::new(text);
+    let real = path.canonicalize().map_err(|error| match error.kind() {
+        std::io::ErrorKind::NotFound => Fault::usage(format!("there is no file or folder `{text}`"))
+            .hint("give a path, an https address, or git+ADDRESS[@REVISION][#PATH]"),
+        _ => Fault::io(path, &error),
+    })?;
+    let mut files = Files::new();
+    if real.is_dir() {
+        collect(&real, "", &mut files)?;
+    } else {
+        files.insert(file_name(text), source::read(&real)?.into_bytes());
+    }
+    Fetched::new(&real.display().to_string(), &real.display().to_string(), None, files)
+}
+
+impl Fetched {
+    /// `place`: what names the file or folder.
+    fn new(source: &str, place: &str, commit: Option<String>, files: Files) -> Result<Self> {
+        let named = file_name(place);
+        let name = named.trim_end_matches(".rhai").trim_end_matches(".git");
+        let scripts: Vec<&String> = files.keys().filter(|file| file.ends_with(".rhai")).collect();
+        if scripts.is_empty() {
+            return Err(Fault::usage(format!("`{source}` has no script"))
+                .hint("give a file that ends in .rhai, or a folder with such files"));
+        }
+        let top: Vec<&String> = scripts.into_iter().filter(|file| !file.contains('/')).collect();
+        let wanted = [format!("{name}.rhai"), "main.rhai".to_owned()];
+        let only = || (top.len() == 1).then(|| top[0]);
+        let main = wanted.iter().find(|wanted| top.contains(wanted)).or_else(only);
+        let pin = |(name, bytes): (&String, &Vec<u8>)| (name.clone(), source::sha256(bytes));
+        let entry = Added {
+            source: source.to_owned(),
+            commit,
+            main: main.cloned(),
+            files: files.iter().map(pin).collect(),
+        };
+        let name = name.to_owned();
+        Ok(Self { name, entry, files })
+    }
+
+    /// What the file says of itself that its name stands for.
+    pub fn header(&self) -> Header {
+        let text = self.entry.main.as_ref().and_then(|main| self.files.get(main));
+        text.map(|text| Header::of(&String::from_utf8_lossy(text)))
+            .unwrap_or_default()
+    }
+
+    /// The scripts that can be run, by their names below the folder.
+    pub fn scripts(&self) -> impl Iterator<Item = &str> {
+        let names = self.files.keys().map(String::as_str);
+        names.filter(|name| name.ends_with(".rhai") && !name.contains('/'))
+    }
+
+    /// Calls it otherwise.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a name that ships with the program, or has other characters than letters, digits, `_` and `-`.
+    pub fn named(mut self, name: Option<&str>) -> Result<Self> {
+        if let Some(name) = name {
+            self.name = name.to_owned();
+        }
+        check_name(&self.name).map(|()| self)
+    }
+
+    /// Writes the files below a folder, which is made.
+    ///
+    /// # Errors
+    ///
+    /// `io` and `missing` if they cannot be written.
+    pub fn write(&self, folder: &Path) -> Result<()> {
+        for (name, bytes) in &self.files {
+            let path = folder.join(name);
+            let parent = path.parent().unwrap_or(folder);
+            let written = fs::create_dir_all(parent).and_then(|()| fs::write(&path, bytes));
+            written.map_err(|error| Fault::io(&path, &error))?;
+        }
+        Ok(())
+    }
+}
+
+/// The last part of a path or address.
+fn file_name(place: &str) -> String {
+    let place = place.trim_end_matches('/');
+    place.rsplit(['/', ':']).next().unwrap_or(place).to_owned()
+}
+
+/// Whether a file of a folder is taken, by its relative path: it stays where it is put and is not hidden.
+fn is_taken(path: &str) -> bool {
+    let plain = |part: Component| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'));
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let extension = name.rsplit_once('.').map_or("", |(_, extension)| extension);
+    let wanted = TAKEN.contains(&extension) || name.starts_with("LICENSE");
+    wanted && Path::new(path).components().all(plain) && !path.contains(char::is_control)
+}
+
+fn add(files: &mut Files, name: String, bytes: Vec<u8>) -> Result<()> {
+    if files.len() == MAX_FILES {
+        return Err(Fault::usage(format!("more than {MAX_FILES} files"))
+            .hint("add the folder of the script, not the one above it"));
+    }
+    files.insert(name, bytes);
+    Ok(())
+}
+
+/// The files below a folder. Links are not followed.
+fn collect(folder: &Path, prefix: &str, files: &mut Files) -> Result<()> {
+    let io = |error: std::io::Error| Fault::io(folder, &error);
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        let name = format!("{prefix}{}", entry.file_name().to_string_lossy());
+        let kind = entry.file_type().map_err(io)?;
+        if kind.is_dir() && !entry.file_name().to_string_lossy().starts_with('.') {
+            collect(&entry.path(), &format!("{name}/"), files)?;
+        } else if kind.is_file() && is_taken(&name) {
+            add(files, name, source::bytes(&entry.path())?)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_size(name: &str, size: u64) -> Result<()> {
+    match size > MAX_FILE {
+        true => Err(Fault::usage(format!("`{name}` is larger than {} KiB", MAX_FILE >> 10))
+            .hint("a script is program text; keep data elsewhere")),
+        false => Ok(()),
+    }
+}
+
+/// A file by its address. What comes back is pinned, so that only the first time must be trusted, as https is.
+fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
+    let url = Url::parse(address).map_err(|error| Fault::usage(format!("`{address}` is no address: {error}")))?;
+    let loopback = check_transport(&url)?;
+    if url.password().is_some() || !url.path().ends_with(".rhai") {
+        return Err(Fault::usage(format!("`{}` is not the address of a script", url.path()))
+            .hint("give one without a password that ends in .rhai; a repository is git+ADDRESS[@REVISION][#PATH]"));
+    }
+    let client = http::build(http::external().https_only(!loopback))?;
+    let failed = |error: reqwest::Error| Fault::new(Kind::Http, format!("`{address}`: {}", http::root(&error)));
+    let (text, cut) = tasks.wait(async {
+        let answer = client.get(url.clone()).send().await.map_err(failed)?;
+        if !answer.status().is_success() {
+            let message = format!("`{address}` answers {}", answer.status());
+            return Err(Fault::new(Kind::Http, message));
+        }
+        http::text(answer, MAX_FILE as usize).await.map_err(failed)
+    })?;
+    check_size(address, if cut { MAX_FILE + 1 } else { 0 })?;
+    let files = Files::from([(file_name(url.path()), text.into_bytes())]);
+    Fetched::new(address, url.path(), None, files)
+}
+
+/// Refuses an address whose contents can be changed on their way. Returns whether it is of this machine.
+fn check_transport(url: &Url) -> Result<bool> {
+    let loopback = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));
+    if url.scheme() == "http" && !loopback {
+        return Err(Fault::usage(format!("`{url}` can be changed on its way")).hint("give its https address"));
+    }
+    Ok(loopback)
+}
+
+/// A place in a repository.
+#[derive(Debug, PartialEq, Eq)]
+struct Git {
+    address: String,
+    revision: String,
+    path: String,
+}
+
+impl Git {
+    /// `[git+]ADDRESS[@REVISION][#PATH]`; `None` for anything else. Without `git+`, the address ends in `.git` or begins with
+    /// `git@` or `ssh://`.
+    fn parse(text: &str) -> Option<Self> {
+        let (place, path) = text.split_once('#').unwrap_or((text, ""));
+        let marked = place.strip_prefix("git+");
+        let place = marked.unwrap_or(place);
+        let (address, revision) = match place.rsplit_once(".git@") {
+            Some((address, revision)) => (format!("{address}.git"), revision),
+            None => match place.rsplit_once('@') {
+                Some((address, revision)) if address.contains('/') && !revision.contains([':', '/']) => {
+                    (address.to_owned(), revision)
+                }
+                _ => (place.to_owned(), "HEAD"),
+            },
+        };
+        let known =
+            marked.is_some() || place.starts_with("git@") || place.starts_with("ssh://") || address.ends_with(".git");
+        known.then(|| Self {
+            address,
+            revision: revision.to_owned(),
+            path: path.trim_matches('/').to_owned(),
+        })
+    }
+
+    fn fetch(&self, text: &str) -> Result<Fetched> {
+        let url = Url::parse(&self.address).ok();
+        url.as_ref().map(check_transport).transpose()?;
+        let secret = url.is_some_and(|url| url.password().is_some());
+        let parts = [&self.address, &self.revision, &self.path];
+        if secret || parts.iter().any(|part| part.starts_with('-')) {
+            return Err(Fault::usage("this is no address of a repository, or has a password")
+                .hint("git+ADDRESS[@REVISION][#PATH]; Git's credential helper knows passwords"));
+        }
+        let folder = tempfile::tempdir().map_err(|error| Fault::io(Path::new("/tmp"), &error))?;
+        let git = |args: &[&str]| run_git(folder.path(), args);
+        git(&["init", "--quiet", "--bare"])?;
+        let mut fetch = vec!["fetch", "--quiet", "--depth=1", "--no-tags", "--"];
+        fetch.extend([&*self.address, &*self.revision]);
+        git(&fetch)?;
+        let commit = git(&["rev-parse", "FETCH_HEAD^{commit}"])?;
+        let commit = String::from_utf8_lossy(&commit).trim().to_owned();
+        let mut list = vec!["ls-tree", "-r", "-z", "--long", &commit];
+        list.extend((!self.path.is_empty()).then_some(self.path.as_str()));
+        let listed = git(&list)?;
+        let mut files = Files::new();
+        for line in listed.split(|byte| *byte == 0) {
+            let line = String::from_utf8_lossy(line);
+            let Some((facts, path)) = line.split_once('\t') else {
+                continue;
+            };
+            let [mode, _, blob, size] = facts.split_whitespace().collect::<Vec<_>>()[..] else {
+                continue;
+            };
+            // Below the folder, or the file itself.
+            let name = match path.strip_prefix(&self.path).map(|rest| rest.trim_start_matches('/')) {
+                None | Some("") => file_name(path),
+                Some(below) => below.to_owned(),
+            };
+            // Neither links nor submodules.
+            if !mode.starts_with("100") || !is_taken(&name) {
+                continue;
+            }
+            check_size(path, size.parse().unwrap_or(u64::MAX))?;
+            add(&mut files, name, git(&["cat-file", "blob", blob])?)?;
+        }
+        if files.is_empty() {
+            let (address, path, revision) = (&self.address, &self.path, &self.revision);
+            return Err(
+                Fault::usage(format!("`{address}` has no script `{path}` at `{revision}`"))
+                    .hint("git+ADDRESS[@REVISION][#PATH] with the path of a script or of its folder"),
+            );
+        }
+        let place = match self.path.as_str() {
+            "" => &self.address,
+            path => path,
+        };
+        Fetched::new(text, place, Some(commit), files)
+    }
+}
+
+/// Runs the system's `git`. It asks nobody, and neither runs commands that an address names nor looks at another repository.
+fn run_git(folder: &Path, args: &[&str]) -> Result<Vec<u8>> {
+    let mut command = Command::new("git");
+    command.current_dir(folder).args(args).stdin(Stdio::null());
+    command
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .env("GIT_ALLOW_PROTOCOL", "https:http:ssh:file");
+    for variable in ["GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY"] {
+        command.env_remove(variable);
+    }
+    let output = command.output().map_err(|error| {
+        Fault::missing(
+            format!("`git` cannot be started: {error}"),
+            "install Git, or add a file, a folder or an https address",
+        )
+    })?;
+    match output.status.success() {
+        true => Ok(output.stdout),
+        false => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+            Err(Fault::new(
+                Kind::Http,
+                format!("git {}: {}", args[0], said.join("; ").replace(char::is_control, " ")),
+            ))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Git;
+
+    #[test]
+    fn a_repository_is_named_with_revision_and_path() {
+        let git = |address: &str, revision: &str, path: &str| {
+            Some(Git {
+                address: address.into(),
+                revision: revision.into(),
+                path: path.into(),
+            })
+        };
+        for (text, parsed) in [
+            (
+                "git+https://example.org/me/it",
+                git("https://example.org/me/it", "HEAD", ""),
+            ),
+            (
+                "git+https://example.org/me/it@v1#a/b.rhai",
+                git("https://example.org/me/it", "v1", "a/b.rhai"),
+            ),
+            (
+                "https://example.org/me/it.git@fix/one#sub/",
+                git("https://example.org/me/it.git", "fix/one", "sub"),
+            ),
+            (
+                "git@example.org:me/it.git",
+                git("git@example.org:me/it.git", "HEAD", ""),
+            ),
+            (
+                "git@example.org:me/it.git@v2",
+                git("git@example.org:me/it.git", "v2", ""),
+            ),
+            (
+                "ssh://git@example.org/me/it",
+                git("ssh://git@example.org/me/it", "HEAD", ""),
+            ),
+            ("git+/srv/repository@v1", git("/srv/repository", "v1", "")),
+            ("https://example.org/it.rhai", None),
+            ("./it.rhai", None),
+        ] {
+            assert_eq!(Git::parse(text), parsed, "{text}");
+        }
+    }
 }

@@ -20,14 +20,15 @@ use crate::task::lock;
 
 /// A boundary shared by every copy of its handle.
 #[derive(Clone)]
-pub struct BoundaryHandle(Arc<Shared>);
+pub struct BoundaryHandle(pub(super) Arc<Shared>);
 
-struct Shared {
-    index: usize,
+pub(super) struct Shared {
+    /// Of the boundary in the script, from 0.
+    pub(super) index: usize,
     /// The question that the range answers, as the script describes it.
     question: Value,
     /// Number of points recorded by earlier executions.
-    resumed: usize,
+    pub(super) resumed: usize,
     /// Cost of every recorded point.
     spent: Mutex<Vec<PointCost>>,
     map: Mutex<Boundary>,
@@ -93,16 +94,6 @@ impl BoundaryHandle {
             .hint("`frontier()` and `failing()` return the important ones; the journal has all"))
     }
 
-    /// Index of the boundary in the script, from 0.
-    pub(super) fn index(&self) -> usize {
-        self.0.index
-    }
-
-    /// Number of points recorded by earlier executions.
-    pub(super) fn resumed(&self) -> usize {
-        self.0.resumed
-    }
-
     /// Every recorded point with its cost.
     pub(super) fn spent(&self) -> MutexGuard<'_, Vec<PointCost>> {
         lock(&self.0.spent)
@@ -152,7 +143,7 @@ fn key(point: &Point, answer: &Value) -> (String, u64) {
 }
 
 /// Summarizes a boundary, with the statistics of its search, and notes the report in the run.
-pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -> Result<Findings> {
+pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value>) -> Result<Findings> {
     map.check_listable()?;
     let boundary = map.lock();
     let engine = host.state().engine.upgrade();
@@ -161,7 +152,11 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         // Flags exist only for an engine and for axes that are lengths.
         _ => Ok(Vec::new()),
     };
-    let search = with_question(search, &map.0.question);
+    if let Some(Value::Object(search)) = &mut search
+        && !map.0.question.is_null()
+    {
+        search.insert("question".to_owned(), map.0.question.clone());
+    }
     let mut extras = Extras {
         report: None,
         stopped: None,
@@ -175,7 +170,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
         search: search.as_ref(),
         run: &extras,
         flags: &flags,
-        headroom: &|safe| host.run.headroom(map.index(), safe),
+        headroom: &|safe| host.run.headroom(map.0.index, safe),
     };
     let findings = Findings::new(&boundary, &context)?;
     let value = serde_json::to_value(&findings).map_err(Fault::internal)?;
@@ -190,7 +185,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
     });
     drop(boundary);
     host.run.note(Event::Report {
-        boundary: map.index(),
+        boundary: map.0.index,
         value,
         text,
     })?;
@@ -202,17 +197,6 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, search: Option<Value>) -
              a slow server gets more time in a new run: `--set request_timeout=600`",
         )),
         None => Ok(findings),
-    }
-}
-
-/// The statistics of a search, and the question that it answered.
-fn with_question(search: Option<Value>, question: &Value) -> Option<Value> {
-    match search {
-        Some(Value::Object(mut search)) if !question.is_null() => {
-            search.insert("question".to_owned(), question.clone());
-            Some(Value::Object(search))
-        }
-        search => search,
     }
 }
 

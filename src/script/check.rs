@@ -1,6 +1,6 @@
 //! Checks a script without running it: that it parses, its imports exist, the functions it calls exist and take as many
 //! arguments, the parameters it reads are declared, axes are not misspelt, and an adapter exports what it must. What an
-//! adapter says without an engine (rules, the form of a request) is read.
+//! adapter says without an engine (rules, the form of a request) is read. Scores a strategy or an adapter without an engine.
 //!
 //! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects what a file defines and
 //! uses. What cannot be known before the script runs is not reported.
@@ -9,18 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnCallExpr, ParseErrorType, Position, Stmt};
+use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnCallExpr, Module, ParseErrorType, Position, Scope, Stmt};
+use serde_json::Value;
 
 use super::adapter::{self, CLUSTER, CONNECT, EXPORTS, Exports, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
-use super::interpreter::CANNOT_LIST;
+use super::interpreter::{CANNOT_LIST, run_source};
 use super::params::{Declared, check_values, merge_values};
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, misspelt_axis, natives, suggest};
 use super::source::{Main, Source};
-use super::{Host, describe_params, interpreter, on_thread, resolver, shipped};
+use super::{Caught, Host, describe_params, interpreter, on_thread, resolver, shipped};
 use crate::engine::check_adapter;
-use crate::fault::{Fault, Kind};
+use crate::fault::{Fault, Kind, Result};
+use crate::fmt::Count;
 
 /// All errors in a script: a path, a shipped script by name, or a shipped module `std/…`. Also checks parameters in the
 /// host's settings.
@@ -66,7 +68,7 @@ fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     found
 }
 
-fn open(script: &Path) -> Result<Main, Fault> {
+fn open(script: &Path) -> Result<Main> {
     let name = script.to_string_lossy();
     let module = name.strip_prefix("std/").filter(|_| !script.exists());
     match module.and_then(|module| shipped::module(module.trim_end_matches(".rhai"))) {
@@ -134,27 +136,25 @@ impl Checker<'_> {
 
     /// Compiles a file. After an unknown variable, which is reported, it goes on to find what else is wrong.
     fn compile(&mut self, source: &Source) -> Option<AST> {
-        let error = match resolver::compile(&self.engine, source) {
-            Ok(ast) => return Some(ast),
-            Err(error) => error,
-        };
-        let is_variable = matches!(
-            &*error,
-            EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _)
-        );
-        let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
-        self.found.push(diagnostic);
-        if !is_variable {
-            return None;
-        }
-        self.engine.set_strict_variables(false);
-        let ast = resolver::compile(&self.engine, source);
-        self.engine.set_strict_variables(true);
-        ast.map_err(|error| {
+        for strict in [true, false] {
+            self.engine.set_strict_variables(strict);
+            let compiled = resolver::compile(&self.engine, source);
+            self.engine.set_strict_variables(true);
+            let error = match compiled {
+                Ok(ast) => return Some(ast),
+                Err(error) => error,
+            };
+            let is_variable = matches!(
+                &*error,
+                EvalAltResult::ErrorParsing(ParseErrorType::VariableUndefined(_), _)
+            );
             let diagnostic = diagnose(&self.engine, &self.host.sources, &source.key, error);
             self.found.push(diagnostic);
-        })
-        .ok()
+            if !is_variable {
+                break;
+            }
+        }
+        None
     }
 
     /// Checks an adapter: its functions and, if nothing else is wrong with the main file, what they return.
@@ -167,7 +167,7 @@ impl Checker<'_> {
         if !self.found.is_empty() || source.key != self.main.source.key {
             return;
         }
-        match adapter::from_source(self.host, interpreter, &source.key, source) {
+        match adapter::from_source(self.host, &source.key, source) {
             Ok(adapter) => {
                 for (function, fault) in check_adapter(adapter.as_ref()) {
                     let place = Place::of_function(source.clone(), function);
@@ -181,9 +181,9 @@ impl Checker<'_> {
     /// The exports of an import; `None`, after reporting an error, if it cannot be read.
     fn import(&mut self, importer: &Source, path: &str, at: Position) -> Option<Vec<Signature>> {
         let opened = locate(&self.main.root, Some(&importer.key), path).and_then(|found| {
-            match self.importing.iter().position(|key| key == found.key()) {
-                Some(start) => Err(resolver::cycle(&self.importing[start..], found.key())),
-                None => Ok(Source::new(found.key(), &found.read()?)),
+            match self.importing.iter().position(|key| *key == found.key) {
+                Some(start) => Err(resolver::cycle(&self.importing[start..], &found.key)),
+                None => Ok(Source::new(&found.key, &found.read()?)),
             }
         });
         match opened {
@@ -209,11 +209,6 @@ fn is_meant(outline: &Outline, exports: &Exports) -> bool {
     let is_defined = |name: &str| outline.functions.iter().any(|one| one.name == name);
     let defined = exports.iter().filter(|(name, _)| is_defined(name));
     defined.count() * 2 >= exports.len()
-}
-
-/// The same of a syntax tree.
-pub(super) fn is_adapter_file(ast: &AST) -> bool {
-    is_meant(&Outline::from_ast(ast), EXPORTS)
 }
 
 /// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by
@@ -301,11 +296,8 @@ fn check_call(
         let known = candidates.iter().map(|one| one.name.as_str());
         return Some(suggest(fault, &call.name, known, "`profiler doc` lists the functions"));
     }
-    let plural = if call.args == 1 { "" } else { "s" };
-    let fault = Fault::new(
-        Kind::Compile,
-        format!("`{path}` does not take {} argument{plural}", call.args),
-    );
+    let given = Count(call.args, "argument");
+    let fault = Fault::new(Kind::Compile, format!("`{path}` does not take {given}"));
     Some(fault.hint(format!("it is {}", forms(&same, None))))
 }
 
@@ -452,4 +444,90 @@ fn first_property(rhs: &Expr) -> Option<(String, Position)> {
         Expr::Dot(more, _, _) | Expr::Index(more, _, _) => first_property(&more.lhs),
         _ => None,
     }
+}
+
+/// What a script is, to be held against something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// It has this function of `map, probe, options`.
+    Strategy(String),
+    /// It exports what an adapter must.
+    Adapter,
+}
+
+/// The parameters by which a strategy is known.
+const STRATEGY: [&str; 3] = ["map", "probe", "options"];
+
+/// What can be scored in a script.
+///
+/// # Errors
+///
+/// `usage` if it is neither a strategy nor an adapter, or has several strategies.
+pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
+    let engine = interpreter(host, &main.root);
+    let ast = resolver::compile(&engine, &main.source)
+        .map_err(|error| diagnose(&engine, &host.sources, &main.source.key, error).fault)?;
+    if is_meant(&Outline::from_ast(&ast), EXPORTS) {
+        return Ok(Subject::Adapter);
+    }
+    let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);
+    let mut names: Vec<&str> = strategies.map(|function| function.name).collect();
+    // Rhai keeps functions in the order of a hash, which differs between builds.
+    names.sort_unstable();
+    match names.as_slice() {
+        [name] => Ok(Subject::Strategy((*name).to_owned())),
+        [] => Err(
+            Fault::usage(format!("`{}` has no strategy and is no adapter", main.source.key))
+                .hint("a strategy is a function of `map, probe, options`: `profiler new strategy NAME` writes one; `profiler run` tries an experiment, `profiler fleet` a cluster"),
+        ),
+        several => Err(Fault::usage(format!(
+            "`{}` has the strategies `{}`",
+            main.source.key,
+            several.join("`, `")
+        ))
+        .hint("keep one in a file, and the parts of it in functions with other parameters")),
+    }
+}
+
+/// Scores it by `std/score`: the map that this gives. `servers` are names and addresses for an adapter to drive.
+pub fn score(
+    host: &Arc<Host>,
+    main: &Main,
+    subject: &Subject,
+    servers: &[(&str, &str)],
+) -> Result<Value, Box<Diagnostic>> {
+    on_thread(|| {
+        host.sources.insert(main.source.clone());
+        let mut engine = interpreter(host, &main.root);
+        let call = match subject {
+            Subject::Strategy(name) => {
+                let module = definitions(&engine, main)
+                    .map_err(|error| Box::new(diagnose(&engine, &host.sources, &main.source.key, error)))?;
+                engine.register_static_module(SUBJECT, module.into());
+                format!("strategy({name:?}, |map, probe, options| {SUBJECT}::{name}(map, probe, options))")
+            }
+            Subject::Adapter => {
+                let file = Path::new(&*main.source.key)
+                    .file_name()
+                    .unwrap_or_default()
+                    .to_string_lossy();
+                let servers: Vec<String> = servers.iter().map(|(name, url)| format!("{name:?}: {url:?}")).collect();
+                format!("adapter({:?}, #{{ {} }})", format!("./{file}"), servers.join(", "))
+            }
+        };
+        let text = format!("import \"std/score\" as score;\nscore::{call}");
+        run_source(host, &engine, &Source::new("profiler test", &text), |_| Ok(()))
+    })
+}
+
+/// The module by which the strategy's file is known here.
+const SUBJECT: &str = "profiler_subject";
+
+/// The functions of a script, with the imports and constants that they see. What the script does with them is left out.
+fn definitions(engine: &Engine, main: &Main) -> Caught<Module> {
+    let own = resolver::compile(engine, &main.source)?;
+    let seen = own.statements().iter();
+    let seen = seen.filter(|statement| matches!(statement, Stmt::Import(..)) || resolver::is_constant(statement));
+    let ast = resolver::part_of(&main.source, seen, own.shared_lib().clone());
+    Module::eval_ast_as_new(Scope::new(), &ast, engine)
 }

@@ -159,7 +159,7 @@ pub(super) fn deserialize_as<T: DeserializeOwned>(what: &str, value: Value) -> R
 
 /// Rewrites a serde message about the value at `path` for script authors.
 fn explain(what: &str, path: &str, message: &str) -> Fault {
-    let names = in_backticks(message);
+    let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     let (name, known) = names
         .split_first()
         .map_or(("", &[][..]), |(name, known)| (*name, known));
@@ -231,11 +231,6 @@ fn mismatch(message: &str) -> Option<(String, String)> {
         },
     };
     Some((found, wanted))
-}
-
-/// The texts between backticks.
-fn in_backticks(message: &str) -> Vec<&str> {
-    message.split('`').skip(1).step_by(2).collect()
 }
 
 #[cfg(test)]

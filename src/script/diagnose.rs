@@ -1,20 +1,21 @@
 //! Explains script errors: what went wrong, in which file and line, the call chain, and what to do.
 //!
 //! The wrappers around an error tell which file a position belongs to: a call's position is in the caller, the inner error in
-//! the callee. Messages are rewritten in our style: lower case, names in backticks, script type names.
+//! the callee. Messages are rewritten in our style: lower case, names in backticks, script type names. The parser reports some
+//! mistakes late, or as an unknown variable: they are looked for in the text itself.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
 
 use annotate_snippets::renderer::DEFAULT_TERM_WIDTH;
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
-use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position};
+use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position, Token};
 
 use super::convert::type_name;
-use super::lexer::{is_word, word_at};
+use super::lexer::{Inside, Lexed, is_word, last_word, word_at};
 use super::signature::{did_you_mean, nearest};
 use super::source::{Source, Sources};
-use super::{reference, shipped, signature, syntax};
+use super::{reference, shipped, signature};
 use crate::fault::{Fault, Kind};
 
 /// A fault with its position in a script.
@@ -90,7 +91,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
     let mut at = error.position();
     if let EvalAltResult::ErrorParsing(parse, _) = &*error
         && let Some(place) = Place::find(sources, &file, at)
-        && let Some((fault, start)) = syntax::explain(&place.source.text, parse, place.span().start)
+        && let Some((fault, start)) = syntax_mistake(&place.source.text, parse, place.span().start)
     {
         return Diagnostic {
             place: Some(Place::at_byte(place.source, start)),
@@ -176,10 +177,16 @@ fn unwrap(sources: &Sources, main: &str, error: Box<EvalAltResult>) -> (Vec<Fram
     }
 }
 
-/// The file that defines a closure, by the name that the parser gave it.
-fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
+/// An interpreter that only parses.
+pub(super) fn grammar() -> Engine {
     let mut grammar = Engine::new_raw();
     grammar.set_max_expr_depths(0, 0);
+    grammar
+}
+
+/// The file that defines a closure, by the name that the parser gave it.
+fn file_of_closure(sources: &Sources, name: &str) -> Option<String> {
+    let grammar = grammar();
     let defines = |source: &Source| {
         let ast = grammar.compile(&*source.text);
         ast.is_ok_and(|ast| ast.iter_functions().any(|function| function.name == name))
@@ -287,7 +294,10 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
     use EvalAltResult as E;
     let script = |message: String| Fault::new(Kind::Script, message);
     let limit = |message: &str| Fault::new(Kind::Limit, message);
-    let near = |name: &str| nearest_word(sources, file, name);
+    let near = |name: &str| {
+        let source = sources.get(file)?;
+        nearest(name, words(&source.text).map(|(_, word)| word)).map(str::to_owned)
+    };
     match &error {
         E::ErrorRuntime(value, _) => thrown(value),
         E::ErrorTerminated(value, _) => value.clone().try_cast().unwrap_or_else(Fault::interrupted),
@@ -313,12 +323,6 @@ fn evaluation_fault(engine: &Engine, sources: &Sources, file: &str, mut error: E
                 (wanted, found) if wanted.is_empty() => format!("{found} does not fit here"),
                 (wanted, found) => format!("expected {wanted}, found {found}"),
             })
-        }
-        E::ErrorArrayBounds(length, index, _) => {
-            script(format!("index {index} is outside an array of {length} elements"))
-        }
-        E::ErrorStringBounds(length, index, _) => {
-            script(format!("index {index} is outside a string of {length} characters"))
         }
         E::ErrorAssignmentToConstant(name, _) => {
             script(format!("`{name}` is constant")).hint("define it with `let` to change it")
@@ -353,12 +357,6 @@ fn thrown(value: &Dynamic) -> Fault {
         None if value.is_unit() => Fault::new(Kind::Script, "the script failed"),
         None => Fault::new(Kind::Script, value.to_string()),
     }
-}
-
-/// The word of the file that is closest to `name`.
-fn nearest_word(sources: &Sources, file: &str, name: &str) -> Option<String> {
-    let source = sources.get(file)?;
-    nearest(name, words(&source.text).map(|(_, word)| word)).map(str::to_owned)
 }
 
 /// Shorter names are a typo apart from too many others.
@@ -439,6 +437,125 @@ fn unknown_module(engine: &Engine, name: &str, suggest: Option<String>) -> Fault
     did_you_mean(fault, near, "import your own file with `import \"./file\" as name;`")
 }
 
+/// A better explanation of the parse error at byte `at`, and the byte where the mistake is.
+fn syntax_mistake(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usize)> {
+    map_without_hash(text, at)
+        .or_else(|| unclosed(text, error, at))
+        .or_else(|| foreign_word(text, at))
+}
+
+fn mistake(message: impl Into<String>, hint: impl Into<String>) -> Fault {
+    Fault::new(Kind::Compile, message).hint(hint)
+}
+
+/// `{ key: value }`, which Rhai reads as a block of statements.
+fn map_without_hash(text: &str, at: usize) -> Option<(Fault, usize)> {
+    let brace = *Lexed::new(&text[..at]).open.last()?;
+    let (before, inside) = (&text[..brace], text[brace..].strip_prefix('{')?);
+    if before.ends_with(['#', '$']) || !starts_with_key(inside) {
+        return None;
+    }
+    let message = "`{` begins a block of statements, not a map";
+    Some((mistake(message, "a map is written `#{ ... }`"), brace))
+}
+
+/// Whether the text begins with `name:` or `"name":`, after comments.
+fn starts_with_key(text: &str) -> bool {
+    let lexed = Lexed::new(text);
+    let mut code = lexed.code();
+    match (code.next(), code.next()) {
+        (Some(key), Some(colon)) => {
+            colon.token == Token::Colon && text[key.range.start..].starts_with(|c| c == '"' || is_word(c))
+        }
+        _ => false,
+    }
+}
+
+/// A bracket without its closing one. A missing `}` makes the parser read on to the end of the file, or report what
+/// follows as unknown variables of a function.
+fn unclosed(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usize)> {
+    use ParseErrorType as P;
+    let by_bracket = matches!(
+        error,
+        P::UnexpectedEOF | P::MissingToken(..) | P::VariableUndefined(_) | P::WrongFnDefinition
+    );
+    let lexed = Lexed::new(text);
+    if !by_bracket || !matches!(lexed.end, Inside::Code | Inside::LineComment) {
+        return None;
+    }
+    let open = open_bracket(&lexed)?;
+    let bracket = &text[open..=open];
+    let is_end = lexed.code().all(|piece| piece.range.start < at);
+    // The parser finds a missing `)` or `]` where it is missing, unless the text ends there.
+    if open >= at || (bracket != "{" && !is_end) {
+        return None;
+    }
+    let message = format!("this `{bracket}` is not closed");
+    let close = closing(bracket);
+    Some((mistake(message, format!("add the `{close}` that ends it")), open))
+}
+
+fn closing(open: &str) -> &'static str {
+    match open {
+        "(" => ")",
+        "[" => "]",
+        _ => "}",
+    }
+}
+
+/// The innermost bracket without its end, or the first that a bracket of another kind ends.
+fn open_bracket(lexed: &Lexed) -> Option<usize> {
+    let mut open: Vec<usize> = Vec::new();
+    for piece in lexed.code() {
+        let at = piece.range.end - 1;
+        match piece.nesting() {
+            1 => open.push(at),
+            -1 => {
+                let start = open.pop()?;
+                if closing(&lexed.text[start..=start]) != &lexed.text[at..=at] {
+                    return Some(start);
+                }
+            }
+            _ => {}
+        }
+    }
+    open.pop()
+}
+
+/// Words of Python, JavaScript and others, and what Rhai has for them.
+const FOREIGN: [(&str, &str); 10] = [
+    ("def function func", "a function is written `fn name(a, b) { ... }`"),
+    ("lambda", "a closure is written `|a, b| a + b`"),
+    ("None null nil undefined NULL", "no value is written `()`"),
+    ("True", "write `true`"),
+    ("False", "write `false`"),
+    ("and", "write `&&`"),
+    ("or", "write `||`"),
+    ("not", "write `!`"),
+    ("elif elsif", "write `else if`"),
+    ("var", "a variable is defined with `let`"),
+];
+
+fn foreign_word(text: &str, at: usize) -> Option<(Fault, usize)> {
+    let rest = text.get(at..)?;
+    if rest.starts_with('#') && !rest.starts_with("#{") {
+        return Some((
+            mistake("`#` does not begin a comment", "a comment begins with `//`"),
+            at,
+        ));
+    }
+    // The parser may report the word after the foreign one.
+    let before = text[..at].trim_end();
+    let previous = before.len() - last_word(before).len();
+    [at, previous].into_iter().find_map(|at| {
+        let word = word_at(text, at);
+        let (_, hint) = FOREIGN
+            .iter()
+            .find(|(words, _)| words.split(' ').any(|one| one == word))?;
+        Some((mistake(format!("`{word}` is not a word of Rhai"), *hint), at))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use rhai::Position;
@@ -463,5 +580,79 @@ mod tests {
     fn a_position_past_the_end_is_empty() {
         assert_eq!(spanned("let x = ", 1, 40), "");
         assert_eq!(spanned("", 7, 3), "");
+    }
+}
+
+#[cfg(test)]
+mod syntax_tests {
+    use rhai::Engine;
+
+    use super::{byte_at, syntax_mistake};
+
+    /// The place of a mistake, as the text from there, and its hint.
+    #[track_caller]
+    fn found(text: &str) -> Option<(&str, String)> {
+        let mut engine = Engine::new();
+        engine.set_strict_variables(true);
+        let error = engine.compile(text).unwrap_err();
+        let (fault, at) = syntax_mistake(
+            text,
+            error.err_type(),
+            byte_at(
+                text,
+                error.position().line().unwrap_or(1),
+                error.position().position().unwrap_or(1),
+            ),
+        )?;
+        Some((&text[at..], fault.hint.unwrap()))
+    }
+
+    #[test]
+    fn a_map_needs_its_hash() {
+        for text in [
+            "f({ input: [1, 2] }, #{})",
+            "f(#{ a: { \"b c\": 1 } })",
+            "let m = {\n  // one\n  model: 1,\n};",
+        ] {
+            let (at, hint) = found(text).unwrap_or_else(|| panic!("{text}"));
+            assert!(
+                at.starts_with('{') && hint.contains("`#{ ... }`"),
+                "{text}: {at}: {hint}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_open_bracket_is_found() {
+        for (text, place) in [
+            ("fn f(x) {\n    x\n\nlet map = 1;\nprint(map);\n", "{\n    x"),
+            ("let x = 1;\nwhile x < 3 {\n    if x == 2 { x += 1; }\n", "{\n    if"),
+            ("let list = [1, 2", "[1"),
+            ("print(1 + (2", "(2"),
+            ("let a = []; let b = a?[0", "[0"),
+        ] {
+            let (at, _) = found(text).unwrap_or_else(|| panic!("{text}"));
+            assert!(at.starts_with(place), "{text}: {at}");
+        }
+        assert_eq!(
+            found("let x = [1, 2;\nlet y = 3;"),
+            None,
+            "the parser points there by itself"
+        );
+    }
+
+    #[test]
+    fn words_of_other_languages_are_explained() {
+        for (text, word, hint) in [
+            ("def f(x):\n    x", "def", "fn name"),
+            ("let x = None;", "None", "`()`"),
+            ("let x = null;", "null", "`()`"),
+            ("let x = 1; if x == 1 and x == 2 { 1 }", "and", "`&&`"),
+            ("let x = 1; if x == 1 { 1 } elif x == 2 { 1 }", "elif", "`else if`"),
+            ("# comment\nlet x = 1;", "# comment", "`//`"),
+        ] {
+            let (at, said) = found(text).unwrap_or_else(|| panic!("{text}"));
+            assert!(at.starts_with(word) && said.contains(hint), "{text}: {at}: {said}");
+        }
     }
 }

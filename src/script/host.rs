@@ -3,21 +3,20 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
 use rhai::{Dynamic, Map as ScriptMap, NativeCallContext};
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use tokio::time::Instant;
 
 use super::api::jobs::{Job, OwnTexts};
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
-use super::signature::misspelt_axis;
 use super::source::{self, Sources};
-use super::{adapter, from_script, options};
+use super::{adapter, options};
+use crate::boundary::KnownBoundary;
 use crate::boundary::memory_model::MemoryModel;
-use crate::boundary::{KnownBoundary, Point};
 use crate::engine::{Context, Engine, LaunchOptions};
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
@@ -27,9 +26,6 @@ use crate::runtime::{Exit, Launch, Origin, Permits, RuntimeKind, Services, Start
 use crate::task::{Tasks, lock};
 use crate::warning::Warning;
 use crate::{runtime, telemetry};
-
-/// Creates the interpreter of a host. API functions get it from the host, as `interpreter` itself depends on them.
-pub(super) type Interpreter = fn(&Arc<Host>, &Path) -> rhai::Engine;
 
 /// Settings from the command line.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +83,6 @@ pub struct Host {
     pub started: Instant,
     /// State that changes while the script runs.
     pub state: Arc<Mutex<State>>,
-    pub(super) interpreter: OnceLock<Interpreter>,
 }
 
 impl Host {
@@ -107,7 +102,6 @@ impl Host {
             sources: Arc::default(),
             started: Instant::now(),
             state: Arc::default(),
-            interpreter: OnceLock::new(),
         }
     }
 
@@ -140,11 +134,6 @@ impl Host {
             permits: self.permits.for_foreign_code(),
             ..self.clone()
         }
-    }
-
-    /// The function that created the running interpreter.
-    pub(super) fn interpreter(&self) -> Interpreter {
-        *self.interpreter.get().expect("API functions run in an interpreter")
     }
 
     /// Locks the state.
@@ -208,7 +197,7 @@ impl EngineHandle {
             .into_iter()
             .map(|one| one.into_iter().filter(|(_, value)| is_given(value)));
         let all: Vec<LaunchOptions> = given.map(|one| options(one.collect())).collect::<Result<_>>()?;
-        let adapter = adapter::load(host, host.interpreter(), name)?;
+        let adapter = adapter::load(host, name)?;
         let engine = Arc::new(Engine::describe(&context(host), &adapter, all)?);
         if let (Some(Value::String(model)), Ok(Some(profile))) =
             (host.settings.set.get("model"), engine.simulated_profile())
@@ -227,16 +216,6 @@ impl EngineHandle {
         host.state().engine = Arc::downgrade(&engine);
         Ok(Self(engine))
     }
-}
-
-/// Converts a script's point.
-pub(super) fn point(map: ScriptMap) -> Result<Point> {
-    if let Some(fault) = map.keys().find_map(|name| misspelt_axis(name)) {
-        return Err(fault);
-    }
-    serde_json::from_value(from_script(&Dynamic::from(map))?).map_err(|_| {
-        Fault::usage("a point is a map of numbers").hint("such as `#{ input: 512, output: 128, concurrency: 1 }`")
-    })
 }
 
 fn is_given(value: &Dynamic) -> bool {
@@ -312,27 +291,16 @@ impl Service {
 }
 
 fn check_runtime_options(kind: RuntimeKind, launch: &Launch) -> Result<()> {
-    let docker = [
-        ("image", launch.image.is_some()),
-        ("entrypoint", !launch.entrypoint.is_empty()),
-        ("args", !launch.args.is_empty()),
-        ("mounts", !launch.mounts.is_empty()),
-        ("cache", launch.cache.is_some()),
-        ("gpus", !launch.gpus.is_empty()),
-        ("shm_size", launch.shm_size.is_some()),
-        ("ulimits", !launch.ulimits.is_empty()),
-        ("memory_limit", launch.memory_limit.is_some()),
-    ];
-    let process = [("command", !launch.command.is_empty())];
     let (others, advice) = match kind {
-        RuntimeKind::Docker => (&process[..], "use `entrypoint` and `args`"),
-        _ => (&docker[..], "use `command`, or `docker::start`"),
+        RuntimeKind::Docker => ("command sim", "use `entrypoint` and `args`"),
+        _ => (
+            "image entrypoint args mounts cache gpus shm_size ulimits memory_limit sim",
+            "use `command`, or `docker::start`",
+        ),
     };
-    let sim = [("sim", launch.sim.is_some())];
-    match others.iter().chain(&sim).find(|(_, given)| *given) {
-        Some((name, _)) => {
-            Err(Fault::usage(format!("option `{name}` does not apply to the runtime `{kind}`")).hint(advice))
-        }
+    let (given, unset) = (json!(launch), json!(Launch::default()));
+    match others.split(' ').find(|name| given[name] != unset[name]) {
+        Some(name) => Err(Fault::usage(format!("option `{name}` does not apply to the runtime `{kind}`")).hint(advice)),
         None => Ok(()),
     }
 }

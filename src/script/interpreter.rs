@@ -18,24 +18,17 @@ use super::params::{Declared, Param, declared};
 use super::resolver::Resolver;
 use super::source::{Main, Source};
 use super::{Caught, Host, api, convert, meter, resolver};
-use crate::engine::Adapter;
 use crate::fault::Fault;
 use crate::run::Event;
 use crate::world;
 
 /// An interpreter with the whole API. Imports are relative to the importing file and must stay below `root`.
 pub fn interpreter(host: &Arc<Host>, root: &Path) -> Engine {
-    host.interpreter.get_or_init(|| interpreter);
     let mut engine = bare(host, root);
     // Variables are checked before the script runs. `describe_params` cannot do so, as it lacks the API.
     engine.set_strict_variables(true);
     api::register(&mut engine);
     engine
-}
-
-/// Loads an engine's adapter: a shipped one by name, or a file by its path relative to the main script.
-pub fn adapter(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>, Fault> {
-    super::adapter::load(host, interpreter, name)
 }
 
 /// An interpreter with all limits and hooks but without the API.

@@ -1,13 +1,12 @@
 //! Runs Rhai scripts. Only this module uses the `rhai` crate.
 //!
-//! `interpreter` configures the interpreter and runs scripts; `meter` limits what a script uses; `resolver`
-//! finds modules, `source` keeps their texts, `shipped` holds those in the binary, `added` those that the user added, as
-//! `fetch` got them; `diagnose` explains errors; `convert`
-//! translates values; `params` reads parameters; `check` examines a script without running it; `score` tests one
-//! without an engine; `adapter`
-//! turns an engine's Rhai file into a Rust trait; `reference` writes the documentation; `worker` probes for a run on another host. `api/` has the functions that
-//! scripts call, grouped by subject; they reach the program through the [`Host`], which the interpreter carries as its
-//! tag, and through the handles of `host`.
+//! `interpreter` configures the interpreter and runs scripts; `meter` limits what a script uses; `resolver` finds modules,
+//! `source` keeps their texts, `shipped` holds those in the binary, `added` fetches and keeps those that the user added;
+//! `diagnose` explains errors; `convert` translates values; `params` reads parameters; `check` examines a script without
+//! running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a Rust trait; `reference` writes
+//! the documentation; `worker` probes for a run on another host. `api/` has the functions that scripts call, grouped by
+//! subject; they reach the program through the [`Host`], which the interpreter carries as its tag, and through the handles
+//! of `host`.
 
 mod adapter;
 mod added;
@@ -16,39 +15,32 @@ mod boundary;
 mod check;
 mod convert;
 mod diagnose;
-mod fetch;
-mod fork;
 mod header;
 mod host;
 mod interpreter;
 mod lexer;
 mod meter;
-mod parallel;
 pub mod params;
-mod probe;
 pub mod reference;
 pub mod repl;
 mod resolver;
-mod score;
 pub mod shipped;
 mod signature;
 mod source;
-mod syntax;
 mod worker;
 
-pub use added::{Added, Lock};
+pub use adapter::load as adapter;
+pub use added::{Added, Fetched, Lock, fetch};
 pub use boundary::{BoundaryHandle, PointCost};
-pub use check::{check, check_main};
+pub use check::{Subject, check, check_main, score, subject};
 pub use convert::{Caught, from_script, options, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
-pub use fetch::{Fetched, fetch};
-pub use fork::{copies, fork, is_unedited};
 pub use header::Header;
 pub(crate) use header::description;
 pub use host::{EngineHandle, Host, Settings, State, host};
 pub(crate) use interpreter::STACK;
-pub use interpreter::{CANNOT_LIST, adapter, describe_params, guarded, interpreter, on_thread, run};
+pub use interpreter::{CANNOT_LIST, describe_params, guarded, interpreter, on_thread, run};
 pub use meter::Meter;
-pub use score::{Subject, score, subject};
+pub use shipped::{copies, fork, is_unedited};
 pub use source::{Main, Source, Sources, is_shipped, module_hash, named_modules};
 pub use worker::serve;

@@ -6,13 +6,13 @@
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex};
 
 use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared, Stmt};
 
-use super::signature::{did_you_mean, nearest};
+use super::signature::{did_you_mean, nearest, quoted, suggest};
 use super::source::{self, Source, Sources};
-use super::{Caught, added, header, shipped};
+use super::{Caught, Host, added, header, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Permits;
@@ -48,13 +48,9 @@ impl Resolver {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        lock(&self.state)
-    }
-
     /// Starts importing a file. Fails if it is already being imported.
     fn enter(&self, importer: Option<&str>, key: &str) -> Result<()> {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         if state.importing.is_empty()
             && let Some(importer) = importer
         {
@@ -71,11 +67,25 @@ impl Resolver {
     }
 
     fn leave(&self) {
-        let mut state = self.state();
+        let mut state = lock(&self.state);
         state.importing.pop();
         if state.importing.len() == 1 {
             state.importing.clear();
         }
+    }
+
+    fn open(&self, found: &ResolvedImport) -> Result<Source> {
+        if let Some(known) = self.sources.get(&found.key) {
+            return Ok(known);
+        }
+        let source = Source::new(&found.key, &found.read()?);
+        let name = source::module_name(&self.root, &source.key);
+        self.run.module(&name, &source.text, &source.sha256)?;
+        if !source.key.starts_with("std/") {
+            self.permits.load_file();
+        }
+        self.sources.insert(source.clone());
+        Ok(source)
     }
 }
 
@@ -94,7 +104,7 @@ impl ModuleResolver for Resolver {
         };
         let relative_to = importer.filter(|key| path.starts_with("std/") || !by_shipped(key));
         let found = locate(&self.root, relative_to, path).map_err(at_import)?;
-        if let Some(module) = self.state().done.get(&found.key) {
+        if let Some(module) = lock(&self.state).done.get(&found.key) {
             return Ok(Shared::clone(module));
         }
         self.enter(importer, &found.key).map_err(at_import)?;
@@ -109,24 +119,8 @@ impl ModuleResolver for Resolver {
         });
         self.leave();
         let module = Shared::new(module?);
-        self.state().done.insert(found.key, Shared::clone(&module));
+        lock(&self.state).done.insert(found.key, Shared::clone(&module));
         Ok(module)
-    }
-}
-
-impl Resolver {
-    fn open(&self, found: &ResolvedImport) -> Result<Source> {
-        if let Some(known) = self.sources.get(&found.key) {
-            return Ok(known);
-        }
-        let source = Source::new(&found.key, &found.read()?);
-        let name = source::module_name(&self.root, &source.key);
-        self.run.module(&name, &source.text, &source.sha256)?;
-        if !source.key.starts_with("std/") {
-            self.permits.load_file();
-        }
-        self.sources.insert(source.clone());
-        Ok(source)
     }
 }
 
@@ -173,16 +167,12 @@ pub(super) fn is_constant(statement: &Stmt) -> bool {
 
 /// The target of an import.
 pub(super) struct ResolvedImport {
-    key: String,
+    pub(super) key: String,
     /// The file; shipped modules have none.
     file: Option<PathBuf>,
 }
 
 impl ResolvedImport {
-    pub(super) fn key(&self) -> &str {
-        &self.key
-    }
-
     pub(super) fn read(&self) -> Result<String> {
         if let Some(file) = &self.file {
             return source::read(file);
@@ -274,11 +264,30 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
     })
 }
 
-/// A file of the user's that a script names relative to itself, as its `what`.
-pub(super) fn open_own(root: &Path, file: &Path, what: &str, name: &str) -> Result<Source> {
-    let found = resolve_below(root, &root.join(file), name);
-    let found = found.map_err(|fault| fault.while_doing(format!("{what} `{name}`")))?;
-    Ok(Source::new(found.key(), &found.read()?))
+/// An adapter or a probe (`what`) that a script names: the shipped one of this name, or a file of the user's that ends with
+/// `extension`, relative to the main script. The run keeps its text.
+pub(super) fn open_named(
+    host: &Host,
+    (name, file): (&str, &Path),
+    (what, extension): (&str, &str),
+    shipped: Option<Source>,
+    known: impl Iterator<Item = &'static str>,
+) -> Result<Source> {
+    let root = host.settings.root();
+    let source = if name.contains('/') || name.ends_with(extension) {
+        let found = resolve_below(&root, &root.join(file), name);
+        let found = found.map_err(|fault| fault.while_doing(format!("{what} `{name}`")))?;
+        Source::new(&found.key, &found.read()?)
+    } else {
+        let known: Vec<&str> = known.collect();
+        let fault = Fault::usage(format!("there is no {what} `{name}`"));
+        let names = quoted(&known);
+        let otherwise = format!("available: {names}; give your own by its path, such as `./mine{extension}`");
+        shipped.ok_or_else(|| suggest(fault, name, known, otherwise))?
+    };
+    let module = source::module_name(&root, &source.key);
+    host.run.module(&module, &source.text, &source.sha256)?;
+    Ok(source)
 }
 
 /// Appends `.rhai` unless it is there.

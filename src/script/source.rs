@@ -217,17 +217,17 @@ pub struct Sources {
 impl Sources {
     /// Adds a text, replacing one with the same key (as for the REPL's lines).
     pub fn insert(&self, source: Source) {
-        self.lock().insert(Arc::clone(&source.key), source);
+        lock(&self.texts).insert(Arc::clone(&source.key), source);
     }
 
     /// The text with that key.
     pub fn get(&self, key: &str) -> Option<Source> {
-        self.lock().get(key).cloned()
+        lock(&self.texts).get(key).cloned()
     }
 
     /// All texts, sorted by key.
     pub fn all(&self) -> Vec<Source> {
-        self.lock().values().cloned().collect()
+        lock(&self.texts).values().cloned().collect()
     }
 
     /// All texts but those of the standard library.
@@ -246,9 +246,5 @@ impl Sources {
         called
             .filter(|(file, at)| file == key && !at.is_none())
             .map(|(_, at)| at)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Arc<str>, Source>> {
-        lock(&self.texts)
     }
 }

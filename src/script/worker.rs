@@ -7,8 +7,7 @@ use std::sync::mpsc::Receiver;
 use serde_json::json;
 
 use super::host::context;
-use super::interpreter::{interpreter, on_thread};
-use super::{Diagnostic, Host, Settings, Source, adapter};
+use super::{Diagnostic, Host, Settings, Source, adapter, on_thread};
 use crate::engine::{Engine, Hello, Question, Reply};
 use crate::fault::{Fault, Result};
 use crate::run::{Run, add_secrets, named_secrets};
@@ -71,9 +70,9 @@ fn begin(
     let adapter = match &hello.text {
         Some(text) => {
             let source = Source::new(&format!("{}.rhai", hello.engine), text);
-            adapter::from_source(&host, interpreter, &hello.engine, &source)?
+            adapter::from_source(&host, &hello.engine, &source)?
         }
-        None => adapter::load(&host, interpreter, &hello.engine)?,
+        None => adapter::load(&host, &hello.engine)?,
     };
     let engine = Engine::describe(&context(&host), &adapter, vec![hello.options])?;
     Ok((host, engine))

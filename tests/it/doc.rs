@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use profiler::fault::Fault;
 use profiler::run::Run;
 use profiler::runtime::Permits;
 use profiler::script::reference::{Example, FunctionDoc, FunctionKind, Needs, Reference};
@@ -98,12 +99,14 @@ fn try_out(example: &Example) -> Result<(), String> {
     profiler::own_program::set(env!("CARGO_BIN_EXE_profiler"));
     let host = host(&runtime);
     let folder = temp();
-    let done = on_thread(|| {
-        let mut session = Session::new(&host, folder.path());
-        match example.needs {
-            Some(Needs::Docker | Needs::Gpu) => session.compiles(&example.code),
-            None => session.run(&example.code).map(drop),
+    let done = on_thread(|| match example.needs {
+        Some(Needs::Docker | Needs::Gpu) => {
+            let compiled = interpreter(&host, folder.path()).compile(&example.code);
+            compiled
+                .map(drop)
+                .map_err(|error| Fault::usage(error.to_string()).into())
         }
+        None => Session::new(&host, folder.path()).run(&example.code).map(drop),
     });
     done.map_err(|diagnostic| diagnostic.render(false))
 }

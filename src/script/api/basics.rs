@@ -1,5 +1,8 @@
-//! Script API basics: assertions, faults, the machine's GPUs, parameters, waiting.
+//! Script API basics: assertions, faults, the machine's GPUs, parameters, waiting, several things at the same time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::thread::Builder;
 use std::time::Duration;
 
 use rhai::plugin::*;
@@ -7,13 +10,15 @@ use rhai::{Array, FnPtr, Map};
 use serde_json::json;
 
 use crate::fault::{Fault, Kind, Result};
+use crate::script::interpreter::{STACK, panicked};
 use crate::script::params::{Param, declared, merge_values};
+use crate::script::signature::quoted;
 use crate::script::{Caught, host, to_script};
-use crate::telemetry;
+use crate::{telemetry, world};
 
-/// Assertions.
+/// Assertions, faults, parameters, waiting.
 #[export_module]
-pub mod assert {
+pub mod basics {
     /// Ends the script with an error unless the condition is true.
     ///
     /// # Errors
@@ -48,20 +53,7 @@ pub mod assert {
         }
         Err(Fault::new(Kind::Script, message).into())
     }
-}
 
-const THROWN: [Kind; 6] = [
-    Kind::Missing,
-    Kind::NotAllowed,
-    Kind::Script,
-    Kind::StartFailed,
-    Kind::Threshold,
-    Kind::Usage,
-];
-
-/// Faults that a script caught or throws.
-#[export_module]
-pub mod fault {
     /// A fault to throw. If it is not caught, the run ends with the exit status of its kind: `usage` 2, `missing`,
     /// `not_allowed` and `start_failed` 3, `threshold` 4, `script` 1 (as for any other thrown value). `hint` is the remedy.
     ///
@@ -77,9 +69,9 @@ pub mod fault {
     #[rhai_fn(name = "fault", global, return_raw)]
     pub fn thrown(kind: &str, message: &str, hint: &str) -> Caught<Fault> {
         let Some(kind) = THROWN.into_iter().find(|known| known.name() == kind) else {
-            let names = THROWN.map(|kind| format!("`{}`", kind.name())).join(", ");
-            return Err(Fault::usage(format!("a script cannot throw a fault of kind `{kind}`"))
-                .hint(format!("the kinds are {names}"))
+            let fault = Fault::usage(format!("a script cannot throw a fault of kind `{kind}`"));
+            return Err(fault
+                .hint(format!("the kinds are {}", quoted(THROWN.map(Kind::name))))
                 .into());
         };
         Ok(Fault::new(kind, message).hint(hint))
@@ -133,6 +125,143 @@ pub mod fault {
     pub fn shown(fault: &mut Fault) -> String {
         fault.message.clone()
     }
+
+    /// Declares a parameter: its default, which determines its type, and one line that explains it. `()` accepts any
+    /// value, an empty map any keys.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let p = params(#{ output: param([128, 4096], "output length, tokens: smallest and largest") });
+    /// p.output == [128, 4096]
+    /// ```
+    pub fn param(default: Dynamic, meaning: &str) -> Param {
+        Param {
+            default,
+            meaning: meaning.to_owned(),
+        }
+    }
+
+    /// The script's parameters as a map: the defaults, overridden by the user's `--set` and `--params`. Call it first
+    /// in a script: `profiler run SCRIPT --help` evaluates the script up to here to list them.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the user set an unknown parameter (the closest one is suggested), or one with a wrong type.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let p = params(#{
+    ///     engine: param("auto", "engine adapter, or a path to your own"),
+    ///     search: param(#{}, "options of search::adaptive"),
+    /// });
+    /// p.engine == "auto"
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn params(context: NativeCallContext, declaration: Map) -> Caught<Dynamic> {
+        let host = host(&context);
+        let values = merge_values(&declared(declaration)?, &host.settings.set)?;
+        let shown = to_script(&values)?;
+        host.run.set_parameters(&json!(values));
+        host.state().params = Some(values);
+        Ok(shown)
+    }
+
+    /// Whether the user set a parameter, on the command line or in a file; otherwise it has its default.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(!is_set("input"));
+    /// ```
+    pub fn is_set(context: NativeCallContext, name: &str) -> bool {
+        host(&context).settings.set.contains_key(name)
+    }
+
+    /// Calls `work(item)` for the items that `next` gives, `count` of them at the same time, each on a thread of its own, and passes each answer to `done` as it
+    /// comes. `next(state)` returns `[state, item]`; the item is `()` if there is none for now, and it is asked again after each answer.
+    /// `done(state, item, answer)` returns the state. Returns the state once there is no item and nothing under way.
+    ///
+    /// `work` gets copies of what it captured: what it changes there is not seen outside. With a `count` of 1 it runs like any other function.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the count is not 1 to 64. An error of `work` is thrown once what is under way has been passed to `done`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let found = in_parallel(2, #{ left: [1, 2, 3], sum: 0 },
+    ///     |state| { let item = if state.left.is_empty() { () } else { state.left.shift() }; [state, item] },
+    ///     |item| item * item,
+    ///     |state, item, square| { state.sum += square; state });
+    /// assert(found.sum == 14);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn in_parallel(
+        context: NativeCallContext,
+        count: i64,
+        state: Dynamic,
+        next: FnPtr,
+        work: FnPtr,
+        done: FnPtr,
+    ) -> Caught<Dynamic> {
+        host(&context).meter.reset();
+        let Some(count) = usize::try_from(count).ok().filter(|count| (1..=64).contains(count)) else {
+            return Err(Fault::usage(format!("`in_parallel` takes a count of 1 to 64, not {count}")).into());
+        };
+        super::in_parallel(&context, count, state, [&next, &work, &done])
+    }
+
+    // Both numeric types have an overload, because otherwise Rhai's own, which cannot be interrupted, would be found first.
+
+    /// Waits for a number of seconds. Ctrl-C ends the wait and the script.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the number is negative or not finite.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// sleep(0.01);
+    /// ```
+    #[rhai_fn(name = "sleep", return_raw)]
+    pub fn sleep_float(context: NativeCallContext, seconds: f64) -> Caught<()> {
+        wait(&context, seconds)
+    }
+
+    /// Waits for a whole number of seconds. Ctrl-C ends the wait and the script.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the number is negative.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// sleep(0);
+    /// ```
+    #[rhai_fn(name = "sleep", return_raw)]
+    pub fn sleep_int(context: NativeCallContext, seconds: i64) -> Caught<()> {
+        wait(&context, seconds as f64)
+    }
+}
+
+const THROWN: [Kind; 6] = [
+    Kind::Missing,
+    Kind::NotAllowed,
+    Kind::Script,
+    Kind::StartFailed,
+    Kind::Threshold,
+    Kind::Usage,
+];
+
+fn wait(context: &NativeCallContext, seconds: f64) -> Caught<()> {
+    let time = Duration::try_from_secs_f64(seconds)
+        .map_err(|_| Fault::usage(format!("`sleep` takes a non-negative number of seconds, not {seconds}")))?;
+    Ok(host(context).tasks.sleep(time)?)
 }
 
 /// The GPUs of this machine.
@@ -188,141 +317,89 @@ pub mod gpu {
     }
 }
 
-/// Parameters of a script.
-#[export_module]
-pub mod params {
-    /// Declares a parameter: its default, which determines its type, and one line that explains it. `()` accepts any
-    /// value, an empty map any keys.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let p = params(#{ output: param([128, 4096], "output length, tokens: smallest and largest") });
-    /// p.output == [128, 4096]
-    /// ```
-    pub fn param(default: Dynamic, meaning: &str) -> Param {
-        Param {
-            default,
-            meaning: meaning.to_owned(),
+/// Calls `next` and `done` on this thread, one after the other, and `work` on threads of its own.
+///
+/// A value that closures capture is shared between them, and Rhai locks it for as long as one of them calls a method of
+/// it. What runs on another thread therefore gets copies.
+fn in_parallel(
+    context: &NativeCallContext,
+    count: usize,
+    mut state: Dynamic,
+    [next, work, done]: [&FnPtr; 3],
+) -> Caught<Dynamic> {
+    let world = world::current();
+    std::thread::scope(|scope| {
+        let (sender, answers) = mpsc::channel();
+        let (mut busy, mut failure) = (0, None);
+        loop {
+            while busy < count && failure.is_none() {
+                let item = next_item(context, next, &mut state)?;
+                if item.is_unit() {
+                    break;
+                }
+                busy += 1;
+                let answer = sender.clone();
+                if count == 1 {
+                    let _ = answer.send((item.clone(), work.call_raw(context, None, [item])));
+                    break;
+                }
+                let (work, world) = (own_function(work.clone()), world.clone());
+                let thread = Builder::new().name("script".into()).stack_size(STACK);
+                let started = thread.spawn_scoped(scope, move || {
+                    let called = || world::within(world, || work.call_raw(context, None, [own(item.clone())]));
+                    let answered = catch_unwind(AssertUnwindSafe(called));
+                    let answered = answered.unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
+                    // Nobody waits for it if the script failed.
+                    let _ = answer.send((item, answered));
+                });
+                started.map_err(|error| Fault::internal(format!("cannot start a thread of the script: {error}")))?;
+            }
+            if busy == 0 {
+                return failure.map_or(Ok(state), Err);
+            }
+            let (item, answer) = answers
+                .recv()
+                .map_err(|_| Fault::internal("a thread of the script ended without an answer"))?;
+            busy -= 1;
+            match answer {
+                Ok(answer) => state = done.call_raw(context, None, [state, item, answer])?,
+                Err(error) => drop(failure.get_or_insert(error)),
+            }
         }
-    }
+    })
+}
 
-    /// The script's parameters as a map: the defaults, overridden by the user's `--set` and `--params`. Call it first
-    /// in a script: `profiler run SCRIPT --help` evaluates the script up to here to list them.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the user set an unknown parameter (the closest one is suggested), or one with a wrong type.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let p = params(#{
-    ///     engine: param("auto", "engine adapter, or a path to your own"),
-    ///     search: param(#{}, "options of search::adaptive"),
-    /// });
-    /// p.engine == "auto"
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn params(context: NativeCallContext, declaration: Map) -> Caught<Dynamic> {
-        let host = host(&context);
-        let values = merge_values(&declared(declaration)?, &host.settings.set)?;
-        let shown = to_script(&values)?;
-        host.run.set_parameters(&json!(values));
-        host.state().params = Some(values);
-        Ok(shown)
-    }
-
-    /// Whether the user set a parameter, on the command line or in a file; otherwise it has its default.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// assert(!is_set("input"));
-    /// ```
-    pub fn is_set(context: NativeCallContext, name: &str) -> bool {
-        host(&context).settings.set.contains_key(name)
+/// The next item; `()` if there is none.
+fn next_item(context: &NativeCallContext, next: &FnPtr, state: &mut Dynamic) -> Caught<Dynamic> {
+    let given = next.call_raw(context, None, [std::mem::take(state)])?.flatten();
+    match given.into_array().map(<[Dynamic; 2]>::try_from) {
+        Ok(Ok([changed, item])) => {
+            *state = changed;
+            Ok(item)
+        }
+        _ => Err(Fault::new(Kind::Script, "`next` must return `[state, item]`").into()),
     }
 }
 
-fn wait(context: &NativeCallContext, seconds: f64) -> Caught<()> {
-    let time = Duration::try_from_secs_f64(seconds)
-        .map_err(|_| Fault::usage(format!("`sleep` takes a non-negative number of seconds, not {seconds}")))?;
-    Ok(host(context).tasks.sleep(time)?)
+/// The value with nothing in it that another value shares.
+fn own(value: Dynamic) -> Dynamic {
+    let value = value.flatten();
+    if value.is::<FnPtr>() {
+        return own_function(value.cast()).into();
+    }
+    if value.is_map() {
+        let map = value.cast::<Map>().into_iter();
+        return map.map(|(name, value)| (name, own(value))).collect::<Map>().into();
+    }
+    if value.is_array() {
+        return value.cast::<Array>().into_iter().map(own).collect::<Array>().into();
+    }
+    value
 }
 
-/// Several things at the same time.
-#[export_module]
-pub mod parallel {
-    /// Calls `work(item)` for the items that `next` gives, `count` of them at the same time, each on a thread of its own, and passes each answer to `done` as it
-    /// comes. `next(state)` returns `[state, item]`; the item is `()` if there is none for now, and it is asked again after each answer.
-    /// `done(state, item, answer)` returns the state. Returns the state once there is no item and nothing under way.
-    ///
-    /// `work` gets copies of what it captured: what it changes there is not seen outside. With a `count` of 1 it runs like any other function.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the count is not 1 to 64. An error of `work` is thrown once what is under way has been passed to `done`.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let found = in_parallel(2, #{ left: [1, 2, 3], sum: 0 },
-    ///     |state| { let item = if state.left.is_empty() { () } else { state.left.shift() }; [state, item] },
-    ///     |item| item * item,
-    ///     |state, item, square| { state.sum += square; state });
-    /// assert(found.sum == 14);
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn in_parallel(
-        context: NativeCallContext,
-        count: i64,
-        state: Dynamic,
-        next: FnPtr,
-        work: FnPtr,
-        done: FnPtr,
-    ) -> Caught<Dynamic> {
-        host(&context).meter.reset();
-        let Some(count) = usize::try_from(count).ok().filter(|count| (1..=64).contains(count)) else {
-            return Err(Fault::usage(format!("`in_parallel` takes a count of 1 to 64, not {count}")).into());
-        };
-        crate::script::parallel::in_parallel(&context, count, state, [&next, &work, &done])
+fn own_function(mut function: FnPtr) -> FnPtr {
+    for value in function.iter_curry_mut() {
+        *value = own(std::mem::take(value));
     }
-}
-
-/// Waiting. Both numeric types have an overload, because otherwise Rhai's own, which cannot be interrupted, would be
-/// found first.
-#[export_module]
-pub mod time {
-    /// Waits for a number of seconds. Ctrl-C ends the wait and the script.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the number is negative or not finite.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// sleep(0.01);
-    /// ```
-    #[rhai_fn(name = "sleep", return_raw)]
-    pub fn sleep_float(context: NativeCallContext, seconds: f64) -> Caught<()> {
-        wait(&context, seconds)
-    }
-
-    /// Waits for a whole number of seconds. Ctrl-C ends the wait and the script.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the number is negative.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// sleep(0);
-    /// ```
-    #[rhai_fn(name = "sleep", return_raw)]
-    pub fn sleep_int(context: NativeCallContext, seconds: i64) -> Caught<()> {
-        wait(&context, seconds as f64)
-    }
+    function
 }

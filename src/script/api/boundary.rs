@@ -43,16 +43,6 @@ pub(super) fn from_points(points: &[Point]) -> Array {
     points.iter().map(from_point).collect()
 }
 
-fn from_axis(axis: &Axis) -> Map {
-    let (low, high) = axis.range();
-    Map::from([
-        ("range".into(), vec![from_scalar(low), from_scalar(high)].into()),
-        ("scale".into(), axis.scale().name().into()),
-        ("easier".into(), axis.easier().name().into()),
-        ("tolerance".into(), maybe(axis.tolerance(), Dynamic::from)),
-    ])
-}
-
 /// Clamps a volume to a script's int.
 pub(super) fn count(volume: u128) -> i64 {
     i64::try_from(volume).unwrap_or(i64::MAX)
@@ -210,7 +200,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(pure)]
     pub fn resumed(map: &mut BoundaryHandle) -> i64 {
-        count(map.resumed() as u128)
+        count(map.0.resumed as u128)
     }
 
     /// The largest points that are proven to fit, as bare points, sorted.
@@ -589,8 +579,17 @@ pub mod boundary {
     #[rhai_fn(pure)]
     pub fn axes(map: &mut BoundaryHandle) -> Map {
         let map = map.lock();
+        let shown = |axis: &Axis| {
+            let (low, high) = axis.range();
+            Map::from([
+                ("range".into(), vec![from_scalar(low), from_scalar(high)].into()),
+                ("scale".into(), axis.scale().name().into()),
+                ("easier".into(), axis.easier().name().into()),
+                ("tolerance".into(), maybe(axis.tolerance(), Dynamic::from)),
+            ])
+        };
         let axes = map.lattice().axes().iter();
-        axes.map(|axis| (axis.name().into(), from_axis(axis).into())).collect()
+        axes.map(|axis| (axis.name().into(), shown(axis).into())).collect()
     }
 
     /// A one-line description.

@@ -4,12 +4,15 @@ use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 use serde_json::Value;
 
+use super::boundary::to_point;
+use crate::boundary::Point;
 use crate::engine::{Limits, LimitsOption};
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
-use crate::script::host::{EngineHandle, LogOptions, point};
+use crate::script::host::{EngineHandle, LogOptions};
+use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, from_script, host, options, to_script};
 use crate::{compare, report};
 
@@ -243,7 +246,7 @@ pub mod methods {
     ) -> Caught<Dynamic> {
         let engine = engine.called(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.probe(&super::point(point)?, options)?)?)
+        Ok(to_script(&engine.probe(&super::point(&point)?, options)?)?)
     }
 
     /// Sends one prompt, a text or an array of token ids, and returns the response: `#{ complete, input, output,
@@ -499,24 +502,7 @@ pub mod methods {
         let limits: LimitsOption = options(limits)?;
         Ok(to_script(&engine.flags(Some(Limits::from(limits)))?)?)
     }
-}
 
-fn wire(prompt: &Dynamic) -> Result<Content> {
-    if let Ok(text) = prompt.as_immutable_string_ref() {
-        return Ok(Content::Text(text.to_string()));
-    }
-    let wrong = || Fault::usage("a prompt is a text, or an array of token ids");
-    let ids = prompt.as_array_ref().map_err(|_| wrong())?;
-    let id = |id: &Dynamic| id.as_int().ok().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong);
-    ids.iter().map(id).collect::<Result<_>>().map(Content::Tokens)
-}
-
-/// Lines of `logs` without options.
-const LINES: usize = 200;
-
-/// Experiments: comparisons of settings.
-#[export_module]
-pub mod experiment {
     /// Measures one start of an experiment, or replays it: `measure` is called with the engine and returns a value that
     /// can be recorded; `what` distinguishes this start from others of the same engine. Loads and probes inside belong
     /// to it: after a kill, the whole start is measured again. In a dry run nothing is called, and the answer is `()`.
@@ -631,4 +617,112 @@ pub mod experiment {
         })?;
         Ok(to_script(&value)?)
     }
+
+    /// Runs a load on the engine, which is started if necessary, and returns its statistics.
+    ///
+    /// **Arrivals**: exactly one of `concurrency` (closed loop: this many concurrent requests; each slot sends the next
+    /// request when one ends), with `ramp` (0: seconds over which the slots start); `rate` (open loop: requests per
+    /// second, independent of completions), with `arrivals` (`"poisson"`, `"constant"` or `"gamma"`), `burstiness` (for
+    /// `"gamma"`: the shape of the inter-arrival times, whose mean stays 1 / rate; 1 is Poisson, less is burstier, as
+    /// defined by vLLM's bench, but without its rescaling to a total of requests / rate), and `max_concurrency` (a
+    /// request that is due waits, and its response time includes the wait); `steps` (an array of `#{ rate, seconds }`,
+    /// where 0 is a pause, or of `#{ concurrency, seconds }`); `trace` (a file with one JSON object per line: `at` in
+    /// seconds, `input`, `output`; or in Mooncake's format, `timestamp` in milliseconds, `input_length`,
+    /// `output_length`; or in BurstGPT's, `Timestamp` in seconds, `Request tokens`, `Response tokens`, also as CSV).
+    ///
+    /// **Lengths**: `input` and `output`, in tokens: an int, `#{ uniform: [lo, hi] }`,
+    /// `#{ normal: #{ mean, std, min, max } }` or `#{ lognormal: #{ median, sigma, min, max } }` (by default `min` is 1
+    /// and `max` the 99.9th percentile; values outside are drawn again). Or `prompts` (a file with a prompt per line,
+    /// or JSON lines with `prompt` and optionally `output`, `output_len` or `max_tokens`), sent in order; `input` is
+    /// then the longest prompt in tokens, if no tokenizer is available. No two prompts share a prefix, unless
+    /// `shared_prefix` (tokens) is given.
+    ///
+    /// **End**: `requests` (then those in flight finish), `duration` (seconds, after which requests are cut off),
+    /// `precision: #{ metric, statistic, within }`: ends when half the 95 % interval of `metric` (`"ttft_ms"`,
+    /// `"tpot_ms"`, `"itl_ms"`, `"e2el_ms"`) is at most the share `within` of its `statistic` (`"mean"`, `"median"`,
+    /// `"p50"`, `"p90"`, `"p95"`, `"p99"`), by batch means, checked whenever the number of completed requests has grown
+    /// by a quarter; without the other two, it ends after 600 seconds. Steps and traces end by themselves. By default
+    /// each prompt of a file is sent once.
+    ///
+    /// **Also**: `warmup: #{ requests }` or `#{ seconds }`: sent first and not part of the statistics; nothing is
+    /// drained, the measured part starts with the next request, and `requests` and `duration` count from there.
+    /// `repeats` (1): number of repetitions, each with the next seed. `seed` (default: the run's). `timeout` (seconds
+    /// per request). `stall` (20: seconds after which the load is given up if nothing runs and everything waits, by the
+    /// engine's metrics). `slo: #{ ttft_ms, tpot_ms, e2el_ms, itl_ms }`. `price_per_hour` (of all devices together).
+    /// `metrics_hz` (10).
+    ///
+    /// The answer has, for the measured part: `issued` = `completed` + `failed` + `cut_off`; `duration`,
+    /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second); `ttft_ms`,
+    /// `tpot_ms`, `itl_ms`, `e2el_ms` since requests were sent, each a map of `mean`, `median`, `std`, `p90`,
+    /// `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (of the percentiles:
+    /// whether that is so; nothing should be concluded from a thin one; `load::row` gives all of this as a flat map); `response` (the same since
+    /// requests were due), `adjusted` (failed requests count as infinite), `steady`, `goodput`, `tokens`, `client`,
+    /// `failures` (by form); what was observed during the load: `kv_usage`, `running`, `waiting`, `in_flight`,
+    /// `preemptions`, `prefix_hits`, `memory`, `power`, `energy_wh`, `cost`, `counted`, `timeline`; and `stopped`
+    /// (`"requests"`, `"duration"`, `"precision"`, `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing
+    /// listened, or 10,000 requests in a row failed), `seed`, `number` (of the load in the run), `records` (its file in
+    /// the run's folder: a line per request), `warmup` (its counts), `precision`
+    /// (`#{ metric, statistic, within, reached, width }`), `repeats` (`#{ runs, each }`: with several, the rest of the
+    /// answer combines all of them), `died` (`#{ verdict, cause, message, log, exit_code, oom_killed }` if the engine
+    /// died: the answer has what was measured until then), `warnings` (maps of `code`, `message` and `value`, the size of
+    /// the effect). All keys are always present, `()` without a
+    /// value.
+    ///
+    /// A trace or prompt file is read only if the command line names it to a shipped script, in any parameter, or if
+    /// `--allow mount=PATH` allows it.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid option or file; `not_allowed` for a file that the user did not permit; `engine` if no
+    /// start can serve such requests. Failures of requests are part of the answer, not errors.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{});
+    /// let load = engine.load(#{ concurrency: 2, requests: 6, input: 128, output: 8 });
+    /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.thin.p99 && load.ttft_ms.ci.p99 == ());
+    /// let open = engine.load(#{ rate: 50, requests: 10, warmup: #{ requests: 2 }, input: #{ uniform: [64, 128] }, output: 4 });
+    /// assert(open.issued == 10 && open.warmup.issued == 2 && open.stopped == "requests");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
+        Ok(to_script(&engine.called(&context).here()?.load(&options(given)?)?)?)
+    }
+
+    /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which
+    /// of them runs and about how long they still take.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// plan_loads([1, 8, 64].map(|level| #{ concurrency: level, requests: 5 * level, input: 128, output: 8 }));
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn plan_loads(context: NativeCallContext, loads: Array) -> Caught<()> {
+        let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
+        Ok(host(&context).run.note(Event::Planned { loads })?)
+    }
 }
+
+/// A point for an engine.
+fn point(map: &Map) -> Result<Point> {
+    match map.keys().find_map(|name| misspelt_axis(name)) {
+        Some(fault) => Err(fault),
+        None => to_point(map),
+    }
+}
+
+fn wire(prompt: &Dynamic) -> Result<Content> {
+    if let Ok(text) = prompt.as_immutable_string_ref() {
+        return Ok(Content::Text(text.to_string()));
+    }
+    let wrong = || Fault::usage("a prompt is a text, or an array of token ids");
+    let ids = prompt.as_array_ref().map_err(|_| wrong())?;
+    let id = |id: &Dynamic| id.as_int().ok().and_then(|id| u32::try_from(id).ok()).ok_or_else(wrong);
+    ids.iter().map(id).collect::<Result<_>>().map(Content::Tokens)
+}
+
+/// Lines of `logs` without options.
+const LINES: usize = 200;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rhai::plugin::*;
 use rhai::{Dynamic, Map};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::compare::export::TgiProfiler;
@@ -13,7 +13,7 @@ use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
 use crate::script::signature::{nearest, quoted};
-use crate::script::{BoundaryHandle, Caught, Host, host, options, shipped, to_script};
+use crate::script::{BoundaryHandle, Caught, Host, host, shipped, to_script};
 
 /// The kind of these events in the journal. A resume replays the text even if the file has changed.
 const FILE_KIND: &str = "file";
@@ -114,19 +114,8 @@ fn read_results_file(host: &Host, path: &str) -> Result<Value> {
     })
 }
 
-/// Writes the boundary into the run's folder and returns the file.
-fn write_results_file(host: &Host, map: &BoundaryHandle, format: &str, given: Map) -> Result<Option<PathBuf>> {
-    if format != "tgi-profiler" {
-        return Err(
-            Fault::usage(format!("results cannot be written as `{format}`")).hint("the only format is `tgi-profiler`")
-        );
-    }
-    let document = options::<TgiProfiler>(given)?.document(&map.lock())?;
-    host.run.export("profile_res", &document)
-}
-
 /// A workload file.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Workload {
     /// One line for people.
@@ -137,24 +126,33 @@ struct Workload {
     output: Lengths,
 }
 
-/// Tokens of one request: one number, or two percentiles.
-#[derive(Clone, Copy, Debug, Deserialize)]
+/// Tokens of one request.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
+#[serde(from = "WrittenLengths")]
+struct Lengths {
+    p50: u64,
+    p95: u64,
+}
+
+#[derive(Deserialize)]
 #[serde(
     untagged,
     deny_unknown_fields,
     expecting = "a length is a number, or `{ p50 = …, p95 = … }`"
 )]
-enum Lengths {
+enum WrittenLengths {
     Fixed(u64),
     Percentiles { p50: u64, p95: u64 },
 }
 
-impl Lengths {
-    /// The median and the 95th percentile.
-    fn percentiles(self) -> (u64, u64) {
-        match self {
-            Self::Fixed(tokens) => (tokens, tokens),
-            Self::Percentiles { p50, p95 } => (p50, p95),
+impl From<WrittenLengths> for Lengths {
+    fn from(written: WrittenLengths) -> Self {
+        match written {
+            WrittenLengths::Fixed(tokens) => Self {
+                p50: tokens,
+                p95: tokens,
+            },
+            WrittenLengths::Percentiles { p50, p95 } => Self { p50, p95 },
         }
     }
 }
@@ -165,18 +163,9 @@ fn read_workload(host: &Host, name: &str) -> Result<Value> {
         None if name.contains(['/', '.']) => read_text(host, name)?,
         None => return Err(unknown_workload(name)),
     };
-    let workload = parse_workload(name, &text)?;
-    let lengths = |lengths: Lengths| {
-        let (p50, p95) = lengths.percentiles();
-        json!({ "p50": p50, "p95": p95 })
-    };
-    Ok(json!({
-        "name": name,
-        "description": workload.description,
-        "source": workload.source,
-        "input": lengths(workload.input),
-        "output": lengths(workload.output),
-    }))
+    let mut workload = json!(parse_workload(name, &text)?);
+    workload["name"] = name.into();
+    Ok(workload)
 }
 
 fn parse_workload(name: &str, text: &str) -> Result<Workload> {
@@ -187,8 +176,7 @@ fn parse_workload(name: &str, text: &str) -> Result<Workload> {
     };
     let workload: Workload = toml::from_str(text).map_err(|error| fault(error.message()))?;
     for (what, lengths) in [("input", workload.input), ("output", workload.output)] {
-        let (p50, p95) = lengths.percentiles();
-        if p50 == 0 || p95 < p50 {
+        if lengths.p50 == 0 || lengths.p95 < lengths.p50 {
             return Err(fault(&format!("`{what}` is at least 1 token, and p95 is at least p50")));
         }
     }
@@ -390,7 +378,12 @@ pub mod results {
         format: &str,
         options: Map,
     ) -> Caught<Dynamic> {
-        Ok(written(write_results_file(&host(&context), &map, format, options)?))
+        if format != "tgi-profiler" {
+            let fault = Fault::usage(format!("results cannot be written as `{format}`"));
+            return Err(fault.hint("the only format is `tgi-profiler`").into());
+        }
+        let document = crate::script::options::<TgiProfiler>(options)?.document(&map.lock())?;
+        Ok(written(host(&context).run.export("profile_res", &document)?))
     }
 }
 
@@ -410,12 +403,10 @@ mod tests {
     fn a_length_is_a_number_or_two_percentiles_and_nothing_else() {
         let text = |input: &str| format!("description = \"a\"\nsource = \"b\"\noutput = 5\ninput = {input}");
         let fixed = parse_workload("x", &text("10")).unwrap();
-        assert_eq!(fixed.input.percentiles(), (10, 10));
+        assert_eq!(fixed.input, Lengths { p50: 10, p95: 10 });
         let both = parse_workload("x", &text("{ p50 = 10, p95 = 30 }")).unwrap();
-        assert_eq!(
-            (both.input.percentiles(), both.output.percentiles()),
-            ((10, 30), (5, 5))
-        );
+        assert_eq!(both.input, Lengths { p50: 10, p95: 30 });
+        assert_eq!(both.output, Lengths { p50: 5, p95: 5 });
         for wrong in ["{ p50 = 30, p95 = 10 }", "0", "{ p50 = 1, p99 = 3 }", "10\nrate = 3"] {
             parse_workload("x", &text(wrong)).unwrap_err();
         }

@@ -133,46 +133,18 @@ fn text(path: &Path) -> Result<String> {
     text.ok_or_else(|| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
 }
 
-/// Starts an attempt at a job on this machine, with these GPUs.
-fn start(host: &Arc<Host>, name: &str, attempt: i64, gpus: &[String]) -> Result<Service> {
-    host.permits.check_jobs()?;
-    let mut command = command(host, name)?;
-    if host.settings.dry_run {
-        return Err(Fault::dry_run(format!("the job `{name}` would be started")));
-    }
-    command.extend(["--attempt".to_owned(), attempt.to_string()]);
-    let context = host.start_context(name);
-    host.tasks
-        .wait(runtime::start_own(command, gpus, &context))
-        .map(Service)
-}
-
-/// Notes what a job found, which is returned; `()` if its run did not come to an end of its own.
-fn conclude(host: &Host, name: &str) -> Result<Value> {
-    let job = prepared(host, name)?;
-    let Some(folder) = host.run.ended_job(name)? else {
-        return Ok(Value::Null);
-    };
-    note(host, job, job_result(&folder, name)?)
-}
-
-/// Notes that a job is given up, and why.
-fn give_up(host: &Host, name: &str, why: &str) -> Result<Value> {
-    let job = prepared(host, name)?;
-    let found = json!({ "name": name, "status": "given up", "script": job.script, "why": why });
-    note(host, job, found)
-}
-
-fn note(host: &Host, job: Job, found: Value) -> Result<Value> {
+/// Notes what became of a job, and gives it to the script.
+fn note(host: &Host, job: Job, found: Value) -> Caught<Dynamic> {
+    let shown = to_script(&found)?;
     if found["simulated"] == true {
         host.run.set_simulated();
     }
     host.run.note(Event::Done {
         kind: KIND.to_owned(),
         args: serde_json::from_str(&job.args).unwrap_or_default(),
-        answer: found.clone(),
+        answer: found,
     })?;
-    Ok(found)
+    Ok(shown)
 }
 
 fn prepared(host: &Host, name: &str) -> Result<Job> {
@@ -200,21 +172,6 @@ fn program_name() -> Result<String> {
 fn open_program() -> Result<File> {
     let program = own_program::get().unwrap_or(Path::new(""));
     File::open(program).map_err(|error| Fault::io(program, &error))
-}
-
-/// What a command reads: this program, or what another host needs to do a job.
-fn sent(host: &Host, name: &str) -> Result<Input<'static>> {
-    Ok(Input::File(match name.starts_with(PROGRAM) {
-        true => open_program()?,
-        false => host.run.pack_job(name, &prepared(host, name)?.own.files)?,
-    }))
-}
-
-/// Takes a command's output as the archive of a job's run.
-fn take_job(host: &Host, name: &str) -> Result<Take> {
-    prepared(host, name)?;
-    let (run, name) = (Arc::clone(&host.run), name.to_owned());
-    Ok(Box::new(move |archive| run.unpack_job(&name, archive)))
 }
 
 /// Checks a script with its parameters, once for all jobs that set the same ones, and gives what of it does not ship with the
@@ -250,13 +207,6 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     let own = Arc::new(OwnTexts { hashes, files });
     host.state().checked_jobs.insert(key, Arc::clone(&own));
     Ok(own)
-}
-
-/// The last lines of a job's log next to its folder, where a scheduler put one.
-fn log(host: &Host, name: &str, last: usize) -> Result<Vec<String>> {
-    let text = host.run.job_log(name)?;
-    let lines: Vec<String> = text.lines().map(str::to_owned).collect();
-    Ok(lines[lines.len().saturating_sub(last)..].to_vec())
 }
 
 /// A list of words.
@@ -322,10 +272,16 @@ pub mod command {
         }
         host.state().commands = true;
         let input = match &given.send {
-            Some(name) => super::sent(&host, name)?,
+            Some(name) if name.starts_with(PROGRAM) => Input::File(open_program()?),
+            Some(name) => Input::File(host.run.pack_job(name, &prepared(&host, name)?.own.files)?),
             None => Input::Text(&given.input),
         };
-        let take = given.fetch.map(|name| super::take_job(&host, &name)).transpose()?;
+        let take = |name: String| -> Result<Take> {
+            prepared(&host, &name)?;
+            let run = Arc::clone(&host.run);
+            Ok(Box::new(move |archive| run.unpack_job(&name, archive)))
+        };
+        let take = given.fetch.map(take).transpose()?;
         let done = host
             .tasks
             .wait(run_command(&words, input, take, time, host.permits.gives_tokens()))?;
@@ -409,8 +365,15 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, name: &str, attempt: i64, gpus: Array) -> Caught<Service> {
-        let gpus = super::words(gpus, "jobs::start")?;
-        Ok(super::start(&host(&context), name, attempt, &gpus)?)
+        let (host, gpus) = (host(&context), super::words(gpus, "jobs::start")?);
+        host.permits.check_jobs()?;
+        let mut words = super::command(&host, name)?;
+        if host.settings.dry_run {
+            return Err(Fault::dry_run(format!("the job `{name}` would be started")).into());
+        }
+        words.extend(["--attempt".to_owned(), attempt.to_string()]);
+        let context = host.start_context(name);
+        Ok(Service(host.tasks.wait(runtime::start_own(words, &gpus, &context))?))
     }
 
     /// What a job found, which the journal keeps: `#{ name, status, script, model, engine, gpu, answer, tokens, concurrency,
@@ -428,7 +391,13 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn conclude(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
-        Ok(to_script(&super::conclude(&host(&context), name)?)?)
+        let host = host(&context);
+        let job = prepared(&host, name)?;
+        // Nothing, if its run did not come to an end of its own.
+        let Some(folder) = host.run.ended_job(name)? else {
+            return Ok(Dynamic::UNIT);
+        };
+        note(&host, job, job_result(&folder, name)?)
     }
 
     /// Gives a job up and returns `#{ name, status: "given up", script, why }`, which the journal keeps.
@@ -444,7 +413,10 @@ pub mod jobs {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn give_up(context: NativeCallContext, name: &str, why: &str) -> Caught<Dynamic> {
-        Ok(to_script(&super::give_up(&host(&context), name, why)?)?)
+        let host = host(&context);
+        let job = prepared(&host, name)?;
+        let found = json!({ "name": name, "status": "given up", "script": job.script, "why": why });
+        note(&host, job, found)
     }
 
     /// What jobs found as text: tables by model, engine and GPU, and what failed and why. `found` are maps as
@@ -480,7 +452,9 @@ pub mod jobs {
     #[rhai_fn(return_raw)]
     pub fn log(context: NativeCallContext, name: &str, n: i64) -> Caught<Dynamic> {
         let last = usize::try_from(n).unwrap_or_default();
-        Ok(to_script(&super::log(&host(&context), name, last)?)?)
+        let text = host(&context).run.job_log(name)?;
+        let mut lines: Vec<&str> = text.lines().collect();
+        Ok(to_script(&lines.split_off(lines.len().saturating_sub(last)))?)
     }
 
     /// The name of this program for other hosts, with its hash, so that each version is put there once (`send` of `command::run`).

@@ -1,18 +1,18 @@
-//! Script API of loads: running one on an engine, its row in a table, and what several say together.
+//! Script API of what loads say, in the row of a table and several together, and of prompts of exactly N tokens.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::compare::{LoadMetric, load_metrics};
-use crate::fault::{Fault, Result};
+use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
 use crate::load::engine_side::{LevelFigures, SweepAxis, SweepFindings};
-use crate::run::Event;
+use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
 use crate::script::convert::deserialize_as;
-use crate::script::host::EngineHandle;
 use crate::script::params::type_with_article;
-use crate::script::{Caught, from_script, host, options, to_script};
+use crate::script::{Caught, Host, from_script, host, to_script};
 
 /// Analysis of several loads. A row is any map with the level that was set and results of `engine.load`.
 #[export_module]
@@ -151,92 +151,106 @@ fn restore_levels(found: &mut Value, key: &str, written: &[Value]) {
     }
 }
 
+/// Longest prompt that a script can hold, in tokens. `engine.probe` sends longer ones.
+const MAX_TOKENS: usize = 1_000_000;
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PromptOptions {
+    tokenizer: Option<String>,
+    model: Option<String>,
+    vocabulary: Option<u32>,
+    form: Option<PromptForm>,
+    chat: bool,
+    shared_prefix: usize,
+    seed: Option<u64>,
+}
+
+#[derive(Debug, Serialize)]
+struct Made {
+    ids: Option<Vec<u32>>,
+    text: Option<String>,
+    count: usize,
+}
+
+impl PromptOptions {
+    fn origin(&self, host: &Host) -> Result<Origin> {
+        match (self.tokenizer.as_ref().or(self.model.as_ref()), self.vocabulary) {
+            (Some(name), None) => {
+                let name = host.permits.check_model(name, &host.settings.root())?;
+                Ok(Origin::Tokenizer(name))
+            }
+            (None, Some(size)) => Ok(Origin::Vocabulary(size)),
+            (None, None) => Err(Fault::usage("a prompt needs a model or a vocabulary")
+                .hint("give `model` or `tokenizer`, or `vocabulary` (the number of token ids)")),
+            (Some(_), Some(_)) => Err(Fault::usage("`vocabulary` is for models without a tokenizer")
+                .hint("leave out `vocabulary`, or `model` and `tokenizer`")),
+        }
+    }
+}
+
+fn make(host: &Host, tokens: i64, wanted: &PromptOptions) -> Result<Made> {
+    let tokens = usize::try_from(tokens)
+        .ok()
+        .filter(|&tokens| tokens > 0)
+        .ok_or_else(|| Fault::usage(format!("a prompt of {tokens} tokens is impossible")).hint("ask for at least 1"))?;
+    if tokens > MAX_TOKENS {
+        let message = format!("a prompt of {tokens} tokens is too long for a script, which may hold {MAX_TOKENS}");
+        return Err(Fault::new(Kind::Limit, message).hint("let `engine.probe` make and send it"));
+    }
+    let ask = PromptSpec {
+        tokens,
+        form: wanted.form.unwrap_or(PromptForm::Tokens),
+        chat: wanted.chat,
+        shared_prefix: wanted.shared_prefix,
+    };
+    let seed = wanted.seed.unwrap_or(host.settings.seed);
+    let prompts = host.tasks.wait(host.prompts.prompts(&wanted.origin(host)?, seed))?;
+    if let Some(why) = prompts.chat_unknown().filter(|_| ask.chat) {
+        return Err(Fault::usage(format!("a chat message cannot be counted: {why}")));
+    }
+    let (ids, text) = match prompts.make(&ask)? {
+        Content::Tokens(ids) => (Some(ids), None),
+        Content::Text(text) => (None, Some(text)),
+    };
+    Ok(Made {
+        ids,
+        text,
+        count: ask.tokens,
+    })
+}
+
+/// Prompts of exactly N tokens.
 #[export_module]
-pub mod loading {
-    /// Runs a load on the engine, which is started if necessary, and returns its statistics.
+pub mod prompt {
+    /// A prompt of exactly `n` tokens (1 to 1,000,000), as a map of `ids` (token ids), `text`, one of which is `()`,
+    /// and `count`. Each call returns another prompt, different from its first token on, so that no prefix cache can
+    /// serve it.
     ///
-    /// **Arrivals**: exactly one of `concurrency` (closed loop: this many concurrent requests; each slot sends the next
-    /// request when one ends), with `ramp` (0: seconds over which the slots start); `rate` (open loop: requests per
-    /// second, independent of completions), with `arrivals` (`"poisson"`, `"constant"` or `"gamma"`), `burstiness` (for
-    /// `"gamma"`: the shape of the inter-arrival times, whose mean stays 1 / rate; 1 is Poisson, less is burstier, as
-    /// defined by vLLM's bench, but without its rescaling to a total of requests / rate), and `max_concurrency` (a
-    /// request that is due waits, and its response time includes the wait); `steps` (an array of `#{ rate, seconds }`,
-    /// where 0 is a pause, or of `#{ concurrency, seconds }`); `trace` (a file with one JSON object per line: `at` in
-    /// seconds, `input`, `output`; or in Mooncake's format, `timestamp` in milliseconds, `input_length`,
-    /// `output_length`; or in BurstGPT's, `Timestamp` in seconds, `Request tokens`, `Response tokens`, also as CSV).
-    ///
-    /// **Lengths**: `input` and `output`, in tokens: an int, `#{ uniform: [lo, hi] }`,
-    /// `#{ normal: #{ mean, std, min, max } }` or `#{ lognormal: #{ median, sigma, min, max } }` (by default `min` is 1
-    /// and `max` the 99.9th percentile; values outside are drawn again). Or `prompts` (a file with a prompt per line,
-    /// or JSON lines with `prompt` and optionally `output`, `output_len` or `max_tokens`), sent in order; `input` is
-    /// then the longest prompt in tokens, if no tokenizer is available. No two prompts share a prefix, unless
-    /// `shared_prefix` (tokens) is given.
-    ///
-    /// **End**: `requests` (then those in flight finish), `duration` (seconds, after which requests are cut off),
-    /// `precision: #{ metric, statistic, within }`: ends when half the 95 % interval of `metric` (`"ttft_ms"`,
-    /// `"tpot_ms"`, `"itl_ms"`, `"e2el_ms"`) is at most the share `within` of its `statistic` (`"mean"`, `"median"`,
-    /// `"p50"`, `"p90"`, `"p95"`, `"p99"`), by batch means, checked whenever the number of completed requests has grown
-    /// by a quarter; without the other two, it ends after 600 seconds. Steps and traces end by themselves. By default
-    /// each prompt of a file is sent once.
-    ///
-    /// **Also**: `warmup: #{ requests }` or `#{ seconds }`: sent first and not part of the statistics; nothing is
-    /// drained, the measured part starts with the next request, and `requests` and `duration` count from there.
-    /// `repeats` (1): number of repetitions, each with the next seed. `seed` (default: the run's). `timeout` (seconds
-    /// per request). `stall` (20: seconds after which the load is given up if nothing runs and everything waits, by the
-    /// engine's metrics). `slo: #{ ttft_ms, tpot_ms, e2el_ms, itl_ms }`. `price_per_hour` (of all devices together).
-    /// `metrics_hz` (10).
-    ///
-    /// The answer has, for the measured part: `issued` = `completed` + `failed` + `cut_off`; `duration`,
-    /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second); `ttft_ms`,
-    /// `tpot_ms`, `itl_ms`, `e2el_ms` since requests were sent, each a map of `mean`, `median`, `std`, `p90`,
-    /// `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (of the percentiles:
-    /// whether that is so; nothing should be concluded from a thin one; `load::row` gives all of this as a flat map); `response` (the same since
-    /// requests were due), `adjusted` (failed requests count as infinite), `steady`, `goodput`, `tokens`, `client`,
-    /// `failures` (by form); what was observed during the load: `kv_usage`, `running`, `waiting`, `in_flight`,
-    /// `preemptions`, `prefix_hits`, `memory`, `power`, `energy_wh`, `cost`, `counted`, `timeline`; and `stopped`
-    /// (`"requests"`, `"duration"`, `"precision"`, `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing
-    /// listened, or 10,000 requests in a row failed), `seed`, `number` (of the load in the run), `records` (its file in
-    /// the run's folder: a line per request), `warmup` (its counts), `precision`
-    /// (`#{ metric, statistic, within, reached, width }`), `repeats` (`#{ runs, each }`: with several, the rest of the
-    /// answer combines all of them), `died` (`#{ verdict, cause, message, log, exit_code, oom_killed }` if the engine
-    /// died: the answer has what was measured until then), `warnings` (maps of `code`, `message` and `value`, the size of
-    /// the effect). All keys are always present, `()` without a
-    /// value.
-    ///
-    /// A trace or prompt file is read only if the command line names it to a shipped script, in any parameter, or if
-    /// `--allow mount=PATH` allows it.
+    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one
+    /// permitted with `--allow mount=DIR`, or a model of the Hugging Face hub), or instead `vocabulary` (the number of
+    /// token ids); `form`: `"tokens"` (default) or `"text"`, which is verified to encode to exactly that number,
+    /// including special tokens; `chat` (false): the text becomes the content of one user message, and the chat
+    /// template counts; `shared_prefix` (0): tokens at the start that all prompts of the same seed share; `seed`
+    /// (default: that of the run).
     ///
     /// # Errors
     ///
-    /// `usage` for an invalid option or file; `not_allowed` for a file that the user did not permit; `engine` if no
-    /// start can serve such requests. Failures of requests are part of the answer, not errors.
+    /// `usage` if `n` is less than what the engine adds (the hint has the minimum), or for text without a tokenizer;
+    /// `missing` if there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than
+    /// 1,000,000 tokens.
     ///
     /// # Example
     ///
     /// ```rhai
-    /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
-    /// let load = engine.load(#{ concurrency: 2, requests: 6, input: 128, output: 8 });
-    /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.thin.p99 && load.ttft_ms.ci.p99 == ());
-    /// let open = engine.load(#{ rate: 50, requests: 10, warmup: #{ requests: 2 }, input: #{ uniform: [64, 128] }, output: 4 });
-    /// assert(open.issued == 10 && open.warmup.issued == 2 && open.stopped == "requests");
+    /// let one = prompt::tokens(512, #{ vocabulary: 32000, seed: 1 });
+    /// let two = prompt::tokens(512, #{ vocabulary: 32000, seed: 1 });
+    /// assert(one.ids.len() == 512 && one.count == 512);
+    /// assert(one.ids[0] != two.ids[0]);
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).here()?.load(&options(given)?)?)?)
-    }
-
-    /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which
-    /// of them runs and about how long they still take.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// plan_loads([1, 8, 64].map(|level| #{ concurrency: level, requests: 5 * level, input: 128, output: 8 }));
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn plan_loads(context: NativeCallContext, loads: Array) -> Caught<()> {
-        let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
-        Ok(host(&context).run.note(Event::Planned { loads })?)
+    pub fn tokens(context: NativeCallContext, n: i64, options: Map) -> Caught<Dynamic> {
+        let wanted: PromptOptions = crate::script::options(options)?;
+        Ok(to_script(&make(&host(&context), n, &wanted)?)?)
     }
 }

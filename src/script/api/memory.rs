@@ -65,60 +65,7 @@ pub mod memory {
         host(&context).run.note(Event::Breakdown { name, value })?;
         Ok(answer)
     }
-}
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Given {
-    devices: Vec<GivenDevice>,
-    weights: Option<Part>,
-    one_gpu: Option<GivenDevice>,
-    #[serde(default)]
-    details: Value,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct GivenDevice {
-    device: Option<String>,
-    total: u64,
-    parts: Vec<Part>,
-}
-
-impl GivenDevice {
-    /// An existing breakdown may be passed in again: `unexplained` is recomputed.
-    fn breakdown(self) -> Result<Breakdown, Fault> {
-        let parts = self.parts.into_iter();
-        let known = parts.filter(|part| part.component != Component::Unexplained);
-        Breakdown::new(self.device, self.total, known.collect())
-    }
-}
-
-fn sample(given: Dynamic) -> Result<Sample> {
-    if !given.is_map() {
-        let kind = type_of(&given);
-        return Err(Fault::usage(format!(
-            "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
-        )));
-    }
-    let sample: Sample = deserialize_as("key", from_script(&given)?)?;
-    if !(sample.peak.is_finite() && sample.peak >= 0.0) {
-        return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
-    }
-    Ok(sample)
-}
-
-fn peak(model: &ModelHandle, point: &Map) -> Result<Peak> {
-    let point = to_point(point)?;
-    model.0.predict(&point).ok_or_else(|| {
-        Fault::usage(format!("memory is not modelled at `{point}`"))
-            .hint("points have `input`, `output` and `concurrency`, and no other axis")
-    })
-}
-
-/// Predicts the memory of points from measured peaks.
-#[export_module]
-pub mod memory_model {
     /// Fits a memory model to points that fitted and their peaks: weights, KV cache per token in flight (in whole
     /// blocks), activations per token of a prefill, and attention scores if they are visible. It is a prediction and
     /// proves nothing.
@@ -236,64 +183,7 @@ pub mod memory_model {
             ),
         ])
     }
-}
 
-/// The kind of these events in the journal. On a resume the answer must not depend on whether the hub is reachable.
-const ESTIMATE_KIND: &str = "estimate";
-
-/// Estimates, or replays the journal. A missing model is recorded as well.
-fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Result<Value> {
-    let offline = match given.remove("offline").map(|value| value.as_bool()) {
-        None => false,
-        Some(value) => value.map_err(|_| Fault::usage("option `offline` must be true or false"))?,
-    };
-    let question: EstimateRequest = options(given)?;
-    let mut args = json!({ "question": question });
-    match model {
-        engine::Architecture::Config(config) => args["config"] = config.clone(),
-        engine::Architecture::Model(name) => args["model"] = json!(name),
-    }
-    if offline {
-        args["offline"] = json!(true);
-    }
-    let compute = || {
-        let known = match model {
-            engine::Architecture::Config(config) => ModelFiles {
-                config: config.clone(),
-                ..ModelFiles::default()
-            },
-            engine::Architecture::Model(name) => read_model(host, name, offline)?,
-        };
-        models::estimate(&known, &question)
-    };
-    let mut answer = journaled(host, ESTIMATE_KIND, args, || match compute() {
-        Ok(estimate) => Ok(json!({ "estimate": estimate })),
-        Err(fault) if fault.kind == Kind::Missing => Ok(json!({ "missing": fault.message, "hint": fault.hint })),
-        Err(fault) => Err(fault),
-    })?;
-    let Some(missing) = answer["missing"].as_str() else {
-        return Ok(answer["estimate"].take());
-    };
-    let fault = Fault::new(Kind::Missing, missing);
-    Err(match answer["hint"].as_str() {
-        Some(hint) => fault.hint(hint),
-        None => fault,
-    })
-}
-
-/// Reads the files of a model.
-fn read_model(host: &Host, model: &str, offline: bool) -> Result<ModelFiles> {
-    let model = host.permits.check_model(model, &host.settings.root())?;
-    host.tasks.wait(async {
-        let mut hub = Hub::from_env()?;
-        hub.offline |= offline;
-        prompt::read_model(&model, &hub).await
-    })
-}
-
-/// Memory estimates without starting anything.
-#[export_module]
-pub mod estimate {
     /// Estimates what a model needs from its architecture, as a map; all sizes in bytes. `model` is a folder with
     /// `config.json` below the script's folder or one permitted with `--allow mount=DIR`, or a model of the Hugging
     /// Face hub. Of weights, at most the headers are read. A resumed run replays the earlier result.
@@ -354,4 +244,106 @@ pub mod estimate {
         let model = engine.0.architecture()?;
         Ok(to_script(&estimated(&host(&context), &model, options)?)?)
     }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Given {
+    devices: Vec<GivenDevice>,
+    weights: Option<Part>,
+    one_gpu: Option<GivenDevice>,
+    #[serde(default)]
+    details: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenDevice {
+    device: Option<String>,
+    total: u64,
+    parts: Vec<Part>,
+}
+
+impl GivenDevice {
+    /// An existing breakdown may be passed in again: `unexplained` is recomputed.
+    fn breakdown(self) -> Result<Breakdown, Fault> {
+        let parts = self.parts.into_iter();
+        let known = parts.filter(|part| part.component != Component::Unexplained);
+        Breakdown::new(self.device, self.total, known.collect())
+    }
+}
+
+fn sample(given: Dynamic) -> Result<Sample> {
+    if !given.is_map() {
+        let kind = type_of(&given);
+        return Err(Fault::usage(format!(
+            "a sample is a map with `point` and `peak`, not a value of type `{kind}`"
+        )));
+    }
+    let sample: Sample = deserialize_as("key", from_script(&given)?)?;
+    if !(sample.peak.is_finite() && sample.peak >= 0.0) {
+        return Err(Fault::usage(format!("`peak` must be bytes, not {}", sample.peak)));
+    }
+    Ok(sample)
+}
+
+fn peak(model: &ModelHandle, point: &Map) -> Result<Peak> {
+    let point = to_point(point)?;
+    model.0.predict(&point).ok_or_else(|| {
+        Fault::usage(format!("memory is not modelled at `{point}`"))
+            .hint("points have `input`, `output` and `concurrency`, and no other axis")
+    })
+}
+
+/// The kind of these events in the journal. On a resume the answer must not depend on whether the hub is reachable.
+const ESTIMATE_KIND: &str = "estimate";
+
+/// Estimates, or replays the journal. A missing model is recorded as well.
+fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Result<Value> {
+    let offline = match given.remove("offline").map(|value| value.as_bool()) {
+        None => false,
+        Some(value) => value.map_err(|_| Fault::usage("option `offline` must be true or false"))?,
+    };
+    let question: EstimateRequest = options(given)?;
+    let mut args = json!({ "question": question });
+    match model {
+        engine::Architecture::Config(config) => args["config"] = config.clone(),
+        engine::Architecture::Model(name) => args["model"] = json!(name),
+    }
+    if offline {
+        args["offline"] = json!(true);
+    }
+    let compute = || {
+        let known = match model {
+            engine::Architecture::Config(config) => ModelFiles {
+                config: config.clone(),
+                ..ModelFiles::default()
+            },
+            engine::Architecture::Model(name) => read_model(host, name, offline)?,
+        };
+        models::estimate(&known, &question)
+    };
+    let mut answer = journaled(host, ESTIMATE_KIND, args, || match compute() {
+        Ok(estimate) => Ok(json!({ "estimate": estimate })),
+        Err(fault) if fault.kind == Kind::Missing => Ok(json!({ "missing": fault.message, "hint": fault.hint })),
+        Err(fault) => Err(fault),
+    })?;
+    let Some(missing) = answer["missing"].as_str() else {
+        return Ok(answer["estimate"].take());
+    };
+    let fault = Fault::new(Kind::Missing, missing);
+    Err(match answer["hint"].as_str() {
+        Some(hint) => fault.hint(hint),
+        None => fault,
+    })
+}
+
+/// Reads the files of a model.
+fn read_model(host: &Host, model: &str, offline: bool) -> Result<ModelFiles> {
+    let model = host.permits.check_model(model, &host.settings.root())?;
+    host.tasks.wait(async {
+        let mut hub = Hub::from_env()?;
+        hub.offline |= offline;
+        prompt::read_model(&model, &hub).await
+    })
 }

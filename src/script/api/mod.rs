@@ -1,5 +1,5 @@
-//! The script API, grouped by subject, without logic of its own. Every function has a doc comment with shapes,
-//! units, errors and an example. A test requires them and runs every example.
+//! The script API, grouped by subject. Every function has a doc comment with shapes, units, errors and an example. A test
+//! requires them and runs every example.
 
 #![allow(
     unreachable_pub,
@@ -14,7 +14,6 @@ pub(super) mod jobs;
 mod load;
 mod memory;
 mod output;
-mod prompt;
 mod search;
 mod service;
 
@@ -31,23 +30,17 @@ pub(super) fn register(engine: &mut Engine) {
         "Boundary",
         "Which points fit and which fail, over given axes.",
     );
-    engine.register_global_module(exported_module!(basics::assert).into());
     engine.register_global_module(exported_module!(boundary::boundary).into());
+    engine.register_global_module(exported_module!(basics::basics).into());
     engine.register_static_module("draw", exported_module!(output::draw).into());
-    engine.register_global_module(exported_module!(search::proof).into());
-    engine.register_global_module(exported_module!(search::effort).into());
+    engine.register_global_module(exported_module!(search::search).into());
     name_type::<super::host::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
     engine.register_static_module("engine", exported_module!(engine::engine).into());
     engine.register_global_module(exported_module!(engine::methods).into());
-    engine.register_global_module(exported_module!(load::loading).into());
     engine.register_static_module("files", exported_module!(files::files).into());
     engine.register_static_module("command", exported_module!(jobs::command).into());
     engine.register_static_module("jobs", exported_module!(jobs::jobs).into());
-    engine.register_global_module(exported_module!(memory::estimate).into());
-    engine.register_global_module(exported_module!(engine::experiment).into());
-    engine.register_global_module(exported_module!(search::strategy).into());
     name_type::<Fault>(engine, "Fault", "An error of an API function, as `catch` receives it.");
-    engine.register_global_module(exported_module!(basics::fault).into());
     name_type::<Param>(
         engine,
         "Param",
@@ -61,29 +54,21 @@ pub(super) fn register(engine: &mut Engine) {
         "MemoryModel",
         "A memory model fitted to measured peaks: a prediction, never a proof.",
     );
-    engine.register_global_module(exported_module!(memory::memory_model).into());
-    engine.register_global_module(exported_module!(basics::params).into());
-    engine.register_global_module(exported_module!(basics::parallel).into());
     engine.register_static_module("probe", exported_module!(service::probe).into());
-    engine.register_global_module(exported_module!(service::probe_methods).into());
     engine.register_static_module("plot", exported_module!(output::plot).into());
-    engine.register_static_module("prompt", exported_module!(prompt::prompt).into());
+    engine.register_static_module("prompt", exported_module!(load::prompt).into());
     engine.register_global_module(exported_module!(output::record).into());
-    engine.register_global_module(exported_module!(search::report).into());
     engine.register_global_module(exported_module!(files::results).into());
     name_type::<Server>(engine, "Server", "The server that an adapter's `ready(engine)` checks.");
-    engine.register_global_module(exported_module!(service::server).into());
     name_type::<Service>(engine, "Service", "A server that a script started.");
     engine.register_global_module(exported_module!(service::service).into());
     engine.register_static_module("docker", exported_module!(service::docker).into());
     engine.register_static_module("process", exported_module!(service::process).into());
-    engine.register_global_module(exported_module!(basics::time).into());
     name_type::<super::host::TruthHandle>(
         engine,
         "Truth",
         "A known boundary, against which searches are measured.",
     );
-    engine.register_global_module(exported_module!(search::truth).into());
 }
 
 /// Registers the script name of a type, and its description for the documentation.

@@ -18,7 +18,7 @@ use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
 
 /// What is proven, what is contradictory, and what is only predicted.
 #[export_module]
-pub mod proof {
+pub mod search {
     /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first fits although the second, which is
     /// nowhere harder, fails. At most a thousand. The failure counts: no point at or above it is classified as fitting.
     ///
@@ -151,31 +151,7 @@ pub mod proof {
         let places = map.lock().predicted()?;
         Ok(places.iter().map(to_script).collect::<Result<_>>()?)
     }
-}
 
-fn report_progress(
-    context: &NativeCallContext,
-    map: &BoundaryHandle,
-    probes: i64,
-    coverage: f64,
-    seconds_left: Option<f64>,
-) -> Caught<()> {
-    let done = size(probes, "progress")? as u64;
-    let (expected, volume) = {
-        let map = map.lock();
-        (map.expected(done, coverage)?, map.volume()?)
-    };
-    Ok(host(context).run.note(Event::Progress {
-        done,
-        expected,
-        resolved: 1.0 - volume.open as f64 / volume.total.max(1) as f64,
-        seconds_left,
-    })?)
-}
-
-/// The cost and progress of a search.
-#[export_module]
-pub mod effort {
     /// The cost of the points that the boundary has, in recording order, those before a resume included: `#{ point, verdict, probes,
     /// starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported about its
     /// limits, `peak` the peak memory in bytes; both may be `()`. A search records
@@ -265,11 +241,7 @@ pub mod effort {
         let expected = map.lock().expected(size(probes, "expected")? as u64, coverage)?;
         Ok(maybe(expected, |expected| count(expected.into()).into()))
     }
-}
 
-/// The report of a boundary.
-#[export_module]
-pub mod report {
     /// Shows a boundary: a chart, the largest points that fit, and what to run. Returns it as a map: `#{ frontier,
     /// recommended, flags, headroom, points, gap, predicted, band, search }`.
     ///
@@ -310,43 +282,7 @@ pub mod report {
         let done = from_script(&Dynamic::from(done))?;
         Ok(to_script(&boundary::report(&host(&context), &map, Some(done))?)?)
     }
-}
 
-/// Overrides `defaults` with `given`, checking names and types.
-fn fill_defaults(given: &Map, defaults: Map) -> Result<Map> {
-    let mut all = defaults;
-    for (name, value) in given {
-        let Some(place) = all.get_mut(name) else {
-            return Err(unknown(name, &all));
-        };
-        let number = value.is_int() || value.is_float();
-        *place = match (place.type_name(), value.as_int()) {
-            ("f64", Ok(whole)) => (whole as f64).into(),
-            // An option without a default is a limit: a number, or none.
-            ("()", _) if number || value.is_unit() => value.clone(),
-            (wanted, _) if wanted == value.type_name() => value.clone(),
-            (wanted, _) => {
-                let wanted = match wanted {
-                    "()" => "number".to_owned(),
-                    _ => type_of(place),
-                };
-                let message = format!("option `{name}` takes a {wanted}, not `{value}`, a {}", type_of(value));
-                return Err(Fault::usage(message));
-            }
-        };
-    }
-    Ok(all)
-}
-
-fn unknown(name: &str, known: &Map) -> Fault {
-    let fault = Fault::usage(format!("there is no option `{name}`"));
-    let otherwise = format!("the options are {}", quoted(known.keys()));
-    suggest(fault, name, known.keys().map(rhai::Identifier::as_str), otherwise)
-}
-
-/// Helpers for search strategies.
-#[export_module]
-pub mod strategy {
     /// Fills in defaults for missing options. A default of `()` stands for an unset limit and accepts a number; any
     /// other default accepts its own type, and a float also an integer.
     ///
@@ -377,18 +313,7 @@ pub mod strategy {
     pub fn elapsed(context: NativeCallContext) -> f64 {
         host(&context).started.elapsed().as_secs_f64()
     }
-}
 
-fn share(value: &Dynamic) -> Result<f64> {
-    number(value)
-        .ok()
-        .filter(|share| (0.0..=1.0).contains(share))
-        .ok_or_else(|| Fault::usage(format!("a share must be between 0 and 1, not `{value}`")))
-}
-
-/// A known boundary, against which searches are measured.
-#[export_module]
-pub mod truth {
     /// Traces a known monotone boundary over axes as in `boundary`; `holds` returns whether a point fits.
     ///
     /// # Errors
@@ -464,4 +389,63 @@ pub mod truth {
     pub fn false_safe(truth: &mut TruthHandle, map: BoundaryHandle) -> Caught<i64> {
         Ok(count(truth.0.false_safe(&map.lock())?))
     }
+}
+
+fn report_progress(
+    context: &NativeCallContext,
+    map: &BoundaryHandle,
+    probes: i64,
+    coverage: f64,
+    seconds_left: Option<f64>,
+) -> Caught<()> {
+    let done = size(probes, "progress")? as u64;
+    let (expected, volume) = {
+        let map = map.lock();
+        (map.expected(done, coverage)?, map.volume()?)
+    };
+    Ok(host(context).run.note(Event::Progress {
+        done,
+        expected,
+        resolved: 1.0 - volume.open as f64 / volume.total.max(1) as f64,
+        seconds_left,
+    })?)
+}
+
+/// Overrides `defaults` with `given`, checking names and types.
+fn fill_defaults(given: &Map, defaults: Map) -> Result<Map> {
+    let mut all = defaults;
+    for (name, value) in given {
+        let Some(place) = all.get_mut(name) else {
+            return Err(unknown(name, &all));
+        };
+        let number = value.is_int() || value.is_float();
+        *place = match (place.type_name(), value.as_int()) {
+            ("f64", Ok(whole)) => (whole as f64).into(),
+            // An option without a default is a limit: a number, or none.
+            ("()", _) if number || value.is_unit() => value.clone(),
+            (wanted, _) if wanted == value.type_name() => value.clone(),
+            (wanted, _) => {
+                let wanted = match wanted {
+                    "()" => "number".to_owned(),
+                    _ => type_of(place),
+                };
+                let message = format!("option `{name}` takes a {wanted}, not `{value}`, a {}", type_of(value));
+                return Err(Fault::usage(message));
+            }
+        };
+    }
+    Ok(all)
+}
+
+fn unknown(name: &str, known: &Map) -> Fault {
+    let fault = Fault::usage(format!("there is no option `{name}`"));
+    let otherwise = format!("the options are {}", quoted(known.keys()));
+    suggest(fault, name, known.keys().map(rhai::Identifier::as_str), otherwise)
+}
+
+fn share(value: &Dynamic) -> Result<f64> {
+    number(value)
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| Fault::usage(format!("a share must be between 0 and 1, not `{value}`")))
 }

@@ -1,18 +1,26 @@
 //! Script API of servers and programs: containers and processes started by a script, the server that an adapter's
-//! `ready` checks, and in-process probes, Python programs that run inside an engine (see stdlib/probes/README.md).
+//! `ready` checks, and in-process probes, Python programs that run inside an engine (see stdlib/probes/README.md): shipped
+//! ones by name, or a script's own.
 
+use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Duration;
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
+use serde::Deserialize;
+use serde_json::{Value, json};
 
 use super::boundary::number;
 use super::jobs::words;
-use crate::fault::Fault;
-use crate::runtime::RuntimeKind;
+use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
+use crate::fault::{Fault, Result};
+use crate::run::hide_variable;
+use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch};
 use crate::script::adapter::{REQUEST_TIMEOUT, Server};
 use crate::script::host::{EngineHandle, LogOptions, Service};
-use crate::script::{Caught, from_script, host, probe as probes, to_script};
+use crate::script::resolver::open_named;
+use crate::script::{Caught, Host, Source, from_script, host, shipped, to_script};
 
 /// Servers that a script started: logs, state, commands, stop.
 #[export_module]
@@ -186,6 +194,121 @@ pub mod service {
     pub fn shown(service: &mut Service) -> String {
         service.0.name().to_owned()
     }
+
+    /// Sends a GET request to the engine's server, and returns `#{ status, body }`: the HTTP status (0 without a
+    /// response; `body` is then the reason) and the text. The timeout is five seconds.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the path does not start with `/`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.get("/health").status == 200
+    /// }
+    /// ```
+    #[rhai_fn(return_raw, pure)]
+    pub fn get(context: NativeCallContext, engine: &mut Server, path: &str) -> Caught<Dynamic> {
+        Ok(to_script(&engine.get(&host(&context).tasks, path)?)?)
+    }
+
+    /// Sends a map as JSON to a path of the engine's server, and returns `#{ status, body }` like `get`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the path does not start with `/`, or the map has no JSON form.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.post("/api/show", #{ model: "tiny" }).status == 200
+    /// }
+    /// ```
+    #[rhai_fn(return_raw, pure)]
+    pub fn post(context: NativeCallContext, engine: &mut Server, path: &str, body: Map) -> Caught<Dynamic> {
+        send(&context, engine, path, body, REQUEST_TIMEOUT)
+    }
+
+    /// Like `post`, with a timeout in seconds (an int or a float): for a server that responds only when a model is
+    /// loaded.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if the path does not start with `/`, the map has no JSON form, or `seconds` is not a valid number of
+    /// seconds.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.post("/api/generate", #{ model: "tiny" }, engine.options.start_timeout).status == 200
+    /// }
+    /// ```
+    #[rhai_fn(name = "post", return_raw, pure)]
+    pub fn post_within(
+        context: NativeCallContext,
+        engine: &mut Server,
+        path: &str,
+        body: Map,
+        seconds: Dynamic,
+    ) -> Caught<Dynamic> {
+        send(&context, engine, path, body, duration("post", &seconds)?)
+    }
+
+    /// The argument of `launch(options)`; for an attached engine, with `runtime` `attach` and without `limits`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// fn ready(engine) {
+    ///     engine.post("/api/show", #{ model: engine.options.model }).status == 200
+    /// }
+    /// ```
+    #[rhai_fn(get = "options", pure)]
+    pub fn options(engine: &mut Server) -> Dynamic {
+        engine.options.clone()
+    }
+
+    /// Runs an in-process probe inside the engine, or in its place if it is not running, and returns the document that
+    /// it prints: values in bytes, and `()` for unknown ones, with the reason in `unknown`.
+    ///
+    /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`,
+    /// relative to the script). Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array
+    /// of strings), `python` (the interpreter; the engine's own, or `python3`), `env`, `timeout` (600 seconds). Secrets
+    /// of the environment are not passed to it. A probe that loads a model refuses to do so next to a serving engine,
+    /// unless `args` has `second_copy: true`. A resumed run replays the earlier answer.
+    ///
+    /// # Errors
+    ///
+    /// `not_allowed` for your own program, or `env`, in a container, without `--allow exec`; `missing` if an
+    /// interpreter, a Python module or a GPU is not available, or the engine was launched without `in_process: true`;
+    /// `usage` for the simulated engine, and if it would disturb; `timeout`; `engine` if it fails, or prints something
+    /// else.
+    ///
+    /// # Example
+    ///
+    /// ```rhai,needs-docker
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B", in_process: true });
+    /// engine.start();
+    /// for process in engine.run_probe("allocator", #{}).processes {
+    ///     for gpu in process.devices { print(`${gpu.reserved} bytes reserved, ${gpu.allocated} of them allocated`); }
+    /// }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn run_probe(
+        context: NativeCallContext,
+        engine: &mut EngineHandle,
+        name: &str,
+        options: Map,
+    ) -> Caught<Dynamic> {
+        let host = host(&context);
+        let given = crate::script::options(options)?;
+        Ok(to_script(&engine.0.here()?.run_probe(&program(&host, name)?, &given)?)?)
+    }
 }
 
 fn duration(function: &str, seconds: &Dynamic) -> Result<Duration, Fault> {
@@ -264,87 +387,6 @@ pub mod process {
     }
 }
 
-/// The server that an adapter's `ready(engine)` checks.
-#[export_module]
-pub mod server {
-    /// Sends a GET request to the engine's server, and returns `#{ status, body }`: the HTTP status (0 without a
-    /// response; `body` is then the reason) and the text. The timeout is five seconds.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the path does not start with `/`.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// fn ready(engine) {
-    ///     engine.get("/health").status == 200
-    /// }
-    /// ```
-    #[rhai_fn(return_raw, pure)]
-    pub fn get(context: NativeCallContext, engine: &mut Server, path: &str) -> Caught<Dynamic> {
-        Ok(to_script(&engine.get(&host(&context).tasks, path)?)?)
-    }
-
-    /// Sends a map as JSON to a path of the engine's server, and returns `#{ status, body }` like `get`.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the path does not start with `/`, or the map has no JSON form.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// fn ready(engine) {
-    ///     engine.post("/api/show", #{ model: "tiny" }).status == 200
-    /// }
-    /// ```
-    #[rhai_fn(return_raw, pure)]
-    pub fn post(context: NativeCallContext, engine: &mut Server, path: &str, body: Map) -> Caught<Dynamic> {
-        send(&context, engine, path, body, REQUEST_TIMEOUT)
-    }
-
-    /// Like `post`, with a timeout in seconds (an int or a float): for a server that responds only when a model is
-    /// loaded.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the path does not start with `/`, the map has no JSON form, or `seconds` is not a valid number of
-    /// seconds.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// fn ready(engine) {
-    ///     engine.post("/api/generate", #{ model: "tiny" }, engine.options.start_timeout).status == 200
-    /// }
-    /// ```
-    #[rhai_fn(name = "post", return_raw, pure)]
-    pub fn post_within(
-        context: NativeCallContext,
-        engine: &mut Server,
-        path: &str,
-        body: Map,
-        seconds: Dynamic,
-    ) -> Caught<Dynamic> {
-        send(&context, engine, path, body, duration("post", &seconds)?)
-    }
-
-    /// The argument of `launch(options)`; for an attached engine, with `runtime` `attach` and without `limits`.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// fn ready(engine) {
-    ///     engine.post("/api/show", #{ model: engine.options.model }).status == 200
-    /// }
-    /// ```
-    #[rhai_fn(get = "options", pure)]
-    pub fn options(engine: &mut Server) -> Dynamic {
-        engine.options.clone()
-    }
-}
-
 fn send(context: &NativeCallContext, engine: &Server, path: &str, body: Map, timeout: Duration) -> Caught<Dynamic> {
     let body = from_script(&Dynamic::from(body))?;
     Ok(to_script(&engine.post(&host(context).tasks, path, &body, timeout)?)?)
@@ -379,50 +421,112 @@ pub mod probe {
     #[rhai_fn(return_raw)]
     pub fn run(context: NativeCallContext, name: &str, options: Map) -> Caught<Dynamic> {
         let given = crate::script::options(options)?;
-        Ok(to_script(&probes::run_standalone(&host(&context), name, given)?)?)
+        Ok(to_script(&run_standalone(&host(&context), name, given)?)?)
     }
 }
 
-/// In-process probes of an engine.
-#[export_module]
-pub mod probe_methods {
-    /// Runs an in-process probe inside the engine, or in its place if it is not running, and returns the document that
-    /// it prints: values in bytes, and `()` for unknown ones, with the reason in `unknown`.
-    ///
-    /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`,
-    /// relative to the script). Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array
-    /// of strings), `python` (the interpreter; the engine's own, or `python3`), `env`, `timeout` (600 seconds). Secrets
-    /// of the environment are not passed to it. A probe that loads a model refuses to do so next to a serving engine,
-    /// unless `args` has `second_copy: true`. A resumed run replays the earlier answer.
-    ///
-    /// # Errors
-    ///
-    /// `not_allowed` for your own program, or `env`, in a container, without `--allow exec`; `missing` if an
-    /// interpreter, a Python module or a GPU is not available, or the engine was launched without `in_process: true`;
-    /// `usage` for the simulated engine, and if it would disturb; `timeout`; `engine` if it fails, or prints something
-    /// else.
-    ///
-    /// # Example
-    ///
-    /// ```rhai,needs-docker
-    /// import "std/engines" as engines;
-    /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B", in_process: true });
-    /// engine.start();
-    /// for process in engine.run_probe("allocator", #{}).processes {
-    ///     for gpu in process.devices { print(`${gpu.reserved} bytes reserved, ${gpu.allocated} of them allocated`); }
-    /// }
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn run_probe(
-        context: NativeCallContext,
-        engine: &mut EngineHandle,
-        name: &str,
-        options: Map,
-    ) -> Caught<Dynamic> {
-        let host = host(&context);
-        let given = crate::script::options(options)?;
-        Ok(to_script(
-            &engine.0.here()?.run_probe(&probes::program(&host, name)?, &given)?,
-        )?)
+/// Options of `probe::run`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct ProbeOptions {
+    args: Arguments,
+    env: BTreeMap<String, String>,
+    python: Option<String>,
+    timeout: Option<f64>,
+    /// The Docker image; without it, a native process is started.
+    image: Option<String>,
+    mounts: Vec<Mount>,
+    gpus: Option<Value>,
+    shm_size: Option<u64>,
+    memory_limit: Option<u64>,
+}
+
+/// Loads the probe `name`: a shipped one, or a path relative to the main script, such as `./mine.py`. Stores it in the
+/// run's folder.
+fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
+    let shipped = shipped::probe(name).map(|text| Source::new(&format!("std/probes/{name}.py"), &text));
+    let source = open_named(
+        host,
+        (name, Path::new(name)),
+        ("probe", ".py"),
+        shipped,
+        shipped::probes(),
+    )?;
+    host.sources.insert(source.clone());
+    let file = Path::new(&*source.key)
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy();
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let file = match file.chars().all(plain) && !file.starts_with('.') && file.len() <= 100 {
+        true => file.into_owned(),
+        false => "probe.py".to_owned(),
+    };
+    let mut files: BTreeMap<String, String> = shipped::shared_probe_files().into_iter().collect();
+    files.insert(file.clone(), source.text.to_string());
+    Ok(ProbeProgram {
+        name: name.to_owned(),
+        file,
+        files,
+        shipped: source.key.starts_with("std/"),
+        sha256: source.sha256,
+    })
+}
+
+/// Runs a probe in its own process or container.
+fn run_standalone(host: &Host, name: &str, given: ProbeOptions) -> Result<Value> {
+    let probe = program(host, name)?;
+    let options = ProgramOptions {
+        args: given.args,
+        env: BTreeMap::new(),
+        python: given.python,
+        timeout: given.timeout.unwrap_or_else(|| ProgramOptions::default().timeout),
+    };
+    let ready = probe.with(&options)?;
+    let mut launch: Launch = serde_json::from_value(json!({ "gpus": given.gpus.unwrap_or_else(|| json!([])) }))
+        .map_err(|error| Fault::usage(format!("option `gpus`: {error}")))?;
+    launch = Launch {
+        image: given.image,
+        env: given.env,
+        mounts: given.mounts,
+        shm_size: given.shm_size,
+        memory_limit: given.memory_limit,
+        ..launch
+    };
+    let kind = match launch.image {
+        Some(_) => RuntimeKind::Docker,
+        None => RuntimeKind::Process,
+    };
+    if kind == RuntimeKind::Process
+        && !(launch.mounts.is_empty() && launch.memory_limit.is_none() && launch.shm_size.is_none())
+    {
+        return Err(
+            Fault::usage("`mounts`, `memory_limit` and `shm_size` belong to a container")
+                .hint("give an `image`; a native process already sees all your files"),
+        );
     }
+    let launch = placeholder_launch(launch, options.python.as_deref());
+    host.permits.check_launch(kind, &launch, &Origin::Script)?;
+    if host.settings.dry_run {
+        return Err(Fault::dry_run(format!("the probe `{name}` would be run")));
+    }
+    let env = launch
+        .env
+        .iter()
+        .map(|(name, value)| (name, hide_variable(name, value)));
+    let place = json!({
+        "image": launch.image,
+        "gpus": launch.gpus,
+        "mounts": launch.mounts,
+        "env": env.collect::<BTreeMap<_, _>>(),
+    });
+    let question = probe.journal_key(place, &options);
+    probe.run_or_replay(&host.run, question, || {
+        let service = host
+            .tasks
+            .wait(runtime::start(kind, &launch, &host.start_context("probe")))?;
+        let captured = host.tasks.wait(service.run_program(&ready));
+        host.tasks.finish(service.stop(service.grace()))?;
+        captured
+    })
 }

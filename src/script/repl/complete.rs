@@ -43,7 +43,8 @@ fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a st
             0 => format!("{}()", function.name),
             _ => format!("{}(", function.name),
         };
-        return (start, vocabulary.inside(last_word(path)).map(call).collect());
+        let inside = |function: &&FunctionDoc| function.module.as_deref() == Some(last_word(path));
+        return (start, vocabulary.functions.iter().filter(inside).map(call).collect());
     }
     // `0..n` is a range, `?.` is safe member access.
     if let Some(value) = rest.strip_suffix('.')
@@ -53,7 +54,7 @@ fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a st
         let kind = match last_word(expression) {
             number if is_number(number) => return nothing,
             "" => kind_of_call(vocabulary, expression),
-            variable => vocabulary.kind_of(variable).map(str::to_owned),
+            variable => vocabulary.variable(variable).map(|variable| variable.kind.clone()),
         };
         // Without a type, the members of all types would hide each other until a name is begun.
         let is_known = kind.is_some() || !start.is_empty();
@@ -141,44 +142,6 @@ fn quoted(text: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || Some((parts.next()?, parts.next().unwrap_or_default())))
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Call<'a> {
-    pub(super) path: &'a str,
-    /// The value of a method call, empty for other expressions; `None` for a function call.
-    pub(super) on: Option<&'a str>,
-    /// Index of the argument at the cursor.
-    pub(super) argument: usize,
-    /// Whether that argument has at least one character.
-    pub(super) started: bool,
-}
-
-/// The innermost open call at the end of `before`.
-pub(super) fn call(before: &str) -> Option<Call<'_>> {
-    let lexed = Lexed::new(before);
-    if matches!(lexed.end, Inside::LineComment | Inside::BlockComment) {
-        return None;
-    }
-    let open = *lexed.open.iter().rev().find(|at| before[**at..].starts_with('('))?;
-    let (path, on) = callee(&before[..open])?;
-    let mut depth = 0;
-    let mut argument = 0;
-    let mut started = false;
-    for piece in lexed.code().filter(|piece| piece.range.start > open) {
-        depth += piece.nesting();
-        started = true;
-        if depth == 0 && piece.token == Token::Comma {
-            argument += 1;
-            started = false;
-        }
-    }
-    Some(Call {
-        path,
-        on,
-        argument,
-        started,
-    })
-}
-
 /// The function name at the end of `before`, and the value it is a method of. A definition is not a call.
 fn callee(before: &str) -> Option<(&str, Option<&str>)> {
     let name = last_word(before);
@@ -224,23 +187,32 @@ fn map_argument<'a>(rest: &'a str, lexed: &Lexed) -> Option<&'a str> {
     Some(callee(&rest[..paren])?.0)
 }
 
-/// The hint at the end of `before`, if that is inside a known call.
+/// The rest of the signature of the innermost open call at the end of `before`, if its function is known.
 pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
-    if before.trim_start().starts_with(':') {
+    let lexed = Lexed::new(before);
+    if before.trim_start().starts_with(':') || matches!(lexed.end, Inside::LineComment | Inside::BlockComment) {
         return None;
     }
-    let call = call(before)?;
+    let open = *lexed.open.iter().rev().find(|at| before[**at..].starts_with('('))?;
+    let (path, on) = callee(&before[..open])?;
+    // The argument at the cursor, and whether it has at least one character.
+    let (mut argument, mut started, mut depth) = (0, false, 0);
+    for piece in lexed.code().filter(|piece| piece.range.start > open) {
+        depth += piece.nesting();
+        started = depth != 0 || piece.token != Token::Comma;
+        argument += usize::from(!started);
+    }
     // The overload with the fewest parameters that has this argument; else, before the first argument, one without any.
-    let functions = vocabulary.called(call.path, call.on);
-    let accepts = |function: &&&FunctionDoc| function.params.len() > call.argument;
-    let without = |function: &&&FunctionDoc| !call.started && call.argument == 0 && function.params.is_empty();
+    let functions = vocabulary.called(path, on);
+    let accepts = |function: &&&FunctionDoc| function.params.len() > argument;
+    let without = |function: &&&FunctionDoc| !started && argument == 0 && function.params.is_empty();
     let function = functions
         .iter()
         .find(accepts)
         .or_else(|| functions.iter().find(without))?;
-    let rest = function.params.iter().skip(call.argument + usize::from(call.started));
+    let rest = function.params.iter().skip(argument + usize::from(started));
     let rest: Vec<String> = rest.map(ToString::to_string).collect();
-    let before_rest = match call.started {
+    let before_rest = match started {
         true if !rest.is_empty() => ", ",
         false if before.ends_with(',') => " ",
         _ => "",
@@ -262,12 +234,12 @@ const KEYWORDS: [&str; 25] = [
 #[derive(Clone, Debug, Default)]
 pub(super) struct Vocabulary {
     /// Functions beyond Rhai's own, including those of the session.
-    pub(super) functions: Vec<FunctionDoc>,
+    functions: Vec<FunctionDoc>,
     /// All functions that Rust registered, Rhai's own among them.
     natives: Vec<Signature>,
-    pub(super) variables: Vec<Variable>,
+    variables: Vec<Variable>,
     /// Modules that can be imported by name.
-    pub(super) modules: Vec<String>,
+    modules: Vec<String>,
 }
 
 /// A variable of the session.
@@ -296,7 +268,7 @@ impl Vocabulary {
     }
 
     /// Names that can start an expression or statement.
-    pub(super) fn names(&self) -> BTreeSet<String> {
+    fn names(&self) -> BTreeSet<String> {
         let functions = self.functions.iter().filter_map(|function| match function.kind {
             FunctionKind::Function => Some(match &function.module {
                 Some(module) if !module.contains('/') => format!("{module}::"),
@@ -315,24 +287,12 @@ impl Vocabulary {
             .collect()
     }
 
-    /// Functions of `module::`.
-    pub(super) fn inside<'a>(&'a self, module: &'a str) -> impl Iterator<Item = &'a FunctionDoc> {
-        self.functions
-            .iter()
-            .filter(move |function| function.module.as_deref() == Some(module))
-    }
-
-    /// The type of a variable.
-    pub(super) fn kind_of(&self, name: &str) -> Option<&str> {
-        self.variable(name).map(|variable| variable.kind.as_str())
-    }
-
     fn variable(&self, name: &str) -> Option<&Variable> {
         self.variables.iter().rev().find(|variable| variable.name == name)
     }
 
     /// Methods and properties of a type, of all API types if it is unknown; and the keys of the variable `value`.
-    pub(super) fn members(&self, value: &str, kind: Option<&str>) -> BTreeSet<String> {
+    fn members(&self, value: &str, kind: Option<&str>) -> BTreeSet<String> {
         let own = self
             .functions
             .iter()
@@ -347,14 +307,18 @@ impl Vocabulary {
         let builtin = self.natives.iter().filter(is_method).map(|one| one.name.clone());
         let keys = self
             .variable(value)
+            .map(|variable| variable.keys.clone())
             .into_iter()
-            .flat_map(|variable| variable.keys.clone());
+            .flatten();
         own.chain(builtin).chain(keys).collect()
     }
 
-    /// The functions that a call may mean, fewest parameters first. `on` is as in [`super::complete::Call`].
-    pub(super) fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
-        let kind = on.and_then(|value| self.kind_of(value));
+    /// The functions that a call may mean, fewest parameters first. `on` is the value of a method call, empty for an
+    /// expression; `None` for a function.
+    fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
+        let kind = on
+            .and_then(|value| self.variable(value))
+            .map(|variable| variable.kind.as_str());
         let mut found: Vec<&FunctionDoc> = self
             .functions
             .iter()
@@ -469,27 +433,6 @@ mod complete_tests {
 }
 
 #[cfg(test)]
-mod cursor_tests {
-    use super::*;
-
-    #[test]
-    fn the_open_call_and_its_argument_are_found() {
-        let open_call = |before| call(before).map(|c| (c.path, c.on, c.argument, c.started));
-        assert_eq!(open_call("docker::start("), Some(("docker::start", None, 0, false)));
-        assert_eq!(open_call("f(1, [2, 3], g(4)"), Some(("f", None, 2, true)));
-        assert_eq!(open_call("f(1, g(4, "), Some(("g", None, 1, false)));
-        assert_eq!(
-            open_call("engine.probe(#{ input: 1, "),
-            Some(("probe", Some("engine"), 0, true))
-        );
-        assert_eq!(open_call("f(\",\", "), Some(("f", None, 1, false)));
-        assert_eq!(open_call("f(1) + "), None);
-        assert_eq!(open_call("fn f(a, "), None);
-        assert_eq!(open_call("(1 + "), None);
-    }
-}
-
-#[cfg(test)]
 mod hint_tests {
     #![allow(unreachable_pub, reason = "export_module wants `pub` functions")]
 
@@ -534,7 +477,20 @@ mod hint_tests {
         assert_eq!(shown("search::grid(m, p, ").as_deref(), Some("options: map) -> int"));
         assert_eq!(shown("search::stop(").as_deref(), Some(")"));
         assert_eq!(shown("search::grid(m, p, #{}, "), None);
-        assert_eq!(shown("unknown("), None);
+        assert_eq!(shown("search::grid(m, [2, 3], search::stop(").as_deref(), Some(")"));
+        assert_eq!(
+            shown("search::grid(f(4, [2, 3]), \",\", ").as_deref(),
+            Some("options: map) -> int")
+        );
+        for nothing in [
+            "unknown(",
+            "search::grid(m, p) + ",
+            "fn grid(a, ",
+            "(1 + ",
+            "search::grid(m // ",
+        ] {
+            assert_eq!(shown(nothing), None, "{nothing}");
+        }
         assert_eq!(shown(":help search::grid("), None);
     }
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use rhai::{Engine, ParseErrorType, Position, Token};
+use rhai::{ParseErrorType, Position, Token};
 use rustyline::completion::Completer;
 use rustyline::highlight::{CmdKind, Highlighter};
 use rustyline::hint::{Hint, Hinter};
@@ -16,12 +16,11 @@ use rustyline::{
 
 use super::Session;
 use super::complete::{self, Vocabulary};
-use crate::script::diagnose::byte_at;
+use crate::script::diagnose::{byte_at, grammar};
 use crate::script::lexer::{Inside, Lexed, Piece};
 
 /// The line editor's helper.
 pub struct LineHelper {
-    validator: InputValidator,
     vocabulary: Vocabulary,
     folder: PathBuf,
 }
@@ -30,7 +29,6 @@ impl LineHelper {
     /// A helper with the names that `session` knows now.
     pub fn new(session: &Session) -> Self {
         Self {
-            validator: InputValidator::new(),
             vocabulary: session.vocabulary(),
             folder: session.root.clone(),
         }
@@ -96,17 +94,17 @@ impl Highlighter for LineHelper {
 
 /// Binds Enter, which begins an indented line in an input that is not complete.
 pub fn bind_keys<H: Helper, I: History>(editor: &mut Editor<H, I>) {
-    let enter = EventHandler::Conditional(Box::new(Enter(InputValidator::new())));
+    let enter = EventHandler::Conditional(Box::new(Enter));
     editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::NONE), enter);
     editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
 }
 
-struct Enter(InputValidator);
+struct Enter;
 
 impl ConditionalEventHandler for Enter {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
         let line = context.line();
-        let is_open = context.pos() == line.len() && !self.0.is_complete(line);
+        let is_open = context.pos() == line.len() && !is_complete(line);
         is_open.then(|| Cmd::Insert(1, format!("\n{}", indent(line))))
     }
 }
@@ -122,7 +120,7 @@ fn indent(text: &str) -> String {
 
 impl Validator for LineHelper {
     fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
-        Ok(match self.validator.is_complete(context.input()) {
+        Ok(match is_complete(context.input()) {
             true => ValidationResult::Valid(None),
             false => ValidationResult::Incomplete,
         })
@@ -175,35 +173,23 @@ fn colour(text: &str, piece: &Piece) -> &'static str {
     }
 }
 
-/// Parses inputs without the API: unknown names are reported by the session.
-pub(super) struct InputValidator {
-    grammar: Engine,
-}
-
-impl InputValidator {
-    pub(super) fn new() -> Self {
-        let mut grammar = Engine::new_raw();
-        grammar.set_max_expr_depths(0, 0);
-        Self { grammar }
+/// Whether `text` can be submitted. Erroneous input counts as complete, so that the error is shown. Unknown names are reported by
+/// the session.
+fn is_complete(text: &str) -> bool {
+    if text.trim_start().starts_with(':') {
+        return true;
     }
-
-    /// Whether `text` can be submitted. Erroneous input counts as complete, so that the error is shown.
-    fn is_complete(&self, text: &str) -> bool {
-        if text.trim_start().starts_with(':') {
-            return true;
-        }
-        let lexed = Lexed::new(text);
-        if matches!(lexed.end, Inside::BlockComment | Inside::LongText) || is_only_documentation(&lexed) {
-            return false;
-        }
-        let Err(error) = self.grammar.compile(text) else {
-            return true;
-        };
-        match error.err_type() {
-            ParseErrorType::UnexpectedEOF => false,
-            ParseErrorType::MissingToken(..) => !is_past_the_end(text, error.position()),
-            _ => true,
-        }
+    let lexed = Lexed::new(text);
+    if matches!(lexed.end, Inside::BlockComment | Inside::LongText) || is_only_documentation(&lexed) {
+        return false;
+    }
+    let Err(error) = grammar().compile(text) else {
+        return true;
+    };
+    match error.err_type() {
+        ParseErrorType::UnexpectedEOF => false,
+        ParseErrorType::MissingToken(..) => !is_past_the_end(text, error.position()),
+        _ => true,
     }
 }
 
@@ -263,7 +249,6 @@ mod validate_tests {
 
     #[test]
     fn an_open_construct_is_incomplete() {
-        let validator = InputValidator::new();
         for text in [
             "fn f(x) {",
             "fn f(x) {\n  x + 1 // more",
@@ -284,13 +269,12 @@ mod validate_tests {
             "/// Doubles.",
             "/// Doubles.\nfn twice(n) {",
         ] {
-            assert!(!validator.is_complete(text), "{text}");
+            assert!(!is_complete(text), "{text}");
         }
     }
 
     #[test]
     fn valid_and_erroneous_inputs_are_complete() {
-        let validator = InputValidator::new();
         for text in [
             "",
             "1 + 1",
@@ -309,7 +293,7 @@ mod validate_tests {
             "if x { 1 }",
             "/// Doubles.\nfn twice(n) { 2 * n }",
         ] {
-            assert!(validator.is_complete(text), "{text}");
+            assert!(is_complete(text), "{text}");
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The REPL without its terminal: its commands, which start with a colon.
 //!
 //! `session` runs inputs and saves them as a script, `pretty` formats values. `editor` serves the line editor with
-//! completion and hints (`complete`), highlighting and validation; it reads the text with `script/lexer` and takes
-//! names from `vocabulary`. `cli/repl` does all printing.
+//! completion and hints (`complete`), highlighting and validation; it reads the text with `script/lexer`. `cli/repl` does all printing.
 
 mod complete;
 mod editor;

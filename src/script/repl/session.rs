@@ -3,6 +3,7 @@
 //! Inputs run like consecutive lines of one script. Rhai itself forgets functions, imports and constants between
 //! evaluations, so each part of an input registers them with the interpreter when it is done.
 
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,10 +13,10 @@ use super::complete::{Variable, Vocabulary};
 use super::pretty::{Line, brief, line, pretty};
 use crate::fault::{Fault, Kind, Result};
 use crate::script::convert::type_name;
-use crate::script::lexer::{Inside, Lexed};
+use crate::script::lexer::{Inside, Lexed, Piece};
 use crate::script::reference::Reference;
 use crate::script::resolver::{is_constant, part_of};
-use crate::script::{Diagnostic, Host, Main, Source, diagnose, from_script, guarded, interpreter, shipped};
+use crate::script::{Diagnostic, Host, Source, diagnose, from_script, guarded, interpreter, shipped};
 
 /// The module of the session's constants. It replaces `global` before compilation and has the same length, which keeps
 /// positions. A module named `global` would hide the constants of imported modules.
@@ -63,17 +64,6 @@ impl Session {
         self.run_source(&Source::new(&format!("input {}", self.inputs), text))
     }
 
-    /// Compiles an input without running it.
-    pub fn compiles(&mut self, text: &str) -> Result<(), Box<Diagnostic>> {
-        self.inputs += 1;
-        let source = Source::new(&format!("input {}", self.inputs), text);
-        self.host.sources.insert(source.clone());
-        let compiled = self.compile(&source, text);
-        compiled
-            .map(drop)
-            .map_err(|error| Box::new(diagnose(&self.engine, &self.host.sources, &source.key, error)))
-    }
-
     /// Runs a file as if it were typed. Its imports are relative to its own folder and must stay below the session's.
     pub fn load(&mut self, file: &Path) -> Result<Option<Line>, Box<Diagnostic>> {
         let text = crate::script::source::read(file)?;
@@ -81,12 +71,8 @@ impl Session {
         self.run_source(&Source::new(&file.to_string_lossy(), &text))
     }
 
-    /// Runs the script that the session was started with.
-    pub fn run_main(&mut self, main: &Main) -> Result<Option<Line>, Box<Diagnostic>> {
-        self.run_source(&main.source)
-    }
-
-    fn run_source(&mut self, source: &Source) -> Result<Option<Line>, Box<Diagnostic>> {
+    /// Runs a text, such as the script that the session was started with.
+    pub fn run_source(&mut self, source: &Source) -> Result<Option<Line>, Box<Diagnostic>> {
         self.host.sources.insert(source.clone());
         self.host.meter.reset();
         let variables = self.scope.len();
@@ -116,7 +102,11 @@ impl Session {
 
     fn evaluate(&mut self, source: &Source) -> Result<(Dynamic, AST), Box<EvalAltResult>> {
         // Nothing runs of an input that does not compile.
-        let ast = self.compile(source, &source.text)?;
+        let mut ast = self
+            .engine
+            .compile_with_scope(&self.scope, with_constants(&source.text))
+            .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
+        ast.set_source(&*source.key);
         self.import(&ast, source)?;
         if ast.has_functions() {
             self.engine.register_global_module(ast.shared_lib().clone());
@@ -136,15 +126,6 @@ impl Session {
             imports.extend(part.iter().filter(|statement| matches!(statement, Stmt::Import(..))));
         }
         Ok((value, ast))
-    }
-
-    fn compile(&self, source: &Source, text: &str) -> Result<AST, Box<EvalAltResult>> {
-        let mut ast = self
-            .engine
-            .compile_with_scope(&self.scope, with_constants(text))
-            .map_err(|error| EvalAltResult::ErrorParsing(*error.0, error.1))?;
-        ast.set_source(&*source.key);
-        Ok(ast)
     }
 
     /// Makes what an input imports by name known to all later inputs and to functions.
@@ -256,58 +237,87 @@ fn with_constants(text: &str) -> String {
 /// An input that succeeded.
 struct Input {
     text: String,
-    /// Name and number of parameters of each function that it defines.
-    functions: Vec<(String, usize)>,
-    is_only_functions: bool,
     is_only_imports: bool,
 }
 
 impl Input {
     fn new(text: &str, ast: &AST) -> Self {
-        let functions = ast
-            .iter_functions()
-            .filter(|function| !function.name.starts_with("anon$"));
-        let functions = functions.map(|function| (function.name.to_owned(), function.params.len()));
         Self {
             text: text.trim().to_owned(),
-            functions: functions.collect(),
-            is_only_functions: ast.statements().is_empty(),
             is_only_imports: ast.statements().iter().all(|one| matches!(one, Stmt::Import(..))) && !ast.has_functions(),
         }
     }
+}
 
-    /// Its text so that another can follow.
-    fn terminated(&self) -> String {
-        let lexed = Lexed::new(&self.text);
-        let last = lexed.code().next_back().map(|piece| &piece.token);
-        match last {
-            None | Some(Token::SemiColon) => self.text.clone(),
-            _ if self.is_only_functions => self.text.clone(),
-            _ if lexed.end == Inside::LineComment => format!("{}\n;", self.text),
-            _ => format!("{};", self.text),
+/// The functions that a text defines: name and number of parameters, and their bytes with what documents them.
+fn definitions(text: &str) -> Vec<((String, usize), Range<usize>)> {
+    let pieces = Lexed::new(text).pieces;
+    let shown = |piece: &Piece| &text[piece.range.clone()];
+    let (mut found, mut depth, mut begun) = (Vec::new(), 0, None);
+    for (index, piece) in pieces.iter().enumerate() {
+        depth += piece.nesting();
+        if depth == 0 && piece.token == Token::Fn {
+            begun = Some(index);
         }
+        if depth == 0
+            && piece.token == Token::RightBrace
+            && let Some(start) = begun.take()
+        {
+            let leads = |piece: &&Piece| piece.token == Token::Private || shown(piece).starts_with("///");
+            let lead = pieces[..start].iter().rev().take_while(leads).last();
+            let header = pieces[start + 1..index].iter();
+            let header: Vec<&Piece> = header.take_while(|piece| piece.token != Token::LeftBrace).collect();
+            let open = header.iter().position(|piece| piece.token == Token::LeftParen);
+            let (name, params) = header.split_at(open.unwrap_or_default());
+            let name = name.iter().map(|piece| shown(piece)).collect();
+            let params = params
+                .iter()
+                .filter(|piece| matches!(piece.token, Token::Identifier(_)));
+            let from = lead.unwrap_or(&pieces[start]).range.start;
+            found.push(((name, params.count()), from..piece.range.end));
+        }
+    }
+    found
+}
+
+/// The text so that another can follow.
+fn terminated(text: &str) -> String {
+    let lexed = Lexed::new(text);
+    let last = lexed.code().next_back();
+    let is_function = |last: &Piece| {
+        definitions(text)
+            .last()
+            .is_some_and(|(_, range)| range.end == last.range.end)
+    };
+    match last {
+        Some(last) if last.token == Token::SemiColon || is_function(last) => text.to_owned(),
+        Some(_) if lexed.end == Inside::LineComment => format!("{text}\n;"),
+        Some(_) => format!("{text};"),
+        None => text.to_owned(),
     }
 }
 
 /// Imports come first. A script may define a function only once: what later inputs define anew is left out.
 fn saved_script(inputs: &[Input]) -> String {
     let (imports, others): (Vec<&Input>, Vec<&Input>) = inputs.iter().partition(|input| input.is_only_imports);
-    let inputs = [imports, others].concat();
-    let mut script = String::from("//! Saved from a REPL session.\n");
-    for (index, input) in inputs.iter().enumerate() {
-        let later = &inputs[index + 1..];
-        let is_replaced = |function| later.iter().any(|input| input.functions.contains(function));
-        if input.is_only_functions && !input.functions.is_empty() && input.functions.iter().all(is_replaced) {
-            continue;
+    let (mut later, mut texts) = (Vec::new(), Vec::new());
+    for input in imports.iter().chain(&others).rev() {
+        let mut text = input.text.clone();
+        for (function, range) in definitions(&input.text).into_iter().rev() {
+            match later.contains(&function) {
+                true => text.replace_range(range, ""),
+                false => later.push(function),
+            }
         }
-        script.push('\n');
-        script.push_str(&match later {
-            [] => input.text.clone(),
-            _ => input.terminated(),
-        });
+        match text.trim() {
+            "" => {}
+            last if texts.is_empty() => texts.push(format!("{last}\n")),
+            text => texts.push(format!("{}\n", terminated(text))),
+        }
     }
-    script.push_str(if inputs.is_empty() { "" } else { "\n" });
-    script
+    let head = if texts.is_empty() { "" } else { "\n" };
+    let texts: String = texts.into_iter().rev().collect();
+    format!("//! Saved from a REPL session.\n{head}{texts}")
 }
 
 #[cfg(test)]
@@ -511,6 +521,22 @@ mod save_tests {
         let mut engine = Engine::new();
         engine.set_optimization_level(rhai::OptimizationLevel::None);
         assert_eq!(engine.eval::<i64>(&without_import).unwrap(), 12);
+    }
+
+    #[test]
+    fn a_function_that_is_defined_again_is_saved_once() {
+        let script = saved(&[
+            "const A = 1;\n/// Adds.\nprivate fn plus(n) { if n > 1 { n } else { n + 1 } }\nlet x = plus(1);",
+            "fn plus(a, b) { a + b } fn twice(n) { 2 * n }",
+            "fn plus(n) { n }",
+            "fn twice(n) { n + n }\nplus(x, 1)",
+        ]);
+        assert_eq!(
+            script,
+            "//! Saved from a REPL session.\n\nconst A = 1;\n\nlet x = plus(1);\nfn plus(a, b) { a + b }\n\
+             fn plus(n) { n }\nfn twice(n) { n + n }\nplus(x, 1)\n"
+        );
+        assert_eq!(Engine::new().eval::<i64>(&script).unwrap(), 2);
     }
 
     #[test]

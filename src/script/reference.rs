@@ -18,15 +18,16 @@
 //! The texts are the doc comments of the functions, and the `//!` lines of modules (or the docs of their Rust modules).
 //! Rhai's standard packages are left out, because Rhai documents them.
 
-mod collect;
-
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
+use std::sync::LazyLock;
 
-use collect::STANDARD;
 use rhai::Engine;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use super::convert::type_name;
+use super::lexer::is_word;
 use super::shipped;
 use super::signature::suggest;
 use crate::fault::{Fault, Result};
@@ -44,13 +45,15 @@ pub struct Reference {
 impl Reference {
     /// Documents what is registered in `engine` and what the standard modules export.
     pub fn new(engine: &Engine) -> Self {
-        let mut sections = collect::native_sections(engine);
-        sections.extend(
-            shipped::modules()
-                .filter_map(|name| collect::stdlib_section(engine, &format!("std/{name}"), &shipped::module(name)?)),
-        );
-        sections.sort_by(|a, b| (a.kind, &a.name).cmp(&(b.kind, &b.name)));
-        Self { sections }
+        let mut sections = Sections::default();
+        sections.add(&Metadata::read(engine, false), None);
+        for name in shipped::modules() {
+            let text = shipped::module(name).unwrap_or_default();
+            sections.add_standard(engine, &format!("std/{name}"), &text);
+        }
+        Self {
+            sections: sections.sorted(),
+        }
     }
 
     /// All functions, methods and properties, in the order of the sections.
@@ -148,11 +151,15 @@ impl Reference {
 
     /// The documentation as data.
     pub fn json(&self) -> Value {
-        let section = |section: &Section| {
-            let functions: Vec<Value> = section.functions.iter().map(function).collect();
-            json!({ "name": section.name, "kind": section.kind, "docs": section.docs, "functions": functions })
-        };
-        let sections: Vec<Value> = self.sections.iter().map(section).collect();
+        let mut sections = json!(self.sections);
+        for (at, section) in self.sections.iter().enumerate() {
+            for (index, function) in section.functions.iter().enumerate() {
+                let shown = &mut sections[at]["functions"][index];
+                shown["signature"] = function.signature().into();
+                // Nothing can be assigned; the key is part of schema 1.
+                shown["settable"] = false.into();
+            }
+        }
         json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
     }
 
@@ -213,14 +220,6 @@ fn shift_headings(markdown: &str, level: usize) -> String {
 
 /// The version of this format.
 const SCHEMA: u32 = 1;
-
-fn function(function: &FunctionDoc) -> Value {
-    let mut value = json!(function);
-    value["signature"] = function.signature().into();
-    // Nothing can be assigned; the key is part of schema 1.
-    value["settable"] = false.into();
-    value
-}
 
 fn items(section: &Section, indent: &str) -> String {
     let shown = section.functions.iter().map(|function| item(function, indent));
@@ -495,6 +494,193 @@ fn examples(markdown: &str) -> Vec<Example> {
     blocks.filter_map(example).collect()
 }
 
+/// Functions that Rhai calls to print a value.
+const HOOKS: [&str; 2] = ["to_string", "to_debug"];
+
+#[derive(Default)]
+struct Sections(BTreeMap<(SectionKind, String), Section>);
+
+impl Sections {
+    fn section(&mut self, kind: SectionKind, name: &str) -> &mut Section {
+        self.0.entry((kind, name.to_owned())).or_insert_with(|| Section {
+            name: name.to_owned(),
+            kind,
+            docs: String::new(),
+            functions: Vec::new(),
+            is_whole: true,
+        })
+    }
+
+    fn sorted(self) -> Vec<Section> {
+        let mut sections: Vec<Section> = self.0.into_values().collect();
+        for section in &mut sections {
+            section.functions.sort_by_cached_key(FunctionDoc::order);
+        }
+        sections
+    }
+
+    /// Adds a module of the standard library, unless its source does not compile, which its own tests report.
+    fn add_standard(&mut self, engine: &Engine, name: &str, source: &str) {
+        if let Ok(ast) = engine.compile(source) {
+            self.section(SectionKind::Standard, name);
+            let metadata = Engine::new_raw().gen_fn_metadata_with_ast_to_json(&ast, false);
+            self.add(&Metadata::parse(metadata), Some(name));
+        }
+    }
+
+    fn add(&mut self, metadata: &Metadata, module: Option<&str>) {
+        let kind = match module.is_some_and(|module| module.starts_with("std/")) {
+            true => SectionKind::Standard,
+            false => SectionKind::Namespace,
+        };
+        let is_adapter = module.is_some_and(|module| module.starts_with("std/engines/"));
+        for custom in &metadata.custom_types {
+            let docs = Comment::parse(custom.doc_comments.iter().map(String::as_str)).markdown();
+            if !docs.is_empty() {
+                self.section(SectionKind::Type, &custom.display_name).docs = docs;
+            }
+        }
+        let is_listed = |function: &&Function| {
+            let name = function.name.as_str();
+            function.access != "private" && !name.starts_with("anon$") && !(is_adapter && ADAPTER.contains(&name))
+        };
+        for function in metadata.functions.iter().filter(is_listed) {
+            let module = module.filter(|_| kind == SectionKind::Standard || function.namespace != "global");
+            let documented = document(function, module);
+            let section = match (&documented.on, &documented.module) {
+                (Some(on), _) => self.section(SectionKind::Type, on),
+                (None, Some(module)) => self.section(kind, module),
+                (None, None) => self.section(SectionKind::Global, ""),
+            };
+            section.functions.push(documented);
+        }
+        // A module that only has methods of a type gets no section.
+        if let Some(module) = module
+            && let Some(section) = self.0.get_mut(&(kind, module.to_owned()))
+        {
+            section.docs = Comment::parse([metadata.doc.as_str()]).markdown();
+        }
+        for (name, inner) in &metadata.modules {
+            let path = module.map_or_else(|| name.clone(), |outer| format!("{outer}::{name}"));
+            self.add(inner, Some(&path));
+        }
+    }
+}
+
+/// Documents a function.
+fn document(function: &Function, module: Option<&str>) -> FunctionDoc {
+    let Comment {
+        summary,
+        docs,
+        examples,
+    } = Comment::parse(function.doc_comments.iter().map(String::as_str));
+    // Script functions have no types.
+    let is_script = function.origin == "script";
+    let rust_type = |argument: &Argument| argument.kind.clone().unwrap_or_else(|| "?".to_owned());
+    let numbered = function.params.iter().enumerate();
+    let mut params: Vec<Param> = numbered
+        .map(|(index, argument)| Param {
+            name: argument.name.clone().unwrap_or_else(|| format!("value{index}")),
+            kind: (!is_script).then(|| type_name(&rust_type(argument))),
+        })
+        .collect();
+    let is_operator = HOOKS.contains(&function.name.as_str()) || !function.name.contains(is_word);
+    let property = function.name.strip_prefix("get$");
+    // A function is a method of its first parameter if that is taken by mutable reference.
+    let is_method = |first: &Argument| rust_type(first).replace(' ', "").starts_with("&mut");
+    let on = match module.is_none() && function.params.first().is_some_and(is_method) {
+        true => params.remove(0).kind,
+        false => None,
+    };
+    let returns = type_name(&function.return_type);
+    FunctionDoc {
+        name: property.unwrap_or(&function.name).to_owned(),
+        kind: match (is_operator, property, &on) {
+            (true, ..) => FunctionKind::Operator,
+            (_, Some(_), _) => FunctionKind::Property,
+            (_, _, Some(_)) => FunctionKind::Method,
+            _ => FunctionKind::Function,
+        },
+        module: module.map(str::to_owned),
+        on,
+        params,
+        returns: Some(returns).filter(|kind| !is_script && !matches!(kind.as_str(), "" | "()")),
+        summary,
+        docs,
+        examples,
+    }
+}
+
+/// A module; the root contains what is registered globally.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    #[serde(default)]
+    doc: String,
+    #[serde(default)]
+    functions: Vec<Function>,
+    #[serde(default)]
+    modules: BTreeMap<String, Metadata>,
+    #[serde(default)]
+    custom_types: Vec<CustomType>,
+}
+
+/// A function. Getters are named `get$name`.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Function {
+    name: String,
+    /// `script` or `native`.
+    #[serde(rename = "type")]
+    origin: String,
+    /// `global`: visible without the module's name.
+    namespace: String,
+    access: String,
+    #[serde(default)]
+    params: Vec<Argument>,
+    #[serde(default)]
+    return_type: String,
+    #[serde(default)]
+    doc_comments: Vec<String>,
+}
+
+/// A parameter with its Rust type.
+#[derive(Deserialize)]
+struct Argument {
+    name: Option<String>,
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CustomType {
+    display_name: String,
+    #[serde(default)]
+    doc_comments: Vec<String>,
+}
+
+impl Metadata {
+    /// Functions and types beyond Rhai's standard packages, or with them.
+    fn read(engine: &Engine, standard: bool) -> Self {
+        Self::parse(engine.gen_fn_metadata_to_json(standard))
+    }
+
+    fn parse(text: serde_json::Result<String>) -> Self {
+        text.and_then(|text| serde_json::from_str(&text))
+            .expect("the interpreter's metadata has the shape of its version")
+    }
+}
+
+/// Names of the functions in Rhai's standard packages.
+static STANDARD: LazyLock<BTreeSet<String>> = LazyLock::new(|| {
+    let functions = Metadata::read(&Engine::new(), true).functions;
+    functions.into_iter().map(|function| function.name).collect()
+});
+
+/// Functions that every adapter exports. They are documented once in `std/engines`.
+const ADAPTER: [&str; 6] = ["facts", "failures", "flags", "launch", "ready", "request"];
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -594,5 +780,134 @@ mod comment_tests {
     #[test]
     fn nothing_is_an_empty_comment() {
         assert_eq!(Comment::parse([]), Comment::default());
+    }
+}
+
+#[cfg(test)]
+mod native_tests {
+    #![allow(unreachable_pub, clippy::unwrap_used, reason = "what export_module wants and writes")]
+
+    use rhai::plugin::*;
+    use rhai::{Engine, INT, Map};
+
+    use super::*;
+
+    /// A thing to count with.
+    #[derive(Clone)]
+    pub(crate) struct Counter;
+
+    /// Counts things.
+    #[export_module]
+    #[allow(
+        unreachable_pub,
+        clippy::needless_pass_by_ref_mut,
+        reason = "what export_module wants"
+    )]
+    mod counting {
+        /// Makes a counter.
+        ///
+        /// ```rhai
+        /// counting::start(#{})
+        /// ```
+        #[rhai_fn(return_raw)]
+        pub fn start(context: NativeCallContext, options: Map) -> Result<Counter, Box<EvalAltResult>> {
+            let _ = (context, options);
+            Ok(Counter)
+        }
+
+        /// Counts up.
+        #[rhai_fn(global)]
+        pub fn add(counter: &mut Counter, by: Dynamic) -> INT {
+            let _ = (counter, by);
+            1
+        }
+
+        /// How far it is.
+        #[rhai_fn(global, get = "total")]
+        pub fn total(counter: &mut Counter) -> INT {
+            let _ = counter;
+            1
+        }
+    }
+
+    fn found() -> Vec<Section> {
+        let mut engine = Engine::new();
+        engine.register_type_with_name::<Counter>("Counter");
+        engine.register_static_module("counting", exported_module!(counting).into());
+        let mut sections = Sections::default();
+        sections.add(&Metadata::read(&engine, false), None);
+        sections.sorted()
+    }
+
+    #[test]
+    fn functions_are_grouped_by_namespace_and_type() {
+        let shown: Vec<(String, Vec<String>)> = found()
+            .iter()
+            .map(|section| {
+                (
+                    section.title(),
+                    section.functions.iter().map(FunctionDoc::signature).collect(),
+                )
+            })
+            .collect();
+        let expected = [
+            ("`counting::`", vec!["counting::start(options: map) -> Counter"]),
+            (
+                "Type `Counter`",
+                vec!["Counter.add(by: any) -> int", "Counter.total: int"],
+            ),
+        ];
+        assert_eq!(shown.len(), expected.len(), "{shown:?}");
+        for ((title, functions), (wanted, signatures)) in shown.iter().zip(expected) {
+            assert_eq!(title, wanted);
+            assert_eq!(*functions, signatures);
+        }
+    }
+
+    #[test]
+    fn a_module_and_its_functions_have_their_comments() {
+        let sections = found();
+        assert_eq!(sections[0].docs, "Counts things.");
+        assert_eq!(sections[0].functions[0].summary, "Makes a counter.");
+        assert_eq!(sections[0].functions[0].examples.len(), 1);
+        let total = &sections[1].functions[1];
+        assert_eq!(total.kind, FunctionKind::Property);
+    }
+}
+
+#[cfg(test)]
+mod stdlib_tests {
+    use super::*;
+
+    fn section(name: &str, source: &str) -> Section {
+        let mut sections = Sections::default();
+        sections.add_standard(&Engine::new(), name, source);
+        sections.sorted().remove(0)
+    }
+
+    #[test]
+    fn an_adapter_shows_only_its_own_functions() {
+        let source = "//! An engine.\nfn launch(options) {}\n/// More.\nfn more() {}";
+        let names = |module| -> Vec<String> {
+            section(module, source)
+                .functions
+                .into_iter()
+                .map(|function| function.name)
+                .collect()
+        };
+        assert_eq!(names("std/engines/mine"), ["more"]);
+        assert_eq!(names("std/search"), ["launch", "more"]);
+    }
+
+    #[test]
+    fn public_functions_and_module_docs_are_documented() {
+        let source = "//! Searches.\n//!\n//! Slowly.\n/// Tries all.\n///\n/// ```rhai\n/// 1\n/// ```\n\
+                      fn grid(map, probe) { let each = |x| x; each.call(1) }\nprivate fn hidden() {}";
+        let section = section("std/search", source);
+        assert_eq!(section.docs, "Searches.\n\nSlowly.");
+        assert_eq!(section.functions.len(), 1);
+        let grid = &section.functions[0];
+        assert_eq!(grid.signature(), "search::grid(map, probe)");
+        assert_eq!((grid.summary.as_str(), grid.examples.len()), ("Tries all.", 1));
     }
 }
