@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::facts::{Info, ReportedFact};
+use super::facts::{ReportedFact, Rules, degraded};
 use super::forms::Accepted;
+use super::info::Info;
 use super::limits::RequestSpeed;
 use super::metrics::MetricsPage;
 use super::options::LaunchOptions;
 use super::plan::{StartFailure, StartHistory};
 use super::remote::Remote;
-use super::rules::{Rules, degraded};
 use super::send::Prompting;
 use super::start::{Ready, Server};
 use super::usage::MemoryStages;
@@ -351,7 +351,7 @@ impl Engine {
 
     /// The metrics page of a running engine, if it has one.
     pub(super) fn page(&self, running: &Running) -> Option<MetricsPage> {
-        let rules = &self.rules.metrics;
+        let rules = &self.rules.facts.metrics;
         (!rules.path.is_empty()).then(|| MetricsPage {
             client: self.client.clone(),
             url: format!("{}{}", running.server.base_url(), rules.path),
@@ -556,7 +556,7 @@ impl Engine {
                 "options": self.shown,
             }),
         })?;
-        for how in degraded(&ready.facts, &self.rules.parts, self.gpu_vendor().is_some()) {
+        for how in degraded(&ready.facts, &self.rules.facts.parts, self.gpu_vendor().is_some()) {
             let message = format!("`{}` serves another configuration than asked: {how}", self.name());
             self.context.run.warn(Warning::new("other_configuration", message))?;
         }

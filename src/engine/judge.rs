@@ -4,12 +4,12 @@
 
 use serde_json::Value;
 
-use super::failure::{FailureRules, Finding, Symptoms};
+use super::failure::{Finding, Symptoms, classify};
 use super::limits::{Bound, EngineBounds};
 use super::metrics::QueueMetrics;
 use super::protocol::error_text;
 use super::residency::judge_residency;
-use super::{Limits, RulePhase};
+use super::{FailureRule, Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::load::{Failure, FailureForm, Outcome, Record};
 use crate::prompt::is_near;
@@ -91,7 +91,7 @@ impl Judgement {
     }
 }
 
-pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
+pub(super) fn judge(rules: &[FailureRule], seen: &Observation<'_>) -> Judgement {
     let miscounted = |answer: &Record| check_counts(answer, &seen.requested, seen.tolerance, seen.near, seen.reported);
     let residency = || {
         let (budget, most) = (seen.prefill_budget, seen.max_num_seqs);
@@ -103,7 +103,7 @@ pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
 }
 
 /// Checks whether the engine died or a request failed.
-fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgement> {
+fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgement> {
     let messages: Vec<String> = seen.answers.iter().filter_map(error_message).cloned().collect();
     let broken = seen.answers.iter().find(|answer| !succeeded(answer));
     if seen.exit.is_none() && broken.is_none() {
@@ -114,7 +114,7 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
         messages: &messages,
         log: seen.log,
     };
-    let found = rules.classify(RulePhase::Request, symptoms);
+    let found = classify(rules, RulePhase::Request, symptoms);
     // A dead engine rejects everything; that is not overload.
     let away = |answer: &Record| matches!(form(answer), Some(FailureForm::Status(429 | 503)));
     let dead = seen.survived == Some(false);
@@ -345,7 +345,7 @@ fn input_count(counted: u64, requested: &Limits) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{FailureRule, Metrics};
+    use crate::engine::Metrics;
     use crate::load::Counts;
 
     const REQUESTED: Limits = Limits {
@@ -371,15 +371,15 @@ mod tests {
         Outcome::Failed(Failure { form, message })
     }
 
-    fn rules() -> FailureRules {
+    fn rules() -> Vec<FailureRule> {
         let rule = |pattern: &str, verdict, cause: &str| FailureRule {
-            pattern: pattern.into(),
+            pattern: pattern.to_owned().try_into().unwrap(),
             verdict,
             cause: Some(cause.into()),
             phase: RulePhase::Any,
             unless: None,
         };
-        FailureRules::new(vec![
+        vec![
             rule("CUDA out of memory", Verdict::Oom, "cuda"),
             rule("maximum context", Verdict::Refused, "length_limit"),
             rule(
@@ -387,8 +387,7 @@ mod tests {
                 Verdict::Refused,
                 "length_limit",
             ),
-        ])
-        .unwrap()
+        ]
     }
 
     fn verdict_of(

@@ -29,22 +29,21 @@ mod probe;
 mod protocol;
 mod remote;
 mod residency;
-mod rules;
 mod send;
 mod start;
 mod usage;
 
 pub use adapter::{
-    Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, Protocol,
-    Readiness, RequestForm, RulePhase,
+    Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, Pattern, Patterns,
+    ProgressRule, Protocol, Readiness, RequestForm, RulePhase,
 };
 pub use answer::{Evidence, ProbeAnswer, ProbeOptions};
-pub use facts::{Info, ReportedFact};
+pub use facts::{Reading, ReportedFact, Rules, check_adapter};
 pub use failure::Allocation;
 pub use forms::KEY_REMEDY;
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
-pub use info::Architecture;
+pub use info::{Architecture, Info};
 pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use metrics::Metrics;
@@ -53,6 +52,5 @@ pub use preview::{Device, Needs};
 pub use probe::COORDINATES;
 pub use protocol::decoder;
 pub use remote::{Connect, Hello, Question, Reply};
-pub use rules::{Reading, Rules, check_adapter};
 pub use send::{SendAnswer, SendOptions};
 pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};

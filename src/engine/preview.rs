@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::ProbeAnswer;
-use super::facts::Info;
+use super::info::Info;
 use super::{Engine, Limits, Readiness};
 use crate::boundary::{Overload, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};

@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
-use super::failure::allocations;
+use super::facts::{self, REQUEST};
+use super::failure::{allocations, learn_limits};
 use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
@@ -15,7 +16,6 @@ use super::memory::describe_memory;
 use super::metrics::QueueMetrics;
 use super::plan::{StartFailure, StartHistory};
 use super::residency::longer_output;
-use super::rules::REQUEST;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm, forms};
@@ -190,7 +190,7 @@ impl Engine {
             if let (Some("length_limit"), Some(refusal), Some(running)) =
                 (judged.cause.as_deref(), &judged.line, &mut live.running)
             {
-                self.rules.failures.learn_limits(refusal, &mut running.info.reported);
+                learn_limits(&self.rules.failures, refusal, &mut running.info.reported);
             }
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best
@@ -287,7 +287,7 @@ impl Engine {
             .filter_map(|key| info[key].as_array())
             .flatten();
         let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
-        said.or_else(|| self.rules.facts.find(&words).remove(FACT)?.as_u64())
+        said.or_else(|| facts::find(&self.rules.facts.log, &words).remove(FACT)?.as_u64())
     }
 
     /// Loads the tokenizer before the engine starts, if prompts need one in any case: a missing one is then reported at

@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::answer::Evidence;
-use super::facts::{FactValues, strip_colours};
-use super::failure::{Symptoms, allocations};
+use super::facts::{FactValues, check_path, find, phase_of, strip_colours};
+use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
 use super::plan::StartFailure;
-use super::rules::{check_path, phase_of};
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
@@ -67,7 +66,7 @@ impl Engine {
             }
         };
         let log = server.since(0);
-        let facts = self.rules.facts.find(&log);
+        let facts = find(&self.rules.facts.log, &log);
         let Err(why) = state else {
             self.record_ready(stages, &server)?;
             self.phase("ready", &shown)?;
@@ -106,7 +105,7 @@ impl Engine {
         let timeout = Duration::from_secs_f64(self.options.start_timeout.min(ATTACH_TIMEOUT));
         match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
             Ok(()) => {
-                let facts = self.rules.facts.find(&server.since(0));
+                let facts = find(&self.rules.facts.log, &server.since(0));
                 *stages = MemoryStages {
                     attached: true,
                     began: Some(std::time::Instant::now()),
@@ -181,7 +180,7 @@ impl Engine {
             messages: said.as_slice(),
             log,
         };
-        let found = self.rules.failures.classify(RulePhase::Start, symptoms);
+        let found = classify(&self.rules.failures, RulePhase::Start, symptoms);
         let (cause, line) = found.map_or((None, None), |found| (found.cause, found.line));
         let message = match (line.as_ref().or(said.as_ref()), exit) {
             (Some(said), _) => said.trim().to_owned(),
@@ -208,7 +207,7 @@ impl Engine {
             evidence: Evidence {
                 message: Some(message),
                 log: log_shown,
-                phase: phase_of(&self.rules.phases, log),
+                phase: phase_of(&self.rules.facts.progress, log),
                 allocations: if memory { allocations(log) } else { Vec::new() },
                 exit_code: exit.as_ref().and_then(|exit| exit.code),
                 oom_killed: exit.as_ref().map(|exit| exit.oom_killed),

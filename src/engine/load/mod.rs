@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 pub use options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 
-use super::failure::Symptoms;
+use super::failure::{Symptoms, classify};
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::how_it_ended;
 use super::probe::PAUSED;
@@ -164,7 +164,7 @@ impl Engine {
             messages: &messages,
             log: &log,
         };
-        let found = self.rules.failures.classify(RulePhase::Request, symptoms);
+        let found = classify(&self.rules.failures, RulePhase::Request, symptoms);
         let (verdict, cause, line) = match found {
             Some(found) => (found.verdict, found.cause, found.line),
             None => (Verdict::Error, None, None),
