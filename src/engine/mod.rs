@@ -2,8 +2,8 @@
 //! Ollama), facts from logs, metrics, probes, loads and verdicts. Engine-specific code is limited to the protocols; the
 //! rest is in `stdlib/engines/*.rhai`.
 //!
-//! [`Engine`] is the handle that scripts hold. `handle` keeps the engine running: `plan` chooses the limits and `start`
-//! starts it. `probe` tests a point: `send` sends the requests and `judge` decides the verdict with the rules in
+//! [`Engine`] is the handle that scripts hold. `handle` keeps the engine running: `limits` chooses the limits and
+//! `start` starts it. `probe` tests a point: `send` sends the requests and `judge` decides the verdict with the rules in
 //! `failure`. `load` runs a load.
 //!
 //! Files without `impl Engine` do not import those with it: `handle` holds the state, and `start`, `memory`, `info`,
@@ -23,7 +23,6 @@ mod load;
 mod memory;
 mod metrics;
 mod options;
-mod plan;
 mod preview;
 mod probe;
 mod protocol;

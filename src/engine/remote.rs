@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
-use super::plan::StartFailure;
+use super::limits::StartFailure;
 use super::{Engine, LaunchOptions, Needs};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};

@@ -12,7 +12,7 @@ use super::answer::Evidence;
 use super::facts::{FactValues, check_path, find, phase_of, strip_colours};
 use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
-use super::plan::StartFailure;
+use super::limits::StartFailure;
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::feed::file_stem;
+use super::client::file_stem;
 use super::options::LoadOptions;
 use super::session::{Repeat, Session};
 use crate::compare::export::{Traffic, VllmBench};

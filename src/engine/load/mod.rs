@@ -7,7 +7,6 @@
 
 mod answer;
 mod client;
-mod feed;
 mod monitor;
 mod options;
 mod session;

@@ -9,8 +9,7 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::client::ModelClock;
-use super::feed::{BodyBuilder, Feed, Signal};
+use super::client::{BodyBuilder, Feed, ModelClock, Signal};
 use super::monitor::METRICS_HZ;
 use super::options::LoadOptions;
 use crate::engine::handle::{Live, Running};

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::PowerSample;
-use super::gauge::Curve;
+use super::summary::Curve;
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.
 pub(super) const MAX_GAP: f64 = 1.0;

@@ -4,16 +4,12 @@
 
 mod energy;
 mod findings;
-mod gauge;
 mod summary;
-mod sweep;
 mod timeline;
 
 pub use energy::{Cost, DevicePowerStats, PowerStats};
-pub use findings::{LevelFigures, SweepAxis, SweepFindings};
-pub use gauge::GaugeStats;
-pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};
-pub use sweep::{Knee, Onset, knee, onset};
+pub use findings::{Knee, LevelFigures, Onset, SweepAxis, SweepFindings, knee, onset};
+pub use summary::{EngineCounters, EngineStats, GaugeStats, MemoryStats, SamplingStats};
 pub use timeline::{COLUMNS, TimelineRow, timeline, write};
 
 use std::collections::BTreeMap;
