@@ -2,10 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::options::seconds;
+use super::options::some_seconds;
 use super::{Allocation, Metrics};
 use crate::boundary::{BoundsReport, Moves, Overload, Point, Verdict};
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 
 /// The result of one probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -134,13 +134,7 @@ impl Default for ProbeOptions {
 
 impl ProbeOptions {
     pub(super) fn check(&self) -> Result<()> {
-        for (name, given) in [("timeout", self.timeout), ("stall", self.stall)] {
-            if let Some(time) = given
-                && seconds(name, time)?.is_zero()
-            {
-                return Err(Fault::usage(format!("option `{name}` is 0 seconds")).hint("leave it out, or give more"));
-            }
-        }
-        Ok(())
+        some_seconds("timeout", self.timeout)?;
+        some_seconds("stall", self.stall)
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Number, Value};
 
 use super::failure::{Symptoms, allocations, classify, learn_limits};
 use super::limits::EngineBounds;
+use super::options::wrong;
 use super::{
     Adapter, Allocation, Facts, FailureRule, Limits, Pattern, Patterns, ProgressRule, RulePhase, metrics, protocol,
 };
@@ -324,8 +325,10 @@ pub(super) fn check_path(path: &str) -> Result<()> {
     if path.starts_with('/') {
         return Ok(());
     }
-    Err(Fault::usage(format!("the path `{path}` does not begin with `/`"))
-        .hint("an adapter's paths are below the address of its engine"))
+    wrong(
+        format!("the path `{path}` does not begin with `/`"),
+        "an adapter's paths are below the address of its engine",
+    )
 }
 
 /// The phase before the first match.

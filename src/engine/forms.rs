@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
+use super::options::wrong;
 use super::send::VOCABULARY;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
@@ -105,11 +106,13 @@ impl Engine {
         let first = Accepted::default();
         let accepted = running.map_or(&first, |running| &running.accepted);
         if accepted.index >= forms.len() {
-            return Err(Fault::usage(format!(
-                "`request(point)` of the adapter gives {} forms for {point}, and gave more for another",
-                forms.len()
-            ))
-            .hint("give a list of the same length for every point"));
+            return wrong(
+                format!(
+                    "`request(point)` of the adapter gives {} forms for {point}, and gave more for another",
+                    forms.len()
+                ),
+                "give a list of the same length for every point",
+            );
         }
         let mut form = forms.swap_remove(accepted.index);
         for field in &accepted.left_out {

@@ -11,7 +11,7 @@ use super::forms::Accepted;
 use super::info::Info;
 use super::limits::{RequestSpeed, StartFailure, StartHistory};
 use super::metrics::MetricsPage;
-use super::options::LaunchOptions;
+use super::options::{LaunchOptions, wrong};
 use super::remote::Remote;
 use super::send::Prompting;
 use super::start::{Ready, Server};
@@ -175,9 +175,9 @@ impl Engine {
             options.check_attached()?;
         }
         if options.in_process && matches!(runtime, RuntimeKind::Sim | RuntimeKind::Attach) {
-            return Err(
-                Fault::usage(format!("option `in_process` means nothing to the runtime `{runtime}`"))
-                    .hint("it is for engines started in a container or as a process"),
+            return wrong(
+                format!("option `in_process` means nothing to the runtime `{runtime}`"),
+                "it is for engines started in a container or as a process",
             );
         }
         let key = match options.url.as_deref().filter(|_| runtime == RuntimeKind::Attach) {

@@ -99,7 +99,7 @@ impl Engine {
         let Some(mut source) = self.gpus()? else { return Ok(()) };
         match baseline {
             Some(before) => {
-                let patience = Duration::from_secs_f64(self.options.settle_timeout);
+                let patience = Duration::from_secs_f64(self.options.settle_timeout.0);
                 self.wait(settle(source.as_mut(), before, patience))?;
             }
             None => *baseline = Some(source.read()?),
@@ -118,7 +118,7 @@ impl Engine {
         match self.source(server)? {
             Some(mut source) => {
                 stages.watch(server, source.as_mut())?;
-                Sampler::start_in(phase, stages.before.as_ref(), source, self.options.sample_hz).map(Some)
+                Sampler::start_in(phase, stages.before.as_ref(), source, self.options.sample_hz.0).map(Some)
             }
             None => {
                 let message = format!("the memory of `{}` cannot be read: peaks are unknown", self.name());
@@ -170,7 +170,7 @@ impl Engine {
 
     /// Reads the devices once they are back to `before`, or after a timeout.
     pub(super) fn read_settled_memory(&self, before: Option<&Reading>, server: &Server) -> Result<Option<Reading>> {
-        let deadline = Instant::now() + RELEASE_TIMEOUT.min(Duration::from_secs_f64(self.options.settle_timeout));
+        let deadline = Instant::now() + RELEASE_TIMEOUT.min(Duration::from_secs_f64(self.options.settle_timeout.0));
         loop {
             let reading = self.read_memory(server)?;
             let back = match (before, &reading) {

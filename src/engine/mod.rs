@@ -46,7 +46,7 @@ pub use info::{Architecture, Info};
 pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use metrics::Metrics;
-pub use options::{Axes, Context, Gpus, LaunchOptions, LimitsOption, Speculation};
+pub use options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use preview::{Device, Needs};
 pub use probe::COORDINATES;
 pub use protocol::decoder;

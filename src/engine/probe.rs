@@ -14,6 +14,7 @@ use super::judge::{Judgement, Observation, error_message, judge, refusal, succee
 use super::limits::{MIN_TIMEOUT, StartFailure, StartHistory, bounds_report};
 use super::memory::describe_memory;
 use super::metrics::QueueMetrics;
+use super::options::wrong;
 use super::residency::longer_output;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
@@ -103,9 +104,10 @@ impl Engine {
         options.check()?;
         let requested = Limits::of_point(point)?;
         if let Some(name) = point.0.keys().find(|name| !COORDINATES.contains(&name.as_str())) {
-            return Err(Fault::usage(format!("a point of an engine has no `{name}`")).hint(
+            return wrong(
+                format!("a point of an engine has no `{name}`"),
                 "a point is `#{ input: 512, output: 128, concurrency: 1 }`; what else varies belongs to the launch",
-            ));
+            );
         }
         if self.context.dry_run {
             return self.dry_run_probe(point, requested, options.overload);

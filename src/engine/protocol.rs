@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
+use super::options::wrong;
 use super::{Protocol, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
@@ -54,11 +55,13 @@ pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
         (Protocol::OpenaiCompletions | Protocol::Llamacpp, Content::Tokens(ids)) => json!(ids),
         (_, Content::Text(text)) => json!(text),
         (protocol, Content::Tokens(_)) => {
-            return Err(Fault::usage(format!(
-                "protocol `{}` takes no token ids",
-                json!(protocol).as_str().unwrap_or_default()
-            ))
-            .hint("let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer"));
+            return wrong(
+                format!(
+                    "protocol `{}` takes no token ids",
+                    json!(protocol).as_str().unwrap_or_default()
+                ),
+                "let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer",
+            );
         }
     };
     match form.protocol {

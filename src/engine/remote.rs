@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 
 use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
 use super::limits::StartFailure;
+use super::options::wrong;
 use super::{Engine, LaunchOptions, Needs};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
@@ -141,11 +142,13 @@ impl Engine {
     pub fn here(&self) -> Result<&Self> {
         match &self.remote {
             None => Ok(self),
-            Some(remote) => Err(Fault::usage(format!(
-                "the engine is on `{}`, where only points are probed",
-                remote.connect.host
-            ))
-            .hint("leave out `cluster` and run the script on that host, or have it done there with `profiler fleet`")),
+            Some(remote) => wrong(
+                format!(
+                    "the engine is on `{}`, where only points are probed",
+                    remote.connect.host
+                ),
+                "leave out `cluster` and run the script on that host, or have it done there with `profiler fleet`",
+            ),
         }
     }
 

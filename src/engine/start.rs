@@ -13,6 +13,7 @@ use super::facts::{FactValues, check_path, find, phase_of, strip_colours};
 use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
 use super::limits::StartFailure;
+use super::options::wrong;
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
@@ -89,7 +90,7 @@ impl Engine {
         stages: &mut MemoryStages,
     ) -> Result<(Option<Sampler>, Result<(), NotReady>)> {
         let sampler = self.sample_memory(server, stages, Phase::Loading)?;
-        let timeout = Duration::from_secs_f64(self.options.start_timeout);
+        let timeout = Duration::from_secs_f64(self.options.start_timeout.0);
         let state = self.poll_readiness(server, options, timeout, stages, sampler.as_ref())?;
         if let Some(sampler) = &sampler {
             sampler.mark(Phase::Ready);
@@ -102,7 +103,7 @@ impl Engine {
         if let Some(url) = &self.options.url {
             self.wait(check_reachable(url, &self.context.permits))?;
         }
-        let timeout = Duration::from_secs_f64(self.options.start_timeout.min(ATTACH_TIMEOUT));
+        let timeout = Duration::from_secs_f64(self.options.start_timeout.0.min(ATTACH_TIMEOUT));
         match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
             Ok(()) => {
                 let facts = find(&self.rules.facts.log, &server.since(0));
@@ -188,7 +189,7 @@ impl Engine {
             (None, Some(exit)) => exit
                 .stopped_by()
                 .unwrap_or_else(|| format!("it exited with {} before it was ready", exit.status())),
-            (None, None) => format!("the engine was not ready after {} s", self.options.start_timeout),
+            (None, None) => format!("the engine was not ready after {} s", self.options.start_timeout.0),
         };
         let memory = cause.as_deref() == Some("memory");
         let log_shown = match line {
@@ -289,7 +290,7 @@ impl Engine {
     }
 
     pub(super) fn grace(&self) -> Duration {
-        Duration::from_secs_f64(self.options.stop_grace)
+        Duration::from_secs_f64(self.options.stop_grace.0)
     }
 }
 
@@ -362,12 +363,13 @@ impl Engine {
             (Some(url), None) => Target::Url(url.clone()),
             (None, Some(container)) => Target::Container(container.clone(), None),
             (None, None) => {
-                return Err(
-                    Fault::usage("nothing to attach to").hint("give `url`, or the name of a running `container`")
+                return wrong(
+                    "nothing to attach to",
+                    "give `url`, or the name of a running `container`",
                 );
             }
             (Some(_), Some(_)) => {
-                return Err(Fault::usage("`url` and `container` are both given").hint("give one of them"));
+                return wrong("`url` and `container` are both given", "give one of them");
             }
         };
         let context = self.start_context(Origin::Script);

@@ -10,7 +10,7 @@ use super::resolver::open_own;
 use super::signature::{quoted, suggest};
 use super::source::{self, Source};
 use super::{Host, shipped};
-use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
+use crate::engine::{Arguments, DefaultsTo, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
 use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch, redact};
 
@@ -21,7 +21,7 @@ pub(super) struct Options {
     args: Arguments,
     env: BTreeMap<String, String>,
     python: Option<String>,
-    timeout: Option<f64>,
+    timeout: DefaultsTo<600>,
     /// The Docker image; without it, a native process is started.
     image: Option<String>,
     mounts: Vec<Mount>,
@@ -86,7 +86,7 @@ pub(super) fn run_standalone(host: &Host, name: &str, given: Options) -> Result<
         args: given.args,
         env: BTreeMap::new(),
         python: given.python,
-        timeout: given.timeout.unwrap_or_else(|| ProgramOptions::default().timeout),
+        timeout: given.timeout,
     };
     let ready = probe.with(&options)?;
     let mut launch: Launch = serde_json::from_value(json!({ "gpus": given.gpus.unwrap_or_else(|| json!([])) }))

@@ -1,8 +1,8 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
 //! `options` validates the script's options; `session` reads the files that they name, turns both into a plan and runs
-//! each repeat. `feed` hands requests to the client and writes its records, `client` runs the client and converts the
-//! times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, and `answer`
+//! each repeat. `client` hands requests to the client, writes its records and converts the times of a simulated engine
+//! that does not run in real time. `monitor` polls the engine meanwhile, and `answer`
 //! builds the result.
 
 mod answer;
@@ -41,22 +41,23 @@ impl Engine {
         let number = self.context.run.ordinal("load");
         let args = json!({ "engine": self.name(), "launch": self.shown, "load": options });
         self.context.run.measure("load", args, || {
-            let material = LoadInputs::read(options, &self.context.permits)?;
-            self.run_load(options, &material, number)
+            self.run_load(LoadInputs::read(options, &self.context.permits)?, number)
         })
     }
 
-    fn run_load(&self, options: &LoadOptions, material: &LoadInputs, number: u64) -> Result<Value> {
+    fn run_load(&self, inputs: LoadInputs, number: u64) -> Result<Value> {
         let mut live = self.lock();
-        let requested = self.prepare_engine(&mut live, options, material)?;
-        self.phase("probing", &described(options, &requested))?;
+        let requested = self.prepare_engine(&mut live, &inputs)?;
+        let Limits { input, output, .. } = requested;
+        let level = inputs.options.level();
+        self.phase("probing", &format!("{level}, up to {input} + {output} tokens"))?;
         self.begin_requests(&mut live)?;
-        let form = self.form_for(live.running.as_ref(), requested.input, requested.output)?;
+        let form = self.form_for(live.running.as_ref(), input, output)?;
         self.prepare_prompts(&mut live, &form)?;
-        if material.corpus.is_none() {
+        if inputs.corpus.is_none() {
             self.calibrate_prompts(&mut live, &form, requested)?;
         }
-        let session = self.session(&live, options, material, form, requested, number)?;
+        let session = self.session(&live, inputs, &form, requested, number)?;
         let Some(running) = &live.running else {
             return Err(Fault::internal("a load on an engine that does not run"));
         };
@@ -66,10 +67,10 @@ impl Engine {
         let cursor = running.server.service.logs().cursor();
         let mut done: Vec<Repeat> = Vec::new();
         let (mut died, mut health) = (None, Health::Good);
-        for repeat in 1..=options.repeats() {
-            let offset = done.iter().map(|load| load.records.len()).sum();
+        for repeat in 1..=session.options.repeats() {
+            let sent = done.iter().map(|load| load.records.len()).sum();
             let began = std::time::Instant::now();
-            let mut load = self.run_repeat(running, &session, repeat, offset)?;
+            let mut load = self.run_repeat(running, &session, repeat, sent)?;
             (died, health) = self.check_after_load(running, &load.records, load.died, cursor)?;
             if self.wait(running.server.service.was_paused(began.elapsed()))? {
                 load.given_up.get_or_insert_with(|| PAUSED.to_owned());
@@ -89,19 +90,19 @@ impl Engine {
         } else if health == Health::Good {
             health = Health::after(records().all(completed));
         }
-        let answer = self.answer(options, &session, done, died)?;
+        let answer = self.answer(&session, done, died)?;
         live.health = health;
         self.end_requests(&mut live, any)?;
         Ok(answer)
     }
 
     /// Makes sure that the engine serves the largest request. Returns the limits for it.
-    fn prepare_engine(&self, live: &mut Live, options: &LoadOptions, material: &LoadInputs) -> Result<Limits> {
-        let rough = material.limits(options, None, super::Protocol::OpenaiCompletions)?;
+    fn prepare_engine(&self, live: &mut Live, inputs: &LoadInputs) -> Result<Limits> {
+        let rough = inputs.limits(None, super::Protocol::OpenaiCompletions)?;
         let form = self.form_for(None, rough.input, rough.output)?;
         self.load_tokenizer_early(live, &form, rough)?;
         let prompts = live.prompting.as_ref().map(|prompting| &*prompting.prompts);
-        let requested = material.limits(options, prompts, form.protocol)?;
+        let requested = inputs.limits(prompts, form.protocol)?;
         if let Ensured::Failed(failure) = self.ensure(live, requested)? {
             let message = failure.evidence.message.unwrap_or_default();
             return Err(
@@ -132,12 +133,6 @@ impl Engine {
 
 /// Input and output tokens of the calibration request.
 const SMALL: (u64, u64) = (64, 4);
-
-/// A short description of a load.
-fn described(options: &LoadOptions, requested: &Limits) -> String {
-    let Limits { input, output, .. } = requested;
-    format!("{}, up to {input} + {output} tokens", options.level())
-}
 
 impl Engine {
     /// Checks the engine after these requests. `cursor` is the log position before them; `died` says that its death was

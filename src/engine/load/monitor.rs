@@ -12,6 +12,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::super::handle::Running;
 use super::super::metrics::MetricsPage;
 use super::super::{Engine, ReportedFact};
+use crate::engine::options::wrong;
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
 use crate::task::lock;
@@ -66,7 +67,7 @@ impl Engine {
                 HZ_RANGE.start(),
                 HZ_RANGE.end()
             );
-            return Err(Fault::usage(message).hint("10 polls per second are usual"));
+            return wrong(message, "10 polls per second are usual");
         }
         let stop = CancellationToken::new();
         let began = Instant::now();
