@@ -2,10 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::Allocation;
 use super::options::some_seconds;
-use super::{Allocation, Metrics};
 use crate::boundary::{BoundsReport, Moves, Overload, Point, Verdict};
 use crate::fault::Result;
+use crate::load::engine_side::EngineQueue;
 
 /// The result of one probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -97,7 +98,7 @@ pub struct Evidence {
     /// Attempts, including retries.
     pub attempts: u64,
     /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
-    pub queue: Option<Metrics>,
+    pub queue: Option<EngineQueue>,
     /// Limits of the running start, or of the start that failed.
     pub limits: Option<super::Limits>,
 }

@@ -496,7 +496,7 @@ impl Engine {
             if let Some(page) = self.page(running) {
                 let metrics = self.wait(async { Ok(page.fetch().await) })?;
                 // No new snapshot means that nothing has run since the last poll.
-                idle = metrics.is_some_and(|facts| facts.last().is_none_or(EngineMetrics::is_idle));
+                idle = metrics.is_some_and(|facts| facts.last().is_none_or(|newest| newest.queue.is_idle()));
             }
             if idle {
                 match self

@@ -345,8 +345,8 @@ fn input_count(counted: u64, requested: &Limits) -> Judgement {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Metrics;
     use crate::load::Counts;
+    use crate::load::engine_side::EngineQueue;
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -399,12 +399,12 @@ mod tests {
         let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
         let mut queue = QueueMetrics::default();
         for (running, waiting, preemptions) in polls {
-            let metrics = Metrics {
+            let metrics = EngineQueue {
                 running: Some(*running),
                 waiting: Some(*waiting),
                 kv_usage: None,
                 preemptions: Some(*preemptions),
-                ..Metrics::default()
+                ..EngineQueue::default()
             };
             queue.add(metrics, true);
         }

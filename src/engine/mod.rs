@@ -45,7 +45,6 @@ pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
 pub use info::{Architecture, Info};
 pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
-pub use metrics::Metrics;
 pub use options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use preview::{Device, Needs};
 pub use probe::COORDINATES;

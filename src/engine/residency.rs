@@ -180,7 +180,7 @@ mod tests {
 
     use super::*;
     use crate::boundary::{Answer, Boundary, Class, Options, Point};
-    use crate::engine::Metrics;
+    use crate::load::engine_side::EngineQueue;
 
     fn limits(input: u64, output: u64, concurrency: u64) -> Limits {
         let total = input + output;
@@ -192,7 +192,7 @@ mod tests {
         }
     }
 
-    fn polls(polls: &[Metrics]) -> QueueMetrics {
+    fn polls(polls: &[EngineQueue]) -> QueueMetrics {
         let mut queue = QueueMetrics::default();
         polls.iter().for_each(|metrics| queue.add(*metrics, true));
         queue
@@ -200,10 +200,10 @@ mod tests {
 
     fn gauge(running: u64, kv_usage: Option<f64>) -> QueueMetrics {
         let running = Some(running);
-        polls(&[Metrics {
+        polls(&[EngineQueue {
             running,
             kv_usage,
-            ..Metrics::default()
+            ..EngineQueue::default()
         }])
     }
 
@@ -242,9 +242,9 @@ mod tests {
         judged(&[decoded(100, 64), decoded(300, 64)], &none, Verdict::Ok, "");
         let apart = [decoded(100, 64), decoded(800, 64)];
         judged(&apart, &gauge(2, None), Verdict::Ok, "");
-        let counts = [0, 2].map(|preemptions| Metrics {
+        let counts = [0, 2].map(|preemptions| EngineQueue {
             preemptions: Some(preemptions),
-            ..Metrics::default()
+            ..EngineQueue::default()
         });
         judged(&apart, &polls(&counts), Verdict::Preempted, "kv_cache");
     }
@@ -364,10 +364,10 @@ mod tests {
             let requested = Limits::of_point(&point).unwrap();
             // They hold no times of single requests.
             let answers = vec![Record::default(); usize::try_from(requested.concurrency).unwrap()];
-            let peaks: Metrics = serde_json::from_value(answer["evidence"]["queue"].clone()).unwrap();
-            let before = Metrics {
+            let peaks: EngineQueue = serde_json::from_value(answer["evidence"]["queue"].clone()).unwrap();
+            let before = EngineQueue {
                 preemptions: peaks.preemptions.map(|_| 0),
-                ..Metrics::default()
+                ..EngineQueue::default()
             };
             let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None, None, false);
             let cause = judgement.cause.clone();

@@ -109,16 +109,16 @@ impl EngineStats {
         let level =
             |value: &dyn Fn(&EngineMetrics) -> Option<f64>, step| GaugeStats::new(&gauge(value), from, to, step);
         let count = |count: Option<u64>| count.map(|count| count as f64);
-        let kv_usage = level(&|metrics| metrics.kv_usage, MIN_KV_GROWTH);
+        let kv_usage = level(&|metrics| metrics.queue.kv_usage, MIN_KV_GROWTH);
         let power = PowerStats::new(&observed.power, from, to, MAX_GAP.max(observed.power_gap));
         let increase = |count: fn(&EngineMetrics) -> Option<u64>| increase(&observed.samples, count, from, to);
-        let most_paused = || level(&|metrics| count(metrics.paused), MIN_QUEUE_GROWTH).map(|paused| paused.max);
+        let most_paused = || level(&|metrics| count(metrics.queue.paused), MIN_QUEUE_GROWTH).map(|paused| paused.max);
         let queries = increase(|metrics| metrics.prefix_queries).filter(|queries| *queries > 0);
         Self {
-            running: level(&|metrics| count(metrics.running), MIN_QUEUE_GROWTH),
-            waiting: level(&|metrics| count(metrics.waiting), MIN_QUEUE_GROWTH),
+            running: level(&|metrics| count(metrics.queue.running), MIN_QUEUE_GROWTH),
+            waiting: level(&|metrics| count(metrics.queue.waiting), MIN_QUEUE_GROWTH),
             in_flight: GaugeStats::new(&in_flight(records), from, to, MIN_QUEUE_GROWTH),
-            preemptions: increase(|metrics| metrics.preemptions).or_else(|| most_paused().map(whole)),
+            preemptions: increase(|metrics| metrics.queue.preemptions).or_else(|| most_paused().map(whole)),
             prefix_hits: queries
                 .zip(increase(|metrics| metrics.prefix_hits))
                 .map(|(queries, hits)| share(hits, queries)),
@@ -481,7 +481,7 @@ fn clipped(piece: &[(f64, f64)], from: f64, to: f64) -> Vec<(f64, f64)> {
 #[cfg(test)]
 mod summary_tests {
     use super::*;
-    use crate::load::engine_side::MemoryInUse;
+    use crate::load::engine_side::{EngineQueue, MemoryInUse};
 
     fn sample(at: f64, metrics: Option<EngineMetrics>) -> MetricsSample {
         MetricsSample {
@@ -493,10 +493,13 @@ mod summary_tests {
 
     fn counting(preemptions: u64, queries: u64, hits: u64) -> Option<EngineMetrics> {
         Some(EngineMetrics {
-            running: Some(4),
-            waiting: Some(2),
-            kv_usage: Some(0.5),
-            preemptions: Some(preemptions),
+            queue: EngineQueue {
+                running: Some(4),
+                waiting: Some(2),
+                kv_usage: Some(0.5),
+                preemptions: Some(preemptions),
+                paused: None,
+            },
             prefix_queries: Some(queries),
             prefix_hits: Some(hits),
             generated_tokens: Some(10 * preemptions),
@@ -589,10 +592,8 @@ mod summary_tests {
     #[test]
     fn paused_sequences_replace_a_missing_preemption_counter() {
         let paused = |at, paused| {
-            let metrics = EngineMetrics {
-                paused: Some(paused),
-                ..EngineMetrics::default()
-            };
+            let mut metrics = EngineMetrics::default();
+            metrics.queue.paused = Some(paused);
             sample(at, Some(metrics))
         };
         let observed = Observations {

@@ -103,10 +103,10 @@ fn sample_row<'a>(
     let found = gained(|metrics| metrics.prefix_hits, *before);
     let moment = TimelineRow {
         seconds: sample.at,
-        running: metrics.and_then(|metrics| metrics.running),
-        waiting: metrics.and_then(|metrics| metrics.waiting),
-        kv_usage: metrics.and_then(|metrics| metrics.kv_usage),
-        preemptions: gained(|metrics| metrics.preemptions, first),
+        running: metrics.and_then(|metrics| metrics.queue.running),
+        waiting: metrics.and_then(|metrics| metrics.queue.waiting),
+        kv_usage: metrics.and_then(|metrics| metrics.queue.kv_usage),
+        preemptions: gained(|metrics| metrics.queue.preemptions, first),
         prefix_hit_rate: queries.zip(found).map(|(queries, hits)| share(hits, queries)),
         round_trip_ms: Some((sample.at - sample.requested_at) * 1e3),
         ..TimelineRow::default()
@@ -218,6 +218,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::load::engine_side::EngineQueue;
     use crate::load::{Counts, Failure, FailureForm};
     use crate::telemetry::DeviceActivity;
 
@@ -259,10 +260,13 @@ mod tests {
     fn observed() -> Observations {
         let metrics = |running, preemptions, queries, hits| {
             Some(EngineMetrics {
-                running: Some(running),
-                waiting: Some(1),
-                kv_usage: Some(0.25),
-                preemptions: Some(preemptions),
+                queue: EngineQueue {
+                    running: Some(running),
+                    waiting: Some(1),
+                    kv_usage: Some(0.25),
+                    preemptions: Some(preemptions),
+                    paused: None,
+                },
                 prefix_queries: Some(queries),
                 prefix_hits: Some(hits),
                 ..EngineMetrics::default()
