@@ -14,7 +14,7 @@ use super::options::wrong;
 use super::{
     Adapter, Allocation, Facts, FailureRule, Limits, Pattern, Patterns, ProgressRule, RulePhase, metrics, protocol,
 };
-use crate::boundary::{Point, Verdict};
+use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Content, PromptForm};
@@ -270,11 +270,8 @@ fn checked_failures(adapter: &dyn Adapter) -> Result<Vec<FailureRule>> {
 
 /// Builds one small request.
 fn check_request(adapter: &dyn Adapter) -> Result<()> {
-    let point = Point::default()
-        .with("input", 16)
-        .with("output", 16)
-        .with("concurrency", 1);
-    for form in adapter.request(&point, Some(&Limits::of_point(&point)?))? {
+    let limits = Limits::new(16, 16, 1);
+    for form in adapter.request(&limits.point()?, Some(&limits))? {
         let prompt = match form.prompt {
             PromptForm::Tokens => Content::Tokens(vec![1; 16]),
             PromptForm::Text => Content::Text("a".to_owned()),

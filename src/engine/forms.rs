@@ -127,12 +127,8 @@ impl Engine {
     ///
     /// `missing` where it takes none, with what it said to each.
     pub(super) fn find_form(&self, running: &mut Running) -> Result<()> {
-        let point = Point::default()
-            .with("input", INPUT as i64)
-            .with("output", OUTPUT as i64)
-            .with("concurrency", 1);
-        let requested = Limits::of_point(&point)?;
-        let forms = self.adapter.request(&point, running.limits.as_ref())?;
+        let requested = Limits::new(INPUT, OUTPUT, 1);
+        let forms = self.adapter.request(&requested.point()?, running.limits.as_ref())?;
         if forms.len() < 2 {
             return Ok(());
         }
@@ -270,7 +266,7 @@ impl Engine {
             "the server reports no token counts: tokens are counted otherwise, {}",
             Vec::from_iter(how).join(", ")
         );
-        self.context.run.warn(Warning::new("counted_otherwise", message))
+        self.warn("counted_otherwise", message)
     }
 
     /// The tokens of prompts, each with the length that it was made for, and what counts them.

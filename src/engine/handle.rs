@@ -557,7 +557,7 @@ impl Engine {
         })?;
         for how in degraded(&ready.facts, &self.rules.facts.parts, self.gpu_vendor().is_some()) {
             let message = format!("`{}` serves another configuration than asked: {how}", self.name());
-            self.context.run.warn(Warning::new("other_configuration", message))?;
+            self.warn("other_configuration", message)?;
         }
         live.health = Health::Good;
         lock(&self.starts).serves(running.info.kv_tokens);
@@ -626,7 +626,7 @@ impl Drop for Engine {
         if let Err(fault) = self.write_memory(running.server.service.name(), running.sampler, &usage) {
             // The run continues; the warning says what is missing.
             let message = format!("the memory series was not written: {fault}");
-            let _ = self.context.run.warn(Warning::new("series_not_written", message));
+            let _ = self.warn("series_not_written", message);
         }
     }
 }

@@ -92,14 +92,9 @@ impl Judgement {
 }
 
 pub(super) fn judge(rules: &[FailureRule], seen: &Observation<'_>) -> Judgement {
-    let miscounted = |answer: &Record| check_counts(answer, &seen.requested, seen.tolerance, seen.near, seen.reported);
-    let residency = || {
-        let (budget, most) = (seen.prefill_budget, seen.max_num_seqs);
-        judge_residency(&seen.requested, seen.answers, seen.queue, budget, most, seen.simulated)
-    };
     check_failure(rules, seen)
-        .or_else(|| seen.answers.iter().find_map(miscounted))
-        .unwrap_or_else(residency)
+        .or_else(|| seen.answers.iter().find_map(|answer| check_counts(answer, seen)))
+        .unwrap_or_else(|| judge_residency(seen))
 }
 
 /// Checks whether the engine died or a request failed.
@@ -300,29 +295,23 @@ pub(super) fn excerpt(text: &str) -> String {
 /// [`EngineBounds::bound`] counts what nearly reaches a bound; a prompt is cut only where it and its output exceed it.
 const CUT_BEYOND: u64 = 2;
 
-/// Checks the counts of a completed response. `tolerance` is the number of output tokens that may be missing; `near`
-/// as in [`Observation`].
-fn check_counts(
-    answer: &Record,
-    requested: &Limits,
-    tolerance: u64,
-    near: bool,
-    reported: &EngineBounds,
-) -> Option<Judgement> {
+/// Checks the counts of a completed response.
+fn check_counts(answer: &Record, seen: &Observation<'_>) -> Option<Judgement> {
+    let requested = &seen.requested;
     let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
         let message = "the engine did not report token counts";
         return Some(Judgement::new(Verdict::Error, "no_counts", message));
     };
-    if input != requested.input && !(near && is_near(input, requested.input)) {
+    if input != requested.input && !(seen.near && is_near(input, requested.input)) {
         // Some engines silently truncate prompts to their limit.
         let beyond = Limits {
             total: requested.total.saturating_sub(CUT_BEYOND),
             ..*requested
         };
-        let bound = reported.bound(&beyond).filter(|_| input < requested.input);
+        let bound = seen.reported.bound(&beyond).filter(|_| input < requested.input);
         return Some(input_count(input, requested).explained_by(bound));
     }
-    if output.saturating_add(tolerance) >= requested.output {
+    if output.saturating_add(seen.tolerance) >= requested.output {
         return None;
     }
     let finish = answer.finish.as_deref().unwrap_or_default();
@@ -333,13 +322,39 @@ fn check_counts(
     }
     let message = format!("the engine clipped the output: {message}");
     let clipped = Judgement::new(Verdict::ShortOutput, "clipped", message);
-    Some(clipped.explained_by(reported.bound_of_output(requested, output)))
+    Some(clipped.explained_by(seen.reported.bound_of_output(requested, output)))
 }
 
 /// The engine counted a different input length, so the prompt was not the requested one.
 fn input_count(counted: u64, requested: &Limits) -> Judgement {
     let message = format!("the engine counted {counted} tokens of input, not {}", requested.input);
     Judgement::new(Verdict::Error, "input_count", message)
+}
+
+#[cfg(test)]
+impl<'a> Observation<'a> {
+    pub(super) fn of(
+        requested: Limits,
+        answers: &'a [Record],
+        queue: &'a QueueMetrics,
+        reported: &'a EngineBounds,
+    ) -> Self {
+        Self {
+            requested,
+            tolerance: 0,
+            answers,
+            exit: None,
+            survived: None,
+            log: &[],
+            queue,
+            reported,
+            prefill_budget: None,
+            max_num_seqs: None,
+            simulated: false,
+            path: "/v1/completions",
+            near: false,
+        }
+    }
 }
 
 #[cfg(test)]
@@ -408,23 +423,15 @@ mod tests {
             };
             queue.add(metrics, true);
         }
+        let requested = Limits {
+            concurrency: answers.len() as u64,
+            ..REQUESTED
+        };
+        let bounds = EngineBounds::default();
         let seen = Observation {
-            requested: Limits {
-                concurrency: answers.len() as u64,
-                ..REQUESTED
-            },
-            tolerance: 0,
-            answers,
             exit: exit.as_ref(),
-            survived: None,
             log: &log,
-            queue: &queue,
-            reported: &EngineBounds::default(),
-            prefill_budget: None,
-            max_num_seqs: None,
-            simulated: false,
-            path: "/v1/completions",
-            near: false,
+            ..Observation::of(requested, answers, &queue, &bounds)
         };
         let judgement = judge(&rules(), &seen);
         (judgement.verdict, judgement.cause.unwrap_or_default())
@@ -593,7 +600,12 @@ mod count_tests {
             },
             ..Record::default()
         };
-        let judgement = check_counts(&answer, &REQUESTED, 1, false, &reported)?;
+        let queue = QueueMetrics::default();
+        let seen = Observation {
+            tolerance: 1,
+            ..Observation::of(REQUESTED, &[], &queue, &reported)
+        };
+        let judgement = check_counts(&answer, &seen)?;
         Some((judgement.verdict, judgement.cause.unwrap_or_default()))
     }
 

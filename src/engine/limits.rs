@@ -56,6 +56,15 @@ impl Limits {
         ))
     }
 
+    /// The point that needs exactly these limits.
+    pub(super) fn point(&self) -> Result<Point> {
+        let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
+        Ok(Point::default()
+            .with("input", whole(self.input)?)
+            .with("output", whole(self.output)?)
+            .with("concurrency", whole(self.concurrency)?))
+    }
+
     /// The upper ends of `axes`, as passed to `boundary()`, enlarged to include `point`.
     pub(super) fn from_axes(axes: Option<&Value>, point: Self) -> Self {
         let highest = |name: &str, least: u64| {

@@ -17,7 +17,6 @@ use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
-use crate::warning::Warning;
 use crate::{http, world};
 
 /// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
@@ -122,7 +121,7 @@ impl Engine {
             }
             None => {
                 let message = format!("the memory of `{}` cannot be read: peaks are unknown", self.name());
-                self.context.run.warn(Warning::new("memory_unknown", message))?;
+                self.warn("memory_unknown", message)?;
                 Ok(None)
             }
         }
@@ -162,7 +161,7 @@ impl Engine {
             // A cgroup disappears with its engine; the exit itself is reported elsewhere.
             Err(fault) => {
                 let message = format!("memory could not be read: {fault}");
-                self.context.run.warn(Warning::new("memory_unread", message))?;
+                self.warn("memory_unread", message)?;
                 Ok(None)
             }
         }

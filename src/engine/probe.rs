@@ -26,7 +26,6 @@ use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
 use crate::runtime::{Exit, RuntimeKind};
 use crate::task::lock;
-use crate::warning::Warning;
 
 /// The coordinates of a point that an engine understands.
 pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
@@ -212,7 +211,7 @@ impl Engine {
         let mut best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
         best.take_near();
         if best.is_untested() && options.overload == Overload::Fails {
-            self.keep_in_flight(live, point, requested, options, &mut best)?;
+            self.keep_in_flight(live, requested, options, &mut best)?;
         }
         if best.judgement.verdict == Verdict::Ok && !best.paused {
             for answer in &best.answers {
@@ -230,7 +229,6 @@ impl Engine {
     fn keep_in_flight(
         &self,
         live: &mut Live,
-        point: &Point,
         requested: Limits,
         options: ProbeOptions,
         first: &mut Attempt,
@@ -245,8 +243,7 @@ impl Engine {
             return Ok(());
         };
         let longer = Limits::new(requested.input, output, requested.concurrency);
-        let asked = point.clone().with("output", i64::try_from(output).unwrap_or(i64::MAX));
-        let form = self.request(&asked, live.running.as_ref())?;
+        let form = self.request(&longer.point()?, live.running.as_ref())?;
         // How much of it is produced does not matter.
         let options = ProbeOptions {
             output_tolerance: u64::MAX,
@@ -404,7 +401,7 @@ impl Engine {
             && let Some(why) = running.accepted.early_end(form)
         {
             judgement.add(&why);
-            self.context.run.warn(Warning::new("early_end", why))?;
+            self.warn("early_end", why)?;
         }
         if judgement.verdict == Verdict::Timeout {
             judgement.message = Some(format!("unfinished after {} s", timeout.as_secs_f64()));
@@ -596,10 +593,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         survived: attempt.survived,
         exit_code: exit.as_ref().and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
-        http_status: answers.iter().find_map(|answer| match answer.failure()?.form {
-            FailureForm::Status(status) => Some(status),
-            _ => None,
-        }),
+        http_status: answers.iter().find_map(|answer| answer.failure()?.form.status()),
         finish: answers.iter().find_map(|answer| answer.finish.clone()),
         excess: answers
             .iter()

@@ -19,7 +19,6 @@ use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
 use crate::runtime::Connection;
 use crate::task::lock;
-use crate::warning::Warning;
 
 /// The cause of a probe whose host was lost.
 const LOST: &str = "host_lost";
@@ -233,9 +232,7 @@ impl Engine {
             .chars()
             .take(LAST_WORDS)
             .collect();
-        self.context
-            .run
-            .warn(Warning::new(LOST, format!("`{host}` is left out: {why}")))?;
+        self.warn(LOST, format!("`{host}` is left out: {why}"))?;
         let _ = remote.lost.set(why);
         Ok(None)
     }

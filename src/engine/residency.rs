@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use super::Limits;
-use super::judge::Judgement;
-use super::metrics::QueueMetrics;
+use super::judge::{Judgement, Observation};
 use crate::boundary::{NOT_RESIDENT, Verdict};
 use crate::fmt::thousands;
 use crate::load::Record;
@@ -21,16 +20,16 @@ const LEAST_QUIET: Duration = Duration::from_millis(100);
 /// What arrives closer together has no order: a server, a proxy or this program may read or pass on several tokens together.
 const MARGIN: Duration = Duration::from_millis(10);
 
-/// All requests completed: judges whether all of them were running at the same time. `simulated`: the engine's time may
-/// pass faster than any clock can tell, but its gauges miss nothing.
-pub(super) fn judge_residency(
-    requested: &Limits,
-    answers: &[Record],
-    queue: &QueueMetrics,
-    prefill_budget: Option<u64>,
-    max_num_seqs: Option<u64>,
-    simulated: bool,
-) -> Judgement {
+/// All requests completed: judges whether all of them were running at the same time. The time of a simulated engine may pass
+/// faster than any clock can tell, but its gauges miss nothing.
+pub(super) fn judge_residency(seen: &Observation<'_>) -> Judgement {
+    let Observation {
+        requested,
+        answers,
+        queue,
+        simulated,
+        ..
+    } = *seen;
     if let Some(preempted @ 1..) = queue.preempted() {
         let sequences = if preempted == 1 { "sequence" } else { "sequences" };
         let message = format!("the engine preempted {preempted} {sequences}");
@@ -66,7 +65,7 @@ pub(super) fn judge_residency(
         );
         return judged(Verdict::Queued, "kv_cache", message);
     }
-    if let Some(most) = max_num_seqs.filter(|most| running >= *most) {
+    if let Some(most) = seen.max_num_seqs.filter(|most| running >= *most) {
         return judged(
             Verdict::Queued,
             "admission",
@@ -78,7 +77,9 @@ pub(super) fn judge_residency(
         let message = format!("{ran}: the others waited though nothing else was to be done; the engine admits no more");
         return judged(Verdict::Queued, "admission", message);
     }
-    let budget = prefill_budget.map_or_else(String::new, |budget| format!(" (prefill budget {})", thousands(budget)));
+    let budget = seen
+        .prefill_budget
+        .map_or_else(String::new, |budget| format!(" (prefill budget {})", thousands(budget)));
     let short = first
         .filter(|first| first.end.saturating_sub(first.sent) < LEAST_QUIET)
         .map_or("", |_| "; answers were too short to overlap, longer outputs may");
@@ -180,6 +181,8 @@ mod tests {
 
     use super::*;
     use crate::boundary::{Answer, Boundary, Class, Options, Point};
+    use crate::engine::limits::EngineBounds;
+    use crate::engine::metrics::QueueMetrics;
     use crate::load::engine_side::EngineQueue;
 
     fn limits(input: u64, output: u64, concurrency: u64) -> Limits {
@@ -223,14 +226,11 @@ mod tests {
 
     #[track_caller]
     fn judged(answers: &[Record], queue: &QueueMetrics, verdict: Verdict, cause: &str) -> String {
-        let judgement = judge_residency(
-            &limits(100, 64, answers.len() as u64),
-            answers,
-            queue,
-            Some(8192),
-            None,
-            false,
-        );
+        let requested = limits(100, 64, answers.len() as u64);
+        let judgement = judge_residency(&Observation {
+            prefill_budget: Some(8192),
+            ..Observation::of(requested, answers, queue, &EngineBounds::default())
+        });
         let found = (judgement.verdict, judgement.cause.as_deref().unwrap_or_default());
         assert_eq!(found, (verdict, cause), "{:?}", judgement.message);
         judgement.message.unwrap_or_default()
@@ -309,14 +309,11 @@ mod tests {
     fn a_simulated_gauge_misses_nothing() {
         let streams = [decoded(100, 64), decoded(300, 64)];
         for (running, verdict) in [(1, Verdict::Queued), (2, Verdict::Ok)] {
-            let judgement = judge_residency(
-                &limits(100, 64, 2),
-                &streams,
-                &gauge(running, Some(0.6)),
-                None,
-                None,
-                true,
-            );
+            let queue = gauge(running, Some(0.6));
+            let judgement = judge_residency(&Observation {
+                simulated: true,
+                ..Observation::of(limits(100, 64, 2), &streams, &queue, &EngineBounds::default())
+            });
             assert_eq!(judgement.verdict, verdict);
         }
     }
@@ -369,7 +366,8 @@ mod tests {
                 preemptions: peaks.preemptions.map(|_| 0),
                 ..EngineQueue::default()
             };
-            let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None, None, false);
+            let (queue, bounds) = (polls(&[before, peaks]), EngineBounds::default());
+            let judgement = judge_residency(&Observation::of(requested, &answers, &queue, &bounds));
             let cause = judgement.cause.clone();
             map.record(
                 &point,

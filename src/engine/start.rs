@@ -24,6 +24,7 @@ use crate::runtime::{
 use crate::sim::Spec;
 use crate::task::lock;
 use crate::telemetry::{Phase, Reading, Sampler, Vendor, select};
+use crate::warning::Warning;
 
 /// Pauses between readiness checks. Short at first, because the simulated engine is ready immediately.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -287,6 +288,10 @@ impl Engine {
             phase: phase.to_owned(),
             detail: detail.to_owned(),
         })
+    }
+
+    pub(super) fn warn(&self, kind: &str, message: impl Into<String>) -> Result<()> {
+        self.context.run.warn(Warning::new(kind, message))
     }
 
     pub(super) fn grace(&self) -> Duration {

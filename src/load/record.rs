@@ -51,6 +51,16 @@ pub enum FailureForm {
     Malformed,
 }
 
+impl FailureForm {
+    /// The HTTP status of a request that was rejected.
+    pub fn status(self) -> Option<u16> {
+        match self {
+            Self::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+}
+
 impl Serialize for FailureForm {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -19,10 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::monitor::LoadMonitor;
 use super::session::Session;
-use crate::boundary::Point;
 use crate::engine::handle::Running;
 use crate::engine::metrics::StallDetector;
-use crate::engine::{Engine, Protocol, RequestForm, protocol};
+use crate::engine::{Engine, Limits, Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::fmt::number;
 use crate::load::engine_side::Observations;
@@ -133,12 +132,7 @@ impl Engine {
 
     /// The request form for these lengths.
     pub(super) fn form_for(&self, running: Option<&Running>, input: u64, output: u64) -> Result<RequestForm> {
-        let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
-        let point = Point::default()
-            .with("input", whole(input.max(1))?)
-            .with("output", whole(output)?)
-            .with("concurrency", 1);
-        self.request(&point, running)
+        self.request(&Limits::new(input.max(1), output, 1).point()?, running)
     }
 
     /// Cuts off unfinished requests and waits for their records to be written.

@@ -22,7 +22,7 @@ use super::probe::PAUSED;
 use super::send::key;
 use super::start::TAIL;
 use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
-use crate::boundary::{Point, Verdict};
+use crate::boundary::Verdict;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::{EngineDeath, Outcome, Record};
 use crate::prompt::PromptForm;
@@ -122,11 +122,9 @@ impl Engine {
             return Ok(());
         }
         let (input, output) = (requested.input.min(SMALL.0), requested.output.min(SMALL.1));
-        let point = Point::default()
-            .with("input", input as i64)
-            .with("output", output as i64);
         let form = self.form_for(live.running.as_ref(), input, output)?;
-        self.probe_running(live, &form, &point, Limits::of_point(&point)?, ProbeOptions::default())?;
+        let small = Limits::new(input, output, 1);
+        self.probe_running(live, &form, &small.point()?, small, ProbeOptions::default())?;
         Ok(())
     }
 }
