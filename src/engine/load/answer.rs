@@ -295,3 +295,38 @@ fn add(whole: &mut Observations, mut part: Observations, (from, to): (f64, f64),
     part.power.splice(0..0, std::mem::take(&mut whole.power));
     *whole = part;
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::engine_side::{MemoryInUse, PowerSample};
+
+    /// A load from second 1 to second 3, sampled from 0 to 5 and once more afterwards.
+    fn repeat() -> Repeat {
+        let used = |from, to| MemoryInUse { from, to, bytes: 7 };
+        let power = |from, to| PowerSample {
+            from,
+            to,
+            devices: Vec::new(),
+        };
+        Repeat {
+            from: Some(Duration::from_secs(1)),
+            to: Duration::from_secs(3),
+            seen: Observations {
+                memory: vec![used(0.0, 5.0), used(6.0, 6.0)],
+                power: vec![power(0.0, 5.0), power(6.0, 6.0)],
+                ..Observations::default()
+            },
+            ..Repeat::default()
+        }
+    }
+
+    #[test]
+    fn of_joined_loads_memory_and_power_count_for_the_time_within_each() {
+        let seen = pool(vec![repeat(), repeat()]).seen;
+        let within = [(0.0, 2.0), (2.0, 4.0)];
+        let memory: Vec<_> = seen.memory.iter().map(|used| (used.from, used.to)).collect();
+        let power: Vec<_> = seen.power.iter().map(|sample| (sample.from, sample.to)).collect();
+        assert_eq!((memory.as_slice(), power.as_slice()), (&within[..], &within[..]));
+    }
+}

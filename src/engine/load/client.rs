@@ -37,13 +37,6 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 /// Interval of progress events.
 const PROGRESS: Duration = Duration::from_secs(1);
 
-enum LoadEvent {
-    Signal(Signal),
-    Over(Box<Result<LoadRun>>),
-    TimeUp,
-    Tick,
-}
-
 impl Engine {
     /// Runs a load to its end. Also returns whether the engine died during the load.
     ///
@@ -77,33 +70,31 @@ impl Engine {
             let event = self.wait(async {
                 Ok(tokio::select! {
                     biased;
-                    result = &mut client => LoadEvent::Over(Box::new(result.map_err(lost).flatten())),
-                    Some(signal) = signals.recv() => LoadEvent::Signal(signal),
-                    () = until(deadline) => LoadEvent::TimeUp,
-                    () = tokio::time::sleep_until(next_check.into()) => LoadEvent::Tick,
+                    result = &mut client => Signal::Over(Box::new(result.map_err(lost).flatten())),
+                    Some(signal) = signals.recv() => signal,
+                    () = until(deadline) => Signal::TimeUp,
+                    () = tokio::time::sleep_until(next_check.into()) => Signal::Tick,
                 })
             });
             let result = event.and_then(|event| {
                 match event {
-                    LoadEvent::Over(driven) => return driven.map(Some),
-                    LoadEvent::Signal(Signal::Form(input, output, reply)) => {
+                    Signal::Over(driven) => return driven.map(Some),
+                    Signal::Form(input, output, reply) => {
                         // The requesting thread may have ended.
                         let _ = reply.send(self.form_for(Some(running), input, output));
                     }
-                    LoadEvent::Signal(Signal::MeasurementBegan) => {
-                        deadline = measured.map(|measured| Instant::now() + measured)
-                    }
-                    LoadEvent::Signal(Signal::ConnectionBroke) => {
+                    Signal::MeasurementBegan => deadline = measured.map(|measured| Instant::now() + measured),
+                    Signal::ConnectionBroke => {
                         if !died && self.wait(running.server.exit())?.is_some() {
                             died = true;
                             cancel.cancel();
                         }
                     }
-                    LoadEvent::TimeUp => {
+                    Signal::TimeUp => {
                         deadline = None;
                         cancel.cancel();
                     }
-                    LoadEvent::Tick => {
+                    Signal::Tick => {
                         next_check = Instant::now() + interval;
                         if let Some(why) = stall.update(feed.counts(), monitor.latest(), Instant::now()) {
                             feed.give_up(why);
@@ -439,7 +430,7 @@ impl FailureStreak {
     }
 }
 
-/// Messages from the load's threads to the script's thread.
+/// What the script's thread acts on during a load.
 pub(super) enum Signal {
     /// Requests the adapter's form for this input and output length. Adapters may only be called on the script's
     /// thread.
@@ -448,6 +439,9 @@ pub(super) enum Signal {
     MeasurementBegan,
     /// A connection broke, so the engine may be dead.
     ConnectionBroke,
+    TimeUp,
+    Tick,
+    Over(Box<Result<LoadRun>>),
 }
 
 /// Base name of a repeat's files: `3` for load 3, `3-repeat-2` for its second repeat.

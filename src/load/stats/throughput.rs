@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::latencies::Latencies;
-use super::request::{EvaluatedRequest, RequestResult};
+use super::request::{Evaluated, EvaluatedRequest, RequestResult};
 use super::{Slo, TargetConcurrency};
 
 /// Throughput over the whole load. `None` for a duration of zero.
@@ -41,7 +41,7 @@ impl Rates {
         }
     }
 
-    pub(super) fn from_completed(completed: &[&EvaluatedRequest<'_>], seconds: f64) -> Self {
+    pub(super) fn from_completed(completed: &[Evaluated<'_>], seconds: f64) -> Self {
         let input: u64 = completed.iter().map(|request| request.input).sum();
         let output: u64 = completed.iter().filter_map(|request| request.output).sum();
         Self::new(completed.len() as f64, input as f64, output as f64, seconds)
@@ -151,7 +151,7 @@ fn tokens_per_event(request: &EvaluatedRequest<'_>) -> f64 {
 
 /// Most tokens that arrived within one second, counted as in vLLM's bench in consecutive seconds from the first
 /// request. An event counts with all its tokens, where vLLM counts 1.
-pub(super) fn peak_tokens_per_second(completed: &[&EvaluatedRequest<'_>]) -> Option<f64> {
+pub(super) fn peak_tokens_per_second(completed: &[Evaluated<'_>]) -> Option<f64> {
     let begun = completed.iter().map(|request| request.record.sent).min()?;
     let mut seconds: Vec<f64> = Vec::new();
     for request in completed {
@@ -169,8 +169,8 @@ pub(super) fn peak_tokens_per_second(completed: &[&EvaluatedRequest<'_>]) -> Opt
 
 /// Most completed requests in flight at the same time, from sending to the last token. vLLM 0.33 counts requests that
 /// touch the same second, which is more; later versions count as here.
-pub(super) fn peak_concurrency(completed: &[&EvaluatedRequest<'_>]) -> Option<u64> {
-    let window = |request: &&EvaluatedRequest<'_>| -> Option<(Duration, Duration)> {
+pub(super) fn peak_concurrency(completed: &[Evaluated<'_>]) -> Option<u64> {
+    let window = |request: &Evaluated<'_>| -> Option<(Duration, Duration)> {
         Some((request.record.sent, request.record.last_token?))
     };
     concurrency_steps(completed.iter().filter_map(window))
@@ -204,7 +204,7 @@ pub struct SloCounts {
 
 impl Goodput {
     /// From all issued requests.
-    pub(super) fn new(issued: &[&EvaluatedRequest<'_>], slo: Slo, seconds: f64) -> Self {
+    pub(super) fn new(issued: &[Evaluated<'_>], slo: Slo, seconds: f64) -> Self {
         Self {
             slo,
             counts: SloCounts::new(issued, seconds, |request| meets(request, slo, false)),
@@ -214,7 +214,7 @@ impl Goodput {
 }
 
 impl SloCounts {
-    fn new(issued: &[&EvaluatedRequest<'_>], seconds: f64, good: impl Fn(&EvaluatedRequest<'_>) -> bool) -> Self {
+    fn new(issued: &[Evaluated<'_>], seconds: f64, good: impl Fn(&EvaluatedRequest<'_>) -> bool) -> Self {
         let count = issued.iter().filter(|request| good(request)).count();
         Self {
             good: count as u64,
@@ -288,7 +288,7 @@ impl Steady {
         if window.from >= window.to {
             return None;
         }
-        let completed: Vec<&EvaluatedRequest<'_>> = measured()
+        let completed: Vec<Evaluated<'_>> = measured()
             .filter(|request| request.completed() && window.contains(request.record.sent))
             .collect();
         let (rates, concurrency) = work_within(window, all);
