@@ -164,14 +164,8 @@ impl<'a> FirstRound<'a> {
 
     /// Events of a request between `from` and the end of the round.
     fn decoded(&self, answer: &Record, from: Duration) -> usize {
-        let Some(mut at) = answer.first_token.filter(|first| *first < self.end) else {
-            return 0;
-        };
-        let events = answer.itl_ms.iter().filter(|gap| {
-            at += Duration::from_secs_f64(f64::from(**gap).max(0.0) / 1e3);
-            at > from && at <= self.end
-        });
-        events.count()
+        let later = answer.token_times().skip(1);
+        later.filter(|at| *at > from && *at <= self.end).count()
     }
 }
 

@@ -60,13 +60,21 @@ impl Engine {
             self.phase("loading", &shown)?;
             server
         };
-        let (sampler, state) = match self.wait_until_ready(&server, &options, stages) {
+        let timeout = Duration::from_secs_f64(self.options.start_timeout.0);
+        let waited = self.sample_memory(&server, stages, Phase::Loading).and_then(|sampler| {
+            let state = self.poll_readiness(&server, &options, timeout, stages, sampler.as_ref())?;
+            Ok((sampler, state))
+        });
+        let (sampler, state) = match waited {
             Ok(came) => came,
             Err(fault) => {
                 self.context.tasks.finish(server.service.stop(self.grace()))?;
                 return Err(fault);
             }
         };
+        if let Some(sampler) = &sampler {
+            sampler.mark(Phase::Ready);
+        }
         let log = server.since(0);
         let facts = find(&self.rules.facts.log, &log);
         let Err(why) = state else {
@@ -82,21 +90,6 @@ impl Engine {
         let mut failure = self.start_failure(limits, &why, &log, &facts);
         failure.evidence.memory = memory;
         Ok(Err(failure))
-    }
-
-    fn wait_until_ready(
-        &self,
-        server: &Server,
-        options: &Value,
-        stages: &mut MemoryStages,
-    ) -> Result<(Option<Sampler>, Result<(), NotReady>)> {
-        let sampler = self.sample_memory(server, stages, Phase::Loading)?;
-        let timeout = Duration::from_secs_f64(self.options.start_timeout.0);
-        let state = self.poll_readiness(server, options, timeout, stages, sampler.as_ref())?;
-        if let Some(sampler) = &sampler {
-            sampler.mark(Phase::Ready);
-        }
-        Ok((sampler, state))
     }
 
     /// Waits for a server that already runs.
@@ -261,20 +254,11 @@ impl Engine {
 
     /// The folder of a local model, mounted read-only under the same path.
     fn model_mounts(&self) -> Vec<Mount> {
-        let Some(path) = self
-            .options
-            .model
-            .as_deref()
-            .map(Path::new)
-            .filter(|path| path.is_absolute())
-        else {
+        let model = self.options.model.as_deref().map(Path::new);
+        let Some(path) = model.filter(|path| path.is_absolute()) else {
             return Vec::new();
         };
-        let folder = if path.is_file() {
-            path.parent().unwrap_or(path)
-        } else {
-            path
-        };
+        let folder = path.parent().filter(|_| path.is_file()).unwrap_or(path);
         let folder = folder.display().to_string();
         vec![Mount {
             host: folder.clone(),

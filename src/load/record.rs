@@ -150,6 +150,19 @@ impl Record {
         Some(milliseconds(self.first_token?, self.last_token?)? / rest as f64)
     }
 
+    /// When each event with text or tokens arrived.
+    pub fn token_times(&self) -> impl Iterator<Item = Duration> {
+        let mut after_ms = 0.0;
+        self.first_token.into_iter().flat_map(move |first| {
+            let later = self.itl_ms.iter().map(move |gap| {
+                after_ms += f64::from(*gap);
+                // An invalid sum of gaps counts as 0.
+                first.saturating_add(Duration::try_from_secs_f64(after_ms / 1e3).unwrap_or_default())
+            });
+            std::iter::once(first).chain(later)
+        })
+    }
+
     /// The same with its times on another clock.
     pub fn retimed(self, to: impl Fn(Duration) -> Duration) -> Self {
         Self {

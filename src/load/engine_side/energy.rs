@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::PowerSample;
 use super::summary::Curve;
+use crate::load::stats::mean;
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.
 pub(super) const MAX_GAP: f64 = 1.0;
@@ -139,12 +140,11 @@ fn gap_seconds(samples: &[PowerSample], device: &str, (from, to): (f64, f64), ma
 
 fn busy(samples: &[PowerSample], from: f64, to: f64) -> Option<f64> {
     let share = |sample: &PowerSample| {
-        let readings: Vec<f64> = sample
+        let readings = sample
             .devices
             .iter()
-            .filter_map(|device_power| device_power.busy_percent)
-            .collect();
-        (!readings.is_empty()).then(|| readings.iter().sum::<f64>() / readings.len() as f64)
+            .filter_map(|device_power| device_power.busy_percent);
+        mean(&readings.collect::<Vec<f64>>())
     };
     let middle = |sample: &PowerSample| f64::midpoint(sample.from, sample.to);
     Curve::from_samples(samples.iter().map(|sample| (middle(sample), share(sample))))

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 
 use crate::fmt::{list, ms, number};
-use crate::load::stats::min_sample_size;
+use crate::load::stats::{mean, min_sample_size};
 
 /// What a sweep varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -213,8 +213,7 @@ impl SweepFindings {
         };
         let at: Vec<&LevelFigures> = levels.iter().filter(|one| one.level == at).collect();
         let mean = |value: &dyn Fn(&LevelFigures) -> Option<f64>| {
-            let values: Vec<f64> = at.iter().map(|one| value(one)).collect::<Option<_>>()?;
-            Some(values.iter().sum::<f64>() / values.len() as f64)
+            mean(&at.iter().map(|one| value(one)).collect::<Option<Vec<f64>>>()?)
         };
         // No finding rests on a thin percentile.
         let p95 = mean(&|one| one.p95_ttft_ms.filter(|_| !one.thin("p95", "ttft_ms")));

@@ -11,6 +11,7 @@ use super::energy::{MAX_GAP, PowerStats};
 use super::timeline::share;
 use super::{EngineMetrics, MetricsSample, Observations};
 use crate::experiment::t_quantile;
+use crate::load::stats::concurrency_steps;
 use crate::load::{Outcome, Record};
 use crate::warning::Warning;
 
@@ -118,7 +119,8 @@ impl EngineStats {
             running: level(&|metrics| count(metrics.queue.running), MIN_QUEUE_GROWTH),
             waiting: level(&|metrics| count(metrics.queue.waiting), MIN_QUEUE_GROWTH),
             in_flight: GaugeStats::new(&in_flight(records), from, to, MIN_QUEUE_GROWTH),
-            preemptions: increase(|metrics| metrics.queue.preemptions).or_else(|| most_paused().map(whole)),
+            preemptions: increase(|metrics| metrics.queue.preemptions)
+                .or_else(|| most_paused().map(|most| most as u64)),
             prefix_hits: queries
                 .zip(increase(|metrics| metrics.prefix_hits))
                 .map(|(queries, hits)| share(hits, queries)),
@@ -225,22 +227,13 @@ fn increase(samples: &[MetricsSample], count: fn(&EngineMetrics) -> Option<u64>,
 
 /// Requests in flight over time.
 fn in_flight(records: &[Record]) -> Curve {
-    let sent = records.iter().map(|record| (record.sent.as_secs_f64(), 1.0));
-    let ended = records.iter().map(|record| (record.ended.as_secs_f64(), -1.0));
-    let mut steps: Vec<(f64, f64)> = sent.chain(ended).collect();
-    // At the same moment, ends come before starts.
-    steps.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
-    let mut current = 0.0;
-    let ends = steps.into_iter().flat_map(|(at, step)| {
-        let before = current;
-        current += step;
-        [(at, Some(before)), (at, Some(current))]
+    let mut before = 0.0;
+    let steps = concurrency_steps(records.iter().map(|record| (record.sent, record.ended)));
+    let ends = steps.into_iter().flat_map(|(at, open)| {
+        let (at, before) = (at.as_secs_f64(), std::mem::replace(&mut before, open as f64));
+        [(at, Some(before)), (at, Some(open as f64))]
     });
     Curve::from_samples(ends)
-}
-
-fn whole(count: f64) -> u64 {
-    count as u64
 }
 
 /// A gap between metrics samples causes a warning if it exceeds both this (seconds) and this many polling periods.

@@ -186,11 +186,8 @@ fn join_requests(rows: &mut [TimelineRow], records: &[Record]) {
         let Some(first) = record.first_token else { continue };
         let produced = record.counts.output.or(record.tokens_seen).unwrap_or(record.events);
         let each = share(produced, record.events.max(1));
-        let mut at = first.as_secs_f64();
-        let mut row = row_of(rows, at);
-        let gaps = record.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3);
-        for gap in std::iter::once(0.0).chain(gaps) {
-            at += gap;
+        let mut row = row_of(rows, first.as_secs_f64());
+        for at in record.token_times().map(|at| at.as_secs_f64()) {
             while row < rows.len() && rows[row].seconds < at {
                 row += 1;
             }

@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 pub use summary::{Intervals, Percentiles, Statistics, Summary, Thin};
 pub use throughput::{Goodput, Rates, SloCounts, Steady};
 
-pub(in crate::load) use summary::{interpolated, min_sample_size};
+pub(in crate::load) use summary::{interpolated, mean, min_sample_size};
+pub(in crate::load) use throughput::concurrency_steps;
 
 use super::record::Record;
 use crate::warning::Warning;

@@ -81,14 +81,14 @@ impl Window {
 
 /// The number of concurrent intervals after each change, with its time. An interval that ends where another begins ends
 /// first.
-pub(super) fn concurrency_steps(spans: impl Iterator<Item = (Duration, Duration)>) -> Vec<(Duration, u64)> {
+pub(in crate::load) fn concurrency_steps(spans: impl Iterator<Item = (Duration, Duration)>) -> Vec<(Duration, u64)> {
     let mut changes: Vec<(Duration, bool)> = spans.flat_map(|(from, to)| [(from, true), (to, false)]).collect();
-    // This order would end an empty interval before it begins.
+    // An empty interval ends before it begins: in between, the number may be below zero.
     changes.sort_unstable();
     let mut open = 0_u64;
     let mut steps: Vec<(Duration, u64)> = Vec::new();
     for (moment, begins) in changes {
-        open = if begins { open + 1 } else { open.saturating_sub(1) };
+        open = open.wrapping_add_signed(if begins { 1 } else { -1 });
         match steps.last_mut() {
             Some(last) if last.0 == moment => last.1 = open,
             _ => steps.push((moment, open)),
@@ -118,25 +118,11 @@ fn work_within(window: Window, all: &[EvaluatedRequest<'_>]) -> (Rates, f64) {
         if let Some(first) = record.first_token {
             input += request.input as f64 * window.share(record.sent, first);
         }
-        let events = token_times(request).filter(|time| window.contains(*time)).count();
+        let events = record.token_times().filter(|time| window.contains(*time)).count();
         output += tokens_per_event(request) * events as f64;
     }
     let seconds = window.seconds();
     (Rates::new(requests, input, output, seconds), busy / seconds)
-}
-
-/// Arrival time of each event with text or tokens.
-fn token_times(request: &EvaluatedRequest<'_>) -> impl Iterator<Item = Duration> {
-    let record = request.record;
-    let mut after_ms = 0.0;
-    record.first_token.into_iter().flat_map(move |first| {
-        let later = record.itl_ms.iter().map(move |gap| {
-            after_ms += f64::from(*gap);
-            // An invalid sum of gaps counts as 0.
-            first.saturating_add(Duration::try_from_secs_f64(after_ms / 1e3).unwrap_or_default())
-        });
-        std::iter::once(first).chain(later)
-    })
 }
 
 /// Mean number of tokens per event of this response; 1 if unknown.
@@ -156,7 +142,7 @@ pub(super) fn peak_tokens_per_second(completed: &[Evaluated<'_>]) -> Option<f64>
     let mut seconds: Vec<f64> = Vec::new();
     for request in completed {
         let tokens = tokens_per_event(request);
-        for time in token_times(request) {
+        for time in request.record.token_times() {
             let second = usize::try_from(time.saturating_sub(begun).as_secs()).ok()?;
             if seconds.len() <= second {
                 seconds.resize(second + 1, 0.0);
