@@ -259,11 +259,12 @@ pub(super) struct RequestSpeed {
 impl RequestSpeed {
     /// Records the speed of a completed request.
     pub(super) fn learn(&mut self, requested: &Limits, ttft_ms: Option<f64>, tpot_ms: Option<f64>) {
+        let slower = |before: &mut Option<f64>, now: f64| *before = Some(before.unwrap_or(0.0).max(now));
         if let Some(ttft) = ttft_ms {
-            self.prefill = slower(self.prefill, ttft / 1e3 / real(requested.input));
+            slower(&mut self.prefill, ttft / 1e3 / requested.input as f64);
         }
         if let Some(tpot) = tpot_ms {
-            self.decode = slower(self.decode, tpot / 1e3);
+            slower(&mut self.decode, tpot / 1e3);
         }
     }
 
@@ -274,18 +275,11 @@ impl RequestSpeed {
 
     /// The timeout for `requested.concurrency` such requests. Their prefills may run one after another.
     pub(super) fn timeout(&self, requested: &Limits) -> Duration {
-        let prefill = self.prefill.unwrap_or(DEFAULT_PREFILL) * real(requested.input) * real(requested.concurrency);
-        let usual = prefill + self.decode.unwrap_or(DEFAULT_DECODE) * real(requested.output);
+        let inputs = requested.input as f64 * requested.concurrency as f64;
+        let prefill = self.prefill.unwrap_or(DEFAULT_PREFILL) * inputs;
+        let usual = prefill + self.decode.unwrap_or(DEFAULT_DECODE) * requested.output as f64;
         Duration::from_secs_f64((TIMEOUT_FACTOR * usual).clamp(MIN_TIMEOUT, MAX_TIMEOUT))
     }
-}
-
-fn slower(before: Option<f64>, now: f64) -> Option<f64> {
-    Some(before.map_or(now, |before| before.max(now)))
-}
-
-fn real(count: u64) -> f64 {
-    count as f64
 }
 
 /// A failed start.

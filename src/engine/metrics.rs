@@ -31,7 +31,11 @@ pub(super) fn state(
     count: impl Fn(&[String]) -> Option<f64>,
     share: impl Fn(&[String]) -> Option<f64>,
 ) -> EngineMetrics {
-    let count = |names: &[String]| count(names).filter(|count| *count >= 0.0).map(rounded);
+    let count = |names: &[String]| {
+        count(names)
+            .filter(|count| *count >= 0.0)
+            .map(|count| count.round() as u64)
+    };
     let finished = rules.finished.iter();
     EngineMetrics {
         queue: EngineQueue {
@@ -105,10 +109,6 @@ fn selector(part: &str) -> (&str, Vec<&str>) {
         Some((name, labels)) => (name, labels.trim_end_matches('}').split(',').map(str::trim).collect()),
         None => (part, Vec::new()),
     }
-}
-
-fn rounded(value: f64) -> u64 {
-    value.round() as u64
 }
 
 /// Separates the two pointers of a ratio: `/used of /all`.

@@ -12,8 +12,7 @@ use super::{Engine, Limits, Readiness};
 use crate::boundary::{Overload, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
-use crate::runtime::{Launch, RuntimeKind, image_is_present};
-use crate::sim::Spec;
+use crate::runtime::{RuntimeKind, image_is_present};
 use crate::telemetry::select;
 
 /// Maximum probes of a dry run.
@@ -202,7 +201,7 @@ impl Engine {
             }
             RuntimeKind::Sim | RuntimeKind::Attach => {}
         }
-        let seen = self.devices_of(launch);
+        let seen = self.devices_of(&launch.gpus);
         needs.devices = needs.require(seen)?.unwrap_or_default();
         Ok(needs)
     }
@@ -226,11 +225,10 @@ impl Engine {
         }
     }
 
-    fn devices_of(&self, launch: Launch) -> Result<Vec<Device>> {
-        let Some(spec) = launch.sim else {
-            return devices(&launch.gpus);
+    fn devices_of(&self, gpus: &[String]) -> Result<Vec<Device>> {
+        let Some(profile) = self.simulated_profile()? else {
+            return devices(gpus);
         };
-        let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
         let count = self.options.tensor_parallel.unwrap_or(1);
         let device = |index: u64| Device {
             id: index.to_string(),

@@ -271,10 +271,6 @@ pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
         // All repeats end the same way, unless the engine died in the last one.
         whole.end = repeat.end;
         whole.width = [whole.width, repeat.width].into_iter().flatten().reduce(f64::max);
-        whole.died |= repeat.died;
-    }
-    if whole.died {
-        whole.end = EndReason::Died;
     }
     whole
 }

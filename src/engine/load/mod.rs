@@ -24,6 +24,7 @@ use super::start::TAIL;
 use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Kind, Result};
+use crate::load::plan::EndReason;
 use crate::load::{EngineDeath, Outcome, Record};
 use crate::prompt::PromptForm;
 use session::{LoadInputs, Repeat};
@@ -71,7 +72,7 @@ impl Engine {
             let sent = done.iter().map(|load| load.records.len()).sum();
             let began = std::time::Instant::now();
             let mut load = self.run_repeat(running, &session, repeat, sent)?;
-            (died, health) = self.check_after_load(running, &load.records, load.died, cursor)?;
+            (died, health) = self.check_after_load(running, &load.records, load.end == EndReason::Died, cursor)?;
             if self.wait(running.server.service.was_paused(began.elapsed()))? {
                 load.given_up.get_or_insert_with(|| PAUSED.to_owned());
             }

@@ -164,8 +164,6 @@ pub(super) struct Repeat {
     pub(super) end: EndReason,
     /// Relative half-width of the interval that `precision` watches, as last computed.
     pub(super) width: Option<f64>,
-    /// Whether the engine died.
-    pub(super) died: bool,
     /// Why the load was given up, if it was.
     pub(super) given_up: Option<String>,
     /// Whether this combines several repeats.
@@ -287,7 +285,6 @@ impl Engine {
             seen: session.clock.observations(seen),
             end,
             width: progress.width(),
-            died,
             given_up,
             records,
             ..Repeat::default()
