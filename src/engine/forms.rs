@@ -180,14 +180,12 @@ impl Engine {
                     break failure.clone();
                 }
             };
-            let words = match failure.form {
+            let said = match failure.form {
                 FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
+                FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),
                 _ => words(&failure.message),
             };
-            let said = match failure.form {
-                FailureForm::Status(status) => format!("{} ({status}: {words})", described(&form)),
-                _ => format!("{} ({words})", described(&form)),
-            };
+            let said = format!("{} ({said})", described(&form));
             if !is_of_the_form(&failure) {
                 let remedy = match failure.form {
                     _ if needs_key(&failure) => KEY_REMEDY,

@@ -499,10 +499,7 @@ impl Engine {
                 idle = metrics.is_some_and(|facts| facts.last().is_none_or(|newest| newest.queue.is_idle()));
             }
             if idle {
-                match self
-                    .adapter
-                    .ready(running.server.base_url(), &options, self.key.as_ref())?
-                {
+                match self.readiness(&running.server, &options)? {
                     Readiness::Ready => return Ok(true),
                     Readiness::Failed(_) => return Ok(false),
                     Readiness::NotYet => {}

@@ -229,8 +229,8 @@ impl Engine {
 
     /// Runs the program in the same image with the same devices and mounts, but without the engine.
     fn run_without_engine(&self, live: &mut Live, program: &Program) -> Result<Captured> {
-        let limits = self.full_limits(Limits::SMALLEST);
-        let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
+        let launch = self.launch_for(Limits::SMALLEST)?;
+
         self.wait_for_baseline(&mut live.baseline)?;
         let launch = placeholder_launch(launch, program.python.as_deref());
         let service = self.wait(start(self.runtime, &launch, &self.start_context(self.origin()?)))?;

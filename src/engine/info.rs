@@ -224,9 +224,9 @@ impl Engine {
         if self.runtime != RuntimeKind::Sim {
             return Ok(None);
         }
-        let whole = self.full_limits(Limits::SMALLEST);
-        let launch = self.adapter.launch(&self.adapter_options(Some(whole)))?;
-        let Some(spec) = launch.sim else { return Ok(None) };
+        let Some(spec) = self.launch_for(Limits::SMALLEST)?.sim else {
+            return Ok(None);
+        };
         let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
         Ok(Some(profile))
     }

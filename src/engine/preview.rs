@@ -179,10 +179,7 @@ impl Engine {
             needs.devices = devices(&self.options.gpus).unwrap_or_default();
             return Ok(needs);
         }
-        let launch = self
-            .adapter
-            .launch(&self.adapter_options(Some(self.full_limits(Limits::SMALLEST))));
-        let Some(launch) = needs.require(launch)? else {
+        let Some(launch) = needs.require(self.launch_for(Limits::SMALLEST))? else {
             return Ok(needs);
         };
         let permits = &self.context.permits;
@@ -208,11 +205,7 @@ impl Engine {
 
     /// Whether the attached engine is ready.
     fn answers(&self) -> Result<()> {
-        let server = self.find()?;
-        match self
-            .adapter
-            .ready(server.base_url(), &self.adapter_options(None), self.key.as_ref())?
-        {
+        match self.readiness(&self.find()?, &self.adapter_options(None))? {
             Readiness::Ready => Ok(()),
             Readiness::NotYet => Err(Fault::missing(
                 "no ready engine answers there",

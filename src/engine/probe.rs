@@ -297,9 +297,8 @@ impl Engine {
             return Ok(());
         }
         // Missing permissions are reported before anything is downloaded.
-        let launch = self
-            .adapter
-            .launch(&self.adapter_options(Some(self.full_limits(requested))))?;
+        let launch = self.launch_for(requested)?;
+
         self.context
             .permits
             .check_launch(self.runtime, &launch, &self.origin()?)?;

@@ -152,7 +152,7 @@ impl Engine {
                 let exit = Some(exit);
                 return Ok(Err(NotReady { exit, said: None }));
             }
-            match self.adapter.ready(server.base_url(), options, self.key.as_ref())? {
+            match self.readiness(server, options)? {
                 Readiness::Ready => return Ok(Ok(())),
                 Readiness::Failed(why) => {
                     let said = Some(why);
@@ -241,6 +241,17 @@ impl Engine {
         options["mounts"] = json!(self.model_mounts());
         options["gpu_vendor"] = json!(self.gpu_vendor());
         options
+    }
+
+    /// The launch that serves the whole search range and what is requested.
+    pub(super) fn launch_for(&self, requested: Limits) -> Result<Launch> {
+        self.adapter
+            .launch(&self.adapter_options(Some(self.full_limits(requested))))
+    }
+
+    /// Whether a server is ready, with the options that it was started with.
+    pub(super) fn readiness(&self, server: &Server, options: &Value) -> Result<Readiness> {
+        self.adapter.ready(server.base_url(), options, self.key.as_ref())
     }
 
     /// `nvidia` or `amd`, because images differ. `None` if no GPUs are requested or found.

@@ -314,11 +314,7 @@ impl Session {
             }
             Arrivals::Open { .. } | Arrivals::Replay(_) => Slots::Open {
                 max_concurrency: self.options.max_concurrency,
-                expected: self
-                    .options
-                    .max_concurrency
-                    .unwrap_or(u64::MAX)
-                    .min(arrivals.expected()),
+                expected: arrivals.expected(),
             },
         };
         let begins = match warmup {

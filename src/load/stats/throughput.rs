@@ -332,6 +332,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn an_empty_interval_leaves_nothing_open() {
+        let at = Duration::from_secs;
+        let spans = [(at(1), at(1)), (at(2), at(3))];
+        assert_eq!(
+            concurrency_steps(spans.into_iter()),
+            [(at(1), 0), (at(2), 1), (at(3), 0)]
+        );
+    }
+
+    #[test]
     fn end_counts_before_start_at_the_same_time() {
         let at = Duration::from_secs;
         let spans = [(at(0), at(2)), (at(2), at(3)), (at(1), at(3))];
