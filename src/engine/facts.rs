@@ -8,7 +8,7 @@ use console::strip_ansi_codes;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use super::failure::{Symptoms, allocations, classify, learn_limits};
+use super::failure::{Symptoms, allocations, classify};
 use super::limits::EngineBounds;
 use super::options::wrong;
 use super::{
@@ -224,7 +224,7 @@ impl Rules {
         let found = classify(&self.failures, phase, symptoms);
         let mut stated = EngineBounds::default();
         if let Some(line) = found.as_ref().and_then(|found| found.line.as_ref()) {
-            learn_limits(&self.failures, line, &mut stated);
+            stated.learn(&self.failures, line);
         }
         Reading {
             limits: (stated.max_model_len, stated.max_input),

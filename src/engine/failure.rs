@@ -1,5 +1,5 @@
-//! Classifies failures: first by how the process exited, then by the adapter's rules. Parses failed GPU allocations from
-//! allocator messages.
+//! Classifies failures: first by how the process exited, then by the adapter's rules. [`Evidence`] is what scripts and reports
+//! see of one. Parses failed GPU allocations from allocator messages.
 //!
 //! A failure is called a lack of memory only if the kernel or a rule says so.
 //!
@@ -8,10 +8,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::limits::EngineBounds;
-use super::{FailureRule, RulePhase};
+use super::{FailureRule, Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
+use crate::load::engine_side::EngineQueue;
 use crate::runtime::Exit;
 
 /// What was observed when something failed.
@@ -113,15 +113,6 @@ pub(super) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Sympto
     })
 }
 
-/// Learns the limits that a refusal states, from the groups `limit` and `input_limit` of the rules.
-pub(super) fn learn_limits(rules: &[FailureRule], refusal: &str, bounds: &mut EngineBounds) {
-    for groups in rules.iter().filter_map(|rule| rule.pattern.captures(refusal)) {
-        let stated = |name: &str| groups.name(name)?.as_str().parse().ok();
-        bounds.max_model_len = stated("limit").or(bounds.max_model_len);
-        bounds.max_input = stated("input_limit").or(bounds.max_input);
-    }
-}
-
 impl Finding {
     /// Maps a finding to a failed start: any lack of memory becomes `start_failed` with the cause `memory`.
     fn for_start(self) -> Self {
@@ -136,6 +127,56 @@ impl Finding {
             ..self
         }
     }
+}
+
+/// The evidence for a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// One sentence for the user.
+    pub message: Option<String>,
+    /// The decisive log lines, or the end of the log.
+    pub log: Vec<String>,
+    /// The phase of the failure: `weights`, `profiling`, `kv_cache`, `graph_capture` or `warm_up` during a start,
+    /// `request` after it.
+    pub phase: Option<String>,
+    /// Failed GPU allocations with the allocator's numbers; the last one of each GPU.
+    pub allocations: Vec<Allocation>,
+    /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
+    /// damaged it.
+    pub survived: Option<bool>,
+    /// Whether a server that was attached to died at this point, or answered nothing within the timeout: only its
+    /// operator can start it again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ended_server: bool,
+    /// The engine's exit status, if it exited.
+    pub exit_code: Option<i64>,
+    /// Whether the kernel's OOM killer ended the engine.
+    pub oom_killed: Option<bool>,
+    /// HTTP status of a rejected request.
+    pub http_status: Option<u16>,
+    /// Memory in use after the probe, in bytes.
+    pub memory: Option<u64>,
+    /// The engine's finish reason.
+    pub finish: Option<String>,
+    /// Output tokens beyond the requested number.
+    pub excess: Option<u64>,
+    /// The input that the engine counted, where that is not what was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u64>,
+    /// Output tokens with which requests were sent once more, so that early ones would not end before late ones were admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longer_output: Option<u64>,
+    /// Completed requests.
+    pub completed: u64,
+    /// Requests sent.
+    pub issued: u64,
+    /// Attempts, including retries.
+    pub attempts: u64,
+    /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
+    pub queue: Option<EngineQueue>,
+    /// Limits of the running start, or of the start that failed.
+    pub limits: Option<Limits>,
 }
 
 /// A failed allocation and the GPU's memory at that moment, in bytes. PyTorch prints sizes with two decimals.

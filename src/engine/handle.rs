@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::facts::{ReportedFact, Rules, degraded};
 use super::forms::Accepted;
 use super::info::Info;
+use super::judge::succeeded;
 use super::limits::{RequestSpeed, StartFailure, StartHistory};
 use super::metrics::MetricsPage;
 use super::options::{LaunchOptions, wrong};
@@ -20,9 +21,10 @@ use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
+use crate::load::{FailureForm, Outcome, Record};
 use crate::prompt::{Hub, ModelId};
 use crate::run::{Event, can_be_hidden, for_engine};
-use crate::runtime::{RuntimeKind, api_key, server_url};
+use crate::runtime::{Exit, RuntimeKind, api_key, server_url};
 use crate::task::lock;
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
@@ -577,6 +579,50 @@ impl Engine {
         };
         self.phase("stopping", self.name())?;
         self.end_server(&mut live.stages, &running.server, running.sampler, self.name())
+    }
+
+    /// How the engine exited after these requests, and whether it still serves. Only checked after failures that may have
+    /// damaged it, or if `died`: its death was already noticed. If a connection broke, waits for the exit.
+    pub(super) fn state_after(
+        &self,
+        running: &Running,
+        answers: &[Record],
+        died: bool,
+    ) -> Result<(Option<Exit>, Option<bool>)> {
+        let failed: Vec<&Record> = answers.iter().filter(|answer| !succeeded(answer)).collect();
+        if failed.is_empty() && !died {
+            return Ok((None, None));
+        }
+        let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
+        // A server that closes the connection after each answer does so when it is killed, too.
+        let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
+        let broke = |form| {
+            use FailureForm::{Broken, EndedEarly, Unreachable};
+            matches!(form, EndedEarly | Broken | Unreachable)
+        };
+        let broken = died || failed.iter().any(unfinished) || failures().any(broke);
+        let exit = self.wait(running.server.ended(broken))?;
+        if exit.is_some() {
+            return Ok((exit, Some(false)));
+        }
+        if !died && !failures().any(may_damage) {
+            return Ok((None, None));
+        }
+        if self.recovers(running)? {
+            return Ok((None, Some(true)));
+        }
+        // Engines report an error first and exit a moment later.
+        Ok((self.wait(running.server.exit())?, Some(false)))
+    }
+}
+
+/// Whether such a failure may have damaged the engine.
+fn may_damage(form: FailureForm) -> bool {
+    match form {
+        // TGI answers 424 where other engines answer 500.
+        FailureForm::Status(status) => status >= 500 || status == 424,
+        FailureForm::InStream | FailureForm::Broken | FailureForm::Unreachable | FailureForm::EndedEarly => true,
+        FailureForm::Deadline | FailureForm::Malformed => false,
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Limits;
-use super::answer::Evidence;
+use super::failure::Evidence;
+use super::{FailureRule, Limits};
 use crate::boundary::{BoundsReport, Point};
 use crate::fault::{Fault, Result};
 
@@ -192,6 +192,15 @@ impl EngineBounds {
             .or_else(|| pool.map(|pool| kv_cache(format!("its KV cache holds {pool} tokens"))))
             .or_else(|| reached(self.max_model_len).map(|longest| limit("longest context", longest)))
             .or_else(|| input.map(|longest| limit("longest input", longest)))
+    }
+
+    /// Learns the limits that a refusal states, from the groups `limit` and `input_limit` of the rules.
+    pub(super) fn learn(&mut self, rules: &[FailureRule], refusal: &str) {
+        for groups in rules.iter().filter_map(|rule| rule.pattern.captures(refusal)) {
+            let stated = |name: &str| groups.name(name)?.as_str().parse().ok();
+            self.max_model_len = stated("limit").or(self.max_model_len);
+            self.max_input = stated("input_limit").or(self.max_input);
+        }
     }
 
     /// The bound that explains why an output ended after `output` tokens. TGI feeds its output back as input in slices,
@@ -509,7 +518,6 @@ mod bounds_tests {
 
 #[cfg(test)]
 mod report_tests {
-    use super::super::answer::Evidence;
     use super::StartFailure;
     use super::*;
 

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 
-use super::answer::ProbeAnswer;
 use super::handle::{Live, Running};
+use super::probe::ProbeAnswer;
 use super::start::Server;
 use super::usage::{MemoryStages, emptied, over};
 use super::{Engine, Stage, Usage, UsageFile};

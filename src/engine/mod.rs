@@ -10,7 +10,6 @@
 //! `preview`, `forms`, `probe`, `remote`, `send`, `in_process` and `load` add methods to it.
 
 mod adapter;
-mod answer;
 mod facts;
 mod failure;
 mod forms;
@@ -36,9 +35,8 @@ pub use adapter::{
     Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, Pattern, Patterns,
     ProgressRule, Protocol, Readiness, RequestForm, RulePhase,
 };
-pub use answer::{Evidence, ProbeAnswer, ProbeOptions};
 pub use facts::{Reading, ReportedFact, Rules, check_adapter};
-pub use failure::Allocation;
+pub use failure::{Allocation, Evidence};
 pub use forms::KEY_REMEDY;
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
@@ -47,7 +45,7 @@ pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use preview::{Device, Needs};
-pub use probe::COORDINATES;
+pub use probe::{COORDINATES, ProbeAnswer, ProbeOptions};
 pub use protocol::decoder;
 pub use remote::{Connect, Hello, Question, Reply};
 pub use send::{SendAnswer, SendOptions};

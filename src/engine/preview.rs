@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::ProbeAnswer;
 use super::info::Info;
+use super::probe::ProbeAnswer;
 use super::{Engine, Limits, Readiness};
 use crate::boundary::{Overload, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};

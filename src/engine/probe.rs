@@ -1,27 +1,28 @@
-//! Tests one point on the engine. The answer is journaled before anything else happens.
+//! Tests one point on the engine: the options and the answer of a probe, as scripts, journal and reports see them. The answer
+//! is journaled before anything else happens.
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
 use super::facts::{self, REQUEST};
-use super::failure::{allocations, learn_limits};
+use super::failure::{Evidence, allocations};
 use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
 use super::limits::{MIN_TIMEOUT, StartFailure, StartHistory, bounds_report};
 use super::memory::describe_memory;
 use super::metrics::QueueMetrics;
-use super::options::wrong;
+use super::options::{some_seconds, wrong};
 use super::residency::longer_output;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm, forms};
-use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
+use crate::boundary::{BoundsReport, Moves, NOT_RESIDENT, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
-use crate::load::{FailureForm, Outcome, Record, Summary};
+use crate::load::{FailureForm, Record, Summary};
 use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
 use crate::runtime::{Exit, RuntimeKind};
@@ -29,6 +30,88 @@ use crate::task::lock;
 
 /// The coordinates of a point that an engine understands.
 pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
+
+/// The result of one probe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeAnswer {
+    /// The tested point.
+    pub point: Point,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The cause, unless the verdict is `ok`.
+    pub cause: Option<String>,
+    /// How the result moves the boundary, given the option `overload`.
+    pub moves: Moves,
+    /// The evidence for the verdict.
+    pub evidence: Evidence,
+    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the requested length
+    /// could be made: it is up to 1 % or 8 tokens off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Point>,
+    /// Prompt tokens as counted by the engine; the minimum over the requests.
+    pub input: Option<u64>,
+    /// Output tokens as counted by the engine; the minimum over the requests.
+    pub output: Option<u64>,
+    /// Time to first token, in ms; the median over the requests.
+    pub ttft_ms: Option<f64>,
+    /// Time per output token after the first, in ms; the median over the requests.
+    pub tpot_ms: Option<f64>,
+    /// Inter-token latency, in ms; the median over the events of all requests that carry tokens.
+    pub itl_ms: Option<f64>,
+    /// End-to-end latency, in ms; the median over the requests.
+    pub e2el_ms: Option<f64>,
+    /// Peak memory during the probe, in bytes, summed over the engine's devices.
+    pub peak: Option<u64>,
+    /// Memory during the probe: seconds since it began, and bytes. Reduced to a few hundred rows that keep the peak.
+    pub series: Vec<(f64, u64)>,
+    /// Whether the engine had to be started.
+    pub started: bool,
+    /// Start attempts, including failed ones.
+    pub starts: u64,
+    /// Duration in seconds, including starts.
+    pub seconds: f64,
+    /// Number of GPUs that the engine holds.
+    pub gpus: u64,
+    /// The engine's own bounds, if it has reported any.
+    pub report: Option<BoundsReport>,
+}
+
+/// Options of one probe.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProbeOptions {
+    /// Timeout per request in seconds. Default: ten times the expected duration, at least a minute.
+    pub timeout: Option<f64>,
+    /// Seconds without running requests, while all unfinished requests are queued, after which they are cancelled.
+    /// Default: 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<f64>,
+    /// Retries after an early end of text or an overloaded engine.
+    pub retries: u32,
+    /// Missing output tokens that still count as `ok`.
+    pub output_tolerance: u64,
+    /// Whether `preempted` and `queued` count as fitting.
+    pub overload: Overload,
+}
+
+impl Default for ProbeOptions {
+    fn default() -> Self {
+        Self {
+            timeout: None,
+            stall: None,
+            retries: 3,
+            output_tolerance: 0,
+            overload: Overload::Fails,
+        }
+    }
+}
+
+impl ProbeOptions {
+    pub(super) fn check(&self) -> Result<()> {
+        some_seconds("timeout", self.timeout)?;
+        some_seconds("stall", self.stall)
+    }
+}
 
 /// The result of sending a point's requests once.
 struct Attempt {
@@ -190,7 +273,7 @@ impl Engine {
             if let (Some("length_limit"), Some(refusal), Some(running)) =
                 (judged.cause.as_deref(), &judged.line, &mut live.running)
             {
-                learn_limits(&self.rules.failures, refusal, &mut running.info.reported);
+                running.info.reported.learn(&self.rules.failures, refusal);
             }
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best
@@ -429,42 +512,6 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// How the engine exited after these requests, and whether it still serves. Only checked after failures that may have
-    /// damaged it, or if `died`: its death was already noticed. If a connection broke, waits for the exit.
-    pub(super) fn state_after(
-        &self,
-        running: &Running,
-        answers: &[Record],
-        died: bool,
-    ) -> Result<(Option<Exit>, Option<bool>)> {
-        let failed: Vec<&Record> = answers.iter().filter(|answer| !succeeded(answer)).collect();
-        if failed.is_empty() && !died {
-            return Ok((None, None));
-        }
-        let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
-        // A server that closes the connection after each answer does so when it is killed, too.
-        let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
-        let broke = |form| {
-            use FailureForm::{Broken, EndedEarly, Unreachable};
-            matches!(form, EndedEarly | Broken | Unreachable)
-        };
-        let broken = died || failed.iter().any(unfinished) || failures().any(broke);
-        let exit = self.wait(running.server.ended(broken))?;
-        if exit.is_some() {
-            return Ok((exit, Some(false)));
-        }
-        if !died && !failures().any(may_damage) {
-            return Ok((None, None));
-        }
-        if self.recovers(running)? {
-            return Ok((None, Some(true)));
-        }
-        // Engines report an error first and exit a moment later.
-        Ok((self.wait(running.server.exit())?, Some(false)))
-    }
-}
-
 /// Adapts the calibration to the engine's input count. Returns how many counts in a row were wrong.
 fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, attempt: &Attempt) -> u32 {
     let inputs = || attempt.answers.iter().filter_map(|answer| answer.counts.input);
@@ -488,16 +535,6 @@ const CORRECTIONS: u32 = 4;
 
 /// Said of requests whose times mean nothing.
 pub(super) const PAUSED: &str = "the engine's container was paused in the meantime: times are not used";
-
-/// Whether such a failure may have damaged the engine.
-fn may_damage(form: FailureForm) -> bool {
-    match form {
-        // TGI answers 424 where other engines answer 500.
-        FailureForm::Status(status) => status >= 500 || status == 424,
-        FailureForm::InStream | FailureForm::Broken | FailureForm::Unreachable | FailureForm::EndedEarly => true,
-        FailureForm::Deadline | FailureForm::Malformed => false,
-    }
-}
 
 /// An early end of text is random, and an overloaded engine may recover.
 fn worth_retrying(attempt: &Attempt) -> bool {

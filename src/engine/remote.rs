@@ -10,9 +10,10 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
+use super::failure::Evidence;
 use super::limits::StartFailure;
 use super::options::wrong;
+use super::probe::{ProbeAnswer, ProbeOptions};
 use super::{Engine, LaunchOptions, Needs};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};

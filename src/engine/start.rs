@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::answer::Evidence;
 use super::facts::{FactValues, check_path, find, phase_of, strip_colours};
+use super::failure::Evidence;
 use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
 use super::limits::StartFailure;
