@@ -1,9 +1,8 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
 //! `options` validates the script's options; `session` reads the files that they name, turns both into a plan and runs
-//! each repeat. `client` hands requests to the client, writes its records and converts the times of a simulated engine
-//! that does not run in real time. `monitor` polls the engine meanwhile, and `answer`
-//! builds the result.
+//! each repeat. `client` hands requests to the load's client, writes its records and converts the times of a simulated
+//! engine that does not run in real time. `monitor` polls the engine meanwhile, and `answer` builds the result.
 
 mod answer;
 mod client;
