@@ -2,8 +2,10 @@
 //! `script/adapter.rs` implements the trait by calling those functions. Unknown keys in the maps are errors.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use regex::Regex;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::LaunchOptions;
@@ -140,19 +142,57 @@ pub struct RequestForm {
     pub body: Value,
 }
 
+/// A regular expression. One that is wrong is an error when it is read.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub struct Pattern(Regex);
+
+impl TryFrom<String> for Pattern {
+    type Error = String;
+
+    fn try_from(pattern: String) -> std::result::Result<Self, String> {
+        Regex::new(&pattern).map(Self).map_err(|error| {
+            // The last line of the error states the reason; the lines before it show the pattern.
+            let text = error.to_string();
+            let reason = text.lines().last().unwrap_or_default().trim_start_matches("error: ");
+            format!(
+                "the pattern `{pattern}` is wrong: {reason}; patterns are those of Rust's regex crate: no look-around, no \
+                 back-references"
+            )
+        })
+    }
+}
+
+impl Deref for Pattern {
+    type Target = Regex;
+
+    fn deref(&self) -> &Regex {
+        &self.0
+    }
+}
+
+impl Serialize for Pattern {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+/// Patterns by the name of what they find.
+pub type Patterns = BTreeMap<String, Vec<Pattern>>;
+
 /// Patterns and names with which an adapter reads its engine's output.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
     /// Regular expressions for log lines, by fact (`kv_tokens`, `weights_bytes`, `max_model_len`, `version`, …), newest
     /// wording first. The first capture group is the value. A unit suffix in the name is converted: `kv_gib` becomes
     /// `kv_bytes`. Named groups: `value`, `unit` (such as `MiB`; the name then has no suffix) and `device` (`CUDA0`).
-    pub log: BTreeMap<String, Vec<String>>,
+    pub log: Patterns,
     /// Regular expressions for the log prefix that names the tensor-parallel rank. The first capture group is the rank,
     /// from 0.
-    pub rank: Vec<String>,
+    pub rank: Vec<Pattern>,
     /// As `log`, but for lines of the Prometheus page whose values do not change while the engine runs.
-    pub gauges: BTreeMap<String, Vec<String>>,
+    pub gauges: Patterns,
     /// Names on the metrics page.
     pub metrics: MetricRules,
     /// Where the engine's HTTP API reports each fact, newest version first. A single rule may stand without a list. The
@@ -167,11 +207,11 @@ pub struct Facts {
 }
 
 /// A log line that begins a phase of the start.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ProgressRule {
-    /// A regular expression, searched in each log line.
-    pub pattern: String,
+    /// Searched in each log line.
+    pub pattern: Pattern,
     /// The phase: `profiling`, `kv_cache`, `graph_capture`, `warm_up`, …
     pub phase: String,
 }
@@ -231,13 +271,12 @@ pub struct InfoRule {
 }
 
 /// Classifies an error message.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
-    /// A regular expression, searched in each log line, response body and stream error. Groups: `input`
-    /// is the engine's count of the prompt's tokens, `limit` its longest input and output together, `input_limit` its
-    /// longest input.
-    pub pattern: String,
+    /// Searched in each log line, response body and stream error. Groups: `input` is the engine's count of the prompt's
+    /// tokens, `limit` its longest input and output together, `input_limit` its longest input.
+    pub pattern: Pattern,
     /// The verdict.
     pub verdict: Verdict,
     /// The cause: `cuda`, `host`, `allocator`, `memory`, `kv_cache`, `length_limit`, …
@@ -245,8 +284,8 @@ pub struct FailureRule {
     /// Whether the rule holds before the engine is ready (`start`), afterwards (`request`), or always (`any`).
     #[serde(default)]
     pub phase: RulePhase,
-    /// A regular expression for lines that cancel earlier matches, because the engine recovered.
-    pub unless: Option<String>,
+    /// Finds lines that cancel earlier matches, because the engine recovered.
+    pub unless: Option<Pattern>,
 }
 
 /// When a failure rule holds.
@@ -284,6 +323,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_wrong_pattern_is_named() {
+        let wrong = Pattern::try_from("a(".to_owned()).unwrap_err();
+        assert!(wrong.contains("`a(` is wrong: unclosed group"), "{wrong}");
+    }
 
     #[test]
     fn only_listed_variables_and_flags_are_harmless() {

@@ -1,85 +1,75 @@
-//! Facts that an engine reports (`kv_tokens`, `weights_bytes`, `max_model_len`, …): extracted from log lines with the
-//! adapter's patterns, or read from JSON pages. Each keeps its location; `std/memory` interprets them.
+//! What an adapter's rules find in an engine's output: facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) in log lines
+//! and JSON pages, and the phase of a start. Each fact keeps its location; `std/memory` interprets them. Also reads recorded
+//! output of an engine, for tests of adapters.
 
 use std::collections::BTreeMap;
 
 use console::strip_ansi_codes;
-use regex::Regex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Number, Value};
 
+use super::failure::{Symptoms, allocations, classify};
 use super::limits::EngineBounds;
+use super::options::wrong;
+use super::{
+    Adapter, Allocation, Facts, FailureRule, Limits, Pattern, Patterns, ProgressRule, RulePhase, metrics, protocol,
+};
+use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
+use crate::load::engine_side::EngineMetrics;
+use crate::prompt::{Content, PromptForm};
+use crate::runtime::Exit;
 use crate::telemetry::UsedByDevice;
 
 /// Values by fact name; sizes in bytes.
 pub(super) type FactValues = BTreeMap<String, Value>;
 
-/// An adapter's patterns for the lines that report facts.
-#[derive(Clone, Debug, Default)]
-pub(super) struct FactRules {
-    rules: Vec<(String, Vec<Regex>)>,
-    /// Patterns of the prefix that names the rank.
-    ranks: Vec<Regex>,
+/// Facts in these lines. Per fact, the first pattern with any match is used, and its last match wins, because an
+/// engine that retries (llama.cpp's fit) reports the final value last.
+pub(super) fn find(patterns: &Patterns, lines: &[String]) -> FactValues {
+    let found = matches(patterns, &[], lines, "").into_iter();
+    found.map(|fact| (fact.name, fact.value)).collect()
 }
 
-impl FactRules {
-    /// Compiles patterns by fact, and those of ranks. `place` names the location of the first in the adapter, for error
-    /// messages.
-    pub(super) fn new(patterns: &BTreeMap<String, Vec<String>>, ranks: &[String], place: &str) -> Result<Self> {
-        let all = |patterns: &[String], place: &str| -> Result<Vec<Regex>> {
-            patterns.iter().map(|pattern| compile(pattern, place)).collect()
-        };
-        let rules = patterns
-            .iter()
-            .map(|(fact, patterns)| Ok((fact.clone(), all(patterns, &format!("{place}.{fact}"))?)))
-            .collect::<Result<_>>()?;
-        let ranks = all(ranks, "facts().rank")?;
-        Ok(Self { rules, ranks })
-    }
-
-    /// Facts in these lines. Per fact, the first pattern with any match is used, and its last match wins, because an
-    /// engine that retries (llama.cpp's fit) reports the final value last.
-    pub(super) fn find(&self, lines: &[String]) -> FactValues {
-        let found = self.matches(lines, "").into_iter();
-        found.map(|fact| (fact.name, fact.value)).collect()
-    }
-
-    /// Every line that reports a fact, for example one per rank or device, with its number. Sorted by fact, then by line.
-    /// Per fact, only the first pattern with any match is used.
-    pub(super) fn matches(&self, lines: &[String], origin: &str) -> Vec<ReportedFact> {
-        let found = |(fact, patterns): &(String, Vec<Regex>)| {
-            let found = patterns.iter().map(|pattern| {
-                let numbered = (0..).zip(lines);
-                let found = numbered.filter_map(|(number, line)| self.found(fact, pattern, line, number, origin));
-                found.collect::<Vec<_>>()
+/// Every line that reports a fact, for example one per rank or device, with its number. Sorted by fact, then by line.
+/// Per fact, only the first pattern with any match is used. `ranks` find the prefix that names the rank.
+pub(super) fn matches(patterns: &Patterns, ranks: &[Pattern], lines: &[String], origin: &str) -> Vec<ReportedFact> {
+    let found = |(fact, patterns): (&String, &Vec<Pattern>)| {
+        let found = patterns.iter().map(|pattern| {
+            let numbered = (0..).zip(lines);
+            let reported = numbered.filter_map(|(number, line)| {
+                let reported = reported(fact, pattern, line, ranks)?;
+                Some(ReportedFact {
+                    origin: origin.to_owned(),
+                    line: Some(number),
+                    ..reported
+                })
             });
-            found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
-        };
-        self.rules.iter().flat_map(found).collect()
-    }
+            reported.collect::<Vec<_>>()
+        });
+        found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+    };
+    patterns.iter().flat_map(found).collect()
+}
 
-    fn found(&self, fact: &str, pattern: &Regex, line: &str, number: u64, origin: &str) -> Option<ReportedFact> {
-        let captures = pattern.captures(line)?;
-        let text = captures.name("value").or_else(|| captures.get(1))?.as_str();
-        let (name, value) = match captures.name("unit") {
-            Some(unit) => value(&format!("{fact}_{}", unit.as_str().to_lowercase()), text),
-            None => value(fact, text),
-        };
-        // The rank is named before the match; the rest of the line is the engine's text.
-        let prefix = &line[..captures.get(0)?.start()];
-        let rank = self.ranks.iter().find_map(|pattern| pattern.captures(prefix)?.get(1));
-        Some(ReportedFact {
-            name,
-            value,
-            origin: origin.to_owned(),
-            text: line.trim().to_owned(),
-            line: Some(number),
-            rank: rank.and_then(|rank| rank.as_str().parse().ok()),
-            device: captures.name("device").map(|device| device.as_str().to_owned()),
-            ..ReportedFact::default()
-        })
-    }
+fn reported(fact: &str, pattern: &Pattern, line: &str, ranks: &[Pattern]) -> Option<ReportedFact> {
+    let captures = pattern.captures(line)?;
+    let text = captures.name("value").or_else(|| captures.get(1))?.as_str();
+    let (name, value) = match captures.name("unit") {
+        Some(unit) => value(&format!("{fact}_{}", unit.as_str().to_lowercase()), text),
+        None => value(fact, text),
+    };
+    // The rank is named before the match; the rest of the line is the engine's text.
+    let prefix = &line[..captures.get(0)?.start()];
+    let rank = ranks.iter().find_map(|pattern| pattern.captures(prefix)?.get(1));
+    Some(ReportedFact {
+        name,
+        value,
+        text: line.trim().to_owned(),
+        rank: rank.and_then(|rank| rank.as_str().parse().ok()),
+        device: captures.name("device").map(|device| device.as_str().to_owned()),
+        ..ReportedFact::default()
+    })
 }
 
 /// Unit suffixes of fact names, in bytes. TGI logs `GB` as 10^9 bytes; other engines write `GB` for GiB.
@@ -127,24 +117,6 @@ fn value(fact: &str, text: &str) -> (String, Value) {
         .or_else(|| plain.parse().ok().and_then(Number::from_f64).map(Value::Number))
         .unwrap_or_else(|| Value::from(text));
     (fact.to_owned(), value)
-}
-
-/// Compiles a pattern. `place` names its location in the adapter for the error message.
-pub(super) fn compile(pattern: &str, place: &str) -> Result<Regex> {
-    Regex::new(pattern).map_err(|error| {
-        // The last line of the error states the reason; the lines before it show the pattern.
-        let text = error.to_string();
-        let reason = text
-            .lines()
-            .last()
-            .unwrap_or_default()
-            .trim_start_matches("error: ")
-            .to_owned();
-        Fault::usage(format!(
-            "`{place}` of the adapter: the pattern `{pattern}` is wrong: {reason}"
-        ))
-        .hint("patterns are those of Rust's regex crate: no look-around, no back-references")
-    })
 }
 
 /// Removes the colour codes that some engines write even to pipes.
@@ -201,38 +173,172 @@ impl ReportedFact {
     }
 }
 
-/// What is known about an engine.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Info {
-    /// The engine's name, such as `vllm` or `sim`.
-    pub engine: String,
-    /// The engine's version.
-    pub version: Option<String>,
-    /// The model's name as reported by the engine.
-    pub model: Option<String>,
-    /// Maximum input and output together, in tokens.
-    pub max_model_len: Option<u64>,
-    /// KV cache size in tokens.
-    pub kv_tokens: Option<u64>,
-    /// Vocabulary size, if reported. Prompt ids must be below it.
-    #[serde(skip)]
-    pub(super) vocabulary: Option<u32>,
-    /// The engine's own bounds, for verdicts.
-    #[serde(skip)]
-    pub(super) reported: EngineBounds,
-    /// Whether this is the simulated engine, so that nothing was measured.
-    pub simulated: bool,
+/// An adapter's `facts()` and `failures()`.
+#[derive(Clone, Debug, Default)]
+pub struct Rules {
+    pub(super) facts: Facts,
+    pub(super) failures: Vec<FailureRule>,
 }
 
-impl Info {
-    pub(super) fn before(engine: &str, model: Option<&str>, simulated: bool) -> Self {
-        Self {
-            engine: engine.to_owned(),
-            model: model.map(str::to_owned),
-            simulated,
-            ..Self::default()
+impl Rules {
+    /// Calls the adapter and checks its rules.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for unusable rules.
+    pub fn from_adapter(adapter: &dyn Adapter) -> Result<Self> {
+        check_request(adapter)?;
+        Ok(Self {
+            facts: checked_facts(adapter)?,
+            failures: checked_failures(adapter)?,
+        })
+    }
+
+    /// Reads the log of a start that ended with status `code`. For tests of adapters.
+    pub fn read_start(&self, log: &[String], code: i64) -> Reading {
+        self.read(RulePhase::Start, &[], log, Some(code))
+    }
+
+    /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
+    /// an engine that died. For tests of adapters.
+    pub fn read_request(&self, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
+        self.read(RulePhase::Request, messages, log, code)
+    }
+
+    /// Reads a metrics page as snapshots. For tests of adapters.
+    pub fn read_metrics(&self, page: &str) -> Vec<EngineMetrics> {
+        metrics::read(page, &self.facts.metrics)
+    }
+
+    fn read(&self, phase: RulePhase, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
+        let log = strip_colours(log);
+        let exit = code.map(|code| Exit {
+            code: Some(code),
+            ..Exit::default()
+        });
+        let symptoms = Symptoms {
+            exit: exit.as_ref(),
+            messages,
+            log: &log,
+        };
+        let found = classify(&self.failures, phase, symptoms);
+        let mut stated = EngineBounds::default();
+        if let Some(line) = found.as_ref().and_then(|found| found.line.as_ref()) {
+            stated.learn(&self.failures, line);
+        }
+        Reading {
+            limits: (stated.max_model_len, stated.max_input),
+            facts: find(&self.facts.log, &log),
+            reported: group_by_name(matches(&self.facts.log, &self.facts.rank, &log, "log")),
+            verdict: found.as_ref().map(|found| found.verdict),
+            cause: found.as_ref().and_then(|found| found.cause.clone()),
+            line: found.and_then(|found| found.line),
+            phase: match phase {
+                RulePhase::Start => phase_of(&self.facts.progress, &log),
+                RulePhase::Any | RulePhase::Request => Some(REQUEST.to_owned()),
+            },
+            allocations: allocations(messages.iter().chain(&log)),
         }
     }
+}
+
+/// What is wrong with an adapter's rules and the form of its request, by function. Starts nothing.
+pub fn check_adapter(adapter: &dyn Adapter) -> Vec<(&'static str, Fault)> {
+    let checks = [
+        ("facts", checked_facts(adapter).map(drop)),
+        ("failures", checked_failures(adapter).map(drop)),
+        ("request", check_request(adapter)),
+    ];
+    checks
+        .into_iter()
+        .filter_map(|(name, check)| Some((name, check.err()?)))
+        .collect()
+}
+
+fn checked_facts(adapter: &dyn Adapter) -> Result<Facts> {
+    let facts = adapter.facts()?;
+    let pages = facts.info.values().flatten().map(|rule| rule.path.as_str());
+    let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
+    pages.chain(metrics).try_for_each(check_path)?;
+    Ok(facts)
+}
+
+fn checked_failures(adapter: &dyn Adapter) -> Result<Vec<FailureRule>> {
+    let rules = adapter.failures()?;
+    FailureRule::check(&rules).map(|()| rules)
+}
+
+/// Builds one small request.
+fn check_request(adapter: &dyn Adapter) -> Result<()> {
+    let limits = Limits::new(16, 16, 1);
+    for form in adapter.request(&limits.point()?, Some(&limits))? {
+        let prompt = match form.prompt {
+            PromptForm::Tokens => Content::Tokens(vec![1; 16]),
+            PromptForm::Text => Content::Text("a".to_owned()),
+        };
+        check_path(&form.path)?;
+        protocol::body(&form, &prompt, None)?;
+    }
+    Ok(())
+}
+
+/// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on
+/// the GPUs. If no GPUs were requested, nothing needs to be on them.
+pub(super) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
+    let words = facts
+        .get("degraded")
+        .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned));
+    let count = |fact: &str| facts.get(fact).and_then(Value::as_u64);
+    let partly = parts.iter().filter_map(|(part, whole)| {
+        let (some, all) = (count(part)?, count(whole)?);
+        (some < all && (some > 0 || on_gpus)).then(|| format!("`{part}` is {some} of {all}, the rest is on the host"))
+    });
+    words.into_iter().chain(partly).collect()
+}
+
+/// What an adapter extracts from an engine's output.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Reading {
+    /// Facts by name; sizes in bytes.
+    pub facts: BTreeMap<String, Value>,
+    /// Every line that reports a fact, by fact, oldest first.
+    pub reported: BTreeMap<String, Vec<ReportedFact>>,
+    /// The verdict, if a failure rule matches.
+    pub verdict: Option<Verdict>,
+    /// Its cause.
+    pub cause: Option<String>,
+    /// The matching line.
+    pub line: Option<String>,
+    /// The longest input and output together, and the longest input, that it states.
+    pub limits: (Option<u64>, Option<u64>),
+    /// The phase that the engine had reached.
+    pub phase: Option<String>,
+    /// Failed allocations.
+    pub allocations: Vec<Allocation>,
+}
+
+/// Rejects a path that would redirect a request to another host: after `http://127.0.0.1:8000`, `@elsewhere/` would.
+pub(super) fn check_path(path: &str) -> Result<()> {
+    if path.starts_with('/') {
+        return Ok(());
+    }
+    wrong(
+        format!("the path `{path}` does not begin with `/`"),
+        "an adapter's paths are below the address of its engine",
+    )
+}
+
+/// The phase before the first match.
+const FIRST: &str = "weights";
+
+/// The phase of a ready engine.
+pub(super) const REQUEST: &str = "request";
+
+/// The phase of a start with this log: that of the last matching line. `None` if the adapter defines no phases.
+pub(super) fn phase_of(rules: &[ProgressRule], log: &[String]) -> Option<String> {
+    let of_line = |line: &String| rules.iter().find(|rule| rule.pattern.is_match(line));
+    let last = log.iter().rev().find_map(of_line);
+    (!rules.is_empty()).then(|| last.map_or(FIRST, |rule| rule.phase.as_str()).to_owned())
 }
 
 #[cfg(test)]
@@ -241,18 +347,17 @@ mod tests {
 
     use super::*;
 
+    fn pattern(text: &str) -> Pattern {
+        text.to_owned().try_into().unwrap()
+    }
+
     fn find(rules: &[(&str, &[&str])], lines: &[&str]) -> Value {
         let log = rules
             .iter()
-            .map(|(fact, patterns)| {
-                (
-                    (*fact).to_owned(),
-                    patterns.iter().map(|pattern| (*pattern).to_owned()).collect(),
-                )
-            })
+            .map(|(fact, patterns)| ((*fact).to_owned(), patterns.iter().map(|one| pattern(one)).collect()))
             .collect();
         let lines: Vec<String> = lines.iter().map(|line| (*line).to_owned()).collect();
-        json!(FactRules::new(&log, &[], "facts().log").unwrap().find(&lines))
+        json!(super::find(&log, &lines))
     }
 
     #[test]
@@ -309,15 +414,13 @@ mod tests {
 
     #[test]
     fn every_match_keeps_its_device_and_unit() {
-        let pattern = r"(?<device>\w+) buffer = (?<value>[\d.]+) (?<unit>\w+)".to_owned();
-        let patterns = BTreeMap::from([("weights".to_owned(), vec![pattern])]);
-        let rules = FactRules::new(&patterns, &[r"TP(\d)".to_owned()], "facts().log").unwrap();
+        let buffer = pattern(r"(?<device>\w+) buffer = (?<value>[\d.]+) (?<unit>\w+)");
+        let patterns = BTreeMap::from([("weights".to_owned(), vec![buffer])]);
         let lines = [
             "TP3: CUDA0 buffer = 1.5 GiB".to_owned(),
             "a: CPU buffer = 2 KiB, TP1".to_owned(),
         ];
-        let found: Vec<_> = rules
-            .matches(&lines, "log")
+        let found: Vec<_> = matches(&patterns, &[pattern(r"TP(\d)")], &lines, "log")
             .into_iter()
             .map(|found| (found.name, found.value, found.line, found.rank, found.device.unwrap()))
             .collect();
@@ -330,18 +433,48 @@ mod tests {
             ]
         );
     }
-}
-
-#[cfg(test)]
-mod pattern_tests {
-    use super::*;
 
     #[test]
-    fn a_wrong_pattern_is_named() {
-        let fault = compile("a(", "failures()[2]").unwrap_err();
-        assert!(
-            fault.message.contains("failures()[2]") && fault.message.contains("a("),
-            "{fault}"
+    fn what_is_only_partly_on_the_gpus_is_degraded() {
+        let parts = [("layers_on_gpu".to_owned(), "layers".to_owned())].into();
+        let reasons = |layers: u64, on_gpus| {
+            let facts = [("layers_on_gpu", layers), ("layers", 33)].map(|(name, n)| (name.to_owned(), json!(n)));
+            degraded(&facts.into(), &parts, on_gpus)
+        };
+        assert_eq!(reasons(33, true), [""; 0]);
+        assert_eq!(
+            reasons(20, true),
+            ["`layers_on_gpu` is 20 of 33, the rest is on the host"]
         );
+        assert_eq!(reasons(20, false).len(), 1);
+        assert_eq!((reasons(0, true).len(), reasons(0, false).len()), (1, 0));
+        let words = [("degraded".to_owned(), json!("context size reduced"))].into();
+        assert_eq!(degraded(&words, &parts, true), ["context size reduced"]);
+    }
+
+    fn phase(rules: &[(&str, &str)], log: &[&str]) -> Option<String> {
+        let rules: Vec<ProgressRule> = rules
+            .iter()
+            .map(|(text, phase)| ProgressRule {
+                pattern: pattern(text),
+                phase: (*phase).to_owned(),
+            })
+            .collect();
+        let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
+        phase_of(&rules, &log)
+    }
+
+    #[test]
+    fn the_last_matching_line_determines_the_phase() {
+        let rules = [("loading took", "profiling"), ("KV cache size", "graph_capture")];
+        assert_eq!(phase(&rules, &["boot"]).as_deref(), Some("weights"));
+        assert_eq!(phase(&rules, &["loading took 3 s", "?"]).as_deref(), Some("profiling"));
+        let log = ["loading took 3 s", "KV cache size: 9", "CUDA out of memory"];
+        assert_eq!(phase(&rules, &log).as_deref(), Some("graph_capture"));
+    }
+
+    #[test]
+    fn an_adapter_without_phases_has_none() {
+        assert_eq!(phase(&[], &["loading took 3 s"]), None);
     }
 }

@@ -1,19 +1,17 @@
-//! Classifies failures: first by how the process exited, then by the adapter's rules. Parses failed GPU allocations from
-//! allocator messages.
+//! Classifies failures: first by how the process exited, then by the adapter's rules. [`Evidence`] is what scripts and reports
+//! see of one. Parses failed GPU allocations from allocator messages.
 //!
 //! A failure is called a lack of memory only if the kernel or a rule says so.
 //!
 //! Supported allocation messages are PyTorch's `CUDA out of memory. Tried to allocate …` (since 2.1, also with HIP; used by
 //! five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`.
 
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 
-use super::facts::compile;
-use super::limits::EngineBounds;
-use super::{FailureRule, RulePhase};
+use super::{FailureRule, Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
+use crate::load::engine_side::EngineQueue;
 use crate::runtime::Exit;
 
 /// What was observed when something failed.
@@ -37,19 +35,26 @@ pub(super) struct Finding {
     pub(super) input: Option<u64>,
 }
 
-#[derive(Clone, Debug, Default)]
-pub(super) struct FailureRules {
-    rules: Vec<Compiled>,
-}
+impl FailureRule {
+    /// Rejects what a rule cannot say.
+    ///
+    /// # Errors
+    ///
+    /// `usage`.
+    pub(super) fn check(rules: &[Self]) -> Result<()> {
+        for (index, rule) in rules.iter().enumerate() {
+            let wrong = |why: &str| Fault::usage(format!("`failures()[{index}]` of the adapter: {why}"));
+            if rule.verdict == Verdict::Ok {
+                return Err(wrong("a failure cannot be `ok`"));
+            }
+            if rule.verdict == Verdict::Oom && rule.cause.as_deref() == Some("host") {
+                return Err(wrong("only the kernel says `oom` of the `host`")
+                    .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
+            }
+        }
+        Ok(())
+    }
 
-#[derive(Clone, Debug)]
-struct Compiled {
-    rule: FailureRule,
-    pattern: Regex,
-    unless: Option<Regex>,
-}
-
-impl Compiled {
     /// The message or log line that matches this rule.
     fn find<'a>(&self, symptoms: &Symptoms<'a>) -> Option<&'a String> {
         let taken_back = |text: &&String| self.unless.as_ref().is_some_and(|unless| unless.is_match(text));
@@ -78,69 +83,34 @@ fn quotes(line: &str) -> bool {
             .any(trace)
 }
 
-impl FailureRules {
-    pub(super) fn new(rules: Vec<FailureRule>) -> Result<Self> {
-        let rules = rules
-            .into_iter()
-            .enumerate()
-            .map(|(index, rule)| {
-                let place = format!("failures()[{index}]");
-                let wrong = |why: &str| Fault::usage(format!("`{place}` of the adapter: {why}"));
-                if rule.verdict == Verdict::Ok {
-                    return Err(wrong("a failure cannot be `ok`"));
-                }
-                if rule.verdict == Verdict::Oom && rule.cause.as_deref() == Some("host") {
-                    return Err(wrong("only the kernel says `oom` of the `host`")
-                        .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
-                }
-                Ok(Compiled {
-                    pattern: compile(&rule.pattern, &place)?,
-                    unless: rule.unless.as_ref().map(|unless| compile(unless, &place)).transpose()?,
-                    rule,
-                })
-            })
-            .collect::<Result<_>>()?;
-        Ok(Self { rules })
-    }
-
-    /// Classifies a failure in `phase`. The first rule with any match wins.
-    pub(super) fn classify(&self, phase: RulePhase, symptoms: Symptoms<'_>) -> Option<Finding> {
-        let by_rule = |compiled: &Compiled| {
-            if compiled.rule.phase != RulePhase::Any && compiled.rule.phase != phase {
-                return None;
-            }
-            let line = compiled.find(&symptoms)?;
-            let input = compiled.pattern.captures(line).and_then(|groups| groups.name("input"));
-            Some(Finding {
-                verdict: compiled.rule.verdict,
-                cause: compiled.rule.cause.clone(),
-                line: Some(line.clone()),
-                input: input.and_then(|tokens| tokens.as_str().parse().ok()),
-            })
-        };
-        let found = match symptoms.exit.is_some_and(|exit| exit.oom_killed) {
-            true => Finding {
-                verdict: Verdict::Oom,
-                cause: Some("host".into()),
-                line: None,
-                input: None,
-            },
-            false => self.rules.iter().find_map(by_rule)?,
-        };
-        Some(match phase {
-            RulePhase::Start => found.for_start(),
-            RulePhase::Any | RulePhase::Request => found,
-        })
-    }
-
-    /// Learns the limits that a refusal states, from the groups `limit` and `input_limit` of the rules.
-    pub(super) fn learn_limits(&self, refusal: &str, bounds: &mut EngineBounds) {
-        for groups in self.rules.iter().filter_map(|rule| rule.pattern.captures(refusal)) {
-            let stated = |name: &str| groups.name(name)?.as_str().parse().ok();
-            bounds.max_model_len = stated("limit").or(bounds.max_model_len);
-            bounds.max_input = stated("input_limit").or(bounds.max_input);
+/// Classifies a failure in `phase`. The first rule with any match wins.
+pub(super) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Symptoms<'_>) -> Option<Finding> {
+    let by_rule = |rule: &FailureRule| {
+        if rule.phase != RulePhase::Any && rule.phase != phase {
+            return None;
         }
-    }
+        let line = rule.find(&symptoms)?;
+        let input = rule.pattern.captures(line).and_then(|groups| groups.name("input"));
+        Some(Finding {
+            verdict: rule.verdict,
+            cause: rule.cause.clone(),
+            line: Some(line.clone()),
+            input: input.and_then(|tokens| tokens.as_str().parse().ok()),
+        })
+    };
+    let found = match symptoms.exit.is_some_and(|exit| exit.oom_killed) {
+        true => Finding {
+            verdict: Verdict::Oom,
+            cause: Some("host".into()),
+            line: None,
+            input: None,
+        },
+        false => rules.iter().find_map(by_rule)?,
+    };
+    Some(match phase {
+        RulePhase::Start => found.for_start(),
+        RulePhase::Any | RulePhase::Request => found,
+    })
 }
 
 impl Finding {
@@ -157,6 +127,56 @@ impl Finding {
             ..self
         }
     }
+}
+
+/// The evidence for a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// One sentence for the user.
+    pub message: Option<String>,
+    /// The decisive log lines, or the end of the log.
+    pub log: Vec<String>,
+    /// The phase of the failure: `weights`, `profiling`, `kv_cache`, `graph_capture` or `warm_up` during a start,
+    /// `request` after it.
+    pub phase: Option<String>,
+    /// Failed GPU allocations with the allocator's numbers; the last one of each GPU.
+    pub allocations: Vec<Allocation>,
+    /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
+    /// damaged it.
+    pub survived: Option<bool>,
+    /// Whether a server that was attached to died at this point, or answered nothing within the timeout: only its
+    /// operator can start it again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ended_server: bool,
+    /// The engine's exit status, if it exited.
+    pub exit_code: Option<i64>,
+    /// Whether the kernel's OOM killer ended the engine.
+    pub oom_killed: Option<bool>,
+    /// HTTP status of a rejected request.
+    pub http_status: Option<u16>,
+    /// Memory in use after the probe, in bytes.
+    pub memory: Option<u64>,
+    /// The engine's finish reason.
+    pub finish: Option<String>,
+    /// Output tokens beyond the requested number.
+    pub excess: Option<u64>,
+    /// The input that the engine counted, where that is not what was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u64>,
+    /// Output tokens with which requests were sent once more, so that early ones would not end before late ones were admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longer_output: Option<u64>,
+    /// Completed requests.
+    pub completed: u64,
+    /// Requests sent.
+    pub issued: u64,
+    /// Attempts, including retries.
+    pub attempts: u64,
+    /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
+    pub queue: Option<EngineQueue>,
+    /// Limits of the running start, or of the start that failed.
+    pub limits: Option<Limits>,
 }
 
 /// A failed allocation and the GPU's memory at that moment, in bytes. PyTorch prints sizes with two decimals.
@@ -271,15 +291,15 @@ fn bytes(number: &str, unit: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn rules() -> FailureRules {
+    fn rules() -> Vec<FailureRule> {
         let rule = |pattern: &str, verdict, cause: Option<&str>, phase| FailureRule {
-            pattern: pattern.into(),
+            pattern: pattern.to_owned().try_into().unwrap(),
             verdict,
             cause: cause.map(Into::into),
             phase,
             unless: None,
         };
-        FailureRules::new(vec![
+        vec![
             rule("CUDA out of memory", Verdict::Oom, Some("cuda"), RulePhase::Any),
             rule(
                 "No available memory",
@@ -293,8 +313,7 @@ mod tests {
                 Some("length_limit"),
                 RulePhase::Any,
             ),
-        ])
-        .unwrap()
+        ]
     }
 
     fn classify(
@@ -310,9 +329,7 @@ mod tests {
             messages: &messages,
             log: &log,
         };
-        rules()
-            .classify(phase, symptoms)
-            .map(|found| (found.verdict, found.cause))
+        super::classify(&rules(), phase, symptoms).map(|found| (found.verdict, found.cause))
     }
 
     #[test]
@@ -383,34 +400,31 @@ mod tests {
     #[test]
     fn a_rule_cannot_claim_a_host_oom_kill() {
         let rule = FailureRule {
-            pattern: "Killed".into(),
+            pattern: "Killed".to_owned().try_into().unwrap(),
             verdict: Verdict::Oom,
             cause: Some("host".into()),
             phase: RulePhase::Any,
             unless: None,
         };
-        assert!(FailureRules::new(vec![rule]).unwrap_err().message.contains("kernel"));
+        assert!(FailureRule::check(&[rule]).unwrap_err().message.contains("kernel"));
     }
 
     #[test]
     fn an_unless_line_cancels_itself_and_earlier_matches() {
         let rule = FailureRule {
-            pattern: "allocation failed".into(),
+            pattern: "allocation failed".to_owned().try_into().unwrap(),
             verdict: Verdict::Oom,
             cause: Some("cuda".into()),
             phase: RulePhase::Any,
-            unless: Some("retrying".into()),
+            unless: Some("retrying".to_owned().try_into().unwrap()),
         };
-        let rules = FailureRules::new(vec![rule]).unwrap();
         let found = |log: &[&str]| {
             let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
             let symptoms = Symptoms {
                 log: &log,
                 ..Symptoms::default()
             };
-            rules
-                .classify(RulePhase::Request, symptoms)
-                .and_then(|found| found.line)
+            super::classify(std::slice::from_ref(&rule), RulePhase::Request, symptoms).and_then(|found| found.line)
         };
         assert_eq!(found(&["allocation failed 1", "allocation failed, retrying"]), None);
         assert_eq!(

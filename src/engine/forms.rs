@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
+use super::options::wrong;
 use super::send::VOCABULARY;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
@@ -105,11 +106,13 @@ impl Engine {
         let first = Accepted::default();
         let accepted = running.map_or(&first, |running| &running.accepted);
         if accepted.index >= forms.len() {
-            return Err(Fault::usage(format!(
-                "`request(point)` of the adapter gives {} forms for {point}, and gave more for another",
-                forms.len()
-            ))
-            .hint("give a list of the same length for every point"));
+            return wrong(
+                format!(
+                    "`request(point)` of the adapter gives {} forms for {point}, and gave more for another",
+                    forms.len()
+                ),
+                "give a list of the same length for every point",
+            );
         }
         let mut form = forms.swap_remove(accepted.index);
         for field in &accepted.left_out {
@@ -124,12 +127,8 @@ impl Engine {
     ///
     /// `missing` where it takes none, with what it said to each.
     pub(super) fn find_form(&self, running: &mut Running) -> Result<()> {
-        let point = Point::default()
-            .with("input", INPUT as i64)
-            .with("output", OUTPUT as i64)
-            .with("concurrency", 1);
-        let requested = Limits::of_point(&point)?;
-        let forms = self.adapter.request(&point, running.limits.as_ref())?;
+        let requested = Limits::new(INPUT, OUTPUT, 1);
+        let forms = self.adapter.request(&requested.point()?, running.limits.as_ref())?;
         if forms.len() < 2 {
             return Ok(());
         }
@@ -181,14 +180,12 @@ impl Engine {
                     break failure.clone();
                 }
             };
-            let words = match failure.form {
+            let said = match failure.form {
                 FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
+                FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),
                 _ => words(&failure.message),
             };
-            let said = match failure.form {
-                FailureForm::Status(status) => format!("{} ({status}: {words})", described(&form)),
-                _ => format!("{} ({words})", described(&form)),
-            };
+            let said = format!("{} ({said})", described(&form));
             if !is_of_the_form(&failure) {
                 let remedy = match failure.form {
                     _ if needs_key(&failure) => KEY_REMEDY,
@@ -267,7 +264,7 @@ impl Engine {
             "the server reports no token counts: tokens are counted otherwise, {}",
             Vec::from_iter(how).join(", ")
         );
-        self.context.run.warn(Warning::new("counted_otherwise", message))
+        self.warn("counted_otherwise", message)
     }
 
     /// The tokens of prompts, each with the length that it was made for, and what counts them.

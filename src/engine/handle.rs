@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use reqwest::Client;
 use serde_json::{Value, json};
 
-use super::facts::{Info, ReportedFact};
+use super::facts::{ReportedFact, Rules, degraded};
 use super::forms::Accepted;
-use super::limits::RequestSpeed;
+use super::info::Info;
+use super::judge::succeeded;
+use super::limits::{RequestSpeed, StartFailure, StartHistory};
 use super::metrics::MetricsPage;
-use super::options::LaunchOptions;
-use super::plan::{StartFailure, StartHistory};
+use super::options::{LaunchOptions, wrong};
 use super::remote::Remote;
-use super::rules::{Rules, degraded};
 use super::send::Prompting;
 use super::start::{Ready, Server};
 use super::usage::MemoryStages;
@@ -21,9 +21,10 @@ use super::{Adapter, Context, Limits, Readiness};
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
 use crate::load::engine_side::EngineMetrics;
+use crate::load::{FailureForm, Outcome, Record};
 use crate::prompt::{Hub, ModelId};
 use crate::run::{Event, can_be_hidden, for_engine};
-use crate::runtime::{RuntimeKind, api_key, server_url};
+use crate::runtime::{Exit, RuntimeKind, api_key, server_url};
 use crate::task::lock;
 use crate::telemetry::{Reading, Sampler};
 use crate::warning::Warning;
@@ -176,9 +177,9 @@ impl Engine {
             options.check_attached()?;
         }
         if options.in_process && matches!(runtime, RuntimeKind::Sim | RuntimeKind::Attach) {
-            return Err(
-                Fault::usage(format!("option `in_process` means nothing to the runtime `{runtime}`"))
-                    .hint("it is for engines started in a container or as a process"),
+            return wrong(
+                format!("option `in_process` means nothing to the runtime `{runtime}`"),
+                "it is for engines started in a container or as a process",
             );
         }
         let key = match options.url.as_deref().filter(|_| runtime == RuntimeKind::Attach) {
@@ -351,7 +352,7 @@ impl Engine {
 
     /// The metrics page of a running engine, if it has one.
     pub(super) fn page(&self, running: &Running) -> Option<MetricsPage> {
-        let rules = &self.rules.metrics;
+        let rules = &self.rules.facts.metrics;
         (!rules.path.is_empty()).then(|| MetricsPage {
             client: self.client.clone(),
             url: format!("{}{}", running.server.base_url(), rules.path),
@@ -497,13 +498,10 @@ impl Engine {
             if let Some(page) = self.page(running) {
                 let metrics = self.wait(async { Ok(page.fetch().await) })?;
                 // No new snapshot means that nothing has run since the last poll.
-                idle = metrics.is_some_and(|facts| facts.last().is_none_or(EngineMetrics::is_idle));
+                idle = metrics.is_some_and(|facts| facts.last().is_none_or(|newest| newest.queue.is_idle()));
             }
             if idle {
-                match self
-                    .adapter
-                    .ready(running.server.base_url(), &options, self.key.as_ref())?
-                {
+                match self.readiness(&running.server, &options)? {
                     Readiness::Ready => return Ok(true),
                     Readiness::Failed(_) => return Ok(false),
                     Readiness::NotYet => {}
@@ -556,9 +554,9 @@ impl Engine {
                 "options": self.shown,
             }),
         })?;
-        for how in degraded(&ready.facts, &self.rules.parts, self.gpu_vendor().is_some()) {
+        for how in degraded(&ready.facts, &self.rules.facts.parts, self.gpu_vendor().is_some()) {
             let message = format!("`{}` serves another configuration than asked: {how}", self.name());
-            self.context.run.warn(Warning::new("other_configuration", message))?;
+            self.warn("other_configuration", message)?;
         }
         live.health = Health::Good;
         lock(&self.starts).serves(running.info.kv_tokens);
@@ -581,6 +579,50 @@ impl Engine {
         };
         self.phase("stopping", self.name())?;
         self.end_server(&mut live.stages, &running.server, running.sampler, self.name())
+    }
+
+    /// How the engine exited after these requests, and whether it still serves. Only checked after failures that may have
+    /// damaged it, or if `died`: its death was already noticed. If a connection broke, waits for the exit.
+    pub(super) fn state_after(
+        &self,
+        running: &Running,
+        answers: &[Record],
+        died: bool,
+    ) -> Result<(Option<Exit>, Option<bool>)> {
+        let failed: Vec<&Record> = answers.iter().filter(|answer| !succeeded(answer)).collect();
+        if failed.is_empty() && !died {
+            return Ok((None, None));
+        }
+        let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
+        // A server that closes the connection after each answer does so when it is killed, too.
+        let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
+        let broke = |form| {
+            use FailureForm::{Broken, EndedEarly, Unreachable};
+            matches!(form, EndedEarly | Broken | Unreachable)
+        };
+        let broken = died || failed.iter().any(unfinished) || failures().any(broke);
+        let exit = self.wait(running.server.ended(broken))?;
+        if exit.is_some() {
+            return Ok((exit, Some(false)));
+        }
+        if !died && !failures().any(may_damage) {
+            return Ok((None, None));
+        }
+        if self.recovers(running)? {
+            return Ok((None, Some(true)));
+        }
+        // Engines report an error first and exit a moment later.
+        Ok((self.wait(running.server.exit())?, Some(false)))
+    }
+}
+
+/// Whether such a failure may have damaged the engine.
+fn may_damage(form: FailureForm) -> bool {
+    match form {
+        // TGI answers 424 where other engines answer 500.
+        FailureForm::Status(status) => status >= 500 || status == 424,
+        FailureForm::InStream | FailureForm::Broken | FailureForm::Unreachable | FailureForm::EndedEarly => true,
+        FailureForm::Deadline | FailureForm::Malformed => false,
     }
 }
 
@@ -627,7 +669,7 @@ impl Drop for Engine {
         if let Err(fault) = self.write_memory(running.server.service.name(), running.sampler, &usage) {
             // The run continues; the warning says what is missing.
             let message = format!("the memory series was not written: {fault}");
-            let _ = self.context.run.warn(Warning::new("series_not_written", message));
+            let _ = self.warn("series_not_written", message);
         }
     }
 }

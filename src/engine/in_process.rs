@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::handle::Live;
-use super::{Engine, Limits};
+use super::options::wrong;
+use super::{DefaultsTo, Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::{Run, hide, hide_variable};
 use crate::runtime::{Captured, Program, RuntimeKind, placeholder_launch, start};
@@ -37,7 +38,7 @@ pub struct ProbeProgram {
 }
 
 /// Options of `engine.run_probe`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProgramOptions {
     /// Arguments of the program.
@@ -47,18 +48,7 @@ pub struct ProgramOptions {
     /// The Python interpreter. Default: the engine's own, or `python3`.
     pub python: Option<String>,
     /// Timeout in seconds.
-    pub timeout: f64,
-}
-
-impl Default for ProgramOptions {
-    fn default() -> Self {
-        Self {
-            args: Arguments::default(),
-            env: BTreeMap::new(),
-            python: None,
-            timeout: 600.0,
-        }
-    }
+    pub timeout: DefaultsTo<600>,
 }
 
 /// Program arguments as a script writes them.
@@ -121,10 +111,10 @@ impl ProbeProgram {
     ///
     /// `usage` for invalid options.
     pub fn with(&self, options: &ProgramOptions) -> Result<Program> {
-        if !(options.timeout > 0.0 && options.timeout <= 86400.0) {
+        let timeout = options.timeout.0;
+        if !(timeout > 0.0 && timeout <= 86400.0) {
             return Err(Fault::usage(format!(
-                "option `timeout` is {}, not a number of seconds up to a day",
-                options.timeout
+                "option `timeout` is {timeout}, not a number of seconds up to a day"
             )));
         }
         let interpreter = options
@@ -132,9 +122,9 @@ impl ProbeProgram {
             .as_deref()
             .map(|path| path.rsplit('/').next().unwrap_or(path));
         if let Some(name) = interpreter.filter(|name| !name.starts_with("python") && !name.starts_with("pypy")) {
-            return Err(
-                Fault::usage(format!("option `python` names `{name}`, which is not Python"))
-                    .hint("give the path of an interpreter, such as `/opt/venv/bin/python3`"),
+            return wrong(
+                format!("option `python` names `{name}`, which is not Python"),
+                "give the path of an interpreter, such as `/opt/venv/bin/python3`",
             );
         }
         Ok(Program {
@@ -143,7 +133,7 @@ impl ProbeProgram {
             args: options.args.words()?,
             env: options.env.clone(),
             python: options.python.clone(),
-            timeout: options.timeout,
+            timeout,
         })
     }
 
@@ -222,8 +212,10 @@ impl Engine {
     /// there.
     fn check_program(&self, probe: &ProbeProgram, options: &ProgramOptions) -> Result<()> {
         match self.runtime {
-            RuntimeKind::Sim => Err(Fault::usage("the simulated engine cannot run in-process probes")
-                .hint("use the runtime `docker` or `process`, or `probe::run`")),
+            RuntimeKind::Sim => wrong(
+                "the simulated engine cannot run in-process probes",
+                "use the runtime `docker` or `process`, or `probe::run`",
+            ),
             RuntimeKind::Process => self.context.permits.check_process(),
             RuntimeKind::Docker | RuntimeKind::Attach if !probe.shipped => {
                 self.context.permits.check_program(&format!("`{}`", probe.name))
@@ -237,8 +229,8 @@ impl Engine {
 
     /// Runs the program in the same image with the same devices and mounts, but without the engine.
     fn run_without_engine(&self, live: &mut Live, program: &Program) -> Result<Captured> {
-        let limits = self.full_limits(Limits::SMALLEST);
-        let launch = self.adapter.launch(&self.adapter_options(Some(limits)))?;
+        let launch = self.launch_for(Limits::SMALLEST)?;
+
         self.wait_for_baseline(&mut live.baseline)?;
         let launch = placeholder_launch(launch, program.python.as_deref());
         let service = self.wait(start(self.runtime, &launch, &self.start_context(self.origin()?)))?;

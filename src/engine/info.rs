@@ -5,9 +5,10 @@ use std::path::Path;
 
 use console::strip_ansi_codes;
 use reqwest::{RequestBuilder, Response};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::facts::{Info, ReportedFact, group_by_name};
+use super::facts::{ReportedFact, group_by_name, matches};
 use super::limits::EngineBounds;
 use super::start::{Ready, Server};
 use super::{Engine, Limits};
@@ -18,6 +19,40 @@ use crate::runtime::{LogLine, RuntimeKind};
 use crate::sim::{Profile, Spec};
 use crate::telemetry::Sampler;
 
+/// What is known about an engine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Info {
+    /// The engine's name, such as `vllm` or `sim`.
+    pub engine: String,
+    /// The engine's version.
+    pub version: Option<String>,
+    /// The model's name as reported by the engine.
+    pub model: Option<String>,
+    /// Maximum input and output together, in tokens.
+    pub max_model_len: Option<u64>,
+    /// KV cache size in tokens.
+    pub kv_tokens: Option<u64>,
+    /// Vocabulary size, if reported. Prompt ids must be below it.
+    #[serde(skip)]
+    pub(super) vocabulary: Option<u32>,
+    /// The engine's own bounds, for verdicts.
+    #[serde(skip)]
+    pub(super) reported: EngineBounds,
+    /// Whether this is the simulated engine, so that nothing was measured.
+    pub simulated: bool,
+}
+
+impl Info {
+    pub(super) fn before(engine: &str, model: Option<&str>, simulated: bool) -> Self {
+        Self {
+            engine: engine.to_owned(),
+            model: model.map(str::to_owned),
+            simulated,
+            ..Self::default()
+        }
+    }
+}
+
 impl Engine {
     /// Reads the pages that the adapter names. Facts that they lack are taken from the log. Adds the pages' facts to
     /// `ready.facts` and returns them with their location.
@@ -25,7 +60,7 @@ impl Engine {
         let mut facts = std::mem::take(&mut ready.facts);
         let mut from_pages = Vec::new();
         let mut pages: BTreeMap<&str, Value> = BTreeMap::new();
-        for (field, rules) in &self.rules.info {
+        for (field, rules) in &self.rules.facts.info {
             // The first location with a value wins; later ones are for older versions.
             for rule in rules {
                 if !pages.contains_key(rule.path.as_str()) {
@@ -120,7 +155,7 @@ impl Engine {
         let log = lines.iter().map(|line| strip_ansi_codes(&line.text).into_owned());
         let log: Vec<String> = log.collect();
         let sampler = sampler.filter(|_| server.ours() && server.simulated().is_none());
-        let mut facts = self.rules.facts.matches(&log, "log");
+        let mut facts = matches(&self.rules.facts.log, &self.rules.facts.rank, &log, "log");
         for fact in &mut facts {
             let Some(line) = fact.line.and_then(|at| lines.get(usize::try_from(at).ok()?)) else {
                 continue;
@@ -135,14 +170,14 @@ impl Engine {
 
     /// Facts on the metrics page that do not change.
     pub(super) fn read_gauges(&self, server: &Server) -> Result<Vec<ReportedFact>> {
-        let path = &self.rules.metrics.path;
+        let path = &self.rules.facts.metrics.path;
         if path.is_empty() {
             return Ok(Vec::new());
         }
         let url = server.url(path)?;
         let page = self.wait(async { Ok(self.fetch(&url).await) })?.unwrap_or_default();
         let lines: Vec<String> = page.lines().map(str::to_owned).collect();
-        let mut found = self.rules.gauges.matches(&lines, path);
+        let mut found = matches(&self.rules.facts.gauges, &[], &lines, path);
         found.iter_mut().for_each(|fact| fact.line = None);
         Ok(found)
     }
@@ -189,9 +224,9 @@ impl Engine {
         if self.runtime != RuntimeKind::Sim {
             return Ok(None);
         }
-        let whole = self.full_limits(Limits::SMALLEST);
-        let launch = self.adapter.launch(&self.adapter_options(Some(whole)))?;
-        let Some(spec) = launch.sim else { return Ok(None) };
+        let Some(spec) = self.launch_for(Limits::SMALLEST)?.sim else {
+            return Ok(None);
+        };
         let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
         Ok(Some(profile))
     }

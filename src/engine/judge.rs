@@ -4,12 +4,12 @@
 
 use serde_json::Value;
 
-use super::failure::{FailureRules, Finding, Symptoms};
+use super::failure::{Finding, Symptoms, classify};
 use super::limits::{Bound, EngineBounds};
 use super::metrics::QueueMetrics;
 use super::protocol::error_text;
 use super::residency::judge_residency;
-use super::{Limits, RulePhase};
+use super::{FailureRule, Limits, RulePhase};
 use crate::boundary::Verdict;
 use crate::load::{Failure, FailureForm, Outcome, Record};
 use crate::prompt::is_near;
@@ -91,19 +91,14 @@ impl Judgement {
     }
 }
 
-pub(super) fn judge(rules: &FailureRules, seen: &Observation<'_>) -> Judgement {
-    let miscounted = |answer: &Record| check_counts(answer, &seen.requested, seen.tolerance, seen.near, seen.reported);
-    let residency = || {
-        let (budget, most) = (seen.prefill_budget, seen.max_num_seqs);
-        judge_residency(&seen.requested, seen.answers, seen.queue, budget, most, seen.simulated)
-    };
+pub(super) fn judge(rules: &[FailureRule], seen: &Observation<'_>) -> Judgement {
     check_failure(rules, seen)
-        .or_else(|| seen.answers.iter().find_map(miscounted))
-        .unwrap_or_else(residency)
+        .or_else(|| seen.answers.iter().find_map(|answer| check_counts(answer, seen)))
+        .unwrap_or_else(|| judge_residency(seen))
 }
 
 /// Checks whether the engine died or a request failed.
-fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgement> {
+fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgement> {
     let messages: Vec<String> = seen.answers.iter().filter_map(error_message).cloned().collect();
     let broken = seen.answers.iter().find(|answer| !succeeded(answer));
     if seen.exit.is_none() && broken.is_none() {
@@ -114,7 +109,7 @@ fn check_failure(rules: &FailureRules, seen: &Observation<'_>) -> Option<Judgeme
         messages: &messages,
         log: seen.log,
     };
-    let found = rules.classify(RulePhase::Request, symptoms);
+    let found = classify(rules, RulePhase::Request, symptoms);
     // A dead engine rejects everything; that is not overload.
     let away = |answer: &Record| matches!(form(answer), Some(FailureForm::Status(429 | 503)));
     let dead = seen.survived == Some(false);
@@ -300,29 +295,23 @@ pub(super) fn excerpt(text: &str) -> String {
 /// [`EngineBounds::bound`] counts what nearly reaches a bound; a prompt is cut only where it and its output exceed it.
 const CUT_BEYOND: u64 = 2;
 
-/// Checks the counts of a completed response. `tolerance` is the number of output tokens that may be missing; `near`
-/// as in [`Observation`].
-fn check_counts(
-    answer: &Record,
-    requested: &Limits,
-    tolerance: u64,
-    near: bool,
-    reported: &EngineBounds,
-) -> Option<Judgement> {
+/// Checks the counts of a completed response.
+fn check_counts(answer: &Record, seen: &Observation<'_>) -> Option<Judgement> {
+    let requested = &seen.requested;
     let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
         let message = "the engine did not report token counts";
         return Some(Judgement::new(Verdict::Error, "no_counts", message));
     };
-    if input != requested.input && !(near && is_near(input, requested.input)) {
+    if input != requested.input && !(seen.near && is_near(input, requested.input)) {
         // Some engines silently truncate prompts to their limit.
         let beyond = Limits {
             total: requested.total.saturating_sub(CUT_BEYOND),
             ..*requested
         };
-        let bound = reported.bound(&beyond).filter(|_| input < requested.input);
+        let bound = seen.reported.bound(&beyond).filter(|_| input < requested.input);
         return Some(input_count(input, requested).explained_by(bound));
     }
-    if output.saturating_add(tolerance) >= requested.output {
+    if output.saturating_add(seen.tolerance) >= requested.output {
         return None;
     }
     let finish = answer.finish.as_deref().unwrap_or_default();
@@ -333,7 +322,7 @@ fn check_counts(
     }
     let message = format!("the engine clipped the output: {message}");
     let clipped = Judgement::new(Verdict::ShortOutput, "clipped", message);
-    Some(clipped.explained_by(reported.bound_of_output(requested, output)))
+    Some(clipped.explained_by(seen.reported.bound_of_output(requested, output)))
 }
 
 /// The engine counted a different input length, so the prompt was not the requested one.
@@ -343,10 +332,36 @@ fn input_count(counted: u64, requested: &Limits) -> Judgement {
 }
 
 #[cfg(test)]
+impl<'a> Observation<'a> {
+    pub(super) fn of(
+        requested: Limits,
+        answers: &'a [Record],
+        queue: &'a QueueMetrics,
+        reported: &'a EngineBounds,
+    ) -> Self {
+        Self {
+            requested,
+            tolerance: 0,
+            answers,
+            exit: None,
+            survived: None,
+            log: &[],
+            queue,
+            reported,
+            prefill_budget: None,
+            max_num_seqs: None,
+            simulated: false,
+            path: "/v1/completions",
+            near: false,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::{FailureRule, Metrics};
     use crate::load::Counts;
+    use crate::load::engine_side::EngineQueue;
 
     const REQUESTED: Limits = Limits {
         input: 10,
@@ -371,15 +386,15 @@ mod tests {
         Outcome::Failed(Failure { form, message })
     }
 
-    fn rules() -> FailureRules {
+    fn rules() -> Vec<FailureRule> {
         let rule = |pattern: &str, verdict, cause: &str| FailureRule {
-            pattern: pattern.into(),
+            pattern: pattern.to_owned().try_into().unwrap(),
             verdict,
             cause: Some(cause.into()),
             phase: RulePhase::Any,
             unless: None,
         };
-        FailureRules::new(vec![
+        vec![
             rule("CUDA out of memory", Verdict::Oom, "cuda"),
             rule("maximum context", Verdict::Refused, "length_limit"),
             rule(
@@ -387,8 +402,7 @@ mod tests {
                 Verdict::Refused,
                 "length_limit",
             ),
-        ])
-        .unwrap()
+        ]
     }
 
     fn verdict_of(
@@ -400,32 +414,24 @@ mod tests {
         let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();
         let mut queue = QueueMetrics::default();
         for (running, waiting, preemptions) in polls {
-            let metrics = Metrics {
+            let metrics = EngineQueue {
                 running: Some(*running),
                 waiting: Some(*waiting),
                 kv_usage: None,
                 preemptions: Some(*preemptions),
-                ..Metrics::default()
+                ..EngineQueue::default()
             };
             queue.add(metrics, true);
         }
+        let requested = Limits {
+            concurrency: answers.len() as u64,
+            ..REQUESTED
+        };
+        let bounds = EngineBounds::default();
         let seen = Observation {
-            requested: Limits {
-                concurrency: answers.len() as u64,
-                ..REQUESTED
-            },
-            tolerance: 0,
-            answers,
             exit: exit.as_ref(),
-            survived: None,
             log: &log,
-            queue: &queue,
-            reported: &EngineBounds::default(),
-            prefill_budget: None,
-            max_num_seqs: None,
-            simulated: false,
-            path: "/v1/completions",
-            near: false,
+            ..Observation::of(requested, answers, &queue, &bounds)
         };
         let judgement = judge(&rules(), &seen);
         (judgement.verdict, judgement.cause.unwrap_or_default())
@@ -594,7 +600,12 @@ mod count_tests {
             },
             ..Record::default()
         };
-        let judgement = check_counts(&answer, &REQUESTED, 1, false, &reported)?;
+        let queue = QueueMetrics::default();
+        let seen = Observation {
+            tolerance: 1,
+            ..Observation::of(REQUESTED, &[], &queue, &reported)
+        };
+        let judgement = check_counts(&answer, &seen)?;
         Some((judgement.verdict, judgement.cause.unwrap_or_default()))
     }
 

@@ -1,15 +1,18 @@
-//! The limits that one start must serve, the bounds that the engine reports in turn, and request timeouts.
+//! The limits that one start must serve, how they are chosen, the bounds that the engine reports in turn, and request
+//! timeouts.
 //!
-//! [`Limits`] come from a boundary's search range or a single point. [`EngineBounds`] explain why a request was not served
-//! in full: memory, or a configured length. [`BoundsReport`] hands them to the search, as predictions and not as proof.
+//! [`Limits`] come from a boundary's search range or a single point. [`StartHistory`] chooses those of the next start: enough
+//! for a point and, if memory allows, for the whole search range. [`EngineBounds`] explain why a request was not served in
+//! full: memory, or a configured length. [`BoundsReport`] hands them to the search, as predictions and not as proof.
 
 use std::fmt;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Limits;
-use super::plan::StartHistory;
+use super::failure::Evidence;
+use super::{FailureRule, Limits};
 use crate::boundary::{BoundsReport, Point};
 use crate::fault::{Fault, Result};
 
@@ -51,6 +54,15 @@ impl Limits {
             axis("output", None)?,
             axis("concurrency", Some(1))?,
         ))
+    }
+
+    /// The point that needs exactly these limits.
+    pub(super) fn point(&self) -> Result<Point> {
+        let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
+        Ok(Point::default()
+            .with("input", whole(self.input)?)
+            .with("output", whole(self.output)?)
+            .with("concurrency", whole(self.concurrency)?))
     }
 
     /// The upper ends of `axes`, as passed to `boundary()`, enlarged to include `point`.
@@ -182,6 +194,15 @@ impl EngineBounds {
             .or_else(|| input.map(|longest| limit("longest input", longest)))
     }
 
+    /// Learns the limits that a refusal states, from the groups `limit` and `input_limit` of the rules.
+    pub(super) fn learn(&mut self, rules: &[FailureRule], refusal: &str) {
+        for groups in rules.iter().filter_map(|rule| rule.pattern.captures(refusal)) {
+            let stated = |name: &str| groups.name(name)?.as_str().parse().ok();
+            self.max_model_len = stated("limit").or(self.max_model_len);
+            self.max_input = stated("input_limit").or(self.max_input);
+        }
+    }
+
     /// The bound that explains why an output ended after `output` tokens. TGI feeds its output back as input in slices,
     /// so its longest input limits the output too.
     pub(super) fn bound_of_output(&self, requested: &Limits, output: u64) -> Option<Bound> {
@@ -247,11 +268,12 @@ pub(super) struct RequestSpeed {
 impl RequestSpeed {
     /// Records the speed of a completed request.
     pub(super) fn learn(&mut self, requested: &Limits, ttft_ms: Option<f64>, tpot_ms: Option<f64>) {
+        let slower = |before: &mut Option<f64>, now: f64| *before = Some(before.unwrap_or(0.0).max(now));
         if let Some(ttft) = ttft_ms {
-            self.prefill = slower(self.prefill, ttft / 1e3 / real(requested.input));
+            slower(&mut self.prefill, ttft / 1e3 / requested.input as f64);
         }
         if let Some(tpot) = tpot_ms {
-            self.decode = slower(self.decode, tpot / 1e3);
+            slower(&mut self.decode, tpot / 1e3);
         }
     }
 
@@ -262,18 +284,123 @@ impl RequestSpeed {
 
     /// The timeout for `requested.concurrency` such requests. Their prefills may run one after another.
     pub(super) fn timeout(&self, requested: &Limits) -> Duration {
-        let prefill = self.prefill.unwrap_or(DEFAULT_PREFILL) * real(requested.input) * real(requested.concurrency);
-        let usual = prefill + self.decode.unwrap_or(DEFAULT_DECODE) * real(requested.output);
+        let inputs = requested.input as f64 * requested.concurrency as f64;
+        let prefill = self.prefill.unwrap_or(DEFAULT_PREFILL) * inputs;
+        let usual = prefill + self.decode.unwrap_or(DEFAULT_DECODE) * requested.output as f64;
         Duration::from_secs_f64((TIMEOUT_FACTOR * usual).clamp(MIN_TIMEOUT, MAX_TIMEOUT))
     }
 }
 
-fn slower(before: Option<f64>, now: f64) -> Option<f64> {
-    Some(before.map_or(now, |before| before.max(now)))
+/// A failed start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct StartFailure {
+    pub(super) limits: Limits,
+    /// `memory`, `length_limit`, or another reason.
+    pub(super) cause: String,
+    /// The longest context that would fit, according to the engine.
+    pub(super) longest: Option<u64>,
+    pub(super) evidence: Evidence,
 }
 
-fn real(count: u64) -> f64 {
-    count as f64
+impl StartFailure {
+    /// Whether another start with the same limits would fail the same way.
+    pub(super) fn is_permanent(&self) -> bool {
+        matches!(self.cause.as_str(), "memory" | "length_limit")
+    }
+
+    /// Whether the same start may succeed a little later.
+    pub(super) fn may_pass(&self) -> bool {
+        matches!(self.cause.as_str(), "port" | "gpu_busy" | "foreign_tenant")
+    }
+
+    /// Whether a start with these limits would fail the same way: they are no smaller, or too long by the engine's own
+    /// estimate. An estimate from memory only holds for at least as many sequences, because fewer leave more room.
+    fn repeats(&self, limits: &Limits) -> bool {
+        limits.cover(&self.limits) || self.rules_out(limits)
+    }
+
+    fn rules_out(&self, limits: &Limits) -> bool {
+        let longer = self.longest.is_some_and(|longest| longest < limits.total);
+        longer && (self.cause == "length_limit" || limits.concurrency >= self.limits.concurrency)
+    }
+
+    /// The failure as the answer for a point that it rules out.
+    pub(super) fn of_point(&self, requested: &Limits) -> Self {
+        let mut failure = self.clone();
+        if let Some(longest) = self.longest
+            && !requested.cover(&self.limits)
+        {
+            let message = failure.evidence.message.unwrap_or_default();
+            let said = format!(
+                "{message}; the engine itself says that {longest} tokens would fit, and {} do not",
+                requested.total
+            );
+            failure.evidence.message = Some(said);
+        }
+        failure
+    }
+}
+
+/// The starts of an engine so far.
+#[derive(Clone, Debug, Default)]
+pub(super) struct StartHistory {
+    /// Those that would repeat, of all engines of the kind.
+    pub(super) failed: Vec<StartFailure>,
+    /// Whether any start became ready. Otherwise a failure without a known cause is likely to repeat.
+    pub(super) served: bool,
+    /// KV cache size in tokens of the newest start.
+    pub(super) kv_tokens: Option<u64>,
+}
+
+impl StartHistory {
+    /// Records a successful start and its KV cache size.
+    pub(super) fn serves(&mut self, kv_tokens: Option<u64>) {
+        self.served = true;
+        self.kv_tokens = kv_tokens.or(self.kv_tokens);
+    }
+
+    /// The longest context that would fit, according to failed starts: the minimum of their estimates.
+    pub(super) fn estimate(&self) -> Option<u64> {
+        self.failed.iter().filter_map(|failure| failure.longest).min()
+    }
+
+    /// Whether a start failed for lack of memory and estimated that a context of just this length would fit.
+    pub(super) fn memory_allows(&self, longest: u64) -> bool {
+        let failed = self.failed.iter().filter(|failure| failure.cause == "memory");
+        failed.filter_map(|failure| failure.longest).min() == Some(longest)
+    }
+
+    /// The largest limits that serve `requested` and are not known to fail. Tries the whole search range, then the
+    /// engine's own estimate, then the KV cache size of the newest start, then exactly the point. The error is the failure
+    /// that shows that no start serves the point.
+    pub(super) fn next(&self, whole: Limits, requested: Limits) -> std::result::Result<Limits, &StartFailure> {
+        if self.known_failure(&whole).is_none() {
+            return Ok(whole);
+        }
+        // Of all failures that rule out the whole range, the smallest estimate holds.
+        let repeated = self.failed.iter().filter(|failure| failure.repeats(&whole));
+        let estimate = repeated.filter_map(|failure| failure.longest).min();
+        // All sequences share the KV cache. Some engines make it only as large as the requested length.
+        let kv_tokens = self.kv_tokens.map(|kv_tokens| kv_tokens / whole.concurrency.max(1));
+        let wider = [estimate, kv_tokens]
+            .into_iter()
+            .flatten()
+            .map(|longest| whole.capped(longest));
+        for limits in wider.filter(|limits| limits.cover(&requested)) {
+            if self.known_failure(&limits).is_none() {
+                return Ok(limits);
+            }
+        }
+        match self.known_failure(&requested) {
+            None => Ok(requested),
+            Some(failure) => Err(failure),
+        }
+    }
+
+    /// The failure that a start with these limits would repeat.
+    fn known_failure(&self, limits: &Limits) -> Option<&StartFailure> {
+        self.failed.iter().find(|failure| failure.repeats(limits))
+    }
 }
 
 #[cfg(test)]
@@ -391,8 +518,7 @@ mod bounds_tests {
 
 #[cfg(test)]
 mod report_tests {
-    use super::super::answer::Evidence;
-    use super::super::plan::StartFailure;
+    use super::StartFailure;
     use super::*;
 
     #[test]
@@ -482,5 +608,101 @@ mod speed_tests {
             before.as_secs() == 1050 && after.as_secs() == 2600,
             "{before:?} {after:?}"
         );
+    }
+}
+
+#[cfg(test)]
+mod start_tests {
+    use super::*;
+
+    fn limits(input: u64, output: u64) -> Limits {
+        Limits {
+            input,
+            output,
+            total: input + output,
+            concurrency: 1,
+        }
+    }
+
+    fn failure(limits: Limits, cause: &str, longest: Option<u64>) -> StartFailure {
+        StartFailure {
+            limits,
+            cause: cause.into(),
+            longest,
+            evidence: Evidence::default(),
+        }
+    }
+
+    #[test]
+    fn the_box_comes_first_then_the_estimate_then_the_point() {
+        let (whole, requested) = (limits(8000, 8000), limits(100, 100));
+        let mut starts = StartHistory::default();
+        assert_eq!(starts.next(whole, requested), Ok(whole));
+        starts.failed.push(failure(whole, "memory", Some(5000)));
+        let capped = whole.capped(5000);
+        assert_eq!(starts.next(whole, requested), Ok(capped));
+        starts.failed.push(failure(capped, "memory", None));
+        assert_eq!(starts.next(whole, requested), Ok(requested));
+        starts.failed.push(failure(requested, "memory", None));
+        assert!(starts.next(whole, requested).is_err());
+    }
+
+    #[test]
+    fn a_point_beyond_the_engines_own_estimate_costs_no_start() {
+        let (whole, requested) = (limits(8000, 8000), limits(6000, 100));
+        let mut starts = StartHistory::default();
+        starts.failed.push(failure(whole, "memory", Some(5000)));
+        let Err(known_failure) = starts.next(whole, requested) else {
+            panic!("a start for {requested}")
+        };
+        let message = known_failure.of_point(&requested).evidence.message.unwrap();
+        assert!(message.contains("5000") && message.contains("6100"), "{message}");
+        assert!(starts.next(limits(7000, 9), limits(7000, 9)).is_err());
+    }
+
+    #[test]
+    fn an_estimate_for_more_sequences_says_nothing_of_fewer() {
+        let many = |limits: Limits| Limits {
+            concurrency: 64,
+            ..limits
+        };
+        let (whole, requested) = (many(limits(8000, 8000)), limits(6000, 100));
+        let mut starts = StartHistory::default();
+        starts.failed.push(failure(whole, "memory", Some(5000)));
+        assert_eq!(starts.next(whole, requested), Ok(requested));
+        assert!(starts.next(whole, many(requested)).is_err());
+    }
+
+    #[test]
+    fn the_pool_of_a_start_that_served_widens_the_next() {
+        let (whole, requested) = (limits(8000, 8000), limits(3000, 100));
+        let mut starts = StartHistory::default();
+        starts.failed.push(failure(whole, "memory", None));
+        starts.serves(Some(5000));
+        assert_eq!(starts.next(whole, requested), Ok(whole.capped(5000)));
+        let beyond = limits(5000, 1);
+        assert_eq!(starts.next(whole, beyond), Ok(beyond), "the pool is no word on it");
+        starts.failed.push(failure(whole.capped(5000), "memory", None));
+        assert_eq!(starts.next(whole, requested), Ok(requested));
+    }
+
+    #[test]
+    fn more_than_what_failed_is_not_tried_and_less_is() {
+        let mut starts = StartHistory::default();
+        starts.failed.push(failure(limits(1000, 1000), "memory", None));
+        let harder = limits(2000, 1000);
+        assert!(starts.next(harder, harder).is_err());
+        let easier = limits(900, 1000);
+        assert_eq!(starts.next(easier, easier), Ok(easier));
+    }
+
+    #[test]
+    fn a_length_limit_is_final_beyond_it() {
+        let whole = limits(8000, 8000);
+        let mut starts = StartHistory::default();
+        starts.failed.push(failure(whole, "length_limit", Some(4096)));
+        assert_eq!(starts.next(whole, limits(1000, 1000)), Ok(whole.capped(4096)));
+        let beyond = limits(4000, 1000);
+        assert!(matches!(starts.next(whole, beyond), Err(failure) if failure.cause == "length_limit"));
     }
 }

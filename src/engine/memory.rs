@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 use serde_json::json;
 
-use super::answer::ProbeAnswer;
 use super::handle::{Live, Running};
+use super::probe::ProbeAnswer;
 use super::start::Server;
 use super::usage::{MemoryStages, emptied, over};
 use super::{Engine, Stage, Usage, UsageFile};
@@ -16,7 +16,6 @@ use crate::run::{Event, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};
-use crate::warning::Warning;
 use crate::{http, world};
 
 /// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
@@ -98,7 +97,7 @@ impl Engine {
         let Some(mut source) = self.gpus()? else { return Ok(()) };
         match baseline {
             Some(before) => {
-                let patience = Duration::from_secs_f64(self.options.settle_timeout);
+                let patience = Duration::from_secs_f64(self.options.settle_timeout.0);
                 self.wait(settle(source.as_mut(), before, patience))?;
             }
             None => *baseline = Some(source.read()?),
@@ -117,11 +116,11 @@ impl Engine {
         match self.source(server)? {
             Some(mut source) => {
                 stages.watch(server, source.as_mut())?;
-                Sampler::start_in(phase, stages.before.as_ref(), source, self.options.sample_hz).map(Some)
+                Sampler::start_in(phase, stages.before.as_ref(), source, self.options.sample_hz.0).map(Some)
             }
             None => {
                 let message = format!("the memory of `{}` cannot be read: peaks are unknown", self.name());
-                self.context.run.warn(Warning::new("memory_unknown", message))?;
+                self.warn("memory_unknown", message)?;
                 Ok(None)
             }
         }
@@ -160,7 +159,7 @@ impl Engine {
             // A cgroup disappears with its engine; the exit itself is reported elsewhere.
             Err(fault) => {
                 let message = format!("memory could not be read: {fault}");
-                self.context.run.warn(Warning::new("memory_unread", message))?;
+                self.warn("memory_unread", message)?;
                 Ok(None)
             }
         }
@@ -168,7 +167,7 @@ impl Engine {
 
     /// Reads the devices once they are back to `before`, or after a timeout.
     pub(super) fn read_settled_memory(&self, before: Option<&Reading>, server: &Server) -> Result<Option<Reading>> {
-        let deadline = Instant::now() + RELEASE_TIMEOUT.min(Duration::from_secs_f64(self.options.settle_timeout));
+        let deadline = Instant::now() + RELEASE_TIMEOUT.min(Duration::from_secs_f64(self.options.settle_timeout.0));
         loop {
             let reading = self.read_memory(server)?;
             let back = match (before, &reading) {

@@ -6,44 +6,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use reqwest::Client;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::info::read_page;
 use super::{MetricFormat, MetricRules};
-use crate::load::engine_side::EngineMetrics;
+use crate::load::engine_side::{EngineMetrics, EngineQueue};
 use crate::run::Run;
 
 /// Separates the terms of a sum.
 const PLUS: &str = " + ";
-
-/// State of an engine's queue; `None` for values that it does not report.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Metrics {
-    /// Running requests.
-    pub running: Option<u64>,
-    /// Queued requests.
-    pub waiting: Option<u64>,
-    /// KV cache usage, 0 to 1.
-    pub kv_usage: Option<f64>,
-    /// Preemptions since the start.
-    pub preemptions: Option<u64>,
-    /// Currently preempted sequences, for engines that do not count preemptions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub paused: Option<u64>,
-}
-
-impl From<EngineMetrics> for Metrics {
-    fn from(state: EngineMetrics) -> Self {
-        Self {
-            running: state.running,
-            waiting: state.waiting,
-            kv_usage: state.kv_usage,
-            preemptions: state.preemptions,
-            paused: state.paused,
-        }
-    }
-}
 
 /// Reads a page as snapshots, oldest first. A Prometheus page is one snapshot. A JSON page that is emptied by each
 /// request has all snapshots since the last one, possibly none.
@@ -60,14 +31,20 @@ pub(super) fn state(
     count: impl Fn(&[String]) -> Option<f64>,
     share: impl Fn(&[String]) -> Option<f64>,
 ) -> EngineMetrics {
-    let count = |names: &[String]| count(names).filter(|count| *count >= 0.0).map(rounded);
+    let count = |names: &[String]| {
+        count(names)
+            .filter(|count| *count >= 0.0)
+            .map(|count| count.round() as u64)
+    };
     let finished = rules.finished.iter();
     EngineMetrics {
-        running: count(&rules.running),
-        waiting: count(&rules.waiting),
-        kv_usage: share(&rules.kv_usage),
-        preemptions: count(&rules.preemptions),
-        paused: count(&rules.paused),
+        queue: EngineQueue {
+            running: count(&rules.running),
+            waiting: count(&rules.waiting),
+            kv_usage: share(&rules.kv_usage),
+            preemptions: count(&rules.preemptions),
+            paused: count(&rules.paused),
+        },
         prefix_queries: count(&rules.prefix_queries),
         prefix_hits: count(&rules.prefix_hits),
         prompt_tokens: count(&rules.prompt_tokens),
@@ -132,10 +109,6 @@ fn selector(part: &str) -> (&str, Vec<&str>) {
         Some((name, labels)) => (name, labels.trim_end_matches('}').split(',').map(str::trim).collect()),
         None => (part, Vec::new()),
     }
-}
-
-fn rounded(value: f64) -> u64 {
-    value.round() as u64
 }
 
 /// Separates the two pointers of a ratio: `/used of /all`.
@@ -224,11 +197,11 @@ fn closing(inner: &str) -> Option<usize> {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct QueueMetrics {
-    first: Option<Metrics>,
-    last: Option<Metrics>,
+    first: Option<EngineQueue>,
+    last: Option<EngineQueue>,
     /// The newest snapshot before any request reached its timeout: requests that are cut off are no longer queued.
-    before_timeout: Option<Metrics>,
-    peak: Metrics,
+    before_timeout: Option<EngineQueue>,
+    peak: EngineQueue,
 }
 
 impl QueueMetrics {
@@ -238,16 +211,14 @@ impl QueueMetrics {
         &mut self,
         page: Option<&MetricsPage>,
         timeout: tokio::time::Instant,
-    ) -> Option<EngineMetrics> {
+    ) -> Option<EngineQueue> {
         let snapshots = page?.fetch().await?;
         let in_time = tokio::time::Instant::now() < timeout;
-        snapshots
-            .iter()
-            .for_each(|snapshot| self.add(snapshot.clone().into(), in_time));
-        snapshots.into_iter().next_back()
+        snapshots.iter().for_each(|snapshot| self.add(snapshot.queue, in_time));
+        snapshots.last().map(|newest| newest.queue)
     }
 
-    pub(super) fn add(&mut self, metrics: Metrics, in_time: bool) {
+    pub(super) fn add(&mut self, metrics: EngineQueue, in_time: bool) {
         self.first.get_or_insert(metrics);
         self.last = Some(metrics);
         if in_time {
@@ -263,9 +234,9 @@ impl QueueMetrics {
     }
 
     /// The highest values, and the preemptions since the first poll; `None` without any poll.
-    pub(super) fn peaks(&self) -> Option<Metrics> {
+    pub(super) fn peaks(&self) -> Option<EngineQueue> {
         self.first?;
-        Some(Metrics {
+        Some(EngineQueue {
             preemptions: self.preempted(),
             ..self.peak
         })
@@ -274,7 +245,7 @@ impl QueueMetrics {
     /// Preemptions since the first poll, or the maximum number of currently preempted sequences if the engine reports
     /// only that.
     pub(super) fn preempted(&self) -> Option<u64> {
-        let counted = |seen: Option<Metrics>| seen?.preemptions;
+        let counted = |seen: Option<EngineQueue>| seen?.preemptions;
         match (counted(self.first), counted(self.last)) {
             (Some(before), Some(now)) => Some(now.saturating_sub(before)),
             _ => self.peak.paused,
@@ -284,7 +255,7 @@ impl QueueMetrics {
     /// Whether the `unfinished` requests make no progress: all are queued with none running, or sequences are being
     /// preempted.
     pub(super) fn stuck(&self, unfinished: u64) -> bool {
-        let all_queued = |last: Metrics| all_queued(last.running, last.waiting, unfinished);
+        let all_queued = |last| all_queued(last, unfinished);
         self.before_timeout.is_some_and(all_queued) || self.preempted().is_some_and(|preempted| preempted > 0)
     }
 }
@@ -317,12 +288,11 @@ impl StallDetector {
     pub(super) fn update(
         &mut self,
         (issued, ended): (u64, u64),
-        state: Option<EngineMetrics>,
+        state: Option<EngineQueue>,
         now: Instant,
     ) -> Option<String> {
-        let all_queued = |state: EngineMetrics| all_queued(state.running, state.waiting, self.unfinished);
-        let idle = self.unfinished > 0 && ended == self.ended && state.is_some_and(all_queued);
         let unfinished = self.unfinished;
+        let idle = unfinished > 0 && ended == self.ended && state.is_some_and(|state| all_queued(state, unfinished));
         self.ended = ended;
         self.unfinished = issued.saturating_sub(ended);
         if !idle {
@@ -341,8 +311,9 @@ impl StallDetector {
 
 /// Whether nothing runs and all `unfinished` requests are queued. SGLang and TGI count a request in prefill as neither;
 /// therefore all must be queued.
-fn all_queued(running: Option<u64>, waiting: Option<u64>, unfinished: u64) -> bool {
-    running == Some(0) && waiting.is_some_and(|waiting| waiting > 0 && waiting >= unfinished)
+fn all_queued(state: EngineQueue, unfinished: u64) -> bool {
+    let waiting = state.waiting.unwrap_or(0);
+    state.running == Some(0) && waiting > 0 && waiting >= unfinished
 }
 
 /// Timeout for fetching the metrics page.
@@ -392,10 +363,10 @@ mod tests {
         let page = include_str!("../../tests/data/vllm-0.24.0-h200/small.metrics.txt");
         let metrics = &read(page, &rules())[0];
         assert_eq!(
-            (metrics.running, metrics.waiting, metrics.preemptions),
+            (metrics.queue.running, metrics.queue.waiting, metrics.queue.preemptions),
             (Some(0), Some(0), Some(5))
         );
-        assert!(metrics.kv_usage.is_some_and(|usage| (0.0..=1.0).contains(&usage)));
+        assert!(metrics.queue.kv_usage.is_some_and(|usage| (0.0..=1.0).contains(&usage)));
     }
 
     #[test]
@@ -404,7 +375,7 @@ mod tests {
                     vllm:num_requests_running{engine=\"0\"} 3.0\nvllm:num_requests_running{engine=\"1\"} 4.0\n";
         let metrics = &read(page, &rules())[0];
         assert_eq!(
-            (metrics.kv_usage, metrics.running, metrics.waiting),
+            (metrics.queue.kv_usage, metrics.queue.running, metrics.queue.waiting),
             (Some(0.5), Some(7), None)
         );
     }
@@ -460,17 +431,18 @@ mod json_tests {
             {"numActiveRequests":0,"kv":{"used":0,"all":0}}]"#;
         let snapshots = read_json(page, &rules());
         let first = EngineMetrics {
-            running: Some(2),
-            waiting: Some(1),
-            kv_usage: Some(0.75),
-            paused: Some(1),
+            queue: EngineQueue {
+                running: Some(2),
+                waiting: Some(1),
+                kv_usage: Some(0.75),
+                preemptions: None,
+                paused: Some(1),
+            },
             prefix_queries: Some(9),
             ..EngineMetrics::default()
         };
-        let second = EngineMetrics {
-            running: Some(0),
-            ..EngineMetrics::default()
-        };
+        let mut second = EngineMetrics::default();
+        second.queue.running = Some(0);
         assert_eq!(snapshots, [first, second]);
     }
 
@@ -526,12 +498,12 @@ mod prometheus_tests {
 mod queue_tests {
     use super::*;
 
-    fn state(running: u64, waiting: u64, preemptions: u64) -> Metrics {
-        Metrics {
+    fn state(running: u64, waiting: u64, preemptions: u64) -> EngineQueue {
+        EngineQueue {
             running: Some(running),
             waiting: Some(waiting),
             preemptions: Some(preemptions),
-            ..Metrics::default()
+            ..EngineQueue::default()
         }
     }
 
@@ -561,9 +533,9 @@ mod queue_tests {
     fn paused_sequences_count_as_preempted() {
         let mut queue = QueueMetrics::default();
         for paused in [0, 2, 0] {
-            let metrics = Metrics {
+            let metrics = EngineQueue {
                 paused: Some(paused),
-                ..Metrics::default()
+                ..EngineQueue::default()
             };
             queue.add(metrics, true);
         }
@@ -593,39 +565,36 @@ mod queue_tests {
 mod stall_tests {
     use super::*;
 
-    fn state(running: u64, waiting: u64) -> Option<EngineMetrics> {
-        Some(EngineMetrics {
+    fn state(running: u64, waiting: u64) -> Option<EngineQueue> {
+        Some(EngineQueue {
             running: Some(running),
             waiting: Some(waiting),
-            ..EngineMetrics::default()
+            ..EngineQueue::default()
         })
     }
 
     /// The index of the poll at which a load is given up. Polls are a second apart; two seconds without progress are
     /// allowed.
-    fn stalls(polls: &[(u64, u64, Option<EngineMetrics>)]) -> Option<usize> {
+    fn stalls(polls: &[(u64, u64, Option<EngineQueue>)]) -> Option<usize> {
         let (mut stall, began) = (StallDetector::new(Duration::from_secs(2)), Instant::now());
         polls.iter().enumerate().position(|(second, (issued, ended, state))| {
             let now = began + Duration::from_secs(second as u64);
-            stall.update((*issued, *ended), state.clone(), now).is_some()
+            stall.update((*issued, *ended), *state, now).is_some()
         })
     }
 
     #[test]
     fn queued_requests_with_none_running_are_a_stall() {
         let all_queued = (4, 0, state(0, 4));
-        assert_eq!(
-            stalls(&[all_queued.clone(), all_queued.clone(), all_queued.clone(), all_queued]),
-            Some(3)
-        );
+        assert_eq!(stalls(&[all_queued, all_queued, all_queued, all_queued]), Some(3));
         let more_come = [4, 6, 8, 10].map(|issued| (issued, 0, state(0, issued)));
         assert_eq!(stalls(&more_come), Some(3));
     }
 
     #[test]
     fn progress_running_requests_or_missing_metrics_are_no_stall() {
-        for state in [state(1, 3), state(0, 3), None, Some(EngineMetrics::default())] {
-            assert_eq!(stalls(&vec![(4, 0, state.clone()); 9]), None, "{state:?}");
+        for state in [state(1, 3), state(0, 3), None, Some(EngineQueue::default())] {
+            assert_eq!(stalls(&vec![(4, 0, state); 9]), None, "{state:?}");
         }
         let ends: Vec<_> = (0..9).map(|ended| (ended + 4, ended, state(0, 4))).collect();
         assert_eq!(stalls(&ends), None);

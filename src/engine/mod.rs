@@ -2,15 +2,14 @@
 //! Ollama), facts from logs, metrics, probes, loads and verdicts. Engine-specific code is limited to the protocols; the
 //! rest is in `stdlib/engines/*.rhai`.
 //!
-//! [`Engine`] is the handle that scripts hold. `handle` keeps the engine running: `plan` chooses the limits and `start`
-//! starts it. `probe` tests a point: `send` sends the requests and `judge` decides the verdict with the rules in
+//! [`Engine`] is the handle that scripts hold. `handle` keeps the engine running: `limits` chooses the limits and
+//! `start` starts it. `probe` tests a point: `send` sends the requests and `judge` decides the verdict with the rules in
 //! `failure`. `load` runs a load.
 //!
 //! Files without `impl Engine` do not import those with it: `handle` holds the state, and `start`, `memory`, `info`,
 //! `preview`, `forms`, `probe`, `remote`, `send`, `in_process` and `load` add methods to it.
 
 mod adapter;
-mod answer;
 mod facts;
 mod failure;
 mod forms;
@@ -23,36 +22,31 @@ mod load;
 mod memory;
 mod metrics;
 mod options;
-mod plan;
 mod preview;
 mod probe;
 mod protocol;
 mod remote;
 mod residency;
-mod rules;
 mod send;
 mod start;
 mod usage;
 
 pub use adapter::{
-    Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, ProgressRule, Protocol,
-    Readiness, RequestForm, RulePhase,
+    Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, Pattern, Patterns,
+    ProgressRule, Protocol, Readiness, RequestForm, RulePhase,
 };
-pub use answer::{Evidence, ProbeAnswer, ProbeOptions};
-pub use facts::{Info, ReportedFact};
-pub use failure::Allocation;
+pub use facts::{Reading, ReportedFact, Rules, check_adapter};
+pub use failure::{Allocation, Evidence};
 pub use forms::KEY_REMEDY;
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
-pub use info::Architecture;
+pub use info::{Architecture, Info};
 pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
-pub use metrics::Metrics;
-pub use options::{Axes, Context, Gpus, LaunchOptions, LimitsOption, Speculation};
+pub use options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use preview::{Device, Needs};
-pub use probe::COORDINATES;
+pub use probe::{COORDINATES, ProbeAnswer, ProbeOptions};
 pub use protocol::decoder;
 pub use remote::{Connect, Hello, Question, Reply};
-pub use rules::{Reading, Rules, check_adapter};
 pub use send::{SendAnswer, SendOptions};
 pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};

@@ -17,7 +17,7 @@ use crate::task::Tasks;
 use crate::telemetry::Source;
 
 /// Options of `engines::launch` and `engines::attach`. `()` and `""` count as not given. An adapter sees every key.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchOptions {
     /// Hugging Face model id, folder or file.
@@ -71,12 +71,12 @@ pub struct LaunchOptions {
     pub env: BTreeMap<String, String>,
     /// What one start must be able to serve. Default: the search range of the newest boundary.
     pub limits: Option<LimitsOption>,
-    /// Seconds until the engine must be ready.
-    pub start_timeout: f64,
+    /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it takes tens of minutes.
+    pub start_timeout: DefaultsTo<1800>,
     /// Seconds for GPU memory to return to its baseline before a start.
-    pub settle_timeout: f64,
+    pub settle_timeout: DefaultsTo<60>,
     /// Seconds between SIGTERM and SIGKILL.
-    pub stop_grace: f64,
+    pub stop_grace: DefaultsTo<10>,
     /// Seconds that each request of a probe may take. Default: a minute while nothing is known of the speed of a server
     /// that was attached to, else ten times the expected duration.
     pub request_timeout: Option<f64>,
@@ -89,54 +89,21 @@ pub struct LaunchOptions {
     /// Lets the model's own code run in the engine; needs `--allow code`.
     pub trust_remote_code: bool,
     /// Memory samples per second, 1 to 1000.
-    pub sample_hz: f64,
+    pub sample_hz: DefaultsTo<100>,
     /// Sim: name of a shipped profile, or a file.
     pub profile: Option<String>,
     /// Sim: further options of the simulated engine.
     pub sim: Option<Value>,
 }
 
-impl Default for LaunchOptions {
+/// A number of an option, `N` if it is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DefaultsTo<const N: u32>(pub f64);
+
+impl<const N: u32> Default for DefaultsTo<N> {
     fn default() -> Self {
-        Self {
-            model: None,
-            revision: None,
-            tokenizer: None,
-            runtime: None,
-            image: None,
-            program: None,
-            port: None,
-            url: None,
-            api_key_env: None,
-            container: None,
-            gpus: Vec::new(),
-            dtype: None,
-            quantization: None,
-            kv_cache_dtype: None,
-            tensor_parallel: None,
-            memory_fraction: None,
-            cuda_graphs: None,
-            speculation: None,
-            prefix_cache: None,
-            in_process: false,
-            random_weights: false,
-            engine_args: Vec::new(),
-            connect: None,
-            env: BTreeMap::new(),
-            limits: None,
-            // Loading a large model from a cold disk and compiling it takes tens of minutes.
-            start_timeout: 1800.0,
-            settle_timeout: 60.0,
-            stop_grace: 10.0,
-            request_timeout: None,
-            output_tolerance: 0,
-            memory_limit: None,
-            shm_size: None,
-            trust_remote_code: false,
-            sample_hz: 100.0,
-            profile: None,
-            sim: None,
-        }
+        Self(f64::from(N))
     }
 }
 
@@ -176,55 +143,80 @@ impl From<LimitsOption> for Limits {
     }
 }
 
+/// The error for what was given, and what to give.
+pub(super) fn wrong<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T> {
+    Err(Fault::usage(message).hint(hint))
+}
+
 /// Converts an option in seconds, from 0 to 10^7.
 ///
 /// # Errors
 ///
 /// `usage` for any other number.
 pub(super) fn seconds(name: &str, value: f64) -> Result<Duration> {
-    let time = Duration::try_from_secs_f64(value).ok().filter(|_| value <= 1e7);
-    time.ok_or_else(|| {
-        Fault::usage(format!("option `{name}` is {value}, not a number of seconds"))
-            .hint("give seconds, from 0 to 10000000")
-    })
+    match Duration::try_from_secs_f64(value) {
+        Ok(time) if value <= 1e7 => Ok(time),
+        _ => wrong(
+            format!("option `{name}` is {value}, not a number of seconds"),
+            "give seconds, from 0 to 10000000",
+        ),
+    }
+}
+
+/// The same for one that may be left out, but is not 0.
+pub(super) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
+    match given.map(|given| seconds(name, given)).transpose()? {
+        Some(Duration::ZERO) => wrong(format!("option `{name}` is 0 seconds"), "leave it out, or give more"),
+        _ => Ok(()),
+    }
 }
 
 impl LaunchOptions {
     pub(super) fn check(&self) -> Result<()> {
-        let wrong = |message: String, hint: &str| Err(Fault::usage(message).hint(hint));
         if let Some(model) = self.model.as_deref().filter(|model| model.starts_with('-')) {
             // An engine would take it for a flag.
-            let message = format!("option `model` is `{model}`, no model");
-            return wrong(message, "give a model id or a folder");
+            return wrong(
+                format!("option `model` is `{model}`, no model"),
+                "give a model id or a folder",
+            );
         }
         for (name, given) in [
-            ("start_timeout", Some(self.start_timeout)),
-            ("settle_timeout", Some(self.settle_timeout)),
-            ("stop_grace", Some(self.stop_grace)),
+            ("start_timeout", Some(self.start_timeout.0)),
+            ("settle_timeout", Some(self.settle_timeout.0)),
+            ("stop_grace", Some(self.stop_grace.0)),
             ("request_timeout", self.request_timeout),
         ] {
             given.map(|given| seconds(name, given)).transpose()?;
         }
-        if let Some(share) = self.memory_fraction
-            && !(share > 0.0 && share <= 1.0)
-        {
-            let message = format!("option `memory_fraction` is {share}, not in (0, 1]");
-            return wrong(message, "give a share of the GPU's memory, such as 0.9");
+        let share = self.memory_fraction.unwrap_or(1.0);
+        if !(share > 0.0 && share <= 1.0) {
+            return wrong(
+                format!("option `memory_fraction` is {share}, not in (0, 1]"),
+                "give a share of the GPU's memory, such as 0.9",
+            );
         }
-        if let Some(speculation) = self.speculation
-            && (speculation.draft == 0 || speculation.ngram == Some(0))
+        if self
+            .speculation
+            .is_some_and(|given| given.draft == 0 || given.ngram == Some(0))
         {
-            let message = "option `speculation` drafts nothing: its `draft` and `ngram` are 1 or more";
-            return wrong(message.to_owned(), "leave it out to do without speculation");
+            return wrong(
+                "option `speculation` drafts nothing: its `draft` and `ngram` are 1 or more",
+                "leave it out to do without speculation",
+            );
         }
         let (ranks, gpus) = (self.tensor_parallel.unwrap_or(0), self.gpus.len());
         if gpus > 0 && ranks > gpus as u64 {
-            let message = format!("option `tensor_parallel` is {ranks}, and `gpus` names {gpus}");
-            return wrong(message, "name a GPU for each rank, such as `gpus=[0,1]`");
+            return wrong(
+                format!("option `tensor_parallel` is {ranks}, and `gpus` names {gpus}"),
+                "name a GPU for each rank, such as `gpus=[0,1]`",
+            );
         }
-        if !(1.0..=1000.0).contains(&self.sample_hz) {
-            let message = format!("option `sample_hz` is {}, not within 1 to 1000", self.sample_hz);
-            return wrong(message, "100 samples per second are usual");
+        let hz = self.sample_hz.0;
+        if !(1.0..=1000.0).contains(&hz) {
+            return wrong(
+                format!("option `sample_hz` is {hz}, not within 1 to 1000"),
+                "100 samples per second are usual",
+            );
         }
         Ok(())
     }
@@ -255,10 +247,10 @@ impl LaunchOptions {
             ("engine_args", !self.engine_args.is_empty()),
         ];
         match given.into_iter().find(|(_, given)| *given) {
-            Some((name, _)) => Err(Fault::usage(format!(
-                "option `{name}` is for a start: an engine that runs already keeps what it was started with"
-            ))
-            .hint("leave it out, or start the engine with it")),
+            Some((name, _)) => wrong(
+                format!("option `{name}` is for a start: an engine that runs already keeps what it was started with"),
+                "leave it out, or start the engine with it",
+            ),
             None => Ok(()),
         }
     }
@@ -394,7 +386,7 @@ mod tests {
     #[test]
     fn memory_has_a_minute_to_come_back() {
         assert_eq!(
-            read(json!({})).unwrap().settle_timeout.total_cmp(&60.0),
+            read(json!({})).unwrap().settle_timeout.0.total_cmp(&60.0),
             std::cmp::Ordering::Equal
         );
     }

@@ -6,14 +6,13 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::ProbeAnswer;
-use super::facts::Info;
+use super::info::Info;
+use super::probe::ProbeAnswer;
 use super::{Engine, Limits, Readiness};
 use crate::boundary::{Overload, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
-use crate::runtime::{Launch, RuntimeKind, image_is_present};
-use crate::sim::Spec;
+use crate::runtime::{RuntimeKind, image_is_present};
 use crate::telemetry::select;
 
 /// Maximum probes of a dry run.
@@ -180,10 +179,7 @@ impl Engine {
             needs.devices = devices(&self.options.gpus).unwrap_or_default();
             return Ok(needs);
         }
-        let launch = self
-            .adapter
-            .launch(&self.adapter_options(Some(self.full_limits(Limits::SMALLEST))));
-        let Some(launch) = needs.require(launch)? else {
+        let Some(launch) = needs.require(self.launch_for(Limits::SMALLEST))? else {
             return Ok(needs);
         };
         let permits = &self.context.permits;
@@ -202,18 +198,14 @@ impl Engine {
             }
             RuntimeKind::Sim | RuntimeKind::Attach => {}
         }
-        let seen = self.devices_of(launch);
+        let seen = self.devices_of(&launch.gpus);
         needs.devices = needs.require(seen)?.unwrap_or_default();
         Ok(needs)
     }
 
     /// Whether the attached engine is ready.
     fn answers(&self) -> Result<()> {
-        let server = self.find()?;
-        match self
-            .adapter
-            .ready(server.base_url(), &self.adapter_options(None), self.key.as_ref())?
-        {
+        match self.readiness(&self.find()?, &self.adapter_options(None))? {
             Readiness::Ready => Ok(()),
             Readiness::NotYet => Err(Fault::missing(
                 "no ready engine answers there",
@@ -226,11 +218,10 @@ impl Engine {
         }
     }
 
-    fn devices_of(&self, launch: Launch) -> Result<Vec<Device>> {
-        let Some(spec) = launch.sim else {
-            return devices(&launch.gpus);
+    fn devices_of(&self, gpus: &[String]) -> Result<Vec<Device>> {
+        let Some(profile) = self.simulated_profile()? else {
+            return devices(gpus);
         };
-        let (profile, _) = Spec::from_script(spec, &self.context.home)?.resolve()?;
         let count = self.options.tensor_parallel.unwrap_or(1);
         let device = |index: u64| Device {
             id: index.to_string(),

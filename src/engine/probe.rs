@@ -1,35 +1,117 @@
-//! Tests one point on the engine. The answer is journaled before anything else happens.
+//! Tests one point on the engine: the options and the answer of a probe, as scripts, journal and reports see them. The answer
+//! is journaled before anything else happens.
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
-use super::failure::allocations;
+use super::facts::{self, REQUEST};
+use super::failure::{Evidence, allocations};
 use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
-use super::limits::{MIN_TIMEOUT, bounds_report};
+use super::limits::{MIN_TIMEOUT, StartFailure, StartHistory, bounds_report};
 use super::memory::describe_memory;
 use super::metrics::QueueMetrics;
-use super::plan::{StartFailure, StartHistory};
+use super::options::{some_seconds, wrong};
 use super::residency::longer_output;
-use super::rules::REQUEST;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm, forms};
-use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
+use crate::boundary::{BoundsReport, Moves, NOT_RESIDENT, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
-use crate::load::{FailureForm, Outcome, Record, Summary};
+use crate::load::{FailureForm, Record, Summary};
 use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
 use crate::runtime::{Exit, RuntimeKind};
 use crate::task::lock;
-use crate::warning::Warning;
 
 /// The coordinates of a point that an engine understands.
 pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
+
+/// The result of one probe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ProbeAnswer {
+    /// The tested point.
+    pub point: Point,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The cause, unless the verdict is `ok`.
+    pub cause: Option<String>,
+    /// How the result moves the boundary, given the option `overload`.
+    pub moves: Moves,
+    /// The evidence for the verdict.
+    pub evidence: Evidence,
+    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the requested length
+    /// could be made: it is up to 1 % or 8 tokens off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Point>,
+    /// Prompt tokens as counted by the engine; the minimum over the requests.
+    pub input: Option<u64>,
+    /// Output tokens as counted by the engine; the minimum over the requests.
+    pub output: Option<u64>,
+    /// Time to first token, in ms; the median over the requests.
+    pub ttft_ms: Option<f64>,
+    /// Time per output token after the first, in ms; the median over the requests.
+    pub tpot_ms: Option<f64>,
+    /// Inter-token latency, in ms; the median over the events of all requests that carry tokens.
+    pub itl_ms: Option<f64>,
+    /// End-to-end latency, in ms; the median over the requests.
+    pub e2el_ms: Option<f64>,
+    /// Peak memory during the probe, in bytes, summed over the engine's devices.
+    pub peak: Option<u64>,
+    /// Memory during the probe: seconds since it began, and bytes. Reduced to a few hundred rows that keep the peak.
+    pub series: Vec<(f64, u64)>,
+    /// Whether the engine had to be started.
+    pub started: bool,
+    /// Start attempts, including failed ones.
+    pub starts: u64,
+    /// Duration in seconds, including starts.
+    pub seconds: f64,
+    /// Number of GPUs that the engine holds.
+    pub gpus: u64,
+    /// The engine's own bounds, if it has reported any.
+    pub report: Option<BoundsReport>,
+}
+
+/// Options of one probe.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct ProbeOptions {
+    /// Timeout per request in seconds. Default: ten times the expected duration, at least a minute.
+    pub timeout: Option<f64>,
+    /// Seconds without running requests, while all unfinished requests are queued, after which they are cancelled.
+    /// Default: 20.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stall: Option<f64>,
+    /// Retries after an early end of text or an overloaded engine.
+    pub retries: u32,
+    /// Missing output tokens that still count as `ok`.
+    pub output_tolerance: u64,
+    /// Whether `preempted` and `queued` count as fitting.
+    pub overload: Overload,
+}
+
+impl Default for ProbeOptions {
+    fn default() -> Self {
+        Self {
+            timeout: None,
+            stall: None,
+            retries: 3,
+            output_tolerance: 0,
+            overload: Overload::Fails,
+        }
+    }
+}
+
+impl ProbeOptions {
+    pub(super) fn check(&self) -> Result<()> {
+        some_seconds("timeout", self.timeout)?;
+        some_seconds("stall", self.stall)
+    }
+}
 
 /// The result of sending a point's requests once.
 struct Attempt {
@@ -104,9 +186,10 @@ impl Engine {
         options.check()?;
         let requested = Limits::of_point(point)?;
         if let Some(name) = point.0.keys().find(|name| !COORDINATES.contains(&name.as_str())) {
-            return Err(Fault::usage(format!("a point of an engine has no `{name}`")).hint(
+            return wrong(
+                format!("a point of an engine has no `{name}`"),
                 "a point is `#{ input: 512, output: 128, concurrency: 1 }`; what else varies belongs to the launch",
-            ));
+            );
         }
         if self.context.dry_run {
             return self.dry_run_probe(point, requested, options.overload);
@@ -190,7 +273,7 @@ impl Engine {
             if let (Some("length_limit"), Some(refusal), Some(running)) =
                 (judged.cause.as_deref(), &judged.line, &mut live.running)
             {
-                self.rules.failures.learn_limits(refusal, &mut running.info.reported);
+                running.info.reported.learn(&self.rules.failures, refusal);
             }
             let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
             if best
@@ -211,7 +294,7 @@ impl Engine {
         let mut best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
         best.take_near();
         if best.is_untested() && options.overload == Overload::Fails {
-            self.keep_in_flight(live, point, requested, options, &mut best)?;
+            self.keep_in_flight(live, requested, options, &mut best)?;
         }
         if best.judgement.verdict == Verdict::Ok && !best.paused {
             for answer in &best.answers {
@@ -229,7 +312,6 @@ impl Engine {
     fn keep_in_flight(
         &self,
         live: &mut Live,
-        point: &Point,
         requested: Limits,
         options: ProbeOptions,
         first: &mut Attempt,
@@ -244,8 +326,7 @@ impl Engine {
             return Ok(());
         };
         let longer = Limits::new(requested.input, output, requested.concurrency);
-        let asked = point.clone().with("output", i64::try_from(output).unwrap_or(i64::MAX));
-        let form = self.request(&asked, live.running.as_ref())?;
+        let form = self.request(&longer.point()?, live.running.as_ref())?;
         // How much of it is produced does not matter.
         let options = ProbeOptions {
             output_tolerance: u64::MAX,
@@ -287,7 +368,7 @@ impl Engine {
             .filter_map(|key| info[key].as_array())
             .flatten();
         let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
-        said.or_else(|| self.rules.facts.find(&words).remove(FACT)?.as_u64())
+        said.or_else(|| facts::find(&self.rules.facts.log, &words).remove(FACT)?.as_u64())
     }
 
     /// Loads the tokenizer before the engine starts, if prompts need one in any case: a missing one is then reported at
@@ -299,9 +380,8 @@ impl Engine {
             return Ok(());
         }
         // Missing permissions are reported before anything is downloaded.
-        let launch = self
-            .adapter
-            .launch(&self.adapter_options(Some(self.full_limits(requested))))?;
+        let launch = self.launch_for(requested)?;
+
         self.context
             .permits
             .check_launch(self.runtime, &launch, &self.origin()?)?;
@@ -403,7 +483,7 @@ impl Engine {
             && let Some(why) = running.accepted.early_end(form)
         {
             judgement.add(&why);
-            self.context.run.warn(Warning::new("early_end", why))?;
+            self.warn("early_end", why)?;
         }
         if judgement.verdict == Verdict::Timeout {
             judgement.message = Some(format!("unfinished after {} s", timeout.as_secs_f64()));
@@ -432,42 +512,6 @@ impl Engine {
     }
 }
 
-impl Engine {
-    /// How the engine exited after these requests, and whether it still serves. Only checked after failures that may have
-    /// damaged it, or if `died`: its death was already noticed. If a connection broke, waits for the exit.
-    pub(super) fn state_after(
-        &self,
-        running: &Running,
-        answers: &[Record],
-        died: bool,
-    ) -> Result<(Option<Exit>, Option<bool>)> {
-        let failed: Vec<&Record> = answers.iter().filter(|answer| !succeeded(answer)).collect();
-        if failed.is_empty() && !died {
-            return Ok((None, None));
-        }
-        let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
-        // A server that closes the connection after each answer does so when it is killed, too.
-        let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
-        let broke = |form| {
-            use FailureForm::{Broken, EndedEarly, Unreachable};
-            matches!(form, EndedEarly | Broken | Unreachable)
-        };
-        let broken = died || failed.iter().any(unfinished) || failures().any(broke);
-        let exit = self.wait(running.server.ended(broken))?;
-        if exit.is_some() {
-            return Ok((exit, Some(false)));
-        }
-        if !died && !failures().any(may_damage) {
-            return Ok((None, None));
-        }
-        if self.recovers(running)? {
-            return Ok((None, Some(true)));
-        }
-        // Engines report an error first and exit a moment later.
-        Ok((self.wait(running.server.exit())?, Some(false)))
-    }
-}
-
 /// Adapts the calibration to the engine's input count. Returns how many counts in a row were wrong.
 fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, attempt: &Attempt) -> u32 {
     let inputs = || attempt.answers.iter().filter_map(|answer| answer.counts.input);
@@ -491,16 +535,6 @@ const CORRECTIONS: u32 = 4;
 
 /// Said of requests whose times mean nothing.
 pub(super) const PAUSED: &str = "the engine's container was paused in the meantime: times are not used";
-
-/// Whether such a failure may have damaged the engine.
-fn may_damage(form: FailureForm) -> bool {
-    match form {
-        // TGI answers 424 where other engines answer 500.
-        FailureForm::Status(status) => status >= 500 || status == 424,
-        FailureForm::InStream | FailureForm::Broken | FailureForm::Unreachable | FailureForm::EndedEarly => true,
-        FailureForm::Deadline | FailureForm::Malformed => false,
-    }
-}
 
 /// An early end of text is random, and an overloaded engine may recover.
 fn worth_retrying(attempt: &Attempt) -> bool {
@@ -595,10 +629,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         survived: attempt.survived,
         exit_code: exit.as_ref().and_then(|exit| exit.code),
         oom_killed: exit.map(|exit| exit.oom_killed),
-        http_status: answers.iter().find_map(|answer| match answer.failure()?.form {
-            FailureForm::Status(status) => Some(status),
-            _ => None,
-        }),
+        http_status: answers.iter().find_map(|answer| answer.failure()?.form.status()),
         finish: answers.iter().find_map(|answer| answer.finish.clone()),
         excess: answers
             .iter()

@@ -10,15 +10,16 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::answer::{Evidence, ProbeAnswer, ProbeOptions};
-use super::plan::StartFailure;
+use super::failure::Evidence;
+use super::limits::StartFailure;
+use super::options::wrong;
+use super::probe::{ProbeAnswer, ProbeOptions};
 use super::{Engine, LaunchOptions, Needs};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
 use crate::runtime::Connection;
 use crate::task::lock;
-use crate::warning::Warning;
 
 /// The cause of a probe whose host was lost.
 const LOST: &str = "host_lost";
@@ -141,11 +142,13 @@ impl Engine {
     pub fn here(&self) -> Result<&Self> {
         match &self.remote {
             None => Ok(self),
-            Some(remote) => Err(Fault::usage(format!(
-                "the engine is on `{}`, where only points are probed",
-                remote.connect.host
-            ))
-            .hint("leave out `cluster` and run the script on that host, or have it done there with `profiler fleet`")),
+            Some(remote) => wrong(
+                format!(
+                    "the engine is on `{}`, where only points are probed",
+                    remote.connect.host
+                ),
+                "leave out `cluster` and run the script on that host, or have it done there with `profiler fleet`",
+            ),
         }
     }
 
@@ -230,9 +233,7 @@ impl Engine {
             .chars()
             .take(LAST_WORDS)
             .collect();
-        self.context
-            .run
-            .warn(Warning::new(LOST, format!("`{host}` is left out: {why}")))?;
+        self.warn(LOST, format!("`{host}` is left out: {why}"))?;
         let _ = remote.lost.set(why);
         Ok(None)
     }

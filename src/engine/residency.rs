@@ -4,8 +4,7 @@
 use std::time::Duration;
 
 use super::Limits;
-use super::judge::Judgement;
-use super::metrics::QueueMetrics;
+use super::judge::{Judgement, Observation};
 use crate::boundary::{NOT_RESIDENT, Verdict};
 use crate::fmt::thousands;
 use crate::load::Record;
@@ -21,16 +20,16 @@ const LEAST_QUIET: Duration = Duration::from_millis(100);
 /// What arrives closer together has no order: a server, a proxy or this program may read or pass on several tokens together.
 const MARGIN: Duration = Duration::from_millis(10);
 
-/// All requests completed: judges whether all of them were running at the same time. `simulated`: the engine's time may
-/// pass faster than any clock can tell, but its gauges miss nothing.
-pub(super) fn judge_residency(
-    requested: &Limits,
-    answers: &[Record],
-    queue: &QueueMetrics,
-    prefill_budget: Option<u64>,
-    max_num_seqs: Option<u64>,
-    simulated: bool,
-) -> Judgement {
+/// All requests completed: judges whether all of them were running at the same time. The time of a simulated engine may pass
+/// faster than any clock can tell, but its gauges miss nothing.
+pub(super) fn judge_residency(seen: &Observation<'_>) -> Judgement {
+    let Observation {
+        requested,
+        answers,
+        queue,
+        simulated,
+        ..
+    } = *seen;
     if let Some(preempted @ 1..) = queue.preempted() {
         let sequences = if preempted == 1 { "sequence" } else { "sequences" };
         let message = format!("the engine preempted {preempted} {sequences}");
@@ -66,7 +65,7 @@ pub(super) fn judge_residency(
         );
         return judged(Verdict::Queued, "kv_cache", message);
     }
-    if let Some(most) = max_num_seqs.filter(|most| running >= *most) {
+    if let Some(most) = seen.max_num_seqs.filter(|most| running >= *most) {
         return judged(
             Verdict::Queued,
             "admission",
@@ -78,7 +77,9 @@ pub(super) fn judge_residency(
         let message = format!("{ran}: the others waited though nothing else was to be done; the engine admits no more");
         return judged(Verdict::Queued, "admission", message);
     }
-    let budget = prefill_budget.map_or_else(String::new, |budget| format!(" (prefill budget {})", thousands(budget)));
+    let budget = seen
+        .prefill_budget
+        .map_or_else(String::new, |budget| format!(" (prefill budget {})", thousands(budget)));
     let short = first
         .filter(|first| first.end.saturating_sub(first.sent) < LEAST_QUIET)
         .map_or("", |_| "; answers were too short to overlap, longer outputs may");
@@ -163,14 +164,8 @@ impl<'a> FirstRound<'a> {
 
     /// Events of a request between `from` and the end of the round.
     fn decoded(&self, answer: &Record, from: Duration) -> usize {
-        let Some(mut at) = answer.first_token.filter(|first| *first < self.end) else {
-            return 0;
-        };
-        let events = answer.itl_ms.iter().filter(|gap| {
-            at += Duration::from_secs_f64(f64::from(**gap).max(0.0) / 1e3);
-            at > from && at <= self.end
-        });
-        events.count()
+        let later = answer.token_times().skip(1);
+        later.filter(|at| *at > from && *at <= self.end).count()
     }
 }
 
@@ -180,7 +175,9 @@ mod tests {
 
     use super::*;
     use crate::boundary::{Answer, Boundary, Class, Options, Point};
-    use crate::engine::Metrics;
+    use crate::engine::limits::EngineBounds;
+    use crate::engine::metrics::QueueMetrics;
+    use crate::load::engine_side::EngineQueue;
 
     fn limits(input: u64, output: u64, concurrency: u64) -> Limits {
         let total = input + output;
@@ -192,7 +189,7 @@ mod tests {
         }
     }
 
-    fn polls(polls: &[Metrics]) -> QueueMetrics {
+    fn polls(polls: &[EngineQueue]) -> QueueMetrics {
         let mut queue = QueueMetrics::default();
         polls.iter().for_each(|metrics| queue.add(*metrics, true));
         queue
@@ -200,10 +197,10 @@ mod tests {
 
     fn gauge(running: u64, kv_usage: Option<f64>) -> QueueMetrics {
         let running = Some(running);
-        polls(&[Metrics {
+        polls(&[EngineQueue {
             running,
             kv_usage,
-            ..Metrics::default()
+            ..EngineQueue::default()
         }])
     }
 
@@ -223,14 +220,11 @@ mod tests {
 
     #[track_caller]
     fn judged(answers: &[Record], queue: &QueueMetrics, verdict: Verdict, cause: &str) -> String {
-        let judgement = judge_residency(
-            &limits(100, 64, answers.len() as u64),
-            answers,
-            queue,
-            Some(8192),
-            None,
-            false,
-        );
+        let requested = limits(100, 64, answers.len() as u64);
+        let judgement = judge_residency(&Observation {
+            prefill_budget: Some(8192),
+            ..Observation::of(requested, answers, queue, &EngineBounds::default())
+        });
         let found = (judgement.verdict, judgement.cause.as_deref().unwrap_or_default());
         assert_eq!(found, (verdict, cause), "{:?}", judgement.message);
         judgement.message.unwrap_or_default()
@@ -242,9 +236,9 @@ mod tests {
         judged(&[decoded(100, 64), decoded(300, 64)], &none, Verdict::Ok, "");
         let apart = [decoded(100, 64), decoded(800, 64)];
         judged(&apart, &gauge(2, None), Verdict::Ok, "");
-        let counts = [0, 2].map(|preemptions| Metrics {
+        let counts = [0, 2].map(|preemptions| EngineQueue {
             preemptions: Some(preemptions),
-            ..Metrics::default()
+            ..EngineQueue::default()
         });
         judged(&apart, &polls(&counts), Verdict::Preempted, "kv_cache");
     }
@@ -309,14 +303,11 @@ mod tests {
     fn a_simulated_gauge_misses_nothing() {
         let streams = [decoded(100, 64), decoded(300, 64)];
         for (running, verdict) in [(1, Verdict::Queued), (2, Verdict::Ok)] {
-            let judgement = judge_residency(
-                &limits(100, 64, 2),
-                &streams,
-                &gauge(running, Some(0.6)),
-                None,
-                None,
-                true,
-            );
+            let queue = gauge(running, Some(0.6));
+            let judgement = judge_residency(&Observation {
+                simulated: true,
+                ..Observation::of(limits(100, 64, 2), &streams, &queue, &EngineBounds::default())
+            });
             assert_eq!(judgement.verdict, verdict);
         }
     }
@@ -364,12 +355,13 @@ mod tests {
             let requested = Limits::of_point(&point).unwrap();
             // They hold no times of single requests.
             let answers = vec![Record::default(); usize::try_from(requested.concurrency).unwrap()];
-            let peaks: Metrics = serde_json::from_value(answer["evidence"]["queue"].clone()).unwrap();
-            let before = Metrics {
+            let peaks: EngineQueue = serde_json::from_value(answer["evidence"]["queue"].clone()).unwrap();
+            let before = EngineQueue {
                 preemptions: peaks.preemptions.map(|_| 0),
-                ..Metrics::default()
+                ..EngineQueue::default()
             };
-            let judgement = judge_residency(&requested, &answers, &polls(&[before, peaks]), None, None, false);
+            let (queue, bounds) = (polls(&[before, peaks]), EngineBounds::default());
+            let judgement = judge_residency(&Observation::of(requested, &answers, &queue, &bounds));
             let cause = judgement.cause.clone();
             map.record(
                 &point,

@@ -18,7 +18,6 @@ use super::judge::succeeded;
 use super::metrics::{MetricsPage, QueueMetrics, StallDetector};
 use super::options::{LaunchOptions, seconds};
 use super::{Engine, Limits, Protocol, RequestForm, protocol};
-use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
 use crate::http::ApiKey;
 use crate::load::{BuildJob, Control, FailureForm, Job, LoadConfig, Outcome, Record, RequestSource, Slots, run_load};
@@ -238,10 +237,7 @@ impl Engine {
             // A token of text has at least one byte.
             Content::Text(text) => text.len(),
         };
-        let whole = |count: u64| i64::try_from(count).map_err(|_| Fault::usage(format!("`{count}` is too large")));
-        let point = Point::default()
-            .with("input", whole(input as u64)?)
-            .with("output", whole(options.output)?);
+        let point = Limits::new(input as u64, options.output, 1).point()?;
         let timeout = seconds("timeout", options.timeout)?;
         let requested = Limits::of_point(&point)?;
         let mut live = self.lock();
@@ -266,16 +262,12 @@ impl Engine {
                 FailureForm::Deadline => format!("unfinished after {} s", options.timeout),
                 _ => failure.message.clone(),
             });
-        let http_status = failure.and_then(|failure| match failure.form {
-            FailureForm::Status(status) => Some(status),
-            _ => None,
-        });
         Ok(SendAnswer {
             complete: succeeded(&record),
             input: record.counts.input,
             output: record.counts.output,
             error,
-            http_status,
+            http_status: failure.and_then(|failure| failure.form.status()),
             ttft_ms: record.ttft_ms(record.sent),
             tpot_ms: record.counts.output.and_then(|output| record.tpot_ms(output)),
             e2el_ms: record.e2el_ms(record.sent),

@@ -8,12 +8,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::answer::Evidence;
-use super::facts::{FactValues, strip_colours};
-use super::failure::{Symptoms, allocations};
+use super::facts::{FactValues, check_path, find, phase_of, strip_colours};
+use super::failure::Evidence;
+use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
-use super::plan::StartFailure;
-use super::rules::{check_path, phase_of};
+use super::limits::StartFailure;
+use super::options::wrong;
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
@@ -24,6 +24,7 @@ use crate::runtime::{
 use crate::sim::Spec;
 use crate::task::lock;
 use crate::telemetry::{Phase, Reading, Sampler, Vendor, select};
+use crate::warning::Warning;
 
 /// Pauses between readiness checks. Short at first, because the simulated engine is ready immediately.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
@@ -59,15 +60,23 @@ impl Engine {
             self.phase("loading", &shown)?;
             server
         };
-        let (sampler, state) = match self.wait_until_ready(&server, &options, stages) {
+        let timeout = Duration::from_secs_f64(self.options.start_timeout.0);
+        let waited = self.sample_memory(&server, stages, Phase::Loading).and_then(|sampler| {
+            let state = self.poll_readiness(&server, &options, timeout, stages, sampler.as_ref())?;
+            Ok((sampler, state))
+        });
+        let (sampler, state) = match waited {
             Ok(came) => came,
             Err(fault) => {
                 self.context.tasks.finish(server.service.stop(self.grace()))?;
                 return Err(fault);
             }
         };
+        if let Some(sampler) = &sampler {
+            sampler.mark(Phase::Ready);
+        }
         let log = server.since(0);
-        let facts = self.rules.facts.find(&log);
+        let facts = find(&self.rules.facts.log, &log);
         let Err(why) = state else {
             self.record_ready(stages, &server)?;
             self.phase("ready", &shown)?;
@@ -80,30 +89,15 @@ impl Engine {
         Ok(Err(failure))
     }
 
-    fn wait_until_ready(
-        &self,
-        server: &Server,
-        options: &Value,
-        stages: &mut MemoryStages,
-    ) -> Result<(Option<Sampler>, Result<(), NotReady>)> {
-        let sampler = self.sample_memory(server, stages, Phase::Loading)?;
-        let timeout = Duration::from_secs_f64(self.options.start_timeout);
-        let state = self.poll_readiness(server, options, timeout, stages, sampler.as_ref())?;
-        if let Some(sampler) = &sampler {
-            sampler.mark(Phase::Ready);
-        }
-        Ok((sampler, state))
-    }
-
     /// Waits for a server that already runs.
     pub(super) fn attach_to(&self, server: Server, stages: &mut MemoryStages) -> Result<Ready> {
         if let Some(url) = &self.options.url {
             self.wait(check_reachable(url, &self.context.permits))?;
         }
-        let timeout = Duration::from_secs_f64(self.options.start_timeout.min(ATTACH_TIMEOUT));
+        let timeout = Duration::from_secs_f64(self.options.start_timeout.0.min(ATTACH_TIMEOUT));
         match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
             Ok(()) => {
-                let facts = self.rules.facts.find(&server.since(0));
+                let facts = find(&self.rules.facts.log, &server.since(0));
                 *stages = MemoryStages {
                     attached: true,
                     began: Some(std::time::Instant::now()),
@@ -155,7 +149,7 @@ impl Engine {
                 let exit = Some(exit);
                 return Ok(Err(NotReady { exit, said: None }));
             }
-            match self.adapter.ready(server.base_url(), options, self.key.as_ref())? {
+            match self.readiness(server, options)? {
                 Readiness::Ready => return Ok(Ok(())),
                 Readiness::Failed(why) => {
                     let said = Some(why);
@@ -178,7 +172,7 @@ impl Engine {
             messages: said.as_slice(),
             log,
         };
-        let found = self.rules.failures.classify(RulePhase::Start, symptoms);
+        let found = classify(&self.rules.failures, RulePhase::Start, symptoms);
         let (cause, line) = found.map_or((None, None), |found| (found.cause, found.line));
         let message = match (line.as_ref().or(said.as_ref()), exit) {
             (Some(said), _) => said.trim().to_owned(),
@@ -186,7 +180,7 @@ impl Engine {
             (None, Some(exit)) => exit
                 .stopped_by()
                 .unwrap_or_else(|| format!("it exited with {} before it was ready", exit.status())),
-            (None, None) => format!("the engine was not ready after {} s", self.options.start_timeout),
+            (None, None) => format!("the engine was not ready after {} s", self.options.start_timeout.0),
         };
         let memory = cause.as_deref() == Some("memory");
         let log_shown = match line {
@@ -205,7 +199,7 @@ impl Engine {
             evidence: Evidence {
                 message: Some(message),
                 log: log_shown,
-                phase: phase_of(&self.rules.phases, log),
+                phase: phase_of(&self.rules.facts.progress, log),
                 allocations: if memory { allocations(log) } else { Vec::new() },
                 exit_code: exit.as_ref().and_then(|exit| exit.code),
                 oom_killed: exit.as_ref().map(|exit| exit.oom_killed),
@@ -246,6 +240,17 @@ impl Engine {
         options
     }
 
+    /// The launch that serves the whole search range and what is requested.
+    pub(super) fn launch_for(&self, requested: Limits) -> Result<Launch> {
+        self.adapter
+            .launch(&self.adapter_options(Some(self.full_limits(requested))))
+    }
+
+    /// Whether a server is ready, with the options that it was started with.
+    pub(super) fn readiness(&self, server: &Server, options: &Value) -> Result<Readiness> {
+        self.adapter.ready(server.base_url(), options, self.key.as_ref())
+    }
+
     /// `nvidia` or `amd`, because images differ. `None` if no GPUs are requested or found.
     pub(super) fn gpu_vendor(&self) -> Option<Vendor> {
         if self.options.gpus.is_empty() || self.runtime == RuntimeKind::Sim {
@@ -257,20 +262,11 @@ impl Engine {
 
     /// The folder of a local model, mounted read-only under the same path.
     fn model_mounts(&self) -> Vec<Mount> {
-        let Some(path) = self
-            .options
-            .model
-            .as_deref()
-            .map(Path::new)
-            .filter(|path| path.is_absolute())
-        else {
+        let model = self.options.model.as_deref().map(Path::new);
+        let Some(path) = model.filter(|path| path.is_absolute()) else {
             return Vec::new();
         };
-        let folder = if path.is_file() {
-            path.parent().unwrap_or(path)
-        } else {
-            path
-        };
+        let folder = path.parent().filter(|_| path.is_file()).unwrap_or(path);
         let folder = folder.display().to_string();
         vec![Mount {
             host: folder.clone(),
@@ -286,8 +282,12 @@ impl Engine {
         })
     }
 
+    pub(super) fn warn(&self, kind: &str, message: impl Into<String>) -> Result<()> {
+        self.context.run.warn(Warning::new(kind, message))
+    }
+
     pub(super) fn grace(&self) -> Duration {
-        Duration::from_secs_f64(self.options.stop_grace)
+        Duration::from_secs_f64(self.options.stop_grace.0)
     }
 }
 
@@ -360,12 +360,13 @@ impl Engine {
             (Some(url), None) => Target::Url(url.clone()),
             (None, Some(container)) => Target::Container(container.clone(), None),
             (None, None) => {
-                return Err(
-                    Fault::usage("nothing to attach to").hint("give `url`, or the name of a running `container`")
+                return wrong(
+                    "nothing to attach to",
+                    "give `url`, or the name of a running `container`",
                 );
             }
             (Some(_), Some(_)) => {
-                return Err(Fault::usage("`url` and `container` are both given").hint("give one of them"));
+                return wrong("`url` and `container` are both given", "give one of them");
             }
         };
         let context = self.start_context(Origin::Script);

@@ -51,6 +51,16 @@ pub enum FailureForm {
     Malformed,
 }
 
+impl FailureForm {
+    /// The HTTP status of a request that was rejected.
+    pub fn status(self) -> Option<u16> {
+        match self {
+            Self::Status(status) => Some(status),
+            _ => None,
+        }
+    }
+}
+
 impl Serialize for FailureForm {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)
@@ -138,6 +148,19 @@ impl Record {
     pub fn tpot_ms(&self, output: u64) -> Option<f64> {
         let rest = output.checked_sub(1).filter(|rest| *rest > 0)?;
         Some(milliseconds(self.first_token?, self.last_token?)? / rest as f64)
+    }
+
+    /// When each event with text or tokens arrived.
+    pub fn token_times(&self) -> impl Iterator<Item = Duration> {
+        let mut after_ms = 0.0;
+        self.first_token.into_iter().flat_map(move |first| {
+            let later = self.itl_ms.iter().map(move |gap| {
+                after_ms += f64::from(*gap);
+                // An invalid sum of gaps counts as 0.
+                first.saturating_add(Duration::try_from_secs_f64(after_ms / 1e3).unwrap_or_default())
+            });
+            std::iter::once(first).chain(later)
+        })
     }
 
     /// The same with its times on another clock.

@@ -159,8 +159,11 @@ impl Parts {
         let compile = |pattern: &str| Regex::new(pattern).unwrap();
         Self {
             phase: rule.phase,
-            unless: rule.unless.as_deref().map(compile),
-            alternatives: alternatives(&rule.pattern).iter().map(|part| compile(part)).collect(),
+            unless: rule.unless.as_deref().cloned(),
+            alternatives: alternatives(rule.pattern.as_str())
+                .iter()
+                .map(|part| compile(part))
+                .collect(),
         }
     }
 

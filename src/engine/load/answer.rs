@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::feed::file_stem;
-use super::options::LoadOptions;
+use super::client::file_stem;
 use super::session::{Repeat, Session};
 use crate::compare::export::{Traffic, VllmBench};
 use crate::engine::Engine;
@@ -25,22 +24,16 @@ const MAX_MESSAGE: usize = 160;
 
 impl Engine {
     /// The answer for one or more repeats of a load.
-    pub(super) fn answer(
-        &self,
-        options: &LoadOptions,
-        session: &Session,
-        repeats: Vec<Repeat>,
-        died: Option<EngineDeath>,
-    ) -> Result<Value> {
+    pub(super) fn answer(&self, session: &Session, repeats: Vec<Repeat>, died: Option<EngineDeath>) -> Result<Value> {
         let mut warnings = Vec::new();
         let mut each = Vec::new();
         for repeat in &repeats {
-            let mut one = describe(options, session, repeat)?;
+            let mut one = describe(session, repeat)?;
             one.engine.timeline.file = self.write_timeline(session.number, repeat)?;
             one.records = self.relative(repeat.file.as_deref());
-            warnings.extend(load_warnings(options, session, repeat));
+            warnings.extend(load_warnings(session, repeat));
             warnings.extend(one.engine.warnings(&repeat.records));
-            self.write_bench(options, session, repeat, &one.stats)?;
+            self.write_bench(session, repeat, &one.stats)?;
             each.push(one);
         }
         let mut answer = match <[Repeat; 1]>::try_from(repeats) {
@@ -51,7 +44,7 @@ impl Engine {
                 LoadAnswer {
                     records: each.first().and_then(|first| first.records.clone()),
                     repeats: Some(LoadRepeats { stats, each }),
-                    ..describe(options, session, &pool(repeats))?
+                    ..describe(session, &pool(repeats))?
                 }
             }
         };
@@ -79,27 +72,25 @@ impl Engine {
     }
 
     /// Writes the load in the format of vLLM's benchmark.
-    fn write_bench(
-        &self,
-        options: &LoadOptions,
-        session: &Session,
-        repeat: &Repeat,
-        figures: &LoadStats,
-    ) -> Result<()> {
+    fn write_bench(&self, session: &Session, repeat: &Repeat, figures: &LoadStats) -> Result<()> {
         let began = repeat.began.and_then(|began| jiff::Timestamp::try_from(began).ok());
         let bench = VllmBench {
             date: began.map_or_else(String::new, |began| began.strftime("%Y%m%d-%H%M%S").to_string()),
             backend: self.name().to_owned(),
             model: session.model.clone().or_else(|| self.options.model.clone()),
             tokenizer: self.options.tokenizer.clone(),
-            arrivals: match (&session.plan.arrivals, options.rate) {
+            arrivals: match (&session.plan.arrivals, session.options.rate) {
                 (Arrivals::Closed { .. }, _) => Traffic::Closed,
                 (Arrivals::Open { pattern, .. }, Some(rate)) => Traffic::Rate(rate, pattern.burstiness()),
                 _ => Traffic::Other,
             },
-            max_concurrency: session.plan.arrivals.max_concurrency().or(session.max_concurrency),
+            max_concurrency: session
+                .plan
+                .arrivals
+                .max_concurrency()
+                .or(session.options.max_concurrency),
         };
-        let document = bench.document(&repeat.records, &settings(options, session, repeat), figures);
+        let document = bench.document(&repeat.records, &settings(session, repeat), figures);
         let name = format!("{}.json", file_stem(session.number, repeat.number));
         self.context.run.write_json("loads", &name, &document)?;
         Ok(())
@@ -118,8 +109,9 @@ impl Engine {
 }
 
 /// The answer of one repeat, or of all of them pooled: statistics and engine-side measurements within the measured window.
-fn describe(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Result<LoadAnswer> {
-    let stats = LoadStats::from_records(&repeat.records, &settings(options, session, repeat));
+fn describe(session: &Session, repeat: &Repeat) -> Result<LoadAnswer> {
+    let options = &session.options;
+    let stats = LoadStats::from_records(&repeat.records, &settings(session, repeat));
     let (from, to) = (repeat.from.unwrap_or(repeat.to).as_secs_f64(), repeat.to.as_secs_f64());
     let engine = EngineStats::new(&repeat.seen, &repeat.records, from, to);
     let rates = &stats.rates;
@@ -163,19 +155,19 @@ fn warmup(repeat: &Repeat) -> WarmupCounts {
     }
 }
 
-fn settings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Settings {
+fn settings(session: &Session, repeat: &Repeat) -> Settings {
     Settings {
         target: held(&session.plan.arrivals, repeat),
-        slo: options.slo,
+        slo: session.options.slo,
         over: (repeat.end == EndReason::Duration).then_some(repeat.to),
-        exact: options.prompts.is_none(),
+        exact: session.options.prompts.is_none(),
         tokenized: repeat.tokenized.clone(),
         client: repeat.client,
     }
 }
 
 /// Warnings about this repeat.
-fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> Vec<Warning> {
+fn load_warnings(session: &Session, repeat: &Repeat) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if session.plan.warmup != Warmup::NONE && repeat.from.is_none() {
         let message = "the load ended within its warm-up: nothing was measured";
@@ -184,7 +176,7 @@ fn load_warnings(options: &LoadOptions, session: &Session, repeat: &Repeat) -> V
     if let Some(why) = &repeat.given_up {
         warnings.push(Warning::new("given_up", format!("the load was given up: {why}")));
     }
-    if let Some(precision) = options.precision
+    if let Some(precision) = session.options.precision
         && repeat.end != EndReason::Precision
     {
         let width = match repeat.width {
@@ -279,34 +271,58 @@ pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
         // All repeats end the same way, unless the engine died in the last one.
         whole.end = repeat.end;
         whole.width = [whole.width, repeat.width].into_iter().flatten().reduce(f64::max);
-        whole.died |= repeat.died;
-    }
-    if whole.died {
-        whole.end = EndReason::Died;
     }
     whole
 }
 
+/// Puts a part after the whole.
 fn add(whole: &mut Observations, mut part: Observations, (from, to): (f64, f64), shift: f64) {
-    let inside = |at: f64| at >= from && at <= to;
-    part.samples.retain(|sample| inside(sample.at));
+    part.samples.retain(|sample| sample.at >= from && sample.at <= to);
     // What reaches beyond the load counts for the time within it.
-    part.memory.retain_mut(|used| {
-        (used.from, used.to) = (used.from.max(from), used.to.min(to));
-        used.from <= used.to
-    });
-    part.power.retain_mut(|sample| {
-        (sample.from, sample.to) = (sample.from.max(from), sample.to.min(to));
-        sample.from <= sample.to
-    });
-    part.retime(|at| at + shift);
-    whole.samples.append(&mut part.samples);
-    whole.memory.append(&mut part.memory);
-    whole.power.append(&mut part.power);
-    *whole = Observations {
-        samples: std::mem::take(&mut whole.samples),
-        memory: std::mem::take(&mut whole.memory),
-        power: std::mem::take(&mut whole.power),
-        ..part
+    let clip = |begin: &mut f64, end: &mut f64| {
+        (*begin, *end) = (begin.max(from), end.min(to));
+        begin <= end
     };
+    part.memory.retain_mut(|used| clip(&mut used.from, &mut used.to));
+    part.power.retain_mut(|sample| clip(&mut sample.from, &mut sample.to));
+    part.retime(|at| at + shift);
+    part.samples.splice(0..0, std::mem::take(&mut whole.samples));
+    part.memory.splice(0..0, std::mem::take(&mut whole.memory));
+    part.power.splice(0..0, std::mem::take(&mut whole.power));
+    *whole = part;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::engine_side::{MemoryInUse, PowerSample};
+
+    /// A load from second 1 to second 3, sampled from 0 to 5 and once more afterwards.
+    fn repeat() -> Repeat {
+        let used = |from, to| MemoryInUse { from, to, bytes: 7 };
+        let power = |from, to| PowerSample {
+            from,
+            to,
+            devices: Vec::new(),
+        };
+        Repeat {
+            from: Some(Duration::from_secs(1)),
+            to: Duration::from_secs(3),
+            seen: Observations {
+                memory: vec![used(0.0, 5.0), used(6.0, 6.0)],
+                power: vec![power(0.0, 5.0), power(6.0, 6.0)],
+                ..Observations::default()
+            },
+            ..Repeat::default()
+        }
+    }
+
+    #[test]
+    fn of_joined_loads_memory_and_power_count_for_the_time_within_each() {
+        let seen = pool(vec![repeat(), repeat()]).seen;
+        let within = [(0.0, 2.0), (2.0, 4.0)];
+        let memory: Vec<_> = seen.memory.iter().map(|used| (used.from, used.to)).collect();
+        let power: Vec<_> = seen.power.iter().map(|sample| (sample.from, sample.to)).collect();
+        assert_eq!((memory.as_slice(), power.as_slice()), (&within[..], &within[..]));
+    }
 }

@@ -1,13 +1,11 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
 //! `options` validates the script's options; `session` reads the files that they name, turns both into a plan and runs
-//! each repeat. `feed` hands requests to the client and writes its records, `client` runs the client and converts the
-//! times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, and `answer`
-//! builds the result.
+//! each repeat. `client` hands requests to the load's client, writes its records and converts the times of a simulated
+//! engine that does not run in real time. `monitor` polls the engine meanwhile, and `answer` builds the result.
 
 mod answer;
 mod client;
-mod feed;
 mod monitor;
 mod options;
 mod session;
@@ -16,15 +14,16 @@ use serde_json::{Value, json};
 
 pub use options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 
-use super::failure::Symptoms;
+use super::failure::{Symptoms, classify};
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::how_it_ended;
 use super::probe::PAUSED;
 use super::send::key;
 use super::start::TAIL;
 use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
-use crate::boundary::{Point, Verdict};
+use crate::boundary::Verdict;
 use crate::fault::{Fault, Kind, Result};
+use crate::load::plan::EndReason;
 use crate::load::{EngineDeath, Outcome, Record};
 use crate::prompt::PromptForm;
 use session::{LoadInputs, Repeat};
@@ -42,22 +41,23 @@ impl Engine {
         let number = self.context.run.ordinal("load");
         let args = json!({ "engine": self.name(), "launch": self.shown, "load": options });
         self.context.run.measure("load", args, || {
-            let material = LoadInputs::read(options, &self.context.permits)?;
-            self.run_load(options, &material, number)
+            self.run_load(LoadInputs::read(options, &self.context.permits)?, number)
         })
     }
 
-    fn run_load(&self, options: &LoadOptions, material: &LoadInputs, number: u64) -> Result<Value> {
+    fn run_load(&self, inputs: LoadInputs, number: u64) -> Result<Value> {
         let mut live = self.lock();
-        let requested = self.prepare_engine(&mut live, options, material)?;
-        self.phase("probing", &described(options, &requested))?;
+        let requested = self.prepare_engine(&mut live, &inputs)?;
+        let Limits { input, output, .. } = requested;
+        let level = inputs.options.level();
+        self.phase("probing", &format!("{level}, up to {input} + {output} tokens"))?;
         self.begin_requests(&mut live)?;
-        let form = self.form_for(live.running.as_ref(), requested.input, requested.output)?;
+        let form = self.form_for(live.running.as_ref(), input, output)?;
         self.prepare_prompts(&mut live, &form)?;
-        if material.corpus.is_none() {
+        if inputs.corpus.is_none() {
             self.calibrate_prompts(&mut live, &form, requested)?;
         }
-        let session = self.session(&live, options, material, form, requested, number)?;
+        let session = self.session(&live, inputs, &form, requested, number)?;
         let Some(running) = &live.running else {
             return Err(Fault::internal("a load on an engine that does not run"));
         };
@@ -67,11 +67,11 @@ impl Engine {
         let cursor = running.server.service.logs().cursor();
         let mut done: Vec<Repeat> = Vec::new();
         let (mut died, mut health) = (None, Health::Good);
-        for repeat in 1..=options.repeats() {
-            let offset = done.iter().map(|load| load.records.len()).sum();
+        for repeat in 1..=session.options.repeats() {
+            let sent = done.iter().map(|load| load.records.len()).sum();
             let began = std::time::Instant::now();
-            let mut load = self.run_repeat(running, &session, repeat, offset)?;
-            (died, health) = self.check_after_load(running, &load.records, load.died, cursor)?;
+            let mut load = self.run_repeat(running, &session, repeat, sent)?;
+            (died, health) = self.check_after_load(running, &load.records, load.end == EndReason::Died, cursor)?;
             if self.wait(running.server.service.was_paused(began.elapsed()))? {
                 load.given_up.get_or_insert_with(|| PAUSED.to_owned());
             }
@@ -90,19 +90,19 @@ impl Engine {
         } else if health == Health::Good {
             health = Health::after(records().all(completed));
         }
-        let answer = self.answer(options, &session, done, died)?;
+        let answer = self.answer(&session, done, died)?;
         live.health = health;
         self.end_requests(&mut live, any)?;
         Ok(answer)
     }
 
     /// Makes sure that the engine serves the largest request. Returns the limits for it.
-    fn prepare_engine(&self, live: &mut Live, options: &LoadOptions, material: &LoadInputs) -> Result<Limits> {
-        let rough = material.limits(options, None, super::Protocol::OpenaiCompletions)?;
+    fn prepare_engine(&self, live: &mut Live, inputs: &LoadInputs) -> Result<Limits> {
+        let rough = inputs.limits(None, super::Protocol::OpenaiCompletions)?;
         let form = self.form_for(None, rough.input, rough.output)?;
         self.load_tokenizer_early(live, &form, rough)?;
         let prompts = live.prompting.as_ref().map(|prompting| &*prompting.prompts);
-        let requested = material.limits(options, prompts, form.protocol)?;
+        let requested = inputs.limits(prompts, form.protocol)?;
         if let Ensured::Failed(failure) = self.ensure(live, requested)? {
             let message = failure.evidence.message.unwrap_or_default();
             return Err(
@@ -122,23 +122,15 @@ impl Engine {
             return Ok(());
         }
         let (input, output) = (requested.input.min(SMALL.0), requested.output.min(SMALL.1));
-        let point = Point::default()
-            .with("input", input as i64)
-            .with("output", output as i64);
         let form = self.form_for(live.running.as_ref(), input, output)?;
-        self.probe_running(live, &form, &point, Limits::of_point(&point)?, ProbeOptions::default())?;
+        let small = Limits::new(input, output, 1);
+        self.probe_running(live, &form, &small.point()?, small, ProbeOptions::default())?;
         Ok(())
     }
 }
 
 /// Input and output tokens of the calibration request.
 const SMALL: (u64, u64) = (64, 4);
-
-/// A short description of a load.
-fn described(options: &LoadOptions, requested: &Limits) -> String {
-    let Limits { input, output, .. } = requested;
-    format!("{}, up to {input} + {output} tokens", options.level())
-}
 
 impl Engine {
     /// Checks the engine after these requests. `cursor` is the log position before them; `died` says that its death was
@@ -164,7 +156,7 @@ impl Engine {
             messages: &messages,
             log: &log,
         };
-        let found = self.rules.failures.classify(RulePhase::Request, symptoms);
+        let found = classify(&self.rules.failures, RulePhase::Request, symptoms);
         let (verdict, cause, line) = match found {
             Some(found) => (found.verdict, found.cause, found.line),
             None => (Verdict::Error, None, None),

@@ -12,8 +12,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::super::handle::Running;
 use super::super::metrics::MetricsPage;
 use super::super::{Engine, ReportedFact};
+use crate::engine::options::wrong;
 use crate::fault::{Fault, Result};
-use crate::load::engine_side::{EngineMetrics, MemoryInUse, MetricsSample, Observations, PowerSample};
+use crate::load::engine_side::{EngineMetrics, EngineQueue, MemoryInUse, MetricsSample, Observations, PowerSample};
 use crate::task::lock;
 
 /// Default rate of polls per second.
@@ -36,7 +37,7 @@ pub(in crate::engine) struct LoadMonitor {
 }
 
 /// The newest snapshot; `None` if the last poll was not answered.
-type Latest = Arc<Mutex<Option<EngineMetrics>>>;
+type Latest = Arc<Mutex<Option<EngineQueue>>>;
 
 /// The result of one poll.
 struct Poll {
@@ -47,8 +48,8 @@ struct Poll {
 }
 
 impl Poll {
-    fn newest(&self) -> Option<&EngineMetrics> {
-        self.snapshots.as_ref()?.last()
+    fn newest(&self) -> Option<EngineQueue> {
+        Some(self.snapshots.as_ref()?.last()?.queue)
     }
 }
 
@@ -66,7 +67,7 @@ impl Engine {
                 HZ_RANGE.start(),
                 HZ_RANGE.end()
             );
-            return Err(Fault::usage(message).hint("10 polls per second are usual"));
+            return wrong(message, "10 polls per second are usual");
         }
         let stop = CancellationToken::new();
         let began = Instant::now();
@@ -142,8 +143,8 @@ impl Engine {
 
 impl LoadMonitor {
     /// The newest snapshot; `None` if the last poll was not answered or had no snapshot.
-    pub(super) fn latest(&self) -> Option<EngineMetrics> {
-        lock(&self.latest).clone()
+    pub(super) fn latest(&self) -> Option<EngineQueue> {
+        *lock(&self.latest)
     }
 }
 
@@ -166,7 +167,7 @@ async fn poll_until(
             _ = ticks.tick() => {}
         }
         let poll = stamped(&page).await;
-        *lock(&latest) = poll.newest().cloned();
+        *lock(&latest) = poll.newest();
         polls.push(poll);
     }
     let deadline = Instant::now() + SETTLE_TIMEOUT;
@@ -307,7 +308,11 @@ mod tests {
         for pair in polls.windows(2) {
             assert!(pair[1].sent >= pair[0].at, "one poll at a time");
         }
-        let running = |poll: &Poll| poll.snapshots.as_ref().and_then(|snapshots| snapshots.last()?.running);
+        let running = |poll: &Poll| {
+            poll.snapshots
+                .as_ref()
+                .and_then(|snapshots| snapshots.last()?.queue.running)
+        };
         polls.iter().map(|poll| (running(poll), poll.at - poll.sent)).collect()
     }
 

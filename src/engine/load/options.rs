@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::options::seconds;
-use crate::fault::{Fault, Result};
+use crate::engine::options::{seconds, some_seconds, wrong};
+use crate::fault::Result;
 use crate::load::plan::{Arrival, Arrivals, Length, Pattern, Precision, Profile, Stop, Warmup};
 use crate::load::stats::Slo;
 
@@ -134,39 +134,33 @@ impl LoadOptions {
         self.check_lengths()?;
         self.warmup()?;
         self.implied_limit(None)?;
+        some_seconds("timeout", self.timeout)?;
+        some_seconds("duration", self.duration)?;
+        some_seconds("stall", self.stall)?;
         for (name, given) in [
-            ("timeout", self.timeout),
-            ("duration", self.duration),
-            ("stall", self.stall),
-        ] {
-            if let Some(value) = given
-                && seconds(name, value)?.is_zero()
-            {
-                return Err(Fault::usage(format!("option `{name}` is 0 seconds")).hint("leave it out, or give more"));
-            }
-        }
-        for (name, given) in [
+            ("concurrency", self.concurrency),
             ("requests", self.requests),
             ("max_concurrency", self.max_concurrency),
             ("repeats", self.repeats),
         ] {
             if given == Some(0) {
-                return Err(
-                    Fault::usage(format!("option `{name}` is 0")).hint("give a number from 1 up, or leave it out")
+                return wrong(
+                    format!("option `{name}` is 0"),
+                    "give a number from 1 up, or leave it out",
                 );
             }
         }
         if self.repeats() > MAX_REPEATS {
-            return Err(
-                Fault::usage(format!("option `repeats` is {}", self.repeats())).hint(format!("at most {MAX_REPEATS}"))
+            return wrong(
+                format!("option `repeats` is {}", self.repeats()),
+                format!("at most {MAX_REPEATS}"),
             );
         }
-        if let Some(price) = self
-            .price_per_hour
-            .filter(|price| !(price.is_finite() && *price >= 0.0))
-        {
-            return Err(
-                Fault::usage(format!("option `price_per_hour` is {price}")).hint("give dollars an hour, from 0 up")
+        let price = self.price_per_hour.unwrap_or(0.0);
+        if !(price.is_finite() && price >= 0.0) {
+            return wrong(
+                format!("option `price_per_hour` is {price}"),
+                "give dollars an hour, from 0 up",
             );
         }
         self.precision.map_or(Ok(()), |precision| precision.check())
@@ -191,7 +185,7 @@ impl LoadOptions {
                 (rates, concurrencies) if concurrencies.is_empty() => Profile::steps(rates)?,
                 (_, concurrencies) => return Ok(Arrivals::ClosedSteps(concurrencies)),
             },
-            (None, None) => return Err(no_arrivals()),
+            (None, None) => return no_arrivals(),
         };
         let pattern = self.pattern()?;
         Ok(Arrivals::Open { profile, pattern })
@@ -214,8 +208,10 @@ impl LoadOptions {
             (Some(requests), None) => Ok(Warmup::Requests(requests)),
             (None, Some(0.0)) => Ok(Warmup::NONE),
             (None, Some(time)) => Ok(Warmup::Time(seconds("warmup.seconds", time)?)),
-            _ => Err(Fault::usage("option `warmup` needs either `requests` or `seconds`")
-                .hint("such as `warmup: #{ seconds: 10 }`")),
+            _ => wrong(
+                "option `warmup` needs either `requests` or `seconds`",
+                "such as `warmup: #{ seconds: 10 }`",
+            ),
         }
     }
 
@@ -261,7 +257,10 @@ impl LoadOptions {
         if prompts.is_some() || self.prompts.is_some() {
             return Ok(None);
         }
-        Err(Fault::usage("the load has no end").hint("give `requests`, `duration` (seconds) or `precision`"))
+        wrong(
+            "the load has no end",
+            "give `requests`, `duration` (seconds) or `precision`",
+        )
     }
 
     /// Whether the arrivals end by themselves.
@@ -278,17 +277,14 @@ impl LoadOptions {
         ];
         let given: Vec<&str> = given.into_iter().flatten().collect();
         match given[..] {
-            [] => return Err(no_arrivals()),
+            [] => return no_arrivals(),
             [_] => {}
             [one, other, ..] => {
-                return Err(Fault::usage(format!("options `{one}` and `{other}` exclude each other"))
-                    .hint("`concurrency` is a closed loop, `rate` an open one, `steps` either over time, `trace` a file of arrivals"));
+                return wrong(
+                    format!("options `{one}` and `{other}` exclude each other"),
+                    "`concurrency` is a closed loop, `rate` an open one, `steps` either over time, `trace` a file of arrivals",
+                );
             }
-        }
-        if self.concurrency == Some(0) {
-            return Err(
-                Fault::usage("option `concurrency` is 0").hint("give the number of concurrent requests, from 1 up")
-            );
         }
         let rates = self.rate.is_some() || self.steps.iter().flatten().any(|step| step.rate.is_some());
         let (limit, of_rates) = (self.max_concurrency.is_some(), "`rate`, or `steps` of rates");
@@ -300,8 +296,9 @@ impl LoadOptions {
             ("max_concurrency", limit, traced, "`rate`, `steps` of rates or `trace`"),
         ] {
             if given && !fits {
-                return Err(
-                    Fault::usage(format!("option `{name}` has no meaning here")).hint(format!("it belongs to {of}"))
+                return wrong(
+                    format!("option `{name}` has no meaning here"),
+                    format!("it belongs to {of}"),
                 );
             }
         }
@@ -313,18 +310,16 @@ impl LoadOptions {
     }
 
     fn check_lengths(&self) -> Result<()> {
-        let wrong = |message: &str, hint: &str| Err(Fault::usage(message).hint(hint));
-        if self.trace.is_some() {
-            for (name, given) in [
-                ("input", self.input.is_some()),
-                ("output", self.output.is_some()),
-                ("prompts", self.prompts.is_some()),
-            ] {
-                if given {
-                    let message = format!("options `{name}` and `trace` exclude each other");
-                    return wrong(&message, "the lengths are those of the trace");
-                }
-            }
+        let given = [
+            ("input", self.input.is_some()),
+            ("output", self.output.is_some()),
+            ("prompts", self.prompts.is_some()),
+        ];
+        if let (Some(_), Some((name, _))) = (&self.trace, given.iter().find(|(_, given)| *given)) {
+            return wrong(
+                format!("options `{name}` and `trace` exclude each other"),
+                "the lengths are those of the trace",
+            );
         }
         if let (Some(_), Some(Length::Random(_))) = (&self.prompts, self.input) {
             return wrong(
@@ -344,7 +339,7 @@ impl LoadOptions {
                 Some(length) => length.check(name)?,
                 None if needed => {
                     return wrong(
-                        &format!("option `{name}` is missing"),
+                        format!("option `{name}` is missing"),
                         "give a number of tokens, or a distribution such as `#{ uniform: [128, 512] }`",
                     );
                 }
@@ -359,12 +354,14 @@ impl LoadOptions {
             (Some(ArrivalOption::Constant), None) => Ok(Pattern::Constant),
             (Some(ArrivalOption::Poisson) | None, None) => Ok(Pattern::POISSON),
             (Some(ArrivalOption::Gamma) | None, Some(burstiness)) => Pattern::gamma(burstiness),
-            (Some(ArrivalOption::Gamma), None) => Err(Fault::usage("option `burstiness` is missing")
-                .hint("it is the shape of `gamma`: 1 is a Poisson process")),
-            (Some(ArrivalOption::Constant | ArrivalOption::Poisson), Some(_)) => {
-                Err(Fault::usage("option `burstiness` belongs to `arrivals: \"gamma\"`")
-                    .hint("leave one of the two out"))
-            }
+            (Some(ArrivalOption::Gamma), None) => wrong(
+                "option `burstiness` is missing",
+                "it is the shape of `gamma`: 1 is a Poisson process",
+            ),
+            (Some(ArrivalOption::Constant | ArrivalOption::Poisson), Some(_)) => wrong(
+                "option `burstiness` belongs to `arrivals: \"gamma\"`",
+                "leave one of the two out",
+            ),
         }
     }
 }
@@ -373,33 +370,37 @@ impl LoadOptions {
 type Steps = (Vec<(f64, Duration)>, Vec<(u64, Duration)>);
 
 fn stepped(steps: &[StepOption]) -> Result<Steps> {
-    let wrong = |index: usize, why: &str| {
-        Fault::usage(format!("option `steps[{index}]` {why}"))
-            .hint("each step is `#{ rate, seconds }`, or each is `#{ concurrency, seconds }`")
+    let wrong_step = |index: usize, why: &str| {
+        wrong(
+            format!("option `steps[{index}]` {why}"),
+            "each step is `#{ rate, seconds }`, or each is `#{ concurrency, seconds }`",
+        )
     };
     let (mut rates, mut concurrencies) = (Vec::new(), Vec::new());
     for (index, step) in steps.iter().enumerate() {
         let length = seconds(&format!("steps[{index}].seconds"), step.seconds)?;
         if length.is_zero() {
-            return Err(wrong(index, "lasts 0 seconds"));
+            return wrong_step(index, "lasts 0 seconds");
         }
         match (step.rate, step.concurrency) {
             (Some(rate), None) => rates.push((rate, length)),
-            (None, Some(0)) => return Err(wrong(index, "has no concurrency")),
+            (None, Some(0)) => return wrong_step(index, "has no concurrency"),
             (None, Some(concurrency)) => concurrencies.push((concurrency, length)),
-            _ => return Err(wrong(index, "needs either `rate` or `concurrency`")),
+            _ => return wrong_step(index, "needs either `rate` or `concurrency`"),
         }
     }
     match (rates.is_empty(), concurrencies.is_empty()) {
-        (true, true) => Err(Fault::usage("option `steps` is empty").hint("such as `[#{ rate: 2, seconds: 30 }]`")),
-        (false, false) => Err(wrong(1, "mixes rates and concurrencies")),
+        (true, true) => wrong("option `steps` is empty", "such as `[#{ rate: 2, seconds: 30 }]`"),
+        (false, false) => wrong_step(1, "mixes rates and concurrencies"),
         _ => Ok((rates, concurrencies)),
     }
 }
 
-fn no_arrivals() -> Fault {
-    Fault::usage("the load does not say when requests come")
-        .hint("give one of `concurrency`, `rate` (requests a second), `steps` and `trace` (a file)")
+fn no_arrivals<T>() -> Result<T> {
+    wrong(
+        "the load does not say when requests come",
+        "give one of `concurrency`, `rate` (requests a second), `steps` and `trace` (a file)",
+    )
 }
 
 #[cfg(test)]

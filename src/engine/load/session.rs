@@ -9,18 +9,17 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 use tokio_util::sync::CancellationToken;
 
-use super::client::ModelClock;
-use super::feed::{BodyBuilder, Feed, Signal};
+use super::client::{BodyBuilder, Feed, ModelClock, Signal};
 use super::monitor::METRICS_HZ;
 use super::options::LoadOptions;
 use crate::engine::handle::{Live, Running};
-use crate::engine::options::seconds;
+use crate::engine::options::{seconds, wrong};
 use crate::engine::send::STALL;
 use crate::engine::{Engine, Limits, Protocol, RequestForm, protocol};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::Observations;
 use crate::load::plan::{
-    Arrivals, EndReason, FilePrompt, LoadProgress, Plan, Schedule, Sizes, Warmup, read_prompts, read_trace,
+    Arrivals, EndReason, FilePrompt, Length, LoadProgress, Plan, Schedule, Sizes, Warmup, read_prompts, read_trace,
 };
 use crate::load::stats::ClientStats;
 use crate::load::{LoadConfig, Record, Slots, Step};
@@ -31,8 +30,9 @@ use crate::task::lock;
 /// Upper estimate of the tokens that a chat template adds to a prompt.
 const TEMPLATE: u64 = 256;
 
-/// Arrivals and prompts of a load.
+/// What a load is made of: its options, and the arrivals and prompts that they give or name.
 pub(super) struct LoadInputs {
+    pub(super) options: LoadOptions,
     pub(super) arrivals: Arrivals,
     pub(super) corpus: Option<Arc<Vec<FilePrompt>>>,
 }
@@ -44,60 +44,42 @@ impl LoadInputs {
     ///
     /// `not_allowed` for a file that the user did not name; `usage` for a missing or malformed file.
     pub(super) fn read(options: &LoadOptions, permits: &Permits) -> Result<Self> {
-        fn read<T>(
-            permits: &Permits,
-            name: Option<&String>,
-            option: &str,
-            parse: impl Fn(&str) -> Result<T>,
-        ) -> Result<Option<T>> {
-            let Some(name) = name else { return Ok(None) };
-            let text = permits.read_file(Path::new(name), option)?;
-            let parsed = parse(&text).map_err(|fault| fault.while_doing(format!("`{name}`")));
-            parsed.map(Some)
+        fn parsed<T>(name: &str, text: &str, parse: fn(&str) -> Result<T>) -> Result<T> {
+            parse(text).map_err(|fault| fault.while_doing(format!("`{name}`")))
         }
-        let trace = read(permits, options.trace.as_ref(), "trace", read_trace)?;
-        let corpus = read(permits, options.prompts.as_ref(), "prompts", read_prompts)?;
+        let text = |name: &str, option| permits.read_file(Path::new(name), option);
+        let trace = options.trace.as_deref();
+        let trace = trace
+            .map(|name| parsed(name, &text(name, "trace")?, read_trace))
+            .transpose()?;
+        let corpus = options.prompts.as_deref();
+        let corpus = corpus
+            .map(|name| parsed(name, &text(name, "prompts")?, read_prompts))
+            .transpose()?;
         if let Some(corpus) = &corpus
             && options.output.is_none()
             && let Some(place) = corpus.iter().position(|written| written.output.is_none())
         {
-            return Err(Fault::usage(format!(
-                "prompt {} of the file does not say how long its answer is",
-                place + 1
-            ))
-            .hint("give `output`, or `output` with each prompt"));
+            return wrong(
+                format!("prompt {} of the file does not say how long its answer is", place + 1),
+                "give `output`, or `output` with each prompt",
+            );
         }
         Ok(Self {
+            options: options.clone(),
             arrivals: options.arrivals(trace)?,
             corpus: corpus.map(Arc::new),
         })
     }
 
-    /// The plan. Counts the prompts of a file if `prompts` has a tokenizer.
-    pub(super) fn plan(&self, options: &LoadOptions, prompts: Option<&Prompts>) -> Result<Plan> {
-        let prompted = self.corpus.as_ref().map(|corpus| corpus.len() as u64);
-        Ok(Plan {
-            arrivals: self.arrivals.clone(),
-            sizes: self.sizes(options, prompts)?,
-            warmup: options.warmup()?,
-            stop: options.stop(prompted)?,
-        })
-    }
-
-    /// The limits that an engine must be started with.
-    pub(super) fn limits(
-        &self,
-        options: &LoadOptions,
-        prompts: Option<&Prompts>,
-        protocol: Protocol,
-    ) -> Result<Limits> {
-        let sizes = self.sizes(options, prompts)?;
-        let (mut input, output, mut total) = sizes.largest(&self.arrivals);
+    /// The limits that an engine must be started with. Counts the prompts of a file if `prompts` has a tokenizer.
+    pub(super) fn limits(&self, prompts: Option<&Prompts>, protocol: Protocol) -> Result<Limits> {
+        let (mut input, output, mut total) = self.sizes(prompts)?.largest();
         if let Some(corpus) = &self.corpus {
             // A token of text has at least one byte.
             let bytes = || corpus.iter().map(|written| written.prompt.len() as u64).max();
             let counted = Some(input).filter(|input| *input > 0);
-            let given = options.input.map(|length| length.bounds().1);
+            let given = self.options.input.map(|length| length.bounds().1);
             let template = if protocol == Protocol::OpenaiChat { TEMPLATE } else { 0 };
             input = given.or(counted).or_else(bytes).unwrap_or(1) + template;
             total = input.saturating_add(output);
@@ -106,29 +88,29 @@ impl LoadInputs {
             input,
             output,
             total,
-            concurrency: options.planned_concurrency(&self.arrivals),
+            concurrency: self.options.planned_concurrency(&self.arrivals),
         })
     }
 
-    fn sizes(&self, options: &LoadOptions, prompts: Option<&Prompts>) -> Result<Sizes> {
+    fn sizes(&self, prompts: Option<&Prompts>) -> Result<Sizes> {
         let missing = |name: &str| Fault::usage(format!("option `{name}` is missing")).hint("give a number of tokens");
         if let Some(corpus) = &self.corpus {
-            let lengths = corpus.iter().map(|written| {
+            let requests = corpus.iter().map(|written| {
                 let counted = prompts.and_then(|prompts| prompts.count(&written.prompt)).transpose()?;
                 Ok((counted.unwrap_or(0) as u64, written.output))
             });
-            return Ok(Sizes::FromFile {
-                prompts: lengths.collect::<Result<_>>()?,
+            return Ok(Sizes::Listed {
+                requests: requests.collect::<Result<_>>()?,
                 // Unused if every prompt has its own output length.
-                output: options.output.unwrap_or(crate::load::plan::Length::Fixed(1)),
+                output: self.options.output.unwrap_or(Length::Fixed(1)),
             });
         }
-        if matches!(self.arrivals, Arrivals::Replay(_)) {
-            return Ok(Sizes::FromTrace);
+        if let Arrivals::Replay(trace) = &self.arrivals {
+            return Ok(Sizes::of_trace(trace));
         }
         Ok(Sizes::Random {
-            input: options.input.ok_or_else(|| missing("input"))?,
-            output: options.output.ok_or_else(|| missing("output"))?,
+            input: self.options.input.ok_or_else(|| missing("input"))?,
+            output: self.options.output.ok_or_else(|| missing("output"))?,
         })
     }
 }
@@ -141,21 +123,21 @@ const MAX_COUNTED_TOKENS: u64 = 4 << 20;
 
 /// A load that is ready to run.
 pub(super) struct Session {
+    pub(super) options: LoadOptions,
     pub(super) plan: Arc<Plan>,
+    pub(super) corpus: Option<Arc<Vec<FilePrompt>>>,
     /// Number of the load within the run, from 1.
     pub(super) number: u64,
-    pub(super) seed: u64,
+    seed: u64,
     pub(super) url: String,
-    form: RequestForm,
+    /// Path of the requests.
+    path: String,
     pub(super) model: Option<String>,
-    pub(super) corpus: Option<Arc<Vec<FilePrompt>>>,
     make_prompt: Arc<dyn Fn(u64) -> Result<Content> + Send + Sync>,
     /// The tokenizer for counting responses, if they are counted.
     prompts: Option<Arc<Prompts>>,
     timeout: Duration,
     pub(super) stall: Duration,
-    metrics_hz: f64,
-    pub(super) max_concurrency: Option<u64>,
     pub(super) clock: ModelClock,
 }
 
@@ -182,8 +164,6 @@ pub(super) struct Repeat {
     pub(super) end: EndReason,
     /// Relative half-width of the interval that `precision` watches, as last computed.
     pub(super) width: Option<f64>,
-    /// Whether the engine died.
-    pub(super) died: bool,
     /// Why the load was given up, if it was.
     pub(super) given_up: Option<String>,
     /// Whether this combines several repeats.
@@ -195,65 +175,65 @@ impl Engine {
     pub(super) fn session(
         &self,
         live: &Live,
-        options: &LoadOptions,
-        material: &LoadInputs,
-        form: RequestForm,
+        inputs: LoadInputs,
+        form: &RequestForm,
         requested: Limits,
         number: u64,
     ) -> Result<Session> {
         let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
             return Err(Fault::internal("a load on an engine that does not run"));
         };
-        let plan = Arc::new(material.plan(options, Some(&prompting.prompts))?);
-        let shared_prefix = options.shared_prefix.unwrap_or(0);
-        let shortest = plan.sizes.shortest(&plan.arrivals);
+        let sizes = inputs.sizes(Some(&prompting.prompts))?;
+        let LoadInputs {
+            options,
+            arrivals,
+            corpus,
+        } = inputs;
+        let (shared_prefix, shortest) = (options.shared_prefix.unwrap_or(0), sizes.shortest());
         if shared_prefix > 0 && shared_prefix >= shortest {
-            return Err(Fault::usage(format!(
-                "`shared_prefix` of {shared_prefix} tokens leaves nothing unique in a prompt of {shortest}"
-            ))
-            .hint(format!("at most {}", shortest.saturating_sub(1))));
+            return wrong(
+                format!("`shared_prefix` of {shared_prefix} tokens leaves nothing unique in a prompt of {shortest}"),
+                format!("at most {}", shortest.saturating_sub(1)),
+            );
         }
-        let answers = plan
-            .stop
-            .requests
-            .map(|requests| requests.saturating_mul(requested.output));
+        let stop = options.stop(corpus.as_ref().map(|corpus| corpus.len() as u64))?;
+        let answers = stop.requests.map(|requests| requests.saturating_mul(requested.output));
         let counted = prompting.prompts.has_tokenizer() && answers.is_some_and(|tokens| tokens <= MAX_COUNTED_TOKENS);
         Ok(Session {
+            plan: Arc::new(Plan {
+                arrivals,
+                sizes,
+                warmup: options.warmup()?,
+                stop,
+            }),
             number,
             seed: options.seed.unwrap_or(self.context.seed),
             url: running.server.url(&form.path)?,
+            path: form.path.clone(),
             model: running.info.model.clone(),
-            corpus: material.corpus.clone(),
-            make_prompt: Arc::new(prompting.maker(&form, shared_prefix)),
+            corpus,
+            make_prompt: Arc::new(prompting.maker(form, shared_prefix)),
             prompts: counted.then(|| Arc::clone(&prompting.prompts)),
             timeout: match options.timeout {
                 Some(timeout) => seconds("timeout", timeout)?,
                 None => live.speed.timeout(&requested),
             },
             stall: options.stall.map_or(Ok(STALL), |stall| seconds("stall", stall))?,
-            metrics_hz: options.metrics_hz.unwrap_or(METRICS_HZ),
-            max_concurrency: options.max_concurrency,
             clock: ModelClock::new(running.server.time_scale()),
-            plan,
-            form,
+            options,
         })
     }
 
-    /// Runs one repeat. `offset` is the number of the first prompt to send from a prompt file.
-    pub(super) fn run_repeat(
-        &self,
-        running: &Running,
-        session: &Session,
-        repeat: u64,
-        offset: usize,
-    ) -> Result<Repeat> {
+    /// Runs one repeat. `sent` requests were sent by earlier ones: prompts of a file go on after them.
+    pub(super) fn run_repeat(&self, running: &Running, session: &Session, repeat: u64, sent: usize) -> Result<Repeat> {
+        let offset = if session.corpus.is_some() { sent } else { 0 };
         let plan = &session.plan;
         let seed = session.seed.wrapping_add(repeat - 1);
         let (signal, signals) = unbounded_channel();
         let name = format!("{}.jsonl", session.number);
         let file = self.context.run.append("loads", &name)?;
         let path = file.as_ref().map(|(path, _)| path.clone());
-        let monitor = self.start_monitor(running, session.metrics_hz)?;
+        let monitor = self.start_monitor(running, session.options.metrics_hz.unwrap_or(METRICS_HZ))?;
         let feed = Arc::new(Feed {
             schedule: Mutex::new(Schedule::new(Arc::clone(plan), seed, offset)),
             build: session.body_builder(signal.clone()),
@@ -274,18 +254,13 @@ impl Engine {
         if let Some(fault) = lock(&feed.fault).take() {
             return Err(fault);
         }
-        let seen = session
-            .clock
-            .observations(self.finish_monitor(monitor, running, driven.clock.began)?);
+        let seen = self.finish_monitor(monitor, running, driven.clock.began)?;
         let progress = feed.progress();
-        let records = driven
-            .records
-            .iter()
-            .map(|record| session.clock.record(record).into_owned());
+        let records = driven.records.iter().map(|record| Record {
+            warmup: progress.is_warmup(record.index),
+            ..session.clock.record(record).into_owned()
+        });
         let mut records: Vec<Record> = records.collect();
-        for record in &mut records {
-            record.warmup = progress.is_warmup(record.index);
-        }
         let tokenized = session.tokenized(&mut records)?;
         let given_up = lock(&feed.given_up).take();
         let end = if died {
@@ -307,13 +282,12 @@ impl Engine {
             from: progress.measurement_start(),
             to: session.clock.model(driven.duration),
             client: Some(driven.health.stats.scaled(session.clock.speed)),
-            seen,
+            seen: session.clock.observations(seen),
             end,
             width: progress.width(),
-            died,
             given_up,
-            pooled: false,
             records,
+            ..Repeat::default()
         })
     }
 }
@@ -339,8 +313,8 @@ impl Session {
                 Slots::Closed(steps.collect())
             }
             Arrivals::Open { .. } | Arrivals::Replay(_) => Slots::Open {
-                max_concurrency: self.max_concurrency,
-                expected: self.max_concurrency.unwrap_or(u64::MAX).min(arrivals.expected()),
+                max_concurrency: self.options.max_concurrency,
+                expected: arrivals.expected(),
             },
         };
         let begins = match warmup {
@@ -395,7 +369,7 @@ impl Session {
     fn body_builder(&self, signal: UnboundedSender<Signal>) -> BodyBuilder {
         let forms = Mutex::new(HashMap::new());
         let (make_prompt, corpus, model) = (Arc::clone(&self.make_prompt), self.corpus.clone(), self.model.clone());
-        let path = self.form.path.clone();
+        let path = self.path.clone();
         Arc::new(move |request| {
             let lengths = (request.input, request.output);
             let cached: Option<Arc<RequestForm>> = lock(&forms).get(&lengths).cloned();
@@ -404,11 +378,13 @@ impl Session {
                 None => {
                     let form = Arc::new(fetch_form(&signal, lengths)?);
                     if form.path != path {
-                        return Err(Fault::usage(format!(
-                            "`request(point)` of the adapter gives the path `{}` for one length and `{path}` for another",
-                            form.path
-                        ))
-                        .hint("a load uses a single path"));
+                        let other = &form.path;
+                        return wrong(
+                            format!(
+                                "`request(point)` of the adapter gives the path `{other}` for one length and `{path}` for another"
+                            ),
+                            "a load uses a single path",
+                        );
                     }
                     let mut forms = lock(&forms);
                     if forms.len() >= FORMS {
@@ -418,7 +394,7 @@ impl Session {
                     form
                 }
             };
-            let written = request.file_prompt.zip(corpus.as_ref());
+            let written = request.listed.zip(corpus.as_ref());
             let prompt = match written.and_then(|(number, corpus)| corpus.get(number)) {
                 Some(written) => Content::Text(written.prompt.clone()),
                 None => make_prompt(request.input)?,

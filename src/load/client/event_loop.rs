@@ -16,7 +16,7 @@ use nix::unistd::close;
 
 use super::connection::{Connection, Pool, STALE, TIMER_KEY, Target, WAKER_KEY};
 use super::exchange::Exchange;
-use super::shared::{NextRequest, RequestQueue, SharedControl};
+use super::threads::{NextRequest, RequestQueue, SharedControl};
 use super::{ClientHealth, Clock, Control, LoadConfig, RequestSource, RunQueueDelay, Slots};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::framing::Held;

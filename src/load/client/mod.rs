@@ -8,7 +8,6 @@ mod connection;
 mod event_loop;
 mod exchange;
 mod http1;
-mod shared;
 mod threads;
 
 pub use exchange::read_response;

@@ -10,7 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::PowerSample;
-use super::gauge::Curve;
+use super::summary::Curve;
+use crate::load::stats::mean;
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.
 pub(super) const MAX_GAP: f64 = 1.0;
@@ -52,8 +53,8 @@ impl PowerStats {
         let names: BTreeSet<&str> = samples
             .iter()
             .flat_map(|sample| &sample.devices)
-            .filter(|device_power| device_power.power_w.is_some())
-            .map(|device_power| device_power.device.as_str())
+            .filter(|one| one.power_w.is_some())
+            .map(|one| one.device.as_str())
             .collect();
         let length = to - from;
         let unseen_seconds = names
@@ -67,7 +68,7 @@ impl PowerStats {
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), device_stats(samples, name, from, to)?)))
             .collect();
-        let mean = per_gpu.values().map(|device_power| device_power.mean).sum();
+        let mean = per_gpu.values().map(|one| one.mean).sum();
         let totals = samples
             .iter()
             .filter(|sample| sample.to >= from && sample.from <= to)
@@ -83,24 +84,20 @@ impl PowerStats {
 
     /// Watt hours of all devices together.
     pub fn energy_wh(&self) -> f64 {
-        self.per_gpu.values().map(|device_power| device_power.energy_wh).sum()
+        self.per_gpu.values().map(|one| one.energy_wh).sum()
     }
 }
 
 /// Watts of all devices in one sample that report power.
 pub(super) fn total_watts(sample: &PowerSample) -> f64 {
-    sample
-        .devices
-        .iter()
-        .filter_map(|device_power| device_power.power_w)
-        .sum()
+    sample.devices.iter().filter_map(|one| one.power_w).sum()
 }
 
 /// Power of one device in each sample that has it; a merged sample gives two points.
 fn readings<'a>(samples: &'a [PowerSample], device: &'a str) -> impl Iterator<Item = (f64, f64)> + 'a {
     samples.iter().flat_map(move |sample| {
-        let device_power = sample.devices.iter().find(|device_power| device_power.device == device);
-        let power = device_power.and_then(|device_power| device_power.power_w);
+        let one = sample.devices.iter().find(|one| one.device == device);
+        let power = one.and_then(|one| one.power_w);
         let ends = [Some(sample.from), Some(sample.to).filter(|to| *to > sample.from)];
         ends.into_iter().flatten().filter_map(move |at| Some((at, power?)))
     })
@@ -139,12 +136,8 @@ fn gap_seconds(samples: &[PowerSample], device: &str, (from, to): (f64, f64), ma
 
 fn busy(samples: &[PowerSample], from: f64, to: f64) -> Option<f64> {
     let share = |sample: &PowerSample| {
-        let readings: Vec<f64> = sample
-            .devices
-            .iter()
-            .filter_map(|device_power| device_power.busy_percent)
-            .collect();
-        (!readings.is_empty()).then(|| readings.iter().sum::<f64>() / readings.len() as f64)
+        let readings = sample.devices.iter().filter_map(|one| one.busy_percent);
+        mean(&readings.collect::<Vec<f64>>())
     };
     let middle = |sample: &PowerSample| f64::midpoint(sample.from, sample.to);
     Curve::from_samples(samples.iter().map(|sample| (middle(sample), share(sample))))

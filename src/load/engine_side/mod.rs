@@ -4,16 +4,12 @@
 
 mod energy;
 mod findings;
-mod gauge;
 mod summary;
-mod sweep;
 mod timeline;
 
 pub use energy::{Cost, DevicePowerStats, PowerStats};
-pub use findings::{LevelFigures, SweepAxis, SweepFindings};
-pub use gauge::GaugeStats;
-pub use summary::{EngineCounters, EngineStats, MemoryStats, SamplingStats};
-pub use sweep::{Knee, Onset, knee, onset};
+pub use findings::{Knee, LevelFigures, Onset, SweepAxis, SweepFindings, knee, onset};
+pub use summary::{EngineCounters, EngineStats, GaugeStats, MemoryStats, SamplingStats};
 pub use timeline::{COLUMNS, TimelineRow, timeline, write};
 
 use std::collections::BTreeMap;
@@ -22,20 +18,35 @@ use serde::{Deserialize, Serialize};
 
 use crate::telemetry::DeviceActivity;
 
-/// Engine metrics at one moment; `None` if not reported. Counters count since the engine's start.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct EngineMetrics {
+/// State of an engine's queue; `None` for values that it does not report.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct EngineQueue {
     /// Running requests.
     pub running: Option<u64>,
-    /// Waiting requests.
+    /// Queued requests.
     pub waiting: Option<u64>,
     /// KV cache usage, 0 to 1.
     pub kv_usage: Option<f64>,
-    /// Preemptions.
+    /// Preemptions since the start.
     pub preemptions: Option<u64>,
     /// Sequences currently preempted, for engines that report this instead of a counter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<u64>,
+}
+
+impl EngineQueue {
+    /// Whether nothing runs and nothing waits, as far as reported.
+    pub fn is_idle(&self) -> bool {
+        self.running.unwrap_or(0) == 0 && self.waiting.unwrap_or(0) == 0
+    }
+}
+
+/// Engine metrics at one moment; `None` if not reported. Counters count since the engine's start.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EngineMetrics {
+    /// The queue.
+    #[serde(flatten)]
+    pub queue: EngineQueue,
     /// Prefix cache queries, in tokens or blocks.
     pub prefix_queries: Option<u64>,
     /// Prefix cache hits, in the same unit.
@@ -46,13 +57,6 @@ pub struct EngineMetrics {
     pub generated_tokens: Option<u64>,
     /// Finished requests by finish reason, in the adapter's words.
     pub finished: BTreeMap<String, u64>,
-}
-
-impl EngineMetrics {
-    /// Whether nothing runs and nothing waits, as far as reported.
-    pub fn is_idle(&self) -> bool {
-        self.running.unwrap_or(0) == 0 && self.waiting.unwrap_or(0) == 0
-    }
 }
 
 /// One poll of the metrics page. The metrics are from some moment between request and response.

@@ -103,10 +103,10 @@ fn sample_row<'a>(
     let found = gained(|metrics| metrics.prefix_hits, *before);
     let moment = TimelineRow {
         seconds: sample.at,
-        running: metrics.and_then(|metrics| metrics.running),
-        waiting: metrics.and_then(|metrics| metrics.waiting),
-        kv_usage: metrics.and_then(|metrics| metrics.kv_usage),
-        preemptions: gained(|metrics| metrics.preemptions, first),
+        running: metrics.and_then(|metrics| metrics.queue.running),
+        waiting: metrics.and_then(|metrics| metrics.queue.waiting),
+        kv_usage: metrics.and_then(|metrics| metrics.queue.kv_usage),
+        preemptions: gained(|metrics| metrics.queue.preemptions, first),
         prefix_hit_rate: queries.zip(found).map(|(queries, hits)| share(hits, queries)),
         round_trip_ms: Some((sample.at - sample.requested_at) * 1e3),
         ..TimelineRow::default()
@@ -186,11 +186,8 @@ fn join_requests(rows: &mut [TimelineRow], records: &[Record]) {
         let Some(first) = record.first_token else { continue };
         let produced = record.counts.output.or(record.tokens_seen).unwrap_or(record.events);
         let each = share(produced, record.events.max(1));
-        let mut at = first.as_secs_f64();
-        let mut row = row_of(rows, at);
-        let gaps = record.itl_ms.iter().map(|gap| f64::from(*gap) / 1e3);
-        for gap in std::iter::once(0.0).chain(gaps) {
-            at += gap;
+        let mut row = row_of(rows, first.as_secs_f64());
+        for at in record.token_times().map(|at| at.as_secs_f64()) {
             while row < rows.len() && rows[row].seconds < at {
                 row += 1;
             }
@@ -218,6 +215,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::load::engine_side::EngineQueue;
     use crate::load::{Counts, Failure, FailureForm};
     use crate::telemetry::DeviceActivity;
 
@@ -259,10 +257,13 @@ mod tests {
     fn observed() -> Observations {
         let metrics = |running, preemptions, queries, hits| {
             Some(EngineMetrics {
-                running: Some(running),
-                waiting: Some(1),
-                kv_usage: Some(0.25),
-                preemptions: Some(preemptions),
+                queue: EngineQueue {
+                    running: Some(running),
+                    waiting: Some(1),
+                    kv_usage: Some(0.25),
+                    preemptions: Some(preemptions),
+                    paused: None,
+                },
                 prefix_queries: Some(queries),
                 prefix_hits: Some(hits),
                 ..EngineMetrics::default()

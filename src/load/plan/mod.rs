@@ -97,55 +97,50 @@ pub enum Sizes {
         /// Answer length.
         output: Length,
     },
-    /// From the trace that also gives the arrivals.
-    FromTrace,
-    /// From a prompt file, in turn: each prompt's tokens (0 if not counted), and the answer's length if the file states
-    /// it.
-    FromFile {
-        /// Tokens of each prompt, and of its answer.
-        prompts: Vec<(u64, Option<u64>)>,
+    /// Those of a trace or a prompt file, in turn.
+    Listed {
+        /// Tokens of each prompt (0 if not counted), and of its answer if the file states it.
+        requests: Vec<(u64, Option<u64>)>,
         /// Answer length if the file states none.
         output: Length,
     },
 }
 
 impl Sizes {
+    /// Those of a trace.
+    pub fn of_trace(trace: &[Arrival]) -> Self {
+        let requests = trace.iter().map(|arrival| (arrival.input, Some(arrival.output)));
+        Self::Listed {
+            requests: requests.collect(),
+            output: Length::Fixed(1),
+        }
+    }
+
     /// The maximum possible input, output, and sum of both.
-    pub fn largest(&self, arrivals: &Arrivals) -> (u64, u64, u64) {
-        let maxima = |pairs: &mut dyn Iterator<Item = (u64, u64)>| {
-            pairs.fold((0, 0, 0), |(input, output, total), (i, o)| {
-                (input.max(i), output.max(o), total.max(i.saturating_add(o)))
-            })
-        };
-        match (self, arrivals) {
-            (Self::Random { input, output }, _) => {
+    pub fn largest(&self) -> (u64, u64, u64) {
+        match self {
+            Self::Random { input, output } => {
                 let (input, output) = (input.bounds().1, output.bounds().1);
                 (input, output, input.saturating_add(output))
             }
-            (Self::FromTrace, Arrivals::Replay(trace)) => {
-                maxima(&mut trace.iter().map(|arrival| (arrival.input, arrival.output)))
-            }
-            (Self::FromTrace, _) => (0, 0, 0),
-            (Self::FromFile { prompts, output }, _) => {
+            Self::Listed { requests, output } => {
                 let longest = output.bounds().1;
-                maxima(
-                    &mut prompts
-                        .iter()
-                        .map(|(input, output)| (*input, output.unwrap_or(longest))),
-                )
+                let each = requests
+                    .iter()
+                    .map(|(input, output)| (*input, output.unwrap_or(longest)));
+                each.fold((0, 0, 0), |(input, output, total), (i, o)| {
+                    (input.max(i), output.max(o), total.max(i.saturating_add(o)))
+                })
             }
         }
     }
 
     /// The minimum possible input.
-    pub fn shortest(&self, arrivals: &Arrivals) -> u64 {
-        let shortest = match (self, arrivals) {
-            (Self::Random { input, .. }, _) => Some(input.bounds().0),
-            (Self::FromTrace, Arrivals::Replay(trace)) => trace.iter().map(|arrival| arrival.input).min(),
-            (Self::FromTrace, _) => None,
-            (Self::FromFile { prompts, .. }, _) => prompts.iter().map(|(input, _)| *input).min(),
-        };
-        shortest.unwrap_or(0)
+    pub fn shortest(&self) -> u64 {
+        match self {
+            Self::Random { input, .. } => input.bounds().0,
+            Self::Listed { requests, .. } => requests.iter().map(|(input, _)| *input).min().unwrap_or(0),
+        }
     }
 }
 
@@ -160,8 +155,8 @@ pub struct Request {
     pub input: u64,
     /// Requested output tokens.
     pub output: u64,
-    /// Index of its prompt in the prompt file.
-    pub file_prompt: Option<usize>,
+    /// Its index among the listed requests.
+    pub listed: Option<usize>,
 }
 
 /// Iterates over the requests of a load; endless unless the arrivals end.
@@ -170,13 +165,13 @@ pub struct Schedule {
     clock: ArrivalClock,
     inputs: ChaCha8Rng,
     outputs: ChaCha8Rng,
-    /// Index of the first prompt of the prompt file to use.
+    /// Index of the first of the listed requests to use.
     offset: usize,
     next: u64,
 }
 
 impl Schedule {
-    /// Creates the requests of a plan for a seed, starting with prompt number `offset` of the prompt file.
+    /// Creates the requests of a plan for a seed, starting with number `offset` of those that are listed.
     pub fn new(plan: Arc<Plan>, seed: u64, offset: usize) -> Self {
         Self {
             clock: ArrivalClock::new(seed),
@@ -198,16 +193,11 @@ impl Iterator for Schedule {
         let index = self.next;
         let place = usize::try_from(index).ok()?;
         self.next += 1;
-        let (input, output, file_prompt) = match &self.plan.sizes {
+        let (input, output, listed) = match &self.plan.sizes {
             Sizes::Random { input, output } => (input.draw(&mut self.inputs), output.draw(&mut self.outputs), None),
-            Sizes::FromTrace => {
-                let Arrivals::Replay(trace) = arrivals else { return None };
-                let arrival = trace.get(place)?;
-                (arrival.input, arrival.output, None)
-            }
-            Sizes::FromFile { prompts, output } => {
-                let number = (self.offset + place).checked_rem(prompts.len())?;
-                let (tokens, wanted) = prompts[number];
+            Sizes::Listed { requests, output } => {
+                let number = (self.offset + place).checked_rem(requests.len())?;
+                let (tokens, wanted) = requests[number];
                 let drawn = output.draw(&mut self.outputs);
                 (tokens, wanted.unwrap_or(drawn), Some(number))
             }
@@ -217,7 +207,7 @@ impl Iterator for Schedule {
             due,
             input,
             output,
-            file_prompt,
+            listed,
         })
     }
 }
@@ -339,17 +329,18 @@ mod tests {
     #[test]
     fn trace_is_replayed_and_ends() {
         let text = "{\"at\": 1, \"input\": 7, \"output\": 3}\n{\"at\": 3, \"input\": 9, \"output\": 1}";
-        let arrivals = Arrivals::Replay(read_trace(text).unwrap());
-        let requests: Vec<_> = schedule(&arrivals, &Sizes::FromTrace, 1, 0).collect();
+        let trace = read_trace(text).unwrap();
+        let sizes = Sizes::of_trace(&trace);
+        let requests: Vec<_> = schedule(&Arrivals::Replay(trace), &sizes, 1, 0).collect();
         let plain = |request: &Request| (request.due.unwrap().as_secs(), request.input, request.output);
         assert_eq!(requests.iter().map(plain).collect::<Vec<_>>(), [(0, 7, 3), (2, 9, 1)]);
-        assert_eq!(Sizes::FromTrace.largest(&arrivals), (9, 3, 10));
+        assert_eq!(sizes.largest(), (9, 3, 10));
     }
 
     #[test]
     fn file_prompts_are_used_in_turn() {
-        let sizes = Sizes::FromFile {
-            prompts: vec![(5, None), (6, Some(2)), (7, None)],
+        let sizes = Sizes::Listed {
+            requests: vec![(5, None), (6, Some(2)), (7, None)],
             output: Length::Fixed(9),
         };
         let arrivals = Arrivals::Closed {
@@ -358,7 +349,7 @@ mod tests {
         };
         let requests = schedule(&arrivals, &sizes, 1, 2).take(4);
         let got: Vec<_> = requests
-            .map(|request| (request.file_prompt.unwrap(), request.input, request.output))
+            .map(|request| (request.listed.unwrap(), request.input, request.output))
             .collect();
         assert_eq!(got, [(2, 7, 9), (0, 5, 9), (1, 6, 2), (2, 7, 9)]);
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{Plan, Request, Warmup};
 use crate::experiment::t_quantile;
 use crate::fault::{Fault, Result};
-use crate::load::stats::interpolated;
+use crate::load::stats::{interpolated, mean};
 use crate::load::{Control, Outcome, Record};
 
 /// Why a load ended.
@@ -285,7 +285,7 @@ impl Statistic {
     /// Computes the statistic of values in any order.
     fn compute(self, values: &[f64]) -> Option<f64> {
         let Some(share) = self.share() else {
-            return (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64);
+            return mean(values);
         };
         let mut ascending = values.to_vec();
         ascending.sort_unstable_by(f64::total_cmp);

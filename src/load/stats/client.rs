@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::summary::{Summary, interpolated};
+use super::summary::{Summary, interpolated, mean};
 use super::{LoadStats, TargetConcurrency};
 use crate::warning::Warning;
 
@@ -193,7 +193,7 @@ impl SendDelays {
         ascending.sort_unstable_by(f64::total_cmp);
         let n = ascending.len();
         Self {
-            mean: (n > 0).then(|| ascending.iter().sum::<f64>() / n as f64),
+            mean: mean(&ascending),
             p99: interpolated(&ascending, 0.99).filter(|_| n >= 100),
             max: ascending.last().copied(),
         }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::request::EvaluatedRequest;
+use super::request::{Evaluated, EvaluatedRequest};
 use super::summary::{Percentiles, Sample, Statistics, min_sample_size, nearest_rank, rank_interval};
 use super::{LoadStats, Summary};
 
@@ -38,7 +38,7 @@ pub type ErrorAdjusted = TtftAndE2el<Percentiles<Option<f64>>>;
 
 impl Latencies {
     /// From completed requests in the order in which they were sent.
-    pub(super) fn new(completed: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
+    pub(super) fn new(completed: &[Evaluated<'_>], wave: usize) -> Self {
         let gaps = completed.iter().map(|request| request.record.itl_ms.as_slice());
         Self {
             ttft_ms: single(completed, wave, |request| request.record.ttft_ms(request.record.sent)),
@@ -51,7 +51,7 @@ impl Latencies {
 
 impl ResponseTimes {
     /// From completed requests in the order in which they were sent.
-    pub(super) fn new(completed: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
+    pub(super) fn new(completed: &[Evaluated<'_>], wave: usize) -> Self {
         let due = |request: &EvaluatedRequest<'_>| request.record.scheduled;
         Self {
             ttft_ms: single(completed, wave, |request| request.record.ttft_ms(due(request))),
@@ -60,18 +60,14 @@ impl ResponseTimes {
     }
 }
 
-fn single(
-    completed: &[&EvaluatedRequest<'_>],
-    wave: usize,
-    metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>,
-) -> Summary {
+fn single(completed: &[Evaluated<'_>], wave: usize, metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>) -> Summary {
     let values = completed.iter().filter_map(|request| metric(request)).collect();
     Summary::from_sample(&Sample::per_request(values, wave))
 }
 
 impl ErrorAdjusted {
     /// From all issued requests in order of time. `wave` is the concurrency.
-    pub(super) fn new(issued: &[&EvaluatedRequest<'_>], wave: usize) -> Self {
+    pub(super) fn new(issued: &[Evaluated<'_>], wave: usize) -> Self {
         Self {
             ttft_ms: adjusted(issued, wave, |request| request.record.ttft_ms(request.record.sent)),
             e2el_ms: adjusted(issued, wave, |request| request.record.e2el_ms(request.record.sent)),
@@ -80,11 +76,11 @@ impl ErrorAdjusted {
 }
 
 fn adjusted(
-    issued: &[&EvaluatedRequest<'_>],
+    issued: &[Evaluated<'_>],
     wave: usize,
     metric: impl Fn(&EvaluatedRequest<'_>) -> Option<f64>,
 ) -> Percentiles<Option<f64>> {
-    let took = |request: &&EvaluatedRequest<'_>| {
+    let took = |request: &Evaluated<'_>| {
         let finite = Some(request).filter(|request| request.completed());
         finite.and_then(|request| metric(request)).unwrap_or(f64::INFINITY)
     };

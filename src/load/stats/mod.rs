@@ -18,13 +18,14 @@ use std::time::Duration;
 
 pub use client::{ClientStats, SendDelays};
 pub use latencies::{ErrorAdjusted, Latencies, LatencySpreads, RepeatStats, ResponseTimes, Spread, TtftAndE2el};
-use request::RequestResult;
 pub use request::{Disagreement, EvaluatedRequest, EventTokens, Failures, Tokens};
+use request::{Evaluated, RequestResult};
 use serde::{Deserialize, Serialize};
 pub use summary::{Intervals, Percentiles, Statistics, Summary, Thin};
 pub use throughput::{Goodput, Rates, SloCounts, Steady};
 
-pub(in crate::load) use summary::{interpolated, min_sample_size};
+pub(in crate::load) use summary::{interpolated, mean, min_sample_size};
+pub(in crate::load) use throughput::concurrency_steps;
 
 use super::record::Record;
 use crate::warning::Warning;
@@ -134,9 +135,8 @@ impl LoadStats {
     /// Computes the statistics of a load. Records may come in any order.
     pub fn from_records(records: &[Record], settings: &Settings) -> Self {
         let all = EvaluatedRequest::all(records, settings);
-        let issued: Vec<&EvaluatedRequest<'_>> = all.iter().filter(|request| !request.record.warmup).collect();
-        let completed: Vec<&EvaluatedRequest<'_>> =
-            issued.iter().copied().filter(|request| request.completed()).collect();
+        let issued: Vec<Evaluated<'_>> = all.iter().filter(|request| !request.record.warmup).collect();
+        let completed: Vec<Evaluated<'_>> = issued.iter().copied().filter(|request| request.completed()).collect();
         let with =
             |result: fn(&RequestResult) -> bool| issued.iter().filter(|request| result(&request.result)).count() as u64;
         let duration = duration(&issued, settings.over).as_secs_f64();
@@ -169,7 +169,7 @@ impl LoadStats {
 }
 
 /// From when the first request was due to the last end.
-fn duration(issued: &[&EvaluatedRequest<'_>], over: Option<Duration>) -> Duration {
+fn duration(issued: &[Evaluated<'_>], over: Option<Duration>) -> Duration {
     let begun = issued.iter().map(|request| request.record.scheduled).min();
     let ended = issued.iter().map(|request| request.record.ended).chain(over).max();
     ended

@@ -36,6 +36,8 @@ pub struct EvaluatedRequest<'a> {
     pub output: Option<u64>,
 }
 
+pub(super) type Evaluated<'a> = &'a EvaluatedRequest<'a>;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RequestResult {
     Completed,
@@ -129,7 +131,7 @@ pub struct Failures {
 
 /// Counts failures by kind: `status_429`, `in_stream`, `broken`, `unreachable`, `deadline`, `ended_early`, `malformed`;
 /// and for complete streams with a wrong answer `short`, `input_count`, `no_counts`, `aborted`.
-pub(super) fn by_form(issued: &[&EvaluatedRequest<'_>]) -> BTreeMap<String, Failures> {
+pub(super) fn by_form(issued: &[Evaluated<'_>]) -> BTreeMap<String, Failures> {
     let mut forms: BTreeMap<String, Failures> = BTreeMap::new();
     for request in issued {
         if let RequestResult::Failed(form, message) = &request.result {
@@ -179,7 +181,7 @@ pub struct Disagreement {
 }
 
 impl Tokens {
-    pub(super) fn new(completed: &[&EvaluatedRequest<'_>], settings: &Settings) -> Self {
+    pub(super) fn new(completed: &[Evaluated<'_>], settings: &Settings) -> Self {
         let tokenized = |request: &EvaluatedRequest<'_>| settings.tokenized.get(&request.record.index).copied();
         let reported = |request: &EvaluatedRequest<'_>| request.record.tokens_seen;
         let events = |request: &EvaluatedRequest<'_>| Some(request.record.events);
@@ -204,7 +206,7 @@ impl Tokens {
         }
     }
 
-    pub(super) fn warnings(&self, completed: &[&EvaluatedRequest<'_>]) -> Vec<Warning> {
+    pub(super) fn warnings(&self, completed: &[Evaluated<'_>]) -> Vec<Warning> {
         let mut warnings = Vec::new();
         let uncounted = completed
             .iter()
@@ -222,7 +224,7 @@ impl Tokens {
             return warnings;
         };
         // Answers of the length that was requested are counted rightly: their text is only tokenized another way.
-        let as_asked = |request: &&EvaluatedRequest<'_>| request.record.counts.output == Some(request.record.output);
+        let as_asked = |request: &Evaluated<'_>| request.record.counts.output == Some(request.record.output);
         if let (Some(tokenizer), Some(difference)) = (self.tokenizer, self.disagreement.tokenizer)
             && difference > TOLERANCE
             && !completed.iter().all(as_asked)
@@ -259,7 +261,7 @@ impl Tokens {
 }
 
 /// The sum over all requests; `None` if any has no count.
-fn sum(completed: &[&EvaluatedRequest<'_>], metric: impl Fn(&EvaluatedRequest<'_>) -> Option<u64>) -> Option<u64> {
+fn sum(completed: &[Evaluated<'_>], metric: impl Fn(&EvaluatedRequest<'_>) -> Option<u64>) -> Option<u64> {
     let counts: Option<Vec<u64>> = completed.iter().map(|request| metric(request)).collect();
     counts
         .filter(|counts| !counts.is_empty())
@@ -267,10 +269,7 @@ fn sum(completed: &[&EvaluatedRequest<'_>], metric: impl Fn(&EvaluatedRequest<'_
 }
 
 /// The difference of a count from the engine's, over the requests that have both.
-fn difference(
-    completed: &[&EvaluatedRequest<'_>],
-    metric: impl Fn(&EvaluatedRequest<'_>) -> Option<u64>,
-) -> Option<f64> {
+fn difference(completed: &[Evaluated<'_>], metric: impl Fn(&EvaluatedRequest<'_>) -> Option<u64>) -> Option<f64> {
     let both = completed
         .iter()
         .filter_map(|request| request.record.counts.output.zip(metric(request)));

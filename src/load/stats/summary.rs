@@ -148,7 +148,7 @@ fn place(rank: usize, effective: usize, n: usize, round: fn(f64) -> f64) -> usiz
     among.clamp(1, n) - 1
 }
 
-fn mean(values: &[f64]) -> Option<f64> {
+pub(in crate::load) fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / count(values.len()))
 }
 

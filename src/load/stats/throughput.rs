@@ -14,7 +14,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::latencies::Latencies;
-use super::request::{EvaluatedRequest, RequestResult};
+use super::request::{Evaluated, EvaluatedRequest, RequestResult};
 use super::{Slo, TargetConcurrency};
 
 /// Throughput over the whole load. `None` for a duration of zero.
@@ -41,7 +41,7 @@ impl Rates {
         }
     }
 
-    pub(super) fn from_completed(completed: &[&EvaluatedRequest<'_>], seconds: f64) -> Self {
+    pub(super) fn from_completed(completed: &[Evaluated<'_>], seconds: f64) -> Self {
         let input: u64 = completed.iter().map(|request| request.input).sum();
         let output: u64 = completed.iter().filter_map(|request| request.output).sum();
         Self::new(completed.len() as f64, input as f64, output as f64, seconds)
@@ -81,14 +81,14 @@ impl Window {
 
 /// The number of concurrent intervals after each change, with its time. An interval that ends where another begins ends
 /// first.
-pub(super) fn concurrency_steps(spans: impl Iterator<Item = (Duration, Duration)>) -> Vec<(Duration, u64)> {
+pub(in crate::load) fn concurrency_steps(spans: impl Iterator<Item = (Duration, Duration)>) -> Vec<(Duration, u64)> {
     let mut changes: Vec<(Duration, bool)> = spans.flat_map(|(from, to)| [(from, true), (to, false)]).collect();
-    // This order would end an empty interval before it begins.
+    // An empty interval ends before it begins: in between, the number may be below zero.
     changes.sort_unstable();
     let mut open = 0_u64;
     let mut steps: Vec<(Duration, u64)> = Vec::new();
     for (moment, begins) in changes {
-        open = if begins { open + 1 } else { open.saturating_sub(1) };
+        open = open.wrapping_add_signed(if begins { 1 } else { -1 });
         match steps.last_mut() {
             Some(last) if last.0 == moment => last.1 = open,
             _ => steps.push((moment, open)),
@@ -118,25 +118,11 @@ fn work_within(window: Window, all: &[EvaluatedRequest<'_>]) -> (Rates, f64) {
         if let Some(first) = record.first_token {
             input += request.input as f64 * window.share(record.sent, first);
         }
-        let events = token_times(request).filter(|time| window.contains(*time)).count();
+        let events = record.token_times().filter(|time| window.contains(*time)).count();
         output += tokens_per_event(request) * events as f64;
     }
     let seconds = window.seconds();
     (Rates::new(requests, input, output, seconds), busy / seconds)
-}
-
-/// Arrival time of each event with text or tokens.
-fn token_times(request: &EvaluatedRequest<'_>) -> impl Iterator<Item = Duration> {
-    let record = request.record;
-    let mut after_ms = 0.0;
-    record.first_token.into_iter().flat_map(move |first| {
-        let later = record.itl_ms.iter().map(move |gap| {
-            after_ms += f64::from(*gap);
-            // An invalid sum of gaps counts as 0.
-            first.saturating_add(Duration::try_from_secs_f64(after_ms / 1e3).unwrap_or_default())
-        });
-        std::iter::once(first).chain(later)
-    })
 }
 
 /// Mean number of tokens per event of this response; 1 if unknown.
@@ -151,12 +137,12 @@ fn tokens_per_event(request: &EvaluatedRequest<'_>) -> f64 {
 
 /// Most tokens that arrived within one second, counted as in vLLM's bench in consecutive seconds from the first
 /// request. An event counts with all its tokens, where vLLM counts 1.
-pub(super) fn peak_tokens_per_second(completed: &[&EvaluatedRequest<'_>]) -> Option<f64> {
+pub(super) fn peak_tokens_per_second(completed: &[Evaluated<'_>]) -> Option<f64> {
     let begun = completed.iter().map(|request| request.record.sent).min()?;
     let mut seconds: Vec<f64> = Vec::new();
     for request in completed {
         let tokens = tokens_per_event(request);
-        for time in token_times(request) {
+        for time in request.record.token_times() {
             let second = usize::try_from(time.saturating_sub(begun).as_secs()).ok()?;
             if seconds.len() <= second {
                 seconds.resize(second + 1, 0.0);
@@ -169,8 +155,8 @@ pub(super) fn peak_tokens_per_second(completed: &[&EvaluatedRequest<'_>]) -> Opt
 
 /// Most completed requests in flight at the same time, from sending to the last token. vLLM 0.33 counts requests that
 /// touch the same second, which is more; later versions count as here.
-pub(super) fn peak_concurrency(completed: &[&EvaluatedRequest<'_>]) -> Option<u64> {
-    let window = |request: &&EvaluatedRequest<'_>| -> Option<(Duration, Duration)> {
+pub(super) fn peak_concurrency(completed: &[Evaluated<'_>]) -> Option<u64> {
+    let window = |request: &Evaluated<'_>| -> Option<(Duration, Duration)> {
         Some((request.record.sent, request.record.last_token?))
     };
     concurrency_steps(completed.iter().filter_map(window))
@@ -204,7 +190,7 @@ pub struct SloCounts {
 
 impl Goodput {
     /// From all issued requests.
-    pub(super) fn new(issued: &[&EvaluatedRequest<'_>], slo: Slo, seconds: f64) -> Self {
+    pub(super) fn new(issued: &[Evaluated<'_>], slo: Slo, seconds: f64) -> Self {
         Self {
             slo,
             counts: SloCounts::new(issued, seconds, |request| meets(request, slo, false)),
@@ -214,7 +200,7 @@ impl Goodput {
 }
 
 impl SloCounts {
-    fn new(issued: &[&EvaluatedRequest<'_>], seconds: f64, good: impl Fn(&EvaluatedRequest<'_>) -> bool) -> Self {
+    fn new(issued: &[Evaluated<'_>], seconds: f64, good: impl Fn(&EvaluatedRequest<'_>) -> bool) -> Self {
         let count = issued.iter().filter(|request| good(request)).count();
         Self {
             good: count as u64,
@@ -288,7 +274,7 @@ impl Steady {
         if window.from >= window.to {
             return None;
         }
-        let completed: Vec<&EvaluatedRequest<'_>> = measured()
+        let completed: Vec<Evaluated<'_>> = measured()
             .filter(|request| request.completed() && window.contains(request.record.sent))
             .collect();
         let (rates, concurrency) = work_within(window, all);
@@ -344,6 +330,16 @@ fn median_duration(times: impl Iterator<Item = (Duration, Duration)>) -> Duratio
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_empty_interval_leaves_nothing_open() {
+        let at = Duration::from_secs;
+        let spans = [(at(1), at(1)), (at(2), at(3))];
+        assert_eq!(
+            concurrency_steps(spans.into_iter()),
+            [(at(1), 0), (at(2), 1), (at(3), 0)]
+        );
+    }
 
     #[test]
     fn end_counts_before_start_at_the_same_time() {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::boundary::number;
 use super::jobs::words;
-use crate::engine::{Arguments, ProbeProgram, ProgramOptions};
+use crate::engine::{Arguments, DefaultsTo, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
 use crate::run::hide_variable;
 use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch};
@@ -432,7 +432,7 @@ struct ProbeOptions {
     args: Arguments,
     env: BTreeMap<String, String>,
     python: Option<String>,
-    timeout: Option<f64>,
+    timeout: DefaultsTo<600>,
     /// The Docker image; without it, a native process is started.
     image: Option<String>,
     mounts: Vec<Mount>,
@@ -480,7 +480,7 @@ fn run_standalone(host: &Host, name: &str, given: ProbeOptions) -> Result<Value>
         args: given.args,
         env: BTreeMap::new(),
         python: given.python,
-        timeout: given.timeout.unwrap_or_else(|| ProgramOptions::default().timeout),
+        timeout: given.timeout,
     };
     let ready = probe.with(&options)?;
     let mut launch: Launch = serde_json::from_value(json!({ "gpus": given.gpus.unwrap_or_else(|| json!([])) }))

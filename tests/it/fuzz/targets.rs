@@ -260,17 +260,14 @@ impl Adapter for OnePattern {
         Ok(Vec::new())
     }
     fn facts(&self) -> Result<Facts> {
-        let fact = || [("kv_gib".to_owned(), vec![self.0.clone()])].into();
-        Ok(Facts {
-            log: fact(),
-            gauges: fact(),
-            rank: vec![self.0.clone()],
-            ..Facts::default()
-        })
+        let fact = json!({ "kv_gib": [self.0] });
+        let facts = json!({ "log": fact, "gauges": fact, "rank": [self.0] });
+        serde_json::from_value(facts).map_err(|error| Fault::usage(error.to_string()))
     }
     fn failures(&self) -> Result<Vec<FailureRule>> {
         let rule = json!({ "pattern": self.0, "verdict": "oom", "cause": "memory", "unless": self.0 });
-        Ok(vec![serde_json::from_value(rule).unwrap()])
+        let rule = serde_json::from_value(rule).map_err(|error| Fault::usage(error.to_string()))?;
+        Ok(vec![rule])
     }
     fn flags(&self, _: &Limits, _: bool) -> Result<Vec<String>> {
         Ok(Vec::new())

@@ -63,7 +63,7 @@ fn every_function_gives_its_shape() {
         (Protocol::OpenaiCompletions, PromptForm::Tokens)
     );
     assert_eq!(form.body, json!({ "max_tokens": 5 }));
-    assert_eq!(adapter.facts().unwrap().log["kv_tokens"], ["(\\d+) tokens"]);
+    assert_eq!(adapter.facts().unwrap().log["kv_tokens"][0].as_str(), "(\\d+) tokens");
     assert_eq!(adapter.failures().unwrap()[0].cause.as_deref(), Some("cuda"));
     let limits = Limits {
         input: 1,

@@ -1,7 +1,6 @@
 //! Statistics of small loads computed by hand.
 
 mod properties;
-mod simulated;
 
 use std::time::Duration;
 
