@@ -110,7 +110,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 ///
 /// `io` and `missing` if the folder cannot be read or the page cannot be written.
 pub(super) fn write_run_page(folder: &Path) -> Result<PathBuf> {
-    let page = html::page(&[sections::document(folder)?], &Together::default())?;
+    let (documents, together) = sections::documents(&[folder.to_owned()])?;
+    let page = html::page(&documents, &together)?;
     Folder::open(folder)?.replace(Path::new(PAGE), |file| file.write_all(page.as_bytes()))?;
     Ok(folder.join(PAGE))
 }

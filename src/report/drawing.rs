@@ -62,33 +62,28 @@ macro_rules! chart {
         impl $name {
             /// The plot with these panels. `sentences` are its text alternative if the script gave none.
             fn plot(self, panels: Vec<Panel>, sheet: Sheet, sentences: &[String], page: Page) -> Result<ScriptPlot> {
+                let name = self.name.unwrap_or_else(|| slug(&self.title).replace('_', "-"));
+                let allowed = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
+                if name.is_empty() || !name.chars().all(allowed) {
+                    let fault = Fault::usage(format!("a chart cannot be named `{name}`"));
+                    return Err(fault.hint("use only a-z, 0-9 and -"));
+                }
                 let sentences = format!("{}. {}", self.title, sentences.join(" "));
-                let plot = Plot {
-                    name: self.name.unwrap_or_else(|| slug(&self.title).replace('_', "-")),
-                    title: self.title,
-                    words: or(self.words, sentences.trim_end()),
-                    caption: self.caption,
-                    panels,
-                    slider: None,
-                    sheet,
-                };
-                finished(plot, self.keep, page)
+                let words = or(self.words, sentences.trim_end());
+                let mut plot = Plot::new(name, self.title, panels).with_words(words, self.caption);
+                plot.sheet = sheet;
+                let text = text(&plot, page);
+                if plot.sheet.rows.len() > ROWS {
+                    plot.sheet = Sheet::default();
+                }
+                Ok(ScriptPlot {
+                    plot,
+                    text,
+                    keep: self.keep,
+                })
             }
         }
     };
-}
-
-fn finished(mut plot: Plot, keep: bool, page: Page) -> Result<ScriptPlot> {
-    let allowed = |letter: char| matches!(letter, 'a'..='z' | '0'..='9' | '-');
-    if plot.name.is_empty() || !plot.name.chars().all(allowed) {
-        let fault = Fault::usage(format!("a chart cannot be named `{}`", plot.name));
-        return Err(fault.hint("use only a-z, 0-9 and -"));
-    }
-    let text = text(&plot, page);
-    if plot.sheet.rows.len() > ROWS {
-        plot.sheet = Sheet::default();
-    }
-    Ok(ScriptPlot { plot, text, keep })
 }
 
 /// Refuses what would take too much memory to draw.

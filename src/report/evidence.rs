@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Easier, Moves, NOT_RESIDENT, Point, Record, Verdict};
-use crate::report::findings::axis_position;
+use crate::boundary::{Boundary, Moves, NOT_RESIDENT, Point, Record, Verdict};
+use crate::report::answer::axis_position;
 
 /// The failing probe nearest to `point`, as a sentence. The distance is the sum over all axes, each relative to the axis length in its
 /// scale. Of equally near probes, one that is at least as hard on every axis is preferred.
@@ -17,13 +17,9 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
     let distance = |other: &Point| -> Option<(f64, bool)> {
         let (mut sum, mut harder) = (0.0, true);
         for axis in axes {
-            let at = |point: &Point| Some(axis_position(axis, point.0.get(axis.name())?.as_f64()));
-            let difference = at(other)? - at(point)?;
-            sum += difference.abs();
-            harder &= match axis.easier() {
-                Easier::Down => difference >= 0.0,
-                Easier::Up => difference <= 0.0,
-            };
+            let (here, there) = (axis.of(point)?, axis.of(other)?);
+            sum += (axis_position(axis, there) - axis_position(axis, here)).abs();
+            harder &= axis.difficulty(there) >= axis.difficulty(here);
         }
         Some((sum, harder))
     };
@@ -63,22 +59,24 @@ impl ProbeClass {
 
 /// Whether a point was not sent to the engine, because of a bound that the engine had stated.
 pub(super) fn not_sent(record: &Record) -> bool {
-    let line = line(record.evidence().as_ref());
-    record.verdict == Verdict::StartFailed && line.is_some_and(|line| line.starts_with(ENGINE_SAYS))
+    record.verdict == Verdict::StartFailed && record.evidence().is_some_and(|found| stated_bound(&found).is_some())
+}
+
+/// The bound in the message of such a point: `the engine itself says that 120 tokens would fit`.
+fn stated_bound(evidence: &Value) -> Option<&str> {
+    let at = message(evidence).find(ENGINE_NOTE)?;
+    Some(&message(evidence)[at + 2..])
 }
 
 /// Why a point failed, with a line of evidence.
 fn failure_sentence(point: &Point, record: &Record) -> String {
-    let shown = line(record.evidence().as_ref());
+    let evidence = record.evidence();
     // If an earlier start already stated a bound, points beyond it are ruled out without a start, and the bound
     // says it all.
-    if record.verdict == Verdict::StartFailed
-        && let Some(shown) = shown.as_ref().filter(|shown| shown.starts_with(ENGINE_SAYS))
-    {
-        let bound = shown.split(": ").next().unwrap_or_default();
-        return format!("{point} does not fit: “{bound}”");
+    if let Some(bound) = evidence.as_ref().filter(|_| not_sent(record)).and_then(stated_bound) {
+        return format!("{point} does not fit: “{}”", truncated(bound, MAX_CHARS));
     }
-    let shown = shown.map_or_else(String::new, |shown| format!(": “{shown}”"));
+    let shown = line(evidence.as_ref()).map_or_else(String::new, |shown| format!(": “{shown}”"));
     format!(
         "at {point} {}{shown}",
         verdict_text(record.verdict, record.cause.as_deref())
@@ -127,9 +125,6 @@ const MAX_RULE_LINES: usize = 3;
 /// Separates an error message from a bound that the engine itself stated.
 const ENGINE_NOTE: &str = "; the engine itself says ";
 
-/// Start of the line made from such a message.
-const ENGINE_SAYS: &str = "the engine itself says ";
-
 /// Prefixes of log lines in any order: process, level, time, file.
 static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let parts = [
@@ -158,20 +153,24 @@ pub(in crate::report) fn line(evidence: Option<&Value>) -> Option<String> {
     Some(truncated(&text, MAX_CHARS)).filter(|line| !line.is_empty())
 }
 
+/// The message of a probe; `error_msg` is its name in imported files.
+fn message(evidence: &Value) -> &str {
+    let message = evidence["message"].as_str().or(evidence["error_msg"].as_str());
+    message.unwrap_or_default()
+}
+
 /// The decisive log line or message.
 fn main_text(evidence: &Value) -> Option<String> {
-    // `error_msg` is the name in imported files.
-    let message = evidence["message"].as_str();
-    let message = message.or(evidence["error_msg"].as_str()).unwrap_or_default();
+    let message = message(evidence);
     let log = evidence["log"].as_array();
     let lines: Vec<&str> = log.into_iter().flatten().filter_map(Value::as_str).collect();
     // A few lines were picked by a failure rule; many are the tail of the log.
     let rule_line =
         (lines.len() <= MAX_RULE_LINES).then(|| lines.iter().find(|line| names_cause(line)).or(lines.first()));
-    if let Some((_, own)) = message.split_once(ENGINE_NOTE) {
+    if let Some(bound) = stated_bound(evidence) {
         let line = rule_line.flatten();
         let line = line.map_or_else(String::new, |line| format!(": {}", without_prefix(line)));
-        return Some(format!("{ENGINE_SAYS}{own}{line}"));
+        return Some(format!("{bound}{line}"));
     }
     let best = match rule_line.flatten() {
         Some(line) => line,
@@ -227,7 +226,7 @@ fn without_prefix(line: &str) -> String {
 }
 
 /// Cuts a text between words if it is longer than `max` characters.
-pub(in crate::report) fn truncated(text: &str, max: usize) -> String {
+fn truncated(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
         return text.to_owned();
     }

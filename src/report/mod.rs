@@ -2,21 +2,19 @@
 //! `cli` print.
 //!
 //! A result is laid out once, as the blocks of `document`, which also renders them for the terminal and in Markdown;
-//! `html` renders pages, `plot` draws their charts. `sections` lays out what a run's folder has, `comparison` the
-//! comparison of runs and their thresholds, `estimate` memory estimates, `comparison_input` a file of another tool.
-//! `answer` is what a search found, in the order in which people ask; `findings` is all of it as a value.
+//! `html` renders pages, `plot` draws their charts. `sections` lays out what a run's folder or a file of another tool
+//! has, `comparison` the comparison of runs and their thresholds, `estimate` memory estimates.
+//! `answer` is what a search found, in the order in which people ask, and all of it as a value.
 //!
 //! Terminal: `terminal` owns stdout and stderr and knows what they can show, `live` shows a run in progress.
 //! `picture` draws a boundary in characters, `drawing` the charts of scripts.
 
 mod answer;
 mod comparison;
-mod comparison_input;
 mod document;
 mod drawing;
 mod estimate;
 mod evidence;
-mod findings;
 pub mod html;
 mod live;
 mod picture;
@@ -26,21 +24,19 @@ mod terminal;
 
 pub use crate::fmt::{Bytes, Clock, Count};
 pub use crate::warning::{WarningGroup, group_warnings};
-pub use answer::{Answer, Context, Extras, simulated_notice};
+pub use answer::{Advice, Answer, Context, Extras, Findings, advise, simulated_notice};
 pub use comparison::{
     ChangedPoint, Comparison, Finding, Rule, SetupDifference, Thresholds, Verdict, comparison_findings,
     comparison_markdown, comparison_sections, completeness_warnings, matching_case, threshold_blocks,
 };
-pub use comparison_input::{comparison_input, implausible};
 pub use document::{Block, Fact, List, Section, Weight, grouped_text_table, markdown, text};
 pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot};
 pub use estimate::{estimate_errors, estimates, memory_comparison};
-pub use findings::{Advice, Findings, advise};
 pub use live::Live;
 pub use picture::draw;
 pub use sections::{
-    allow_flags, breakdown, breakdown_finding, experiment, experiment_findings, job_result, jobs_text, memory,
-    overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet,
+    allow_flags, breakdown, breakdown_finding, comparison_input, experiment, experiment_findings, implausible,
+    job_result, jobs_text, memory, overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet,
 };
 pub use terminal::{OutputChoice, Page, Terminal};
 

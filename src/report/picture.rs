@@ -3,16 +3,17 @@
 //! Every cell shows the class of its middle, so that a map never claims more than the boundary does. Probes are drawn
 //! on top. Predicted and contradictory cells have their own characters.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, HashSet};
 
 use console::{Style, measure_text_width};
 
-use crate::boundary::{Axis, Boundary, Class, Easier, Point, Scalar};
+use crate::boundary::{Axis, Boundary, Class, Point, Scalar};
 use crate::fault::Result;
 use crate::fmt::flow;
 use crate::report::Page;
+use crate::report::answer::at_most_as_hard;
 use crate::report::evidence::{NOT_SENT, ProbeClass};
-use crate::report::findings::at_most_as_hard;
 use crate::report::plot::{AxisLayout, canvas, canvas_columns};
 
 /// What a cell shows.
@@ -92,40 +93,81 @@ pub(super) fn draw_compact(boundary: &Boundary, rows: usize, page: Page) -> Resu
     Ok(lines.join("\n"))
 }
 
+/// The axes that are shown of a boundary.
+#[derive(Clone, Debug)]
+pub(super) struct Projection<'a> {
+    /// Horizontal.
+    pub(super) x: &'a Axis,
+    /// Vertical; none for a strip.
+    pub(super) y: Option<&'a Axis>,
+    /// The axis by which slices differ.
+    pub(super) slider: Option<&'a Axis>,
+    /// Axes with several values, held at the easiest.
+    pub(super) held: Vec<&'a Axis>,
+    /// Axes with a single value.
+    pub(super) fixed: Vec<&'a Axis>,
+}
+
+/// The axes to show of a boundary: lengths first, then those with the most probed values. None for a boundary without
+/// axes.
+pub(super) fn projection(boundary: &Boundary) -> Option<Projection<'_>> {
+    let axes = boundary.lattice().axes().iter();
+    // An axis of one value has nothing to show.
+    let (mut varied, mut fixed): (Vec<&Axis>, Vec<&Axis>) = axes.partition(|axis| axis.range().0 != axis.range().1);
+    if varied.is_empty() && !fixed.is_empty() {
+        varied.push(fixed.remove(0));
+    }
+    let weight = |axis: &Axis| {
+        let probed: HashSet<u64> = boundary
+            .records()
+            .filter_map(|(point, _)| Some(axis.of(&point)?.to_bits()))
+            .collect();
+        (matches!(axis.name(), "input" | "output"), probed.len())
+    };
+    let mut ranked = varied.clone();
+    ranked.sort_by_cached_key(|axis| Reverse(weight(axis)));
+    let others = ranked.split_off(ranked.len().min(2));
+    // In the order of the boundary.
+    varied.retain(|axis| ranked.contains(axis));
+    Some(Projection {
+        x: varied.first()?,
+        y: varied.get(1).copied(),
+        slider: others.first().copied(),
+        held: others.into_iter().skip(1).collect(),
+        fixed,
+    })
+}
+
 /// The map of one or two axes; of more, up to `slices` maps. Each has at most `rows` rows of cells.
 fn maps(boundary: &Boundary, rows: usize, slices: usize, page: Page) -> Result<Vec<String>> {
-    let axes = boundary.lattice().axes();
-    // An axis of one value has nothing to show.
-    let (mut shown, mut fixed): (Vec<&Axis>, Vec<&Axis>) =
-        axes.iter().partition(|axis| axis.range().0 != axis.range().1);
-    if shown.is_empty() && !fixed.is_empty() {
-        shown.push(fixed.remove(0));
+    let Some(Projection {
+        x,
+        y,
+        slider,
+        held,
+        fixed,
+    }) = projection(boundary)
+    else {
+        return Ok(Vec::new());
+    };
+    let shown: Vec<&Axis> = std::iter::once(x).chain(y).collect();
+    let at = |axis: &&Axis| format!("{}={}", axis.name(), axis.easiest());
+    let fixed: Vec<String> = fixed.iter().map(at).collect();
+    let mut lines = Vec::new();
+    if !fixed.is_empty() {
+        lines.push(format!("at {}", fixed.join(" ")));
     }
-    if shown.len() > 2 {
-        // Lengths make the map.
-        shown.sort_by_key(|axis| !matches!(axis.name(), "input" | "output"));
-    }
-    let held = fixed.iter().map(|axis| format!("{}={}", axis.name(), axis.range().0));
-    let held = held.collect::<Vec<_>>().join(" ");
-    let mut lines: Vec<String> = (!held.is_empty()).then(|| format!("at {held}")).into_iter().collect();
     let mut through = boundary.smallest();
-    match shown[..] {
-        [] => {}
-        [_] | [_, _] => lines.extend(map(boundary, &shown, &through, rows, page)?),
-        [_, _, third, ref others @ ..] => {
-            let easiest = |axis: &&Axis| match axis.easier() {
-                Easier::Down => axis.range().0,
-                Easier::Up => axis.range().1,
-            };
-            let others = others.iter().map(|axis| format!(", {}={}", axis.name(), easiest(axis)));
-            let others: String = others.collect();
-            for value in slice_values(boundary, third, slices) {
-                through.0.insert(third.name().to_owned(), value);
-                lines.push(format!("slice at {}={value}{others}", third.name()));
-                lines.extend(map(boundary, &shown[..2], &through, rows, page)?);
-                lines.push(String::new());
-            }
-        }
+    let Some(slider) = slider else {
+        lines.extend(map(boundary, &shown, &through, rows, page)?);
+        return Ok(lines);
+    };
+    let held: String = held.iter().map(|axis| format!(", {}", at(axis))).collect();
+    for value in slice_values(boundary, slider, slices) {
+        through.0.insert(slider.name().to_owned(), value);
+        lines.push(format!("slice at {}={value}{held}", slider.name()));
+        lines.extend(map(boundary, &shown, &through, rows, page)?);
+        lines.push(String::new());
     }
     Ok(lines)
 }
@@ -140,7 +182,7 @@ fn map(boundary: &Boundary, shown: &[&Axis], through: &Point, rows: usize, page:
     let place = |point: &Point| {
         let mut place = [0, 0];
         for (index, ((axis, AxisLayout { scale, .. }), cells)) in along() {
-            let value = point.0.get(axis.name())?.as_f64();
+            let value = axis.of(point)?;
             place[index] = scale.contains(value).then(|| scale.cell(value, cells))?;
         }
         Some(place)

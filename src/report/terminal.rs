@@ -158,14 +158,19 @@ impl Terminal {
 
     /// Prints a fault and its hint.
     pub fn print_fault(&self, fault: &Fault) {
-        let style = |text: &str, style: Style| style.force_styling(self.error_colour).apply_to(text).to_string();
-        self.print_failure(&format!(
-            "{}: {}",
-            style("error", Style::new().red().bold()),
-            fault.message
-        ));
+        let error = self.errors().paint("error", Style::new().red().bold());
+        self.print_failure(&format!("{error}: {}", fault.message));
         if let Some(hint) = &fault.hint {
-            self.print_failure(&format!("{}: {hint}", style("hint", Style::new().bold())));
+            let label = self.errors().paint("hint", Style::new().bold());
+            self.print_failure(&format!("{label}: {hint}"));
+        }
+    }
+
+    /// What standard error can show.
+    pub(super) fn errors(&self) -> Page {
+        Page {
+            colour: self.error_colour,
+            ..Page::from(self)
         }
     }
 }

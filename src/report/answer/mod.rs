@@ -1,19 +1,22 @@
 //! The answer of a search, in the order in which people ask: the limit, how sure it is, what to run, why not more, how
-//! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
+//! much room is left, what to ask next. The terminal, the page and `--json` all show this value. [`Findings`] adds what
+//! else is known of the boundary, with the operating point to recommend.
 
 mod limit;
 mod workload;
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use super::evidence::nearest_failure;
-use super::findings::advise;
+use super::plot::AxisScale;
 use super::sections::{allow_flags, run_command};
 use super::{Bytes, Fact, simulated_line};
-use crate::boundary::{Axis, Boundary, Class, Limit, Moves, Point, Quantity};
+use crate::boundary::{Axis, Band, Boundary, Class, Easier, Limit, Moves, Point, PredictedCrossing, Quantity, Scalar};
 use crate::fault::Result;
-use crate::fmt::thousands;
+use crate::fmt::{rounded, thousands};
 use crate::run::RecordedRun;
 use limit::{
     KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, report_failed, sure, unanswered, untested,
@@ -330,6 +333,155 @@ fn next(boundary: &Boundary, longest: bool, context: &Context) -> Option<String>
     Some(run_command(&context.run.script, &set, &allow_flags(&context.run.allow)))
 }
 
+/// What `report(map)` returns.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Findings {
+    /// What people read first.
+    pub answer: Answer,
+    /// The largest points proven to fit.
+    pub frontier: Vec<Point>,
+    /// The point of the answer's last workload; `None` if nothing fits.
+    pub recommended: Option<Point>,
+    /// The engine's flags for it.
+    pub flags: Vec<String>,
+    /// Bytes of memory left at the largest confirmed point; `None` if memory was not measured.
+    pub headroom: Option<u64>,
+    /// All recorded points, in order.
+    pub points: Vec<Value>,
+    /// The widest unresolved interval of each axis.
+    pub gap: BTreeMap<String, Scalar>,
+    /// Predicted points of the boundary; they prove nothing.
+    pub predicted: Vec<PredictedCrossing>,
+    /// The band in which answers contradict each other; no point in or above it counts as fitting.
+    pub band: Option<Band>,
+    /// Statistics of the search, if the script passed them.
+    pub search: Option<Value>,
+}
+
+impl Findings {
+    /// Summarises a boundary.
+    pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
+        let answer = Answer::new(boundary, context)?;
+        let advice = advise(boundary)?;
+        let run = answer.run.last();
+        let rows = boundary.records().map(|(point, record)| {
+            json!({
+                "point": point,
+                "verdict": record.verdict,
+                "cause": record.cause.as_deref(),
+                "moves": record.moves,
+                "evidence": record.evidence(),
+            })
+        });
+        Ok(Self {
+            frontier: boundary.frontier()?,
+            flags: run.map(|command| command.flags.clone()).unwrap_or_default(),
+            headroom: advice.as_ref().and_then(|advice| (context.headroom)(&advice.safe)),
+            recommended: run
+                .map(|command| command.point.clone())
+                .or(advice.map(|advice| advice.recommended)),
+            points: rows.collect(),
+            gap: boundary.gap()?.into_iter().collect(),
+            predicted: boundary.predicted()?,
+            band: boundary.band(),
+            search: context.search.cloned(),
+            answer,
+        })
+    }
+}
+
+/// Safety margin: the recommended point is 5 % below the safe one on every axis where that is at least one
+/// step.
+const MARGIN: f64 = 0.05;
+
+/// The point to run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Advice {
+    /// A point that fitted.
+    pub safe: Point,
+    /// The safe point less the margin, within the search range; the safe point itself if the limit is exact.
+    pub recommended: Point,
+}
+
+/// The point to run, or `None` if nothing fits: where the limit was confirmed. If no single limit agrees with every
+/// answer, the point of the frontier with the largest product of its normalised coordinates, which is a balanced one.
+pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
+    let axes = boundary.lattice().axes();
+    let limit = boundary.stated_limit();
+    let exact = limit.as_ref().is_some_and(Limit::is_exact);
+    let safe = match limit {
+        Some(limit) => Some(limit.at),
+        None => {
+            let scored = boundary.frontier()?;
+            let scored = scored.into_iter().map(|point| (score(axes, &point), point));
+            scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, point)| point)
+        }
+    };
+    Ok(safe.map(|safe| Advice {
+        recommended: if exact { safe.clone() } else { with_margin(axes, &safe) },
+        safe,
+    }))
+}
+
+fn score(axes: &[Axis], point: &Point) -> f64 {
+    let share = |axis: &Axis| {
+        // Above zero, so that an axis at its easiest end does not hide the other axes.
+        let share = axis_position(axis, axis.of(point)?);
+        Some(match axis.easier() {
+            Easier::Down => 0.01 + share,
+            Easier::Up => 1.01 - share,
+        })
+    };
+    axes.iter().filter_map(share).product()
+}
+
+/// Position of a value between the lowest (0) and the highest (1) end of its axis, on the axis's own scale.
+pub(super) fn axis_position(axis: &Axis, value: f64) -> f64 {
+    // An axis of one value has one position.
+    AxisScale::of(axis).share(value).clamp(0.0, 1.0)
+}
+
+/// Whether a point is at most as hard as another on every axis.
+pub(super) fn at_most_as_hard(axes: &[Axis], one: &Point, other: &Point) -> bool {
+    axes.iter().all(|axis| match (axis.of(one), axis.of(other)) {
+        (Some(one), Some(other)) => axis.difficulty(one) <= axis.difficulty(other),
+        _ => false,
+    })
+}
+
+/// The point a margin easier than `safe`, within the search range.
+pub(super) fn with_margin(axes: &[Axis], safe: &Point) -> Point {
+    let easier = |(name, value): (&String, &Scalar)| {
+        let axis = axes.iter().find(|axis| axis.name() == name);
+        (name.clone(), axis.map_or(*value, |axis| step_back(axis, *value)))
+    };
+    Point(safe.0.iter().map(easier).collect())
+}
+
+/// Moves a value towards the easier end by the margin, within the axis. Integers stay integers.
+fn step_back(axis: &Axis, value: Scalar) -> Scalar {
+    let (low, high) = axis.range();
+    let real = value.as_f64();
+    // Small counts stay: one less of two concurrent requests would be half, not 5 %. The lengths step back
+    // anyway.
+    if matches!(value, Scalar::Int(_)) && MARGIN * real.abs() < 1.0 {
+        return value;
+    }
+    let margin = MARGIN * real.abs();
+    // Six decimals are finer than any axis is measured.
+    let eased = match (axis.easier(), value) {
+        (Easier::Down, Scalar::Int(_)) => (real - margin).floor(),
+        (Easier::Up, Scalar::Int(_)) => (real + margin).ceil(),
+        (Easier::Down, Scalar::Float(_)) => rounded(real - margin, 6),
+        (Easier::Up, Scalar::Float(_)) => rounded(real + margin, 6),
+    };
+    let eased = eased.max(low.as_f64()).min(high.as_f64());
+    match value {
+        Scalar::Int(_) => Scalar::Int(eased as i64),
+        Scalar::Float(_) => Scalar::Float(eased),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -536,5 +688,61 @@ mod tests {
                 prop_assert_eq!(map.classify(&command.point).unwrap(), Class::Fits);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod advice_tests {
+    use super::*;
+    use crate::boundary::{Answer, Options, Verdict};
+    use serde_json::json;
+
+    fn boundary(axes: serde_json::Value, fitting: &[serde_json::Value]) -> Boundary {
+        let mut boundary = Boundary::new(&axes, Options::default()).unwrap();
+        for point in fitting {
+            let point: Point = serde_json::from_value(point.clone()).unwrap();
+            boundary.record(&point, &Answer::from(Verdict::Ok)).unwrap();
+        }
+        boundary
+    }
+
+    #[test]
+    fn the_balanced_point_is_recommended_less_the_margin() {
+        let boundary = boundary(
+            json!({ "input": [128, 8192], "output": [128, 4096] }),
+            &[
+                json!({ "input": 8192, "output": 128 }),
+                json!({ "input": 4000, "output": 2000 }),
+                json!({ "input": 128, "output": 4096 }),
+            ],
+        );
+        let advice = advise(&boundary).unwrap().unwrap();
+        assert_eq!(advice.safe.to_string(), "input=4000 output=2000");
+        assert_eq!(advice.recommended.to_string(), "input=3800 output=1900");
+    }
+
+    #[test]
+    fn the_margin_goes_to_the_easier_end_and_stays_in_the_search_space() {
+        let boundary = boundary(
+            json!({ "fraction": { "range": [0.5, 0.9], "easier": "up" }, "input": [100, 200] }),
+            &[json!({ "fraction": 0.88, "input": 100 })],
+        );
+        let advice = advise(&boundary).unwrap().unwrap();
+        assert_eq!(advice.recommended.to_string(), "fraction=0.9 input=100");
+    }
+
+    #[test]
+    fn few_concurrent_requests_are_not_halved() {
+        let boundary = boundary(
+            json!({ "input": [128, 8192], "concurrency": [1, 64] }),
+            &[json!({ "input": 2000, "concurrency": 2 })],
+        );
+        let advice = advise(&boundary).unwrap().unwrap();
+        assert_eq!(advice.recommended.to_string(), "concurrency=2 input=1900");
+    }
+
+    #[test]
+    fn nothing_is_recommended_where_nothing_fits() {
+        assert_eq!(advise(&boundary(json!({ "input": [1, 9] }), &[])).unwrap(), None);
     }
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use super::limit::{ADMISSION, cause};
-use super::{Command, Context};
+use super::{Command, Context, with_margin};
 use crate::boundary::{Boundary, Class, Limit, Point, Quantity, Scalar};
 use crate::fault::Result;
 use crate::fmt::thousands;
-use crate::report::findings::with_margin;
 
 /// Lengths in tokens for which the largest concurrency or output is listed.
 const ROUND: [i64; 12] = [

@@ -14,8 +14,8 @@ use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Recor
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
 use crate::report::Extras;
+use crate::report::answer::{advise, at_most_as_hard};
 use crate::report::evidence::with_cause;
-use crate::report::findings::{advise, at_most_as_hard};
 use crate::run::RecordedBoundary;
 
 /// Larger than any metric, but small enough that percentages of it stay finite.
@@ -48,9 +48,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
     let recommended = advise(first)?.map(|advice| advice.recommended);
     let mut add_counts = |index: usize, counts: [usize; 2]| {
         for (name, count) in ["newly failing", "newly fitting"].into_iter().zip(counts) {
-            let mut metric = MetricValue::new(name, Unit::Count, count as f64);
-            metric.proven = true;
-            metrics[index].push(metric);
+            metrics[index].push(MetricValue::new(name, Unit::Count, count as f64));
         }
     };
     add_counts(0, [0, 0]);
@@ -212,10 +210,6 @@ fn metrics_of(boundary: &Boundary) -> Result<Vec<MetricValue>> {
             metrics.push(one);
         }
     }
-    // The first one, the number of points, is a count and proves nothing.
-    for one in metrics.iter_mut().skip(1) {
-        one.proven = true;
-    }
     Ok(metrics)
 }
 
@@ -363,7 +357,7 @@ fn witness<'a>(
 fn inside(axes: &[Axis], point: &Point) -> bool {
     axes.iter().all(|axis| {
         let (low, high) = axis.range();
-        let value = point.0.get(axis.name()).map(|value| value.as_f64());
+        let value = axis.of(point);
         value.is_some_and(|value| (low.as_f64()..=high.as_f64()).contains(&value))
     })
 }

@@ -6,10 +6,9 @@ use std::collections::BTreeSet;
 use super::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label, property};
 use crate::compare::{ComparisonInput, Direction};
 use crate::fmt::{GIB, Unit, list, metric_label, metric_term, relative, with_unit};
-use crate::report::comparison_input::{MAIN_METRICS, implausible};
 use crate::report::document::{Block, Section, Weight, markdown};
 use crate::report::plot::{Entry, Sheet, unit_name};
-use crate::report::{Count, SIMULATED};
+use crate::report::{Count, SIMULATED, implausible};
 
 /// Setup properties that are always listed.
 const SETUP: [&str; 7] = [
@@ -152,6 +151,15 @@ fn simulated(inputs: &[ComparisonInput]) -> Option<String> {
     }
 }
 
+/// The main metrics, which tables show and findings name first; a name ends at its last letter or is a prefix.
+/// Commas separate them.
+pub(in crate::report) const MAIN_METRICS: &str = "largest input + output that fits,frontier ,volume,\
+    output_throughput,request_throughput,total_token_throughput,tokens_per_second,request_goodput,\
+    mean_ttft_ms,mean_tpot_ms,mean_itl_ms,mean_e2el_ms,mean_latency_ms,\
+    kv_tokens,memory_beside_kv,peak_memory,physical,total_measured,\
+    model_weights,kv_cache_pool,kv_cache_used,activations,max_allocated_after,reserved_after,reserved_added,\
+    cuda_graphs,framework_overhead,failed,preemptions,start_time";
+
 /// Families of metrics of which a finding names one.
 const FAMILIES: [&str; 6] = ["throughput", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "frontier "];
 
@@ -254,7 +262,7 @@ fn at(comparison: &Comparison, one: &Finding) -> String {
 }
 
 /// A table for each case: the values of each input, and how each differs from the first.
-pub(in crate::report) fn differences(comparison: &Comparison) -> Vec<Sheet> {
+fn differences(comparison: &Comparison) -> Vec<Sheet> {
     let several = comparison.inputs > 2;
     let mut columns = vec!["metric".to_owned(), label(0)];
     for subject in 1..comparison.inputs {

@@ -10,7 +10,7 @@ mod thresholds;
 use std::collections::BTreeSet;
 
 pub use boundaries::ChangedPoint;
-pub(super) use layout::{change_phrase, decimals, differences, findings};
+pub(super) use layout::{MAIN_METRICS, change_phrase, decimals, findings};
 pub use layout::{
     comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, threshold_blocks,
 };
@@ -26,7 +26,7 @@ use crate::fmt::list;
 const EFFORT: [&str; 3] = ["points", "runs", "timeline_samples"];
 
 /// Better and worse metrics that a finding names.
-pub(super) const MAX_NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// A comparison of several inputs with the first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -161,8 +161,6 @@ struct MetricValue {
     value: f64,
     interval: Option<[f64; 2]>,
     better: Option<Direction>,
-    /// Whether a boundary proves it, rather than a measurement.
-    proven: bool,
 }
 
 impl MetricValue {
@@ -174,7 +172,6 @@ impl MetricValue {
             unit,
             value,
             interval: None,
-            proven: false,
         }
     }
 }
@@ -289,7 +286,7 @@ impl Comparison {
             ..Self::default()
         };
         let boundaries = boundaries::compare(&mut comparison, inputs)?;
-        comparison.add("boundary", &boundaries, inputs);
+        comparison.add("boundary", true, &boundaries, inputs);
         for case in matched_cases(inputs) {
             let having = case.iter();
             let mut having = having.zip(inputs).filter_map(|(case, input)| Some(((*case)?, input)));
@@ -299,7 +296,7 @@ impl Comparison {
                 comparison.notes.push(format!("only {} has {name}", input.title));
             }
             let metrics: Vec<_> = case.iter().map(|case| case.map_or_else(Vec::new, metrics_of)).collect();
-            comparison.add(name, &metrics, inputs);
+            comparison.add(name, false, &metrics, inputs);
             let figures = case.iter().flatten().flat_map(|case| &case.figures);
             let thin = figures.filter(|figure| figure.thin);
             comparison
@@ -310,8 +307,9 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// Adds a finding about each metric of a case and each input but the first. `metrics` are those of each input.
-    fn add(&mut self, case: &str, metrics: &[Vec<MetricValue>], inputs: &[ComparisonInput]) {
+    /// Adds a finding about each metric of a case and each input but the first. `metrics` are those of each input, of a
+    /// boundary `proven` by it. The number of its points is a count and proves nothing.
+    fn add(&mut self, case: &str, proven: bool, metrics: &[Vec<MetricValue>], inputs: &[ComparisonInput]) {
         let mut seen = BTreeSet::new();
         for one in metrics.iter().flatten().filter(|one| seen.insert(&one.name)) {
             let of = |index: usize| {
@@ -340,7 +338,7 @@ impl Comparison {
                     subject,
                     better: one.better,
                     intervals: [before, after].map(|metric| metric.and_then(|metric| metric.interval)),
-                    proof: one.proven.then_some(proof),
+                    proof: (proven && one.name != "points").then_some(proof),
                     ..Finding::new(case, &one.name, one.unit, value(before), value(after))
                 };
                 self.findings.push(finding.judged());

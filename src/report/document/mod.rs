@@ -2,13 +2,11 @@
 //! by one function; `text` renders it for the terminal, `markdown` for a pull request, [`super::html`] for the page.
 
 mod markdown;
-mod table;
 mod text;
 
 pub use markdown::markdown;
-pub use table::grouped_text_table;
-pub(super) use table::{ColumnFormat, is_text, table, text_table, wrapped};
-pub use text::text;
+pub(super) use text::{ColumnFormat, is_text, table, text_table, wrapped};
+pub use text::{grouped_text_table, text};
 
 use std::borrow::Cow;
 

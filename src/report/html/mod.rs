@@ -4,12 +4,10 @@
 //! `page.html` is the template; it includes `style.css` and `script.js`. A figure is drawn wide and narrow, described in words, as a
 //! table, and as data for the script.
 //!
-//! The data are columns of numbers and strings, each stored once and referred to by index. String columns hold indices
-//! into a list of distinct strings. The first rows of a long table are in the HTML; the script adds the rest from these
-//! data.
+//! The data are rows of numbers and texts. Equal rows and equal texts are stored once. The first rows of a long table are
+//! in the HTML; the script adds the rest from these data.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::LazyLock;
 
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Serde;
@@ -19,13 +17,29 @@ use serde_json::{Value as Json, json};
 use crate::fault::{Fault, Result};
 use crate::fmt::{escape_html, json_number, slug};
 use crate::report::document::{Block, Section, digits, entry_text, is_text, readable};
-use crate::report::plot::{Drawing, Entry, Panel, Plot, Sheet, Width, panel, svg};
+use crate::report::plot::{Drawing, Entry, Plot, Sheet, Width, panel, svg};
 use crate::report::sections::{Document, Together};
 use crate::report::terminal::shown;
 use crate::report::{SIMULATED, plot};
 use crate::run::hide_json;
 
-static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::Error>> = LazyLock::new(|| {
+/// The page of one run, or of several runs with their common sections first.
+///
+/// # Errors
+///
+/// `internal` if the template does not match its data.
+pub fn page(documents: &[Document], together: &Together) -> Result<String> {
+    let filled = filled(context! {
+        view => view(documents, together),
+        style => Value::from_safe_string(include_str!("style.css").to_owned()),
+        plot_style => Value::from_safe_string(plot::css()),
+        script => Value::from_safe_string(include_str!("script.js").to_owned()),
+        version => env!("CARGO_PKG_VERSION"),
+    });
+    filled.map_err(|error| Fault::internal(format!("the page cannot be made: {error:#}")))
+}
+
+fn filled(content: Value) -> std::result::Result<String, minijinja::Error> {
     let mut environment = Environment::new();
     environment.set_auto_escape_callback(|_| AutoEscape::Html);
     environment.set_formatter(|out, state, value| match value.as_str() {
@@ -35,29 +49,8 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, minijinja::
     });
     environment.set_syntax(SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).build()?);
     environment.add_filter("prose", |text: &str| Value::from_safe_string(prose(text)));
-    environment.add_template("page.html", include_str!("page.html"))?;
-    Ok(environment)
-});
-
-/// The page of one run, or of several runs with their common sections first.
-///
-/// # Errors
-///
-/// `internal` if the template does not match its data.
-pub fn page(documents: &[Document], together: &Together) -> Result<String> {
-    let broken = |error: &minijinja::Error| Fault::internal(format!("the page cannot be made: {error:#}"));
-    let environment = TEMPLATES.as_ref().map_err(broken)?;
-    let template = environment.get_template("page.html").map_err(|error| broken(&error))?;
-    let filled = template.render(context! {
-        view => view(documents, together),
-        style => Value::from_safe_string(include_str!("style.css").to_owned()),
-        plot_style => Value::from_safe_string(plot::css()),
-        script => Value::from_safe_string(include_str!("script.js").to_owned()),
-        version => env!("CARGO_PKG_VERSION"),
-    });
-    filled
-        .map(|page| page.trim_start().to_owned())
-        .map_err(|error| broken(&error))
+    let page = environment.render_str(include_str!("page.html"), content)?;
+    Ok(page.trim_start().to_owned())
 }
 
 /// Escapes a sentence without secrets; text between backticks becomes code.
@@ -208,97 +201,45 @@ fn safe_svg(svg: &str) -> Value {
     Value::from_safe_string(shown(svg, false).into_owned())
 }
 
-/// Data for the script: `columns` of everything, `panels` with their points, the `table` and
-/// its rows, and the panel positions of each of the views, `frames`.
+/// Data for the script: distinct `rows` of the tooltips and of the table, whose texts are numbers of distinct `words`;
+/// `panels` with their points; the rows of the `table`; and the panel positions of each of the views, `frames`.
 fn data(plot: &Plot, frames: &[Json]) -> String {
-    let mut columns = Columns::default();
-    let places = columns.places(&plot.panels);
-    let panels = plot.panels.iter().zip(places).map(|(panel, places)| {
-        let [x, y] = [&panel.x, &panel.y].map(|axis| json!([axis.label, axis.unit, axis.names]));
-        json!({ "title": panel.title, "x": x, "y": y, "places": places })
+    let (mut rows, mut words) = (Distinct::default(), Distinct::default());
+    let mut row = |entries: &Vec<Entry>| {
+        let entry = |entry: &Entry| match entry {
+            Entry::Number(value) => number(*value),
+            Entry::Text(text) => json!([words.number(text.as_str().into())]),
+            Entry::None => Json::Null,
+        };
+        rows.number(entries.iter().map(entry).collect())
+    };
+    let panels = plot.panels.iter().map(|panel| {
+        let spots = panel.spots.spots.iter();
+        let points = spots.map(|spot| ([number(spot.at.0), number(spot.at.1)], row(&spot.entries)));
+        let (at, rows): (Vec<[Json; 2]>, Vec<usize>) = points.unzip();
+        json!({ "title": panel.title, "names": panel.spots.columns, "at": at, "rows": rows })
     });
-    let panels: Vec<_> = panels.collect();
-    let long = readable(&plot.sheet).rows.len() > MAX_COMPLETE;
-    let table = if long { columns.sheet(&plot.sheet) } else { Vec::new() };
-    let data = json!({ "panels": panels, "views": frames, "table": table, "rows": plot.sheet.rows.len(), "columns": columns.columns });
+    let panels: Vec<Json> = panels.collect();
+    let sheet = readable(&plot.sheet);
+    let long = sheet.rows.len() > MAX_COMPLETE;
+    let table: Vec<usize> = sheet.rows.iter().filter(|_| long).map(row).collect();
+    let data = json!({ "panels": panels, "views": frames, "table": table, "rows": rows.all, "words": words.all });
     // `<` is the only character that could end the script element.
     shown(&hide_json(data.to_string()), false).replace('<', "\\u003c")
 }
 
-/// Distinct columns.
+/// Distinct values by number.
 #[derive(Default)]
-struct Columns {
-    columns: Vec<Json>,
-    index: HashMap<String, usize>,
+struct Distinct {
+    all: Vec<Json>,
+    numbers: HashMap<String, usize>,
 }
 
-impl Columns {
-    /// Column indices of a table.
-    fn sheet(&mut self, sheet: &Sheet) -> Vec<usize> {
-        let column = |at: usize| sheet.rows.iter().map(move |row| row.get(at).unwrap_or(&Entry::None));
-        (0..sheet.columns.len()).map(|at| self.entries(column(at))).collect()
-    }
-
-    /// The points of every panel. Panels with equal tooltip entries share columns, as their table does.
-    fn places(&mut self, panels: &[Panel]) -> Vec<Json> {
-        let mut all = panels.iter();
-        let same = all.all(|panel| panel.spots.columns == panels[0].spots.columns);
-        let groups: Vec<&[Panel]> = if same { vec![panels] } else { panels.chunks(1).collect() };
-        groups.into_iter().flat_map(|group| self.group(group)).collect()
-    }
-
-    /// The tooltip points of each panel: `count` rows of the columns, starting at row `from`; the columns of their x and
-    /// y values, and the names and columns of their entries.
-    fn group(&mut self, panels: &[Panel]) -> Vec<Json> {
-        let Some(first) = panels.first() else { return Vec::new() };
-        let spots = || panels.iter().flat_map(|panel| &panel.spots.spots);
-        let names = &first.spots.columns;
-        let column = |at: usize| spots().map(move |spot| spot.entries.get(at).unwrap_or(&Entry::None));
-        let values: Vec<usize> = (0..names.len()).map(|at| self.entries(column(at))).collect();
-        let at = [
-            self.numbers(spots().map(|spot| spot.at.0)),
-            self.numbers(spots().map(|spot| spot.at.1)),
-        ];
-        let mut from = 0;
-        let places = panels.iter().map(|panel| {
-            let count = panel.spots.spots.len();
-            from += count;
-            json!({ "from": from - count, "count": count, "at": at, "names": names, "values": values })
-        });
-        places.collect()
-    }
-
-    fn numbers(&mut self, values: impl Iterator<Item = f64>) -> usize {
-        self.keep(Json::Array(values.map(number).collect()))
-    }
-
-    /// Numbers as they are. If any entry is text: `{ w: strings, i: indices }`, with -1 for none.
-    fn entries<'a>(&mut self, entries: impl Iterator<Item = &'a Entry> + Clone) -> usize {
-        if !entries.clone().any(|entry| matches!(entry, Entry::Text(_))) {
-            let values = entries.map(|entry| match entry {
-                Entry::Number(value) => number(*value),
-                Entry::Text(_) | Entry::None => Json::Null,
-            });
-            return self.keep(Json::Array(values.collect()));
-        }
-        let (mut words, mut known) = (Vec::new(), HashMap::new());
-        let index = |entry: &Entry| {
-            let word = Some(entry_text(entry)).filter(|_| *entry != Entry::None);
-            word.map_or(-1, |word| {
-                *known.entry(word.clone()).or_insert_with(|| {
-                    words.push(word);
-                    words.len() as i64 - 1
-                })
-            })
-        };
-        let indices: Vec<i64> = entries.map(index).collect();
-        self.keep(json!({ "w": words, "i": indices }))
-    }
-
-    fn keep(&mut self, column: Json) -> usize {
-        *self.index.entry(column.to_string()).or_insert_with(|| {
-            self.columns.push(column);
-            self.columns.len() - 1
+impl Distinct {
+    fn number(&mut self, value: Json) -> usize {
+        *self.numbers.entry(value.to_string()).or_insert_with(|| {
+            self.all.push(value);
+            self.all.len() - 1
         })
     }
 }

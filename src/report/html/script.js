@@ -13,9 +13,6 @@
     return element;
   };
 
-  // A column is an array of numbers, or words and which of them each row has.
-  const entry = (column, row) => (Array.isArray(column) ? column[row] : column.w[column.i[row]]) ?? null;
-
   const share = (along, value) =>
     along.log ? Math.log(value / along.from) / Math.log(along.to / along.from) : (value - along.from) / (along.to - along.from);
 
@@ -42,6 +39,11 @@
     get data() {
       this.read ??= JSON.parse(this.element.querySelector("script.data").textContent);
       return this.read;
+    }
+
+    /** The entries of a row: numbers, texts, or null. */
+    row(number) {
+      return this.data.rows[number].map((entry) => (Array.isArray(entry) ? this.data.words[entry[0]] : entry));
     }
 
     /** Shows the view of the panel that is chosen. */
@@ -99,21 +101,20 @@
       this.placed = { key: drawing.key, all };
       drawing.panels.forEach((number, at) => {
         const frame = drawing.frames[at];
-        const places = this.data.panels[number].places;
-        const [xs, ys] = places.at.map((column) => this.data.columns[column]);
-        for (let row = places.from; row < places.from + places.count; row += 1) {
-          const x = share(frame.x, xs[row]);
-          const y = share(frame.y, ys[row]);
+        const { at: points, rows } = this.data.panels[number];
+        points.forEach((point, index) => {
+          const x = share(frame.x, point[0]);
+          const y = share(frame.y, point[1]);
           if (x >= -0.001 && x <= 1.001 && y >= -0.001 && y <= 1.001) {
-            all.push({ number, row, x: frame.left + x * frame.width, y: frame.top + (1 - y) * frame.height });
+            all.push({ number, row: rows[index], x: frame.left + x * frame.width, y: frame.top + (1 - y) * frame.height });
           }
-        }
+        });
       });
       return all;
     }
 
     listen() {
-      if (!this.data.panels.some((panel) => panel.places.count)) return;
+      if (!this.data.panels.some((panel) => panel.rows.length)) return;
       const { stage } = this;
       const title = this.element.querySelector("h2, h3, h4, h5, h6").textContent;
       for (const [name, value] of Object.entries({
@@ -171,9 +172,8 @@
     /** Shows the tooltip of a point; returns its lines. */
     describe(drawing, place) {
       const panel = this.data.panels[place.number];
-      const lines = panel.places.names
-        .map((name, at) => [name, entry(this.data.columns[panel.places.values[at]], place.row)])
-        .filter((line) => line[1] !== null && line[1] !== "");
+      const entries = this.row(place.row);
+      const lines = panel.names.map((name, at) => [name, entries[at] ?? ""]).filter((line) => line[1] !== "");
       if (panel.title && drawing.panels.length > 1) lines.unshift(["", panel.title]);
       this.put(drawing, place.x, place.y, lines);
       return lines;
@@ -208,16 +208,13 @@
       const details = this.element.querySelector("details[data-rest]");
       details?.addEventListener("toggle", () => {
         const body = details.querySelector("tbody");
-        const columns = this.data.table.map((column) => this.data.columns[column]);
-        const rows = document.createDocumentFragment();
-        for (let row = body.childElementCount; row < this.data.rows; row += 1) {
-          rows.append(make("tr", {}, ...columns.map((column) => {
-            const text = String(entry(column, row) ?? "–");
-            const is = Array.isArray(column) ? "n" : text.length <= 24 ? "s" : text.length > 60 ? "l" : "";
+        for (const row of this.data.table.slice(body.childElementCount)) {
+          body.append(make("tr", {}, ...this.row(row).map((entry) => {
+            const text = String(entry ?? "–");
+            const is = typeof entry === "number" ? "n" : text.length <= 24 ? "s" : text.length > 60 ? "l" : "";
             return make("td", { class: is }, text);
           })));
         }
-        body.append(rows);
         details.querySelector(".rest").remove();
       }, { once: true });
     }

@@ -153,15 +153,10 @@ impl View {
             }
             _ => {}
         }
-        match &mut self.output {
-            Output::Plain(plain) => {
-                let line = load.map(|load| plain.stamped(&load, elapsed));
-                let line = line.or_else(|| plain.line(event, elapsed));
-                line.iter().for_each(|line| self.terminal.print_error(line));
-            }
-            Output::Screen(screen) => screen.draw(&mut self.state, &self.terminal, elapsed),
-            Output::Closed => {}
-        }
+        self.advance(elapsed, |plain, _| match load {
+            Some(load) => Some(plain.stamped(&load, elapsed)),
+            None => plain.line(event, elapsed),
+        });
     }
 
     /// A result in full, with the notice of a simulated run if `mark`.
@@ -188,9 +183,16 @@ impl View {
     /// Redraws after time has passed without an event.
     fn tick(&mut self) {
         let elapsed = self.begun.elapsed();
+        self.advance(elapsed, |plain, state| {
+            plain.still_running(&state.doing(elapsed), state.log(), elapsed)
+        });
+    }
+
+    /// Draws the screen anew; without one, prints the line that there is.
+    fn advance(&mut self, elapsed: Duration, line: impl FnOnce(&mut Plain, &State) -> Option<String>) {
         match &mut self.output {
             Output::Plain(plain) => {
-                let line = plain.still_running(&self.state.doing(elapsed), self.state.log(), elapsed);
+                let line = line(plain, &self.state);
                 line.iter().for_each(|line| self.terminal.print_error(line));
             }
             Output::Screen(screen) => screen.draw(&mut self.state, &self.terminal, elapsed),
@@ -199,11 +201,8 @@ impl View {
     }
 
     fn warn(&mut self, text: &str) {
-        let page = Page {
-            colour: self.terminal.error_colour,
-            ..Page::default()
-        };
-        let label = page.paint("warning", console::Style::new().magenta().bold());
+        let style = console::Style::new().magenta().bold();
+        let label = self.terminal.errors().paint("warning", style);
         self.aside(&format!("{label}: {text}"));
     }
 
@@ -391,8 +390,7 @@ impl Screen {
         let (rows, columns) = (usize::from(rows), usize::from(columns));
         let page = Page {
             width: columns.saturating_sub(MARGIN).max(1),
-            unicode: terminal.unicode,
-            colour: terminal.error_colour,
+            ..terminal.errors()
         };
         let mut lines = state.lines(elapsed, rows, page);
         lines.truncate(rows.saturating_sub(1).max(1));

@@ -7,7 +7,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use super::state::TICK;
-use crate::boundary::{Answer, Axis, Boundary, Easier, Moves, Point};
+use crate::boundary::{Answer, Axis, Boundary, Moves, Point};
 use crate::engine::LoadOptions;
 use crate::fmt::number;
 use crate::load::LoadAnswer;
@@ -333,14 +333,7 @@ impl Map {
         if moves != Ok(Moves::Fits) {
             return;
         }
-        let part = |axis: &Axis| {
-            let value = point.0.get(axis.name()).map_or(1.0, |value| value.as_f64());
-            let logarithm = value.max(f64::MIN_POSITIVE).ln();
-            match axis.easier() {
-                Easier::Down => logarithm,
-                Easier::Up => -logarithm,
-            }
-        };
+        let part = |axis: &Axis| axis.difficulty(axis.of(point).unwrap_or(1.0).max(f64::MIN_POSITIVE).ln());
         let size: f64 = boundary.lattice().axes().iter().map(part).sum();
         if self.largest.as_ref().is_none_or(|(largest, _)| size > *largest) {
             self.largest = Some((size, point.to_string()));

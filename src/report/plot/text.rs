@@ -197,29 +197,23 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
     let room = |rest: usize| page.width.saturating_sub(left + 2 + figures + rest) / bars.len().max(1);
     let widest = marks.iter().map(|mark| width(mark)).max().unwrap_or(0);
     let beside = widest > 0 && room(widest + 4) >= BESIDE;
-    let draw = |beside: bool| {
-        let long = room(if beside { widest + 4 } else { 0 }).clamp(SHORTEST, LONGEST);
-        let row = |(index, level): (usize, &Value)| {
-            let cells = bars.iter().map(|column| {
-                let (bar, text) = (bar(column.shares[index], long, page), &column.texts[index]);
-                format!("{bar:<long$} {text:>figures$}", figures = column.figures).into()
-            });
-            let mark = match marks[index].as_str() {
-                "" => String::new(),
-                mark => format!("{} {mark}", page.pick("◄", "<")),
-            };
-            let mark = beside.then_some(mark.into());
-            std::iter::once(level.clone()).chain(cells).chain(mark).collect()
+    let long = room(if beside { widest + 4 } else { 0 }).clamp(SHORTEST, LONGEST);
+    let row = |(index, level): (usize, &Value)| {
+        let cells = bars.iter().map(|column| {
+            let (bar, text) = (bar(column.shares[index], long, page), &column.texts[index]);
+            format!("{bar:<long$} {text:>figures$}", figures = column.figures).into()
+        });
+        let mark = match marks[index].as_str() {
+            "" => String::new(),
+            mark => format!("{} {mark}", page.pick("◄", "<")),
         };
-        let rows: Vec<Vec<Value>> = levels.iter().enumerate().map(row).collect();
-        let headings = std::iter::once(x_heading.clone()).chain(bars.iter().map(|column| column.heading.clone()));
-        let headings: Vec<String> = headings.chain(beside.then(String::new)).collect();
-        text_table(&headings, &rows, page)
+        let mark = beside.then_some(mark.into());
+        std::iter::once(level.clone()).chain(cells).chain(mark).collect()
     };
-    // A table that continues below would tear the labels off their rows.
-    let with_labels = beside.then(|| draw(true)).filter(|table| !table.contains("\n\n"));
-    let beside = with_labels.is_some();
-    let mut lines = vec![with_labels.unwrap_or_else(|| draw(false))];
+    let rows: Vec<Vec<Value>> = levels.iter().enumerate().map(row).collect();
+    let headings = std::iter::once(x_heading.clone()).chain(bars.iter().map(|column| column.heading.clone()));
+    let headings: Vec<String> = headings.chain(beside.then(String::new)).collect();
+    let mut lines = vec![text_table(&headings, &rows, page)];
     for (level, mark) in levels.iter().zip(&marks) {
         if !beside && !mark.is_empty() {
             lines.push(wrapped(&format!("at {}: {mark}", format.apply(level)), page.width));

@@ -30,8 +30,9 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
     for (number, boundary) in (1..).zip(few) {
         let several = boundaries > 1;
         // The boundary's own section reports a fault.
-        let own = answer(source, boundary).map(|answer| answer.facts());
-        let own = own.unwrap_or_default();
+        let own = answer(source, boundary)
+            .map(|answer| answer.facts())
+            .unwrap_or_default();
         // The limit of the only boundary is the heading.
         facts.extend(own.into_iter().skip(usize::from(!several)).map(|mut fact| {
             if several {

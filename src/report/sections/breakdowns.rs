@@ -7,7 +7,7 @@ use crate::experiment::is_negligible;
 use crate::fmt::{GIB, Gib, Unit, gib_number, rounded, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Sheet, TooltipPoint, Tooltips};
-use crate::report::sections::memory::{Device, SIMULATED, devices_of};
+use crate::report::sections::memory::{Device, SIMULATED, devices_of, memory_top};
 use crate::report::sections::{Section, Source};
 use crate::report::{Block, Bytes, Fact, Page, Weight};
 
@@ -20,9 +20,6 @@ const MAX_NAMED: usize = 3;
 /// Width of a column of figures with its gap in the terminal, and of the others together.
 const FIGURE: usize = 10;
 const REST: usize = 22 + 17 + 9;
-
-/// If less than this share of a device is in use, the axis does not extend to its capacity.
-const MIN_FILL: f64 = 0.25;
 
 /// The share of a stack from which a component is labelled: a label of a thin part would hide its neighbours.
 const MIN_LABELLED: f64 = 0.03;
@@ -324,10 +321,10 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
     let highest = tops.into_iter().fold(1.0, f64::max);
     let total = devices.first().and_then(|device| device.total);
     let total = total.filter(|_| devices.iter().all(|device| device.total == total));
-    let limit = total.filter(|&total| highest >= MIN_FILL * total as f64);
+    let top = memory_top(highest, total);
+    let limit = total.filter(|&total| total as f64 <= top);
     let name = |total| format!("capacity: {}", Gib::from(total));
     layers.extend(limit.map(|total| Layer::horizontal_rule(name(total), total as f64, Colour::Limit)));
-    let top = limit.map_or(highest * 1.1, |total| highest.max(total as f64) * 1.04);
     let x = Axis::categories(columns.into_iter().map(|(name, ..)| name));
     let y = Axis::new("memory", Unit::Bytes).with_range((0.0, top));
     let tooltips = Tooltips::new(["component", "of", "GiB", "share, %", "source"], tooltips);

@@ -10,7 +10,7 @@ use crate::fmt::{GIB, Unit, list, metric_label, relative, signed, with_unit, wit
 use crate::report::comparison::{change_phrase, decimals};
 use crate::report::evidence::with_cause;
 use crate::report::plot::{Entry, Sheet, unit_name};
-use crate::report::sections::{Section, Source};
+use crate::report::sections::{Section, Source, numbered};
 use crate::report::{Block, Count, Page, Weight};
 
 /// From this page width on, relative differences and the run-to-run variation are shown too.
@@ -26,11 +26,7 @@ const MAX_NAMED: usize = 3;
 pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
     let several = source.found.experiments.len() > 1;
     let section = |(number, (_, found)): (usize, (&str, Experiment))| {
-        let anchor = if several {
-            format!("experiment-{number}")
-        } else {
-            "experiment".to_owned()
-        };
+        let anchor = numbered("experiment", number, several);
         Section::new(anchor, format!("Experiment: {}", found.measured.name)).with(blocks(&found, true))
     };
     (1..).zip(experiments(source.found)).map(section).collect()

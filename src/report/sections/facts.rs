@@ -13,7 +13,7 @@ use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};
 
 /// An engine in the manifest. What is damaged of it is not known; the rest is read.
-pub(super) struct StartedEngine<'a>(pub(super) &'a Value);
+struct StartedEngine<'a>(&'a Value);
 
 impl StartedEngine<'_> {
     /// The text at a JSON pointer.
@@ -31,21 +31,18 @@ impl StartedEngine<'_> {
         self.text("/runtime") == Some("sim")
     }
 
-    /// `vllm 0.11`; `version` stands for an unknown version.
-    pub(super) fn name(&self, version: &str) -> Option<String> {
+    /// `vllm 0.11`.
+    fn name(&self) -> Option<String> {
         let name = self.text("/info/engine")?;
         Some(match self.text("/info/version") {
             Some(version) => format!("{name} {version}"),
-            None => format!("{name}{version}"),
+            None => format!("{name}, version unknown"),
         })
     }
 
-    pub(super) fn model(&self) -> Option<String> {
-        Some(
-            self.text("/info/model")
-                .or_else(|| self.text("/options/model"))?
-                .to_owned(),
-        )
+    fn model(&self) -> Option<String> {
+        let model = self.text("/info/model").or_else(|| self.text("/options/model"));
+        model.map(str::to_owned)
     }
 }
 
@@ -116,13 +113,9 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
     let set = |name: &String| manifest.set.contains_key(name);
     // What was set and not used, too.
     let mut parameters = manifest.set.clone();
-    parameters.extend(
-        manifest
-            .parameters
-            .clone()
-            .and_then(|all| all.as_object().cloned())
-            .unwrap_or_default(),
-    );
+    if let Some(Value::Object(all)) = &manifest.parameters {
+        parameters.extend(all.clone());
+    }
     let mut parameters: Vec<(String, Value)> = parameters.into_iter().collect();
     parameters.sort_by_key(|(name, _)| !set(name));
     let parameters = parameters.into_iter().map(|(name, value)| {
@@ -161,7 +154,7 @@ fn engines(manifest: &Manifest) -> Vec<String> {
     let texts = from_engines(manifest, |engine| {
         let runtime = engine.text("/runtime").map(runtime_text);
         let runtime = runtime.map_or_else(String::new, |runtime| format!(" ({runtime})"));
-        Some(format!("{}{runtime}", engine.name(", version unknown")?))
+        Some(format!("{}{runtime}", engine.name()?))
     });
     let requested = parameter(manifest, "engine").filter(|_| texts.is_empty());
     texts

@@ -115,10 +115,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     if found.len() < source.found.jobs.len() {
         missing.push("the results of some jobs cannot be read".to_owned());
     }
-    match blocks(&found) {
-        blocks if blocks.is_empty() => Vec::new(),
-        blocks => vec![Section::new("jobs", "Jobs").with(blocks)],
-    }
+    vec![Section::new("jobs", "Jobs").with(blocks(&found))]
 }
 
 fn blocks(found: &[Found]) -> Vec<Block> {

@@ -8,6 +8,7 @@ mod boundaries;
 mod breakdowns;
 mod experiments;
 mod facts;
+mod foreign;
 mod jobs;
 mod loads;
 mod memory;
@@ -16,6 +17,7 @@ mod together;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
+pub use foreign::{comparison_input, implausible, imported};
 pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
@@ -29,9 +31,8 @@ use serde::{Deserialize, Serialize};
 
 use super::document::{Block, Section, Weight, markdown};
 use super::plot::{Entry, Plot, Sheet};
-use super::{Extras, Fact, Page, SIMULATED, WarningGroup, comparison_input, group_warnings, simulated_notice};
+use super::{Fact, Page, WarningGroup, group_warnings, simulated_notice};
 use crate::boundary::Boundary;
-use crate::compare::ComparisonInput;
 use crate::compare::export::stored_tables;
 use crate::csv;
 use crate::fault::Result;
@@ -97,22 +98,11 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The content of the page of the run in `folder`.
-///
-/// # Errors
-///
-/// `io` and `usage` if the folder holds no readable run.
-pub fn document(folder: &Path) -> Result<Document> {
-    let folder = Folder::open(folder)?;
-    let found = RecordedRun::from_folder(&folder)?;
-    Ok(build(&Source::new(folder, &found)))
-}
-
 /// The run in `folder` in Markdown: the answer, then all that its page has, charts in words and as tables.
 ///
 /// # Errors
 ///
-/// As [`document`].
+/// `io` and `usage` if the folder holds no readable run.
 pub fn run_markdown(folder: &Path) -> Result<String> {
     let folder = Folder::open(folder)?;
     let found = RecordedRun::from_folder(&folder)?;
@@ -147,7 +137,7 @@ pub fn run_markdown(folder: &Path) -> Result<String> {
 ///
 /// # Errors
 ///
-/// As [`document`].
+/// As [`run_markdown`].
 pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
     let folders: Vec<Folder> = folders.iter().map(|path| Folder::open(path)).collect::<Result<_>>()?;
     let found: Vec<RecordedRun> = folders.iter().map(RecordedRun::from_folder).collect::<Result<_>>()?;
@@ -156,46 +146,10 @@ pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
     Ok((sources.iter().map(build).collect(), together::together(&sources)))
 }
 
-/// The content of the page of another tool's file: a chart of its tested points, if it has any, and all that `show` prints of it.
-///
-/// # Errors
-///
-/// Those of the boundary that it holds.
-pub fn imported(input: &ComparisonInput) -> Result<Document> {
-    let mut document = Document {
-        script: input.title.clone(),
-        headline: input.format.to_owned(),
-        subject: input
-            .model
-            .iter()
-            .chain(&input.engine)
-            .cloned()
-            .collect::<Vec<_>>()
-            .join(" · "),
-        status: "done".to_owned(),
-        simulated: input.simulated.then(|| SIMULATED.to_owned()),
-        answers: vec![Fact::new("what it holds", format!("{}: {}", input.format, input.holds))],
-        facts: vec![Fact::new("file", input.title.clone())],
-        ..Document::default()
-    };
-    if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
-        let boundary = found.rebuild()?;
-        let answer = Extras::default().answer(&boundary)?;
-        document.answers.extend(answer.facts().into_iter().skip(1));
-        document.headline = answer.limit;
-        document
-            .sections
-            .push(boundaries::section(&boundary, &found.points, None, None)?);
-    }
-    // The chart shows them.
-    let rest = ComparisonInput {
-        boundary: None,
-        ..input.clone()
-    };
-    document
-        .sections
-        .push(Section::new("file", "The file").with(comparison_input(&rest, MARKDOWN)?));
-    Ok(document)
+/// The content of the page of one run.
+#[cfg(test)]
+fn document(folder: &Path) -> Result<Document> {
+    Ok(documents(&[folder.to_owned()])?.0.remove(0))
 }
 
 fn build(source: &Source) -> Document {
@@ -212,7 +166,8 @@ fn build(source: &Source) -> Document {
         script_output,
     ];
     let warnings = group_warnings(&found.totals.warnings, &found.load_warnings());
-    let sections = builders.iter().flat_map(|make| make(source, &mut missing)).collect();
+    let mut sections: Vec<Section> = builders.iter().flat_map(|make| make(source, &mut missing)).collect();
+    sections.retain(|section| !section.blocks.is_empty());
     Document {
         run: found.manifest.run.clone(),
         script: found.manifest.script.path.clone(),
@@ -226,6 +181,14 @@ fn build(source: &Source) -> Document {
         details: facts::details(source, &warnings),
         missing,
         sections,
+    }
+}
+
+/// The name of one of several: `load-2`; of the only one `load`.
+fn numbered(name: &str, number: usize, several: bool) -> String {
+    match several {
+        true => format!("{name}-{number}"),
+        false => name.to_owned(),
     }
 }
 
@@ -258,32 +221,25 @@ fn script_output(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
             Err(why) => missing.push(format!("`{file}` cannot be read: {why}")),
         }
     }
-    let sections = [
+    vec![
         Section::new("drawn", "What the script shows").with(plots).with(texts),
         Section::new("records", "What the script recorded").with(recorded),
         Section::new("tables", "Tables that the script kept").with(tables),
-    ];
-    sections
-        .into_iter()
-        .filter(|section| !section.blocks.is_empty())
-        .collect()
+    ]
 }
 
 /// A table without empty columns.
 fn stored_sheet(file: &str, text: &str) -> Result<Sheet, String> {
     let (columns, rows) = csv::sheet(text)?;
     let entry = |text: &String| match text.parse::<f64>() {
-        _ if text.is_empty() => Entry::None,
+        _ if matches!(text.as_str(), "" | "[]") => Entry::None,
         Ok(number) if number.is_finite() => number.into(),
         _ => text.as_str().into(),
     };
-    let filled = |at: &usize| rows.iter().any(|row| !matches!(row[*at].as_str(), "" | "[]"));
-    let filled: Vec<usize> = (0..columns.len()).filter(filled).collect();
     let title = match rows.len() {
         ..=MAX_ROWS => file.to_owned(),
         all => format!("{file}, the first {MAX_ROWS} of {all} rows"),
     };
-    let shown = rows.iter().take(MAX_ROWS);
-    let shown = shown.map(|row| filled.iter().map(|&at| entry(&row[at])).collect());
-    Ok(Sheet::new(filled.iter().map(|&at| columns[at].clone()), shown).titled(title))
+    let shown = rows.iter().take(MAX_ROWS).map(|row| row.iter().map(entry).collect());
+    Ok(Sheet::new(columns, shown).filled().titled(title))
 }

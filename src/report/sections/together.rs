@@ -8,12 +8,11 @@ use serde_json::{Map, Value};
 use crate::boundary::{self, Boundary, Easier, Point};
 use crate::compare::ComparisonInput;
 use crate::fmt::list;
-use crate::report::comparison::{self, Comparison, MAX_NAMED, differences};
-use crate::report::plot::{Colour, Entry, Layer, Panel, Plot, Sheet};
+use crate::report::comparison::{self, Comparison, comparison_sections};
+use crate::report::plot::{Colour, Layer, Panel, Plot, Sheet};
 use crate::report::sections::boundaries::plot_axis;
-use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, sweeps};
-use crate::report::sections::{Section, Source, facts};
-use crate::run::Manifest;
+use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, extend, number_alike, sweeps};
+use crate::report::sections::{Section, Source};
 
 /// What a page of several runs begins with.
 #[derive(Clone, Debug, Default)]
@@ -31,20 +30,22 @@ pub(super) fn together(sources: &[Source]) -> Together {
     if sources.len() < 2 {
         return Together::default();
     }
-    let manifests: Vec<&Manifest> = sources.iter().map(|source| &source.found.manifest).collect();
-    let names = distinct_names(&manifests, &sources.iter().map(user_name).collect::<Vec<_>>());
+    let inputs = sources.iter().map(|source| ComparisonInput {
+        // Each run's own part says what must be known of it.
+        notes: Vec::new(),
+        ..ComparisonInput::from_run(source.found, &user_name(source))
+    });
+    let mut inputs: Vec<ComparisonInput> = inputs.collect();
+    let names = distinct_names(&inputs);
+    for (input, name) in inputs.iter_mut().zip(&names) {
+        input.title.clone_from(name);
+    }
     let named: Vec<(&str, &Source)> = names.iter().map(String::as_str).zip(sources).collect();
-    let inputs = named.iter();
-    let inputs: Vec<_> = inputs
-        .map(|(name, source)| ComparisonInput::from_run(source.found, name))
-        .collect();
     let differing = Section::new("together-differences", "Differences");
     let (headline, differing) = match Comparison::new(&inputs) {
         Ok(found) => {
-            let findings = comparison::findings(&found, &names, MAX_NAMED).into_iter();
-            let findings = findings.map(|finding| finding + ".");
-            let differing = differing.with(findings);
-            let differing = differing.with(found.advice.clone()).with(differences(&found));
+            let parts = comparison_sections(&inputs, &found, &found.findings).into_iter();
+            let differing = differing.with(parts.flat_map(|part| part.blocks));
             (comparison::findings(&found, &names, 1).join("; "), differing)
         }
         Err(fault) => {
@@ -52,7 +53,17 @@ pub(super) fn together(sources: &[Source]) -> Together {
             (format!("{} runs", names.len()), differing.with([why]))
         }
     };
-    let mut sections = vec![differing, runs(&named)];
+    let runs = (1..).zip(&named).map(|(number, (name, source))| {
+        let manifest = &source.found.manifest;
+        [
+            ("name", format!("[{number}] {name}").into()),
+            ("", manifest.simulated.then_some("SIMULATED").into()),
+            ("status", source.found.state().into()),
+            ("run", manifest.run.as_str().into()),
+        ]
+    });
+    let runs = Section::new("together-runs", "The runs").with([Sheet::of(runs)]);
+    let mut sections = vec![differing, runs];
     sections.extend(frontiers(&named));
     sections.extend(load_sections(&named));
     Together {
@@ -62,31 +73,14 @@ pub(super) fn together(sources: &[Source]) -> Together {
     }
 }
 
-/// The list of the runs.
-fn runs(named: &[(&str, &Source)]) -> Section {
-    let is_simulated = |source: &Source| source.found.manifest.simulated;
-    let simulated = named.iter().filter(|(_, source)| is_simulated(source));
-    let simulated: Vec<&str> = simulated.map(|one| one.0).collect();
-    let mixed = !simulated.is_empty() && simulated.len() < named.len();
-    let note = mixed.then(|| format!("SIMULATED, compared with measured runs: {}.", simulated.join("; ")));
-    let rows = named.iter().enumerate().map(|(index, (name, source))| {
-        let manifest = &source.found.manifest;
-        let settings = settings(manifest);
-        let setting = |key: &str| settings.get(key).and_then(Value::as_str).into();
-        vec![
-            format!("[{}] {name}", index + 1).into(),
-            is_simulated(source).then_some("SIMULATED").into(),
-            manifest.script.path.as_str().into(),
-            setting("engine"),
-            setting("model"),
-            setting("GPU"),
-            source.found.state().into(),
-            manifest.run.as_str().into(),
-        ]
-    });
-    let columns = ["name", "", "script", "engine", "model", "GPU", "status", "run"];
-    let sheet = Sheet::new(columns, rows.collect::<Vec<Vec<Entry>>>());
-    Section::new("together-runs", "The runs").with(note).with([sheet])
+/// The name of the run's folder, or its start time if the folder's name was generated.
+fn user_name(source: &Source) -> String {
+    let manifest = &source.found.manifest;
+    let folder = source.folder.path();
+    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
+    let folder = folder.filter(|name| *name != manifest.run);
+    let started = || manifest.started.get(..19).unwrap_or(&manifest.run).replace('T', " ");
+    folder.unwrap_or_else(started)
 }
 
 /// Maximum number of parameters in a name.
@@ -95,96 +89,53 @@ const MAX_PARAMETERS: usize = 3;
 /// Settings that name a run, most important first.
 const PRIMARY_KEYS: [&str; 4] = ["engine", "model", "GPU", "script"];
 
-/// The name of the run's folder, or its start time if the folder's name was generated.
-fn user_name(source: &Source) -> String {
-    let manifest = &source.found.manifest;
-    let folder = source.folder.path();
-    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-    let folder = folder.filter(|name| *name != manifest.run);
-    folder.unwrap_or_else(|| start_time(manifest))
-}
-
-fn start_time(manifest: &Manifest) -> String {
-    manifest.started.get(..19).unwrap_or(&manifest.run).replace('T', " ")
-}
-
-/// A distinct name for each run.
-fn distinct_names(manifests: &[&Manifest], user_names: &[String]) -> Vec<String> {
-    let settings: Vec<Map<String, Value>> = manifests.iter().map(|manifest| settings(manifest)).collect();
-    // Use as few settings as distinguish all runs.
+/// A distinct name for each run: as few settings as distinguish all, then parameters, then their titles.
+fn distinct_names(inputs: &[ComparisonInput]) -> Vec<String> {
+    let settings: Vec<Map<String, Value>> = inputs.iter().map(settings).collect();
+    let differs = |key: &&str| settings.iter().any(|one| one.get(*key) != settings[0].get(*key));
+    let parameters: BTreeSet<&str> = settings.iter().flat_map(Map::keys).map(String::as_str).collect();
+    let parameters = parameters
+        .into_iter()
+        .filter(|key| !PRIMARY_KEYS.contains(key) && differs(key));
+    let keys: Vec<&str> = PRIMARY_KEYS
+        .into_iter()
+        .chain(parameters.take(MAX_PARAMETERS))
+        .collect();
     let mut names = Vec::new();
-    for count in 1..=PRIMARY_KEYS.len() {
-        names = labels(&settings, &PRIMARY_KEYS[..count]);
-        if all_distinct(&names) {
+    for count in 1..=keys.len() {
+        let mut only = settings.clone();
+        for one in &mut only {
+            one.retain(|key, _| keys[..count].contains(&key.as_str()));
+        }
+        names = distinguishing_labels(&only);
+        let distinct: BTreeSet<&String> = names.iter().filter(|name| !name.is_empty()).collect();
+        // A run may lack the settings that name the others; its name is then empty.
+        if distinct.len() == names.len() {
             return names;
         }
     }
-    let parameters: Vec<Map<String, Value>> = manifests.iter().map(|manifest| parameters(manifest)).collect();
-    let keys: BTreeSet<&str> = parameters.iter().flat_map(Map::keys).map(String::as_str).collect();
-    let differs = |key: &&str| parameters.iter().any(|one| one.get(*key) != parameters[0].get(*key));
-    let differing: Vec<&str> = keys.into_iter().filter(differs).take(MAX_PARAMETERS).collect();
-    extend(&mut names, &labels(&parameters, &differing));
-    if !all_distinct(&names) {
-        extend(&mut names, user_names);
+    for (name, input) in names.iter_mut().zip(inputs) {
+        extend(name, &input.title);
     }
-    let all = names.clone();
-    for (index, name) in names.iter_mut().enumerate() {
-        if name.is_empty() || all.iter().filter(|other| *other == name).count() > 1 {
-            extend(std::slice::from_mut(name), &[format!("run {}", index + 1)]);
-        }
-    }
+    number_alike(&mut names, "run ");
     names
 }
 
-/// For each run, those of the settings with these keys that differ between runs.
-fn labels(settings: &[Map<String, Value>], keys: &[&str]) -> Vec<String> {
-    let mut only = settings.to_vec();
-    for one in &mut only {
-        one.retain(|key, _| keys.contains(&key.as_str()));
-    }
-    distinguishing_labels(&only)
-}
-
-/// Adds to each name another part, if there is one.
-fn extend(names: &mut [String], parts: &[String]) {
-    for (name, part) in names.iter_mut().zip(parts) {
-        let comma = if name.is_empty() || part.is_empty() { "" } else { ", " };
-        name.extend([comma, part]);
-    }
-}
-
-fn all_distinct(names: &[String]) -> bool {
-    let all: BTreeSet<&String> = names.iter().filter(|name| !name.is_empty()).collect();
-    // A run may lack the settings that name the others; its name is then empty.
-    all.len() == names.len()
-}
-
-/// The settings of [`PRIMARY_KEYS`] that are known.
-fn settings(manifest: &Manifest) -> Map<String, Value> {
-    let engine = manifest.engines.first();
-    let engine = engine.map(facts::StartedEngine);
-    // Of an attached server, nobody said which GPUs it uses.
-    let any_gpu = || Some(manifest.gpus.first()?["name"].as_str()?.to_owned());
-    let all = [
-        engine.as_ref().and_then(|engine| engine.name("")),
-        engine.as_ref().and_then(facts::StartedEngine::model),
-        facts::cards(manifest).into_iter().next().or_else(any_gpu),
-        Some(manifest.script.name.clone()),
-    ];
-    let known = PRIMARY_KEYS.into_iter().zip(all);
-    known
-        .filter_map(|(key, value)| Some((key.to_owned(), value?.into())))
+/// What a run is named by: the settings of [`PRIMARY_KEYS`] that are known, and the parameters that do not repeat them.
+fn settings(input: &ComparisonInput) -> Map<String, Value> {
+    let unnamed = ["engine", "model", "seed", "port", "url", "container"];
+    let own = [("engine", &input.engine), ("model", &input.model)];
+    let own = own.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+    let setup = input
+        .setup
+        .iter()
+        .filter_map(|(key, value)| match key.strip_prefix("parameter ") {
+            Some(parameter) => (!unnamed.contains(&parameter) && value != "null").then_some((parameter, value)),
+            None => matches!(key.as_str(), "GPU" | "script").then_some((key.as_str(), value)),
+        });
+    let all = own.chain(setup);
+    all.map(|(key, value)| (key.to_owned(), value.as_str().into()))
         .collect()
-}
-
-/// The run's parameters without those that name it already.
-fn parameters(manifest: &Manifest) -> Map<String, Value> {
-    let all = manifest.parameters.as_ref().and_then(Value::as_object);
-    let mut all = all.unwrap_or(&manifest.set).clone();
-    all.retain(|name, value| {
-        !value.is_null() && !["engine", "model", "seed", "port", "url", "container"].contains(&name.as_str())
-    });
-    all
 }
 
 /// A run, its boundary, and the largest points of it that fit.
@@ -280,7 +231,7 @@ fn load_sections(named: &[(&str, &Source)]) -> Vec<Section> {
         let sweeps = sweeps(source.found).into_iter();
         sweeps.map(move |mut sweep| {
             let own = std::mem::replace(&mut sweep.name, (*name).to_owned());
-            extend(std::slice::from_mut(&mut sweep.name), &[own]);
+            extend(&mut sweep.name, &own);
             sweep
         })
     });
@@ -311,52 +262,33 @@ fn workload_differences(sweeps: &[&Sweep]) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn manifest(engine: &str, parameters: Value, started: &str) -> Manifest {
-        serde_json::from_value(json!({
-            "schema": 1, "profiler": "0.1.0", "run": "r", "status": "done", "started": started, "ended": null,
-            "script": { "name": "throughput", "path": "throughput", "sha256": "" }, "modules": {}, "set": {},
-            "parameters": parameters, "seed": 1, "permissions": [], "simulated": false,
-            "engines": [{ "info": { "engine": engine, "version": "1.0", "model": "m" } }],
-            "gpus": [{ "name": "H200" }], "driver": null, "host": { "name": "", "kernel": "", "cpus": 1 },
-        }))
-        .unwrap()
-    }
-
-    fn named(all: &[Manifest]) -> Vec<String> {
-        distinct_names(
-            &all.iter().collect::<Vec<_>>(),
-            &all.iter().map(start_time).collect::<Vec<_>>(),
-        )
+    fn named(inputs: [(&str, &str, &str); 2]) -> Vec<String> {
+        let inputs = inputs.map(|(engine, dtype, title)| ComparisonInput {
+            title: title.to_owned(),
+            engine: Some(engine.to_owned()),
+            model: Some("m".to_owned()),
+            setup: [("parameter dtype".to_owned(), dtype.to_owned())].into(),
+            ..ComparisonInput::default()
+        });
+        distinct_names(&inputs)
     }
 
     #[test]
     fn runs_are_named_by_what_differs() {
-        let when = "2026-11-21T10:59:56.849Z";
+        let (one, other) = ("2026-11-21 10:59:56", "2026-11-22 10:59:56");
         assert_eq!(
-            named(&[
-                manifest("vllm", json!({ "dtype": "a" }), when),
-                manifest("tgi", json!({ "dtype": "b" }), when)
-            ]),
+            named([("vllm 1.0", "a", one), ("tgi 1.0", "b", one)]),
             ["vllm 1.0", "tgi 1.0"]
         );
         assert_eq!(
-            named(&[
-                manifest("vllm", json!({ "dtype": "a" }), when),
-                manifest("vllm", json!({ "dtype": "b" }), when)
-            ]),
+            named([("vllm 1.0", "a", one), ("vllm 1.0", "b", one)]),
             ["dtype=a", "dtype=b"]
         );
-        let later = "2026-11-22T10:59:56.849Z";
+        assert_eq!(named([("vllm 1.0", "a", one), ("vllm 1.0", "a", other)]), [one, other]);
         assert_eq!(
-            named(&[manifest("vllm", json!({}), when), manifest("vllm", json!({}), later)]),
-            ["2026-11-21 10:59:56", "2026-11-22 10:59:56"]
-        );
-        assert_eq!(
-            named(&[manifest("vllm", json!({}), when), manifest("vllm", json!({}), when)]),
+            named([("vllm 1.0", "a", one), ("vllm 1.0", "a", one)]),
             ["2026-11-21 10:59:56, run 1", "2026-11-21 10:59:56, run 2"]
         );
     }

@@ -208,6 +208,27 @@ impl Axis {
         self.easier
     }
 
+    /// The value at the easier end.
+    #[must_use]
+    pub fn easiest(&self) -> Scalar {
+        self.value(0)
+    }
+
+    /// A point's value on this axis.
+    #[must_use]
+    pub fn of(&self, point: &Point) -> Option<f64> {
+        point.0.get(&self.name).map(|value| value.as_f64())
+    }
+
+    /// A value with its sign changed where large values are easier: the larger, the harder.
+    #[must_use]
+    pub fn difficulty(&self, value: f64) -> f64 {
+        match self.easier {
+            Easier::Down => value,
+            Easier::Up => -value,
+        }
+    }
+
     /// The widest acceptable gap, in the axis' own unit.
     #[must_use]
     pub fn tolerance(&self) -> Option<f64> {

@@ -3,69 +3,52 @@
 //! One axis is a strip, two are a plane, a third gets a slider. Each further axis is held at its easiest value. The
 //! axis of the slider is cut at some values; each probe is drawn on one of the cuts.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
-use super::probes::{Probe, Probes};
-use crate::boundary::{self, Boundary, Easier, Outlines, Point, Regions, Scalar};
+use super::{Probe, Probes};
+use crate::boundary::{self, Boundary, Outlines, Point, Regions, Scalar};
 use crate::fault::Result;
 use crate::fmt::Unit;
 use crate::report::Advice;
-use crate::report::evidence::{NOT_SENT, ProbeClass, nearest_failure};
-use crate::report::picture::beyond;
+use crate::report::evidence::{NOT_SENT, ProbeClass};
+use crate::report::picture::{Projection, beyond};
 use crate::report::plot::{Axis, Colour, Layer, Marks, Panel, Shape, TooltipPoint, Tooltips};
 
-/// The rows of a strip from bottom to top: the class of a probe, its row, and its name, colour and marker in a plane.
-const ROWS: [(ProbeClass, &str, &str, Colour, Shape); 5] = [
-    (ProbeClass::Fits, "fits", "probe that fits", Colour::Fits, Shape::Circle),
-    (
-        ProbeClass::Fails,
-        "fails",
-        "probe that fails",
-        Colour::Fails,
-        Shape::Cross,
-    ),
-    (ProbeClass::NotSent, "not sent", NOT_SENT, Colour::Fails, Shape::Square),
-    (
-        ProbeClass::Clipped,
-        "length limit",
-        "refused for its length",
-        Colour::Quiet,
-        Shape::Diamond,
-    ),
-    (
-        ProbeClass::Unclear,
-        "inconclusive",
-        "inconclusive probe",
-        Colour::Open,
-        Shape::Triangle,
-    ),
-];
+/// The class of a probe, its row on a strip, and its name, colour and marker in a plane.
+type Row = (ProbeClass, &'static str, &'static str, Colour, Shape);
+
+/// The rows of a strip from bottom to top.
+const ROWS: [Row; 5] = {
+    use ProbeClass::{Clipped, Fails, Fits, NotSent, Unclear};
+    [
+        (Fits, "fits", "probe that fits", Colour::Fits, Shape::Circle),
+        (Fails, "fails", "probe that fails", Colour::Fails, Shape::Cross),
+        (NotSent, "not sent", NOT_SENT, Colour::Fails, Shape::Square),
+        (
+            Clipped,
+            "length limit",
+            "refused for its length",
+            Colour::Quiet,
+            Shape::Diamond,
+        ),
+        (
+            Unclear,
+            "inconclusive",
+            "inconclusive probe",
+            Colour::Open,
+            Shape::Triangle,
+        ),
+    ]
+};
 
 /// What all charts of a boundary need.
 pub(super) struct FigureContext<'a> {
     pub(super) boundary: &'a Boundary,
     pub(super) probes: &'a Probes,
     pub(super) advice: Option<&'a Advice>,
-    /// Why the probe nearest to the largest confirmed point failed.
-    pub(super) nearest_failure: Option<String>,
 }
 
-/// The vertical axis: an axis of the boundary, or the rows of a strip.
-enum VerticalAxis<'a> {
-    Axis(&'a boundary::Axis),
-    Rows(Vec<ProbeClass>),
-}
-
-impl<'a> FigureContext<'a> {
-    pub(super) fn new(boundary: &'a Boundary, probes: &'a Probes, advice: Option<&'a Advice>) -> Self {
-        Self {
-            boundary,
-            probes,
-            advice,
-            nearest_failure: advice.and_then(|advice| nearest_failure(boundary, &advice.safe)),
-        }
-    }
-
+impl FigureContext<'_> {
     /// One panel, or one for each cut of the slider's axis.
     pub(super) fn panels(&self, projection: &Projection) -> Result<Vec<Panel>> {
         let cuts = projection.slider;
@@ -87,111 +70,73 @@ impl<'a> FigureContext<'a> {
     }
 
     fn panel(&self, projection: &Projection, at: Option<Scalar>, probes: &[&Probe]) -> Result<Panel> {
+        let slider = projection.slider.zip(at);
         // The easiest point of the plane; with a slider, at its value.
         let mut easiest = self.boundary.smallest();
-        if let Some((axis, value)) = projection.slider.zip(at) {
+        if let Some((axis, value)) = slider {
             easiest.0.insert(axis.name().to_owned(), value);
         }
         let y = projection.y.map(boundary::Axis::name);
         let cut = self.boundary.slice(projection.x.name(), y, &easiest)?;
         let (across, up) = (cut.x, cut.y);
-        let vertical = match projection.y {
-            Some(axis) => VerticalAxis::Axis(axis),
-            None => VerticalAxis::Rows(rows(probes)),
+        let rows = rows(probes);
+        let height = |point: &Point, class: ProbeClass| match projection.y {
+            Some(axis) => axis.of(point),
+            None => rows.iter().position(|row| row.0 == class).map(|row| row as f64),
         };
         let inside = |(x, y): &(f64, f64)| {
             (across.0..=across.1).contains(x) && (projection.y.is_none() || (up.0..=up.1).contains(y))
         };
-        let position = |point: &Point, class: ProbeClass| {
-            let x = point.0.get(projection.x.name())?.as_f64();
-            Some((x, vertical.height(point, class)?)).filter(inside)
-        };
+        let place =
+            |point: &Point, class: ProbeClass| Some((projection.x.of(point)?, height(point, class)?)).filter(inside);
         let spots = probes.iter().filter_map(|probe| {
-            let at = position(&probe.point, probe.class)?;
+            let at = place(&probe.point, probe.class)?;
             Some(TooltipPoint::new(at, probe.entries.clone()))
         });
         let spots = Tooltips::new(self.probes.columns.clone(), spots);
-        let mut layers = regions(cut, &vertical, beyond(self.boundary));
-        layers.extend(marks(probes, position));
-        layers.extend(self.recommendation_marks(projection, at, position));
-        let title = projection.slider.zip(at);
-        let title = title.map_or_else(String::new, |(axis, value)| format!("{}={value}", axis.name()));
+        // On a strip, a cut from 0 to 1 spans all rows.
+        let corner = |(x, y): (f64, f64)| match projection.y {
+            Some(_) => (x, y),
+            None => (x, y * rows.len() as f64 - 0.5),
+        };
+        let mut layers = regions(cut, corner, beyond(self.boundary));
+        layers.extend(marks(probes, place));
+        // The safe and the recommended point, if they lie on this cut.
+        let on_this_cut = |point: &Point| slider.is_none_or(|(axis, at)| axis.of(point) == Some(at.as_f64()));
+        let mut mark = |name: &str, point: &Point, shape: Shape| {
+            let at = place(point, ProbeClass::Fits).filter(|_| on_this_cut(point));
+            layers.extend(at.map(|at| Layer::dots(name, [at], Colour::Recommended, shape)));
+        };
+        if let Some(advice) = self.advice {
+            mark("largest confirmed", &advice.safe, Shape::Ring);
+            mark("recommended", &advice.recommended, Shape::Star);
+        }
+        let title = slider.map_or_else(String::new, |(axis, value)| format!("{}={value}", axis.name()));
         let x = plot_axis(projection.x).with_range(across);
-        Ok(Panel::new(title, x, vertical.axis(up), layers).with_tooltips(spots))
-    }
-
-    /// Marks for the safe and the recommended point, if they lie on this cut.
-    fn recommendation_marks(
-        &self,
-        projection: &Projection,
-        at: Option<Scalar>,
-        place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>,
-    ) -> Vec<Layer> {
-        let on_this_cut = |point: &Point| {
-            let own = projection.slider.and_then(|axis| point.0.get(axis.name()));
-            own.zip(at).is_none_or(|(own, at)| own.as_f64() == at.as_f64())
-        };
-        let Some(advice) = self.advice else { return Vec::new() };
-        let marks = [
-            ("largest confirmed", &advice.safe, Shape::Ring),
-            ("recommended", &advice.recommended, Shape::Star),
-        ];
-        let layer = |(name, point, shape): (&str, &Point, Shape)| {
-            let at = place(point, ProbeClass::Fits).filter(|_| on_this_cut(point))?;
-            Some(Layer::dots(name, [at], Colour::Recommended, shape))
-        };
-        marks.into_iter().filter_map(layer).collect()
-    }
-}
-
-impl VerticalAxis<'_> {
-    fn axis(&self, range: (f64, f64)) -> Axis {
-        match self {
-            VerticalAxis::Axis(own) => plot_axis(own).with_range(range),
-            VerticalAxis::Rows(rows) => Axis {
+        let y = match projection.y {
+            Some(axis) => plot_axis(axis).with_range(up),
+            None => Axis {
                 label: "probes".to_owned(),
                 range: Some((-0.5, rows.len() as f64 - 0.5)),
-                names: rows.iter().map(|row| row_name(*row).to_owned()).collect(),
-                ..Axis::default()
+                ..Axis::categories(rows.iter().map(|row| row.1.to_owned()))
             },
-        }
-    }
-
-    fn height(&self, point: &Point, class: ProbeClass) -> Option<f64> {
-        match self {
-            VerticalAxis::Axis(axis) => Some(point.0.get(axis.name())?.as_f64()),
-            VerticalAxis::Rows(rows) => rows.iter().position(|row| *row == class).map(|row| row as f64),
-        }
-    }
-
-    /// A height of a cut in panel coordinates; on a strip, 0 to 1 spans all rows.
-    fn scaled_height(&self, height: f64) -> f64 {
-        match self {
-            VerticalAxis::Axis(_) => height,
-            VerticalAxis::Rows(rows) => height * rows.len() as f64 - 0.5,
-        }
+        };
+        Ok(Panel::new(title, x, y, layers).with_tooltips(spots))
     }
 }
 
 /// Whether a probe constrains this slice. Off the slice, only a fitting probe does (it dominates the held, easiest
 /// values).
 fn constrains(projection: &Projection, probe: &Probe) -> bool {
-    let easiest = |axis: &&boundary::Axis| {
-        let own = probe.point.0.get(axis.name()).map(|value| value.as_f64());
-        own == Some(easiest(axis).as_f64())
-    };
+    let easiest = |axis: &&boundary::Axis| axis.of(&probe.point) == Some(axis.easiest().as_f64());
     probe.class == ProbeClass::Fits || projection.held.iter().all(easiest)
 }
 
 /// The rows of a strip: `fits` and `fails` always, the others if needed.
-fn rows(probes: &[&Probe]) -> Vec<ProbeClass> {
+fn rows(probes: &[&Probe]) -> Vec<Row> {
     let always = |class: ProbeClass| matches!(class, ProbeClass::Fits | ProbeClass::Fails);
-    let needed = |class: &ProbeClass| always(*class) || probes.iter().any(|probe| probe.class == *class);
-    ROWS.map(|(class, ..)| class).into_iter().filter(needed).collect()
-}
-
-fn row_name(class: ProbeClass) -> &'static str {
-    ROWS.iter().find(|row| row.0 == class).map_or("", |row| row.1)
+    let needed = |row: &Row| always(row.0) || probes.iter().any(|probe| probe.class == row.0);
+    ROWS.into_iter().filter(needed).collect()
 }
 
 /// The axis of a chart for an axis of a boundary.
@@ -205,14 +150,7 @@ pub(in crate::report::sections) fn plot_axis(axis: &boundary::Axis) -> Axis {
 }
 
 /// The non-empty regions of a cut; `beyond` names the one that neither fits nor fails nor is open.
-fn regions(regions: Regions, vertical: &VerticalAxis, beyond: &'static str) -> Vec<Layer> {
-    let drawn = |outlines: Outlines| -> Outlines {
-        let corner = |(x, y)| (x, vertical.scaled_height(y));
-        outlines
-            .into_iter()
-            .map(|line| line.into_iter().map(corner).collect())
-            .collect()
-    };
+fn regions(regions: Regions, corner: impl Fn((f64, f64)) -> (f64, f64), beyond: &'static str) -> Vec<Layer> {
     let all = [
         ("fits", regions.fits, Colour::Fits, false),
         ("predicted to fit", regions.predicted, Colour::Predicted, true),
@@ -224,7 +162,8 @@ fn regions(regions: Regions, vertical: &VerticalAxis, beyond: &'static str) -> V
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
     let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| {
-        let outlines = drawn(outlines);
+        let outlines = outlines.into_iter();
+        let outlines = outlines.map(|line| line.into_iter().map(&corner).collect()).collect();
         Layer::new(name, colour, Marks::Area { outlines }).dashed(hatched)
     };
     some.map(layer).collect()
@@ -232,7 +171,7 @@ fn regions(regions: Regions, vertical: &VerticalAxis, beyond: &'static str) -> V
 
 /// The probes by class, without duplicates.
 fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>) -> Vec<Layer> {
-    let layer = |(class, _, name, colour, shape): (ProbeClass, &str, &str, Colour, Shape)| {
+    let layer = |(class, _, name, colour, shape): Row| {
         let mut seen = HashSet::new();
         let places = probes.iter().filter(|probe| probe.class == class);
         let places = places.filter_map(|probe| place(&probe.point, class));
@@ -244,61 +183,6 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
     let mut rows = ROWS;
     rows.rotate_right(2);
     rows.into_iter().filter_map(layer).collect()
-}
-
-/// The axes of one chart.
-#[derive(Clone, Debug)]
-pub(super) struct Projection<'a> {
-    /// Horizontal.
-    pub(super) x: &'a boundary::Axis,
-    /// Vertical; none for a strip.
-    pub(super) y: Option<&'a boundary::Axis>,
-    /// The axis by which panels differ.
-    pub(super) slider: Option<&'a boundary::Axis>,
-    /// Axes with several values, held at the easiest.
-    pub(super) held: Vec<&'a boundary::Axis>,
-    /// Axes with a single value.
-    pub(super) fixed: Vec<&'a boundary::Axis>,
-}
-
-/// The axes of a boundary's chart; none for a boundary without axes.
-pub(super) fn projection(boundary: &Boundary) -> Option<Projection<'_>> {
-    let axes = boundary.lattice().axes();
-    let (mut varied, mut fixed): (Vec<&boundary::Axis>, Vec<&boundary::Axis>) =
-        axes.iter().partition(|axis| axis.range().0 < axis.range().1);
-    if varied.is_empty() {
-        varied.extend((!fixed.is_empty()).then(|| fixed.remove(0)));
-    }
-    let probed_values = probed_values(boundary);
-    let weight = |axis: &boundary::Axis| {
-        // Lengths come first, then the axes with the most probed values.
-        let length = matches!(axis.name(), "input" | "output");
-        (length, probed_values.get(axis.name()).copied().unwrap_or(0))
-    };
-    let mut ranked = varied.clone();
-    ranked.sort_by_key(|axis| std::cmp::Reverse(weight(axis)));
-    let others = ranked.split_off(ranked.len().min(2));
-    // In the order of the boundary.
-    let plane = varied.into_iter();
-    let mut plane = plane.filter(|axis| ranked.iter().any(|chosen| chosen.name() == axis.name()));
-    Some(Projection {
-        x: plane.next()?,
-        y: plane.next(),
-        slider: others.first().copied(),
-        held: others.into_iter().skip(1).collect(),
-        fixed,
-    })
-}
-
-/// The number of distinct probed values by axis.
-fn probed_values(boundary: &Boundary) -> BTreeMap<String, usize> {
-    let mut values: BTreeMap<String, HashSet<u64>> = BTreeMap::new();
-    for (point, _) in boundary.records() {
-        for (name, value) in point.0 {
-            values.entry(name).or_default().insert(value.as_f64().to_bits());
-        }
-    }
-    values.into_iter().map(|(name, values)| (name, values.len())).collect()
 }
 
 impl Projection<'_> {
@@ -317,23 +201,7 @@ impl Projection<'_> {
     /// The values of the axes not shown: `batch=1, gpus=2`.
     pub(super) fn held_values(&self) -> Vec<String> {
         let held = self.held.iter().chain(&self.fixed);
-        held.map(|axis| format!("{}={}", axis.name(), easiest(axis))).collect()
-    }
-}
-
-fn easiest(axis: &boundary::Axis) -> Scalar {
-    let (low, high) = axis.range();
-    match axis.easier() {
-        Easier::Down => low,
-        Easier::Up => high,
-    }
-}
-
-/// A value on a scale where larger is harder.
-fn difficulty(axis: &boundary::Axis, value: Scalar) -> f64 {
-    match axis.easier() {
-        Easier::Down => value.as_f64(),
-        Easier::Up => -value.as_f64(),
+        held.map(|axis| format!("{}={}", axis.name(), axis.easiest())).collect()
     }
 }
 
@@ -365,9 +233,9 @@ fn sorted_unique(mut values: Vec<Scalar>) -> Vec<Scalar> {
 /// The cut on which a probe is drawn: its own, or the nearest one that it constrains. A point that fits also fits at
 /// easier values; one that fails also fails at harder ones.
 fn nearest_cut(axis: &boundary::Axis, cuts: &[Scalar], point: &Point, class: ProbeClass) -> Option<usize> {
-    let own = difficulty(axis, *point.0.get(axis.name())?);
+    let own = axis.difficulty(axis.of(point)?);
     let distance = |(_, cut): &(usize, &Scalar)| {
-        let away = own - difficulty(axis, **cut);
+        let away = own - axis.difficulty(cut.as_f64());
         match class {
             ProbeClass::Fits if away < 0.0 => None,
             ProbeClass::Fails | ProbeClass::NotSent | ProbeClass::Clipped if away > 0.0 => None,

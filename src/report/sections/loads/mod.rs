@@ -1,9 +1,7 @@
 //! Loads: throughput and latency by concurrency or request rate, latency distributions, and requests over time.
 //!
-//! `sweep` reads loads and groups those that differ only in their level, `curves` draws and tabulates sweeps, `requests`
-//! reads the files of single loads.
+//! `sweep` reads loads and groups those that differ only in their level, `requests` reads the files of single loads.
 
-mod curves;
 mod requests;
 mod sweep;
 
@@ -13,13 +11,14 @@ use requests::LoadFiles;
 use sweep::SweepLevel;
 
 use crate::compare::LoadMetric;
-use crate::fmt::{list, ms, number};
+use crate::fmt::{Unit, list, ms, number};
+use crate::load::engine_side::Onset;
 use crate::report::document::sentence;
-use crate::report::plot::Plot;
-use crate::report::sections::{Section, Source};
+use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
+use crate::report::sections::{Section, Source, numbered};
 use crate::run::RecordedRun;
 
-pub(super) use sweep::{Sweep, SweepAxis, distinguishing_labels, sweeps};
+pub(super) use sweep::{Sweep, SweepAxis, distinguishing_labels, extend, number_alike, sweeps};
 
 /// The sections. Missing files are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
@@ -30,11 +29,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     let mut sections: Vec<Section> = sections.collect();
     let mut files = LoadFiles::new(&source.folder);
     for (number, sweep) in (1..).zip(&sweeps) {
-        let name = if several {
-            format!("load-{number}")
-        } else {
-            "load".to_owned()
-        };
+        let name = numbered("load", number, several);
         sections.push(section(sweep, source, &name, &mut files, several));
     }
     missing.extend(files.unfinished(&sweeps));
@@ -52,11 +47,11 @@ pub(super) fn comparison_section(sweeps: &[&Sweep], name: &str, title: &str) -> 
     let texts: Vec<String> = sweeps.iter().map(|sweep| key_levels(sweep)).collect();
     let words = texts.join(" ");
     let title_of_curves = "Throughput and latency of all sweeps".to_owned();
-    let curves = curves::plot(&sweeps, format!("{name}-curves"), title_of_curves, words.clone());
-    let trade = curves::tradeoff(&sweeps, format!("{name}-trade"), words);
+    let curves = curves_plot(&sweeps, format!("{name}-curves"), title_of_curves, words.clone());
+    let trade = tradeoff(&sweeps, format!("{name}-trade"), words);
     let plots = std::iter::once(curves).chain(trade);
     let section = Section::new(name, title).with(texts).with(plots);
-    Some(section.with([curves::sweeps_table(&sweeps)]))
+    Some(section.with([sweeps_table(&sweeps)]))
 }
 
 /// The section of a sweep or of a single load. One of `several` is compared with the others above.
@@ -71,15 +66,15 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
             let words = paragraphs(sweep);
             let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
             let name_of_curves = format!("{name}-curves");
-            plots.push(curves::plot(&[sweep], name_of_curves, title.clone(), words.join(" ")));
+            plots.push(curves_plot(&[sweep], name_of_curves, title.clone(), words.join(" ")));
             if !several {
-                plots.extend(curves::tradeoff(&[sweep], format!("{name}-trade"), key_levels(sweep)));
+                plots.extend(tradeoff(&[sweep], format!("{name}-trade"), key_levels(sweep)));
             }
-            (title, words, curves::sweeps_table(&[sweep]))
+            (title, words, sweeps_table(&[sweep]))
         }
         false => {
             let words = single_load(sweep).into_iter().collect();
-            (format!("Load{of_sweep}"), words, curves::load_table(sweep))
+            (format!("Load{of_sweep}"), words, load_table(sweep))
         }
     };
     paragraphs.extend(slo_text(sweep, source.found));
@@ -186,6 +181,250 @@ fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
     ))
 }
 
+/// An axis is logarithmic if its largest value is at least this many times its smallest.
+const LOG_LEVEL_RATIO: f64 = 8.0;
+const LOG_VALUE_RATIO: f64 = 20.0;
+
+/// The latencies of a figure: title of the panel, and the name of the metric without its statistic.
+const LATENCIES: [(&str, &str); 3] = [
+    ("time to first token (TTFT)", "ttft_ms"),
+    ("time per output token (TPOT)", "tpot_ms"),
+    ("end-to-end latency (E2E)", "e2el_ms"),
+];
+
+/// The statistics of a latency that are drawn for a single sweep, with their markers.
+const STATISTICS: [(&str, Shape); 3] = [("median", Shape::Circle), ("p90", Shape::Ring), ("p99", Shape::Cross)];
+
+/// The metrics of a tooltip, which has little room.
+const TOOLTIP: &str = "failed request_throughput output_throughput median_ttft_ms p99_ttft_ms median_tpot_ms p99_tpot_ms \
+                       median_e2el_ms p99_e2el_ms kv_usage waiting preemptions";
+
+/// Output throughput, TTFT, TPOT and E2E latency over the levels: of one sweep with percentiles and the marks of its
+/// findings, of several the medians.
+fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) -> Plot {
+    let single = sweeps.len() == 1;
+    let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
+    let latencies = LATENCIES.into_iter().filter_map(|(title, latency)| {
+        let metrics: Vec<String> = statistics.iter().map(|(one, _)| format!("{one}_{latency}")).collect();
+        let of = if single { "" } else { "median " };
+        panel(sweeps, &format!("{of}{title}"), Unit::Milliseconds, &metrics)
+    });
+    let metric = ["output_throughput".to_owned()];
+    let throughput = panel(sweeps, "output throughput", Unit::TokensPerSecond, &metric);
+    let mut caption = match single {
+        true => "Percentiles that too few requests support are drawn too; the table marks them with ~.".to_owned(),
+        false => "Diamonds are saturation points.".to_owned(),
+    };
+    if sweeps.iter().any(|sweep| sweep.axis == SweepAxis::Rate) {
+        caption += " Times count from when a request was sent.";
+    }
+    Plot::new(name, title, throughput.into_iter().chain(latencies)).with_words(words, caption)
+}
+
+/// A panel with a line for each metric of each sweep; none if nothing is known.
+fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Option<Panel> {
+    let single = sweeps.len() == 1;
+    let is_latency = unit == Unit::Milliseconds;
+    // Zero has no place on a logarithmic axis, and a latency of zero is none.
+    let value = |level: &SweepLevel, metric: &str| level.value(metric).filter(|value| !is_latency || *value > 0.0);
+    let (mut layers, mut all) = (Vec::new(), Vec::new());
+    for (index, sweep) in sweeps.iter().enumerate() {
+        if single {
+            layers.extend(finding_marks(sweep, !is_latency));
+        }
+        for (at, metric) in metrics.iter().enumerate() {
+            let points = sweep.points(|level| value(level, metric));
+            all.extend(points.iter().filter_map(|point| point.1));
+            let name = match (single, is_latency) {
+                (true, true) => STATISTICS[at].0.to_owned(),
+                // The panel's title, and a legend for all panels.
+                (true, false) | (false, true) => String::new(),
+                (false, false) => sweep.name.clone(),
+            };
+            // Throughput does not look like one of the statistics in the legend.
+            let series = if single && !is_latency {
+                STATISTICS.len()
+            } else {
+                index + at
+            };
+            let marker = if single { STATISTICS[at].1 } else { Shape::series(index) };
+            let line = Layer::line(name, points, Colour::Series(series));
+            layers.push(line.with_markers(marker).dashed(at > 0));
+        }
+    }
+    if !single && !is_latency {
+        let knees = sweeps.iter().filter_map(|sweep| sweep.findings.knee);
+        layers.extend(knee_marks(knees.map(|knee| (knee.x, knee.y)).collect()));
+    }
+    let y = match is_latency {
+        true => value_axis("", unit, &all),
+        false => zero_based_axis("", unit, &all),
+    };
+    let tooltips = tooltips(sweeps, |level| Some((level.at, value(level, &metrics[0])?)));
+    (!all.is_empty()).then(|| Panel::new(title, level_axis(sweeps), y, layers).with_tooltips(tooltips))
+}
+
+/// The axis of the sweep's levels; logarithmic if they span a wide range, as doubling levels do.
+fn level_axis(sweeps: &[&Sweep]) -> Axis {
+    let (label, unit) = match sweeps.first().map(|sweep| sweep.axis) {
+        Some(SweepAxis::Rate) => ("request rate", Unit::RequestsPerSecond),
+        _ => ("concurrent requests", Unit::Count),
+    };
+    let levels = sweeps.iter().flat_map(|sweep| &sweep.levels).map(|level| level.at);
+    Axis::new(label, unit).with_scale(scale(&levels.collect::<Vec<_>>(), LOG_LEVEL_RATIO))
+}
+
+/// An axis of values; logarithmic if they span a wide range.
+fn value_axis(label: &str, unit: Unit, values: &[f64]) -> Axis {
+    Axis::new(label, unit).with_scale(scale(values, LOG_VALUE_RATIO))
+}
+
+fn zero_based_axis(label: &str, unit: Unit, values: &[f64]) -> Axis {
+    let top = values.iter().copied().fold(0.0, f64::max);
+    Axis::new(label, unit).with_range((top > 0.0).then_some((0.0, 1.06 * top)))
+}
+
+fn scale(values: &[f64], wide: f64) -> Scale {
+    let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+    let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    match low > 0.0 && high >= wide * low {
+        true => Scale::Log,
+        false => Scale::Linear,
+    }
+}
+
+/// Vertical lines at the saturation point and at the onset of preemption and queueing; `named` adds their labels.
+fn finding_marks(sweep: &Sweep, named: bool) -> Vec<Layer> {
+    let findings = &sweep.findings;
+    let onset = |onset: &Option<Onset>| onset.as_ref().map(|onset| onset.first_with);
+    let found = [
+        (
+            findings.knee.map(|knee| knee.x),
+            "saturation point",
+            Colour::Recommended,
+        ),
+        (onset(&findings.preemption), "preemption", Colour::Limit),
+        (onset(&findings.queue), "queue grows", Colour::Limit),
+    ];
+    let mut marks: Vec<(f64, String, Colour)> = Vec::new();
+    for (at, what, colour) in found
+        .into_iter()
+        .filter_map(|(at, what, colour)| Some((at?, what, colour)))
+    {
+        match marks.iter_mut().find(|mark| mark.0 == at) {
+            Some(mark) => (mark.1, mark.2) = (format!("{}, {what}", mark.1), colour),
+            None => marks.push((at, format!("{what}: {}", number(at)), colour)),
+        }
+    }
+    let line = |(at, label, colour): (f64, String, Colour)| {
+        let label = if named { label } else { String::new() };
+        Layer::vertical_rule(label, at, colour).dashed(colour == Colour::Limit)
+    };
+    marks.into_iter().map(line).collect()
+}
+
+/// Diamonds at these saturation points; none if there are none.
+fn knee_marks(points: Vec<(f64, f64)>) -> Option<Layer> {
+    (!points.is_empty()).then(|| Layer::dots("saturation point", points, Colour::Recommended, Shape::Diamond))
+}
+
+/// Throughput against latency, of one sweep or several; none if no sweep has two levels with both values.
+fn tradeoff(sweeps: &[&Sweep], name: String, words: String) -> Option<Plot> {
+    let panels = [("median TTFT", "median_ttft_ms"), ("median TPOT", "median_tpot_ms")];
+    let panels = panels.into_iter();
+    let panels = panels.filter_map(|(label, latency)| tradeoff_panel(sweeps, label, latency));
+    let level = if sweeps.first()?.axis == SweepAxis::Rate {
+        "request rate"
+    } else {
+        "concurrency"
+    };
+    let caption = format!(
+        "Each mark is a level, labelled with its {level}. Up is more throughput, left is lower latency for each user."
+    );
+    let plot = Plot::new(name, "Throughput against latency", panels).with_words(words, caption);
+    (!plot.panels.is_empty()).then_some(plot)
+}
+
+fn tradeoff_panel(sweeps: &[&Sweep], label: &str, latency: &str) -> Option<Panel> {
+    let place = |level: &SweepLevel| Some((level.value(latency).filter(|ms| *ms > 0.0)?, level.throughput()?));
+    let (mut layers, mut notes, mut knees) = (Vec::new(), Vec::new(), Vec::new());
+    for (index, sweep) in sweeps.iter().enumerate() {
+        let label = |level: &SweepLevel| Some((place(level)?, number(level.at)));
+        let own: Vec<((f64, f64), String)> = sweep.levels.iter().filter_map(label).collect();
+        if own.len() < 2 {
+            continue;
+        }
+        let points = own.iter().map(|((x, y), _)| (*x, Some(*y)));
+        layers.push(Layer::line(sweep.name.clone(), points, Colour::Series(index)).with_markers(Shape::series(index)));
+        notes.extend(own);
+        knees.extend(sweep.knee().and_then(place));
+    }
+    if layers.is_empty() {
+        return None;
+    }
+    layers.extend(knee_marks(knees));
+    let (latencies, tokens): (Vec<f64>, Vec<f64>) = notes.iter().map(|(at, _)| *at).unzip();
+    let x = value_axis(label, Unit::Milliseconds, &latencies);
+    let y = zero_based_axis("output throughput", Unit::TokensPerSecond, &tokens);
+    let panel = Panel::new("", x, y, layers).with_tooltips(tooltips(sweeps, place));
+    Some(panel.with_notes(notes))
+}
+
+/// A row for each level of each sweep with these metrics, without empty columns; the sweep's name comes first if there
+/// are several.
+fn level_table<'a>(sweeps: &[&Sweep], metrics: impl IntoIterator<Item = &'a LoadMetric>) -> Sheet {
+    let several = sweeps.len() > 1;
+    let mut headings: Vec<String> = several.then(String::new).into_iter().collect();
+    headings.push(sweeps.first().map_or("", |sweep| sweep.axis.name()).to_owned());
+    let levels = sweeps.iter();
+    let levels = levels.flat_map(|sweep| sweep.levels.iter().map(move |level| (*sweep, level)));
+    let levels: Vec<(&Sweep, &SweepLevel)> = levels.collect();
+    let head = |(sweep, level): &(&Sweep, &SweepLevel)| {
+        let name = several.then(|| Entry::from(sweep.name.as_str()));
+        name.into_iter().chain([level.at.into()]).collect()
+    };
+    let mut rows: Vec<Vec<Entry>> = levels.iter().map(head).collect();
+    for metric in metrics {
+        let entries: Vec<Entry> = levels.iter().map(|(_, level)| entry(level, metric)).collect();
+        let is_rare = metric.name == "cut_off";
+        let says_nothing = |entry: &Entry| *entry == Entry::None || is_rare && *entry == "0".into();
+        if !entries.iter().all(says_nothing) {
+            headings.push(metric.heading.clone());
+            rows.iter_mut().zip(entries).for_each(|(row, entry)| row.push(entry));
+        }
+    }
+    Sheet::new(headings, rows)
+}
+
+/// A metric of a level. Percentiles that too few requests support are marked with `~`.
+fn entry(level: &SweepLevel, metric: &LoadMetric) -> Entry {
+    let thin = level.loads.iter().any(|load| metric.thin(load));
+    let value = level.value(&metric.name);
+    let value = value.map(|value| format!("{}{}", if thin { "~" } else { "" }, number(value * metric.scale())));
+    value.into()
+}
+
+/// A row for each level of each sweep, with every metric that was measured.
+fn sweeps_table(sweeps: &[&Sweep]) -> Sheet {
+    level_table(sweeps, LoadMetric::all())
+}
+
+/// The metrics of a single load in two columns.
+fn load_table(sweep: &Sweep) -> Sheet {
+    let Sheet { columns, rows, .. } = sweeps_table(&[sweep]);
+    let values = rows.into_iter().next().unwrap_or_default();
+    let rows = columns.into_iter().zip(values).skip(1);
+    Sheet::new(["metric", "value"], rows.map(|(name, value)| vec![name.into(), value]))
+}
+
+/// Tooltips at the points that `at` gives; levels without a point have none.
+fn tooltips(sweeps: &[&Sweep], at: impl Fn(&SweepLevel) -> Option<(f64, f64)>) -> Tooltips {
+    let sheet = level_table(sweeps, TOOLTIP.split(' ').filter_map(LoadMetric::named));
+    let levels = sweeps.iter().flat_map(|sweep| &sweep.levels).zip(sheet.rows);
+    let points = levels.filter_map(|(level, entries)| Some(TooltipPoint::new(at(level)?, entries)));
+    Tooltips::new(sheet.columns, points)
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -227,5 +466,99 @@ mod tests {
                 "Cheapest at 32.",
             ]
         );
+    }
+}
+
+#[cfg(test)]
+mod curve_tests {
+    use serde_json::json;
+
+    use super::sweep::tests::sweep;
+    use super::*;
+    use crate::load::LoadAnswer;
+    use crate::load::engine_side::{Knee, onset};
+
+    #[test]
+    fn every_point_of_the_tradeoff_is_labelled_with_its_level() {
+        let level = |at: f64, ms: f64, tokens: f64| {
+            let answer = json!({ "output_throughput": tokens, "ttft_ms": { "n": 9, "median": ms, "ci": {} } });
+            (at, answer)
+        };
+        let sweep = sweep(&[
+            level(1.0, 18.0, 202.0),
+            level(8.0, 91.0, 1386.0),
+            level(64.0, 463.0, 5179.0),
+        ]);
+        let plot = tradeoff(&[&sweep], "trade".to_owned(), String::new()).unwrap();
+        let notes = &plot.panels[0].notes;
+        let labels: Vec<&str> = notes.iter().map(|(_, label)| label.as_str()).collect();
+        assert_eq!((labels, notes[1].0), (vec!["1", "8", "64"], (91.0, 1386.0)));
+        assert!(
+            plot.caption.contains("labelled with its concurrency"),
+            "{}",
+            plot.caption
+        );
+    }
+
+    #[test]
+    fn marks_at_one_level_are_merged() {
+        let mut sweep = sweep(&[]);
+        assert!(finding_marks(&sweep, true).is_empty());
+        sweep.findings.knee = Some(Knee {
+            x: 16.0,
+            y: 1.0,
+            low: 8.0,
+            high: 16.0,
+            distance: 0.5,
+        });
+        sweep.findings.preemption = onset(&[(8.0, false), (16.0, true)]);
+        let label = "saturation point: 16, preemption";
+        assert_eq!(
+            finding_marks(&sweep, true),
+            [Layer::vertical_rule(label, 16.0, Colour::Limit).dashed(true)]
+        );
+    }
+
+    /// Two levels, of which the second was measured twice.
+    fn repeated(name: &str) -> Sweep {
+        let load = |tokens: f64| json!({ "issued": 20, "output_throughput": tokens });
+        let mut sweep = sweep(&[(1.0, load(10.0)), (8.0, load(70.0))]);
+        sweep.levels[1].loads.push(LoadAnswer::read(&load(90.0)));
+        sweep.name = name.to_owned();
+        sweep
+    }
+
+    #[test]
+    fn table_has_filled_columns_summed_counts_and_marks_thin_percentiles() {
+        let mut sweep = repeated("a");
+        let ttft = &mut sweep.levels[0].loads[0].stats.latencies.ttft_ms;
+        (ttft.p95, ttft.thin.p95) = (Some(410.4), true);
+        let sheet = sweeps_table(&[&sweep]);
+        let cell = |row: usize, name: &str| {
+            sheet.rows[row][sheet.columns.iter().position(|column| column == name).unwrap()].clone()
+        };
+        assert_eq!(sheet.columns[..2], ["concurrency", "requests"]);
+        let empty = |name: &String| name.contains("TPOT") || name == "cut off";
+        assert!(!sheet.columns.iter().any(empty), "{:?}", sheet.columns);
+        let names = ["requests", "output tokens/s", "p95 TTFT, ms"];
+        assert_eq!(
+            names.map(|name| cell(0, name)),
+            ["20".into(), "10".into(), "~410".into()]
+        );
+        assert_eq!(names.map(|name| cell(1, name)), ["40".into(), "80".into(), Entry::None]);
+        let one = load_table(&sweep);
+        assert_eq!(one.columns, ["metric", "value"]);
+        assert_eq!(one.rows[0], ["requests".into(), "20".into()]);
+    }
+
+    #[test]
+    fn several_sweeps_have_names_and_tooltips() {
+        let known = TOOLTIP.split(' ').all(|name| LoadMetric::named(name).is_some());
+        assert!(known, "every name is that of a metric");
+        let sweeps = [repeated("a"), repeated("b")];
+        let tooltips = tooltips(&[&sweeps[0], &sweeps[1]], |level| Some((level.at, level.throughput()?)));
+        assert_eq!((tooltips.spots.len(), tooltips.columns[1].as_str()), (4, "concurrency"));
+        let last = &tooltips.spots[3];
+        assert_eq!((last.at, &last.entries[0]), ((8.0, 80.0), &Entry::from("b")));
     }
 }

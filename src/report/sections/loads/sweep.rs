@@ -206,23 +206,34 @@ fn assign_names(sweeps: &mut [Sweep], engines: &[NamedEngine]) {
         return;
     }
     let settings: Vec<Map<String, Value>> = sweeps.iter().map(|sweep| sweep.settings.clone()).collect();
-    for (sweep, label) in sweeps.iter_mut().zip(distinguishing_labels(&settings)) {
-        let has = |(name, value): (&String, &Value)| sweep.settings.get(name) == Some(value);
+    let mut names = distinguishing_labels(&settings);
+    for (name, settings) in names.iter_mut().zip(&settings) {
+        let has = |(name, value): (&String, &Value)| settings.get(name) == Some(value);
         let mut named = engines.iter().filter(|engine| engine.options.iter().all(has));
-        sweep.name = match (named.next(), named.next()) {
-            (Some(only), None) => only.name.clone(),
-            _ => label,
-        };
-    }
-    // Number sweeps with the same name.
-    let names: Vec<String> = sweeps.iter().map(|sweep| sweep.name.clone()).collect();
-    for (index, sweep) in sweeps.iter_mut().enumerate() {
-        let twice = names.iter().filter(|name| **name == sweep.name).count() > 1;
-        if twice || sweep.name.is_empty() {
-            let comma = if sweep.name.is_empty() { "" } else { ", " };
-            sweep.name = format!("{}{comma}{}", sweep.name, index + 1);
+        if let (Some(only), None) = (named.next(), named.next()) {
+            name.clone_from(&only.name);
         }
     }
+    number_alike(&mut names, "");
+    for (sweep, name) in sweeps.iter_mut().zip(names) {
+        sweep.name = name;
+    }
+}
+
+/// Adds its number to each name that is empty or not the only one of its kind.
+pub(in crate::report::sections) fn number_alike(names: &mut [String], noun: &str) {
+    let all = names.to_vec();
+    for (number, name) in (1..).zip(names) {
+        if name.is_empty() || all.iter().filter(|other| *other == name).count() > 1 {
+            extend(name, &format!("{noun}{number}"));
+        }
+    }
+}
+
+/// Adds another part to a name, if there is one.
+pub(in crate::report::sections) fn extend(name: &mut String, part: &str) {
+    let comma = if name.is_empty() || part.is_empty() { "" } else { ", " };
+    name.extend([comma, part]);
 }
 
 /// For each map of settings, those that differ from the others: `engine=tgi, input=512`; engine and model without the

@@ -1,28 +1,58 @@
-//! A file written by another tool, for `profiler show`.
+//! A file of another tool: its page, and what `show` prints of it.
 
 use serde_json::Value;
 
-use super::plot::{Entry, Sheet};
-use super::sections::{breakdown, overview};
-use super::{Block, Extras, Page, SIMULATED, Weight};
+use super::boundaries::section;
+use super::{Document, MARKDOWN, breakdown, overview};
 use crate::compare::{Case, ComparisonInput, Metric};
 use crate::fault::Result;
 use crate::fmt::with_unit;
 use crate::memory::Footprint;
+use crate::report::comparison::MAIN_METRICS;
+use crate::report::plot::{Entry, Sheet};
+use crate::report::{Block, Extras, Fact, Page, SIMULATED, Section, Weight};
 
 /// With more cases than this, one table shows only the main metrics.
 const MAX_FULL_CASES: usize = 2;
 
 const MAX_COLUMNS: usize = 6;
 
-/// The main metrics, which tables show and findings name first; a name ends at its last letter or is a prefix.
-/// Commas separate them.
-pub(super) const MAIN_METRICS: &str = "largest input + output that fits,frontier ,volume,\
-    output_throughput,request_throughput,total_token_throughput,tokens_per_second,request_goodput,\
-    mean_ttft_ms,mean_tpot_ms,mean_itl_ms,mean_e2el_ms,mean_latency_ms,\
-    kv_tokens,memory_beside_kv,peak_memory,physical,total_measured,\
-    model_weights,kv_cache_pool,kv_cache_used,activations,max_allocated_after,reserved_after,reserved_added,\
-    cuda_graphs,framework_overhead,failed,preemptions,start_time";
+/// The content of the page: a chart of its tested points, if it has any, and all that `show` prints of it.
+///
+/// # Errors
+///
+/// Those of the boundary that it holds.
+pub fn imported(input: &ComparisonInput) -> Result<Document> {
+    let mut document = Document {
+        script: input.title.clone(),
+        headline: input.format.to_owned(),
+        subject: [input.model.as_deref(), input.engine.as_deref()]
+            .into_iter()
+            .flatten()
+            .collect::<Vec<_>>()
+            .join(" · "),
+        status: "done".to_owned(),
+        simulated: input.simulated.then(|| SIMULATED.to_owned()),
+        answers: vec![Fact::new("what it holds", format!("{}: {}", input.format, input.holds))],
+        facts: vec![Fact::new("file", input.title.clone())],
+        ..Document::default()
+    };
+    if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
+        let boundary = found.rebuild()?;
+        let answer = Extras::default().answer(&boundary)?;
+        document.answers.extend(answer.facts().into_iter().skip(1));
+        document.headline = answer.limit;
+        document.sections.push(section(&boundary, &found.points, None, None)?);
+    }
+    // The chart shows them.
+    let rest = ComparisonInput {
+        boundary: None,
+        ..input.clone()
+    };
+    let file = Section::new("file", "The file").with(comparison_input(&rest, MARKDOWN)?);
+    document.sections.push(file);
+    Ok(document)
+}
 
 /// The content of a file; implausible values first.
 ///
@@ -37,18 +67,14 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
     head.retain(|line| !line.is_empty());
     let mut blocks: Vec<Block> = Block::list("", head, Weight::Normal).into_iter().collect();
     blocks.extend(Block::notice(input.simulated.then(|| SIMULATED.to_owned())));
-    let of = |case: &Case| {
-        if input.cases.len() > 1 {
-            case.name.clone()
-        } else {
-            String::new()
-        }
-    };
+    let several = input.cases.len() > 1;
+    let of = |case: &Case| if several { case.name.clone() } else { String::new() };
     blocks.extend(input.cases.iter().filter_map(|case| implausible(case, &of(case))));
     if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
         blocks.extend(overview(&found.rebuild()?, &Extras::default(), page)?);
     }
-    let names = columns(&input.cases);
+    let known = |name: &&str| input.cases.iter().any(|case| case.figure(name).is_some());
+    let names: Vec<&str> = MAIN_METRICS.split(',').filter(known).take(MAX_COLUMNS).collect();
     // A case with other metrics than the rest, such as a summary, would be an empty row.
     let is_row = |case: &&Case| {
         input.cases.len() > MAX_FULL_CASES && case.figures.iter().any(|figure| names.contains(&figure.name.as_str()))
@@ -95,13 +121,7 @@ fn case_blocks(case: &Case, page: Page) -> Vec<Block> {
     blocks
 }
 
-/// The main metrics that at least one case has.
-fn columns(cases: &[Case]) -> Vec<&'static str> {
-    let there = |name: &&str| cases.iter().any(|case| case.figure(name).is_some());
-    MAIN_METRICS.split(',').filter(there).take(MAX_COLUMNS).collect()
-}
-
-/// One row per case; the metrics left out are in the JSON.
+/// One row per case with the main metrics; those left out are in the JSON.
 fn summary(cases: &[&Case], names: &[&str]) -> Sheet {
     let rows = cases.iter().map(|case| {
         let text = |metric: &Metric| with_unit(metric.value, metric.unit);
