@@ -60,8 +60,6 @@ pub(super) struct Args {
 struct Shared {
     /// Whether an input is running, rather than the editor waiting for one.
     running: AtomicBool,
-    /// Whether the loop ends after the running input.
-    ending: AtomicBool,
     /// Whether the running input has shown a report, which a value would push off the screen.
     reported: AtomicBool,
 }
@@ -125,10 +123,7 @@ fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status>
                 program.signals.clear_interrupt();
             }
             // Ends the running input, and then the loop. An input that began at the same instant has cleared the interruption.
-            (Some(_), true) => {
-                shared.ending.store(true, Ordering::SeqCst);
-                program.tasks.interrupt();
-            }
+            (Some(_), true) => program.tasks.interrupt(),
             (Some(status), false) => {
                 // The editor changed the modes of the terminal, which may be closed.
                 if let Some(modes) = &modes {
@@ -236,7 +231,8 @@ impl Repl {
         if let Some(main) = main {
             repl.evaluate(|session| session.run_source(&main.source));
         }
-        while !repl.shared.ending.load(Ordering::SeqCst) {
+        // Another signal than Ctrl-C ends the loop, not only the running input: what a pipe still holds is not run.
+        while matches!(repl.signals.status(), None | Some(INTERRUPTED)) {
             if let Some(helper) = editor.helper_mut() {
                 helper.refresh(&repl.session);
             }

@@ -184,7 +184,9 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     // Of an attached server, nobody said which GPUs it uses.
     let used: Vec<&Value> = manifest.gpus.iter().filter(|gpu| manifest.uses_gpu(gpu)).collect();
     let all = || manifest.gpus.iter().collect();
-    add("GPU", gpus(if used.is_empty() { all() } else { used }));
+    if !manifest.simulated {
+        add("GPU", gpus(if used.is_empty() { all() } else { used }));
+    }
     let memory = manifest.engines.iter();
     let memory = memory.filter_map(|engine| engine["memory_total"].as_u64());
     let memory: Vec<Value> = memory.map(|bytes| Gib::from(bytes).to_string().into()).collect();
@@ -251,12 +253,16 @@ mod tests {
 
     #[test]
     fn the_gpus_of_a_setup_are_those_that_the_engine_was_given() {
-        let gpus = |run: &str| {
+        let manifest = |run: &str| {
             let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/runs").join(run);
-            setup(&RecordedRun::read(&folder).unwrap().manifest)["GPU"].clone()
+            RecordedRun::read(&folder).unwrap().manifest
         };
+        let gpus_of = |manifest: &Manifest| setup(manifest).get("GPU").cloned();
         let card = "NVIDIA H100 80GB HBM3";
-        assert_eq!(gpus("vllm-one-engine"), card, "one of the machine's two");
-        assert_eq!(gpus("vllm-two-engines"), format!("2 x {card}"));
+        let mut one = manifest("vllm-one-engine");
+        assert_eq!(gpus_of(&one).as_deref(), Some(card), "one of the machine's two");
+        assert_eq!(gpus_of(&manifest("vllm-two-engines")), Some(format!("2 x {card}")));
+        one.simulated = true;
+        assert_eq!(gpus_of(&one), None, "a simulation uses none of them");
     }
 }

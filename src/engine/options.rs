@@ -98,8 +98,14 @@ pub struct LaunchOptions {
 
 /// A number of an option, `N` if it is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
+#[serde(from = "Option<f64>")]
 pub struct DefaultsTo<const N: u32>(pub f64);
+
+impl<const N: u32> From<Option<f64>> for DefaultsTo<N> {
+    fn from(given: Option<f64>) -> Self {
+        given.map_or_else(Self::default, Self)
+    }
+}
 
 impl<const N: u32> Default for DefaultsTo<N> {
     fn default() -> Self {

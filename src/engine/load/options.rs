@@ -144,10 +144,7 @@ impl LoadOptions {
             ("repeats", self.repeats),
         ] {
             if given == Some(0) {
-                return wrong(
-                    format!("option `{name}` is 0"),
-                    "give a number from 1 up, or leave it out",
-                );
+                return wrong(format!("option `{name}` is 0"), "give a number from 1 up");
             }
         }
         if self.repeats() > MAX_REPEATS {

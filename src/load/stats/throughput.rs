@@ -82,7 +82,9 @@ impl Window {
 /// The number of concurrent intervals after each change, with its time. An interval that ends where another begins ends
 /// first.
 pub(in crate::load) fn concurrency_steps(spans: impl Iterator<Item = (Duration, Duration)>) -> Vec<(Duration, u64)> {
-    let mut changes: Vec<(Duration, bool)> = spans.flat_map(|(from, to)| [(from, true), (to, false)]).collect();
+    let mut changes: Vec<(Duration, bool)> = spans
+        .flat_map(|(from, to)| [(from, true), (to.max(from), false)])
+        .collect();
     // An empty interval ends before it begins: in between, the number may be below zero.
     changes.sort_unstable();
     let mut open = 0_u64;

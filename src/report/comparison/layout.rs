@@ -106,7 +106,7 @@ fn threshold_headline(inputs: &[ComparisonInput], findings: &[Finding]) -> Strin
 }
 
 /// What each input is.
-fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
+pub(in crate::report) fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
     let row = |name: &str, value: &dyn Fn(&ComparisonInput) -> Option<String>| -> Option<Vec<Entry>> {
         let values = inputs.iter().map(|input| Entry::from(value(input)));
         let row: Vec<Entry> = std::iter::once(name.into()).chain(values).collect();

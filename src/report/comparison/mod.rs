@@ -10,7 +10,7 @@ mod thresholds;
 use std::collections::BTreeSet;
 
 pub use boundaries::ChangedPoint;
-pub(super) use layout::{MAIN_METRICS, change_phrase, decimals, findings};
+pub(super) use layout::{MAIN_METRICS, change_phrase, decimals, findings, setup_table};
 pub use layout::{
     comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, threshold_blocks,
 };

@@ -208,10 +208,11 @@
       const details = this.element.querySelector("details[data-rest]");
       details?.addEventListener("toggle", () => {
         const body = details.querySelector("tbody");
+        const heads = details.querySelectorAll("thead th");
         for (const row of this.data.table.slice(body.childElementCount)) {
-          body.append(make("tr", {}, ...this.row(row).map((entry) => {
+          body.append(make("tr", {}, ...this.row(row).map((entry, at) => {
             const text = String(entry ?? "–");
-            const is = typeof entry === "number" ? "n" : text.length <= 24 ? "s" : text.length > 60 ? "l" : "";
+            const is = heads[at].className === "n" ? "n" : text.length <= 24 ? "s" : text.length > 60 ? "l" : "";
             return make("td", { class: is }, text);
           })));
         }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use crate::boundary::{self, Boundary, Easier, Point};
 use crate::compare::ComparisonInput;
 use crate::fmt::list;
-use crate::report::comparison::{self, Comparison, comparison_sections};
+use crate::report::comparison::{self, Comparison, comparison_sections, setup_table};
 use crate::report::plot::{Colour, Layer, Panel, Plot, Sheet};
 use crate::report::sections::boundaries::plot_axis;
 use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, extend, number_alike, sweeps};
@@ -50,7 +50,8 @@ pub(super) fn together(sources: &[Source]) -> Together {
         }
         Err(fault) => {
             let why = format!("The runs cannot be compared: {}", fault.message);
-            (format!("{} runs", names.len()), differing.with([why]))
+            let differing = differing.with([why]).with([setup_table(&inputs)]);
+            (format!("{} runs", names.len()), differing)
         }
     };
     let runs = (1..).zip(&named).map(|(number, (name, source))| {
@@ -131,7 +132,7 @@ fn settings(input: &ComparisonInput) -> Map<String, Value> {
         .iter()
         .filter_map(|(key, value)| match key.strip_prefix("parameter ") {
             Some(parameter) => (!unnamed.contains(&parameter) && value != "null").then_some((parameter, value)),
-            None => matches!(key.as_str(), "GPU" | "script").then_some((key.as_str(), value)),
+            None => matches!(key.as_str(), "GPU" | "script" | "simulated profile").then_some((key.as_str(), value)),
         });
     let all = own.chain(setup);
     all.map(|(key, value)| (key.to_owned(), value.as_str().into()))

@@ -15,10 +15,11 @@ pub(super) fn to_point(map: &Map) -> Result<Point> {
             (Ok(whole), _) => Scalar::Int(whole),
             (_, Ok(real)) => Scalar::Float(real),
             _ => {
-                return Err(Fault::usage(format!(
+                let message = format!(
                     "the coordinate `{name}` of a point must be a number, not a value of type `{}`",
                     value.type_name()
-                )));
+                );
+                return Err(Fault::usage(message).hint("such as `#{ input: 512, output: 128, concurrency: 1 }`"));
             }
         };
         Ok((name.to_string(), scalar))

@@ -437,7 +437,7 @@ mod hint_tests {
     #![allow(unreachable_pub, reason = "export_module wants `pub` functions")]
 
     use rhai::plugin::*;
-    use rhai::{Engine, FnPtr, INT, Map};
+    use rhai::{Array, Engine, FnPtr, INT, Map};
 
     use super::*;
 
@@ -461,12 +461,47 @@ mod hint_tests {
         pub fn stop() {}
     }
 
+    /// Methods of two types.
+    #[export_module]
+    mod lists {
+        /// Of a map.
+        #[rhai_fn(name = "insert_all")]
+        pub fn of_map(map: &mut Map, times: INT) -> INT {
+            let _ = map;
+            times
+        }
+
+        /// Of an array.
+        #[rhai_fn(name = "insert_all")]
+        pub fn of_array(array: &mut Array, probe: FnPtr, times: INT) -> INT {
+            let _ = (array, probe);
+            times
+        }
+    }
+
     #[test]
     fn the_rest_of_the_signature_is_shown() {
         let mut engine = Engine::new();
         engine.register_static_module("search", exported_module!(search).into());
-        let vocabulary = Vocabulary::new(&engine, Vec::new(), Vec::new());
+        engine.register_global_module(exported_module!(lists).into());
+        let list = Variable {
+            name: "list".into(),
+            kind: "array".into(),
+            constant: false,
+            value: String::new(),
+            keys: Vec::new(),
+        };
+        let vocabulary = Vocabulary::new(&engine, vec![list], Vec::new());
         let shown = |before| hint(&vocabulary, before);
+        // A method's first parameter is what it is called on, whose type tells which function it is.
+        assert_eq!(
+            shown("list.insert_all(").as_deref(),
+            Some("probe: function, times: int) -> int")
+        );
+        assert_eq!(
+            shown("list.insert_all(#{ input: 1, ").as_deref(),
+            Some(", times: int) -> int")
+        );
         assert_eq!(
             shown("search::grid(").as_deref(),
             Some("map: map, probe: function) -> int")

@@ -263,7 +263,7 @@ fn definitions(text: &str) -> Vec<((String, usize), Range<usize>)> {
             && piece.token == Token::RightBrace
             && let Some(start) = begun.take()
         {
-            let leads = |piece: &&Piece| piece.token == Token::Private || shown(piece).starts_with("///");
+            let leads = |piece: &&Piece| matches!(piece.token, Token::Private | Token::Comment(_));
             let lead = pieces[..start].iter().rev().take_while(leads).last();
             let header = pieces[start + 1..index].iter();
             let header: Vec<&Piece> = header.take_while(|piece| piece.token != Token::LeftBrace).collect();
@@ -504,7 +504,7 @@ mod save_tests {
     fn a_session_becomes_a_script() {
         let script = saved(&[
             "let x = 5",
-            "fn twice(n) { let each = |x| x + x; each.call(n) }",
+            "/** Doubles. */\n// With care.\nfn twice(n) { let each = |x| x + x; each.call(n) }",
             "import \"std/search\" as search",
             "x // look",
             "#{ a: 1 }",

@@ -392,7 +392,11 @@ fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     }
     let output = size.output.unwrap_or(room).min(room);
     if size.min_tokens > output {
-        return Err(refused(Engine::Vllm, "min_too_long", output, size));
+        // This one names no parameter.
+        return Err(ApiError {
+            fields: context! {},
+            ..refused(Engine::Vllm, "min_too_long", output, size)
+        });
     }
     Ok(output)
 }

@@ -20,6 +20,9 @@ const END_POINTS: usize = 12;
 /// Maximum number of points over time; more rows are reduced.
 const MAX_ROWS: usize = 480;
 
+/// Maximum number of marked failures, evenly spaced.
+const MAX_MARKS: usize = 300;
+
 /// Reads the files of loads and collects what is missing.
 pub(super) struct LoadFiles<'a> {
     folder: &'a Folder,
@@ -371,11 +374,10 @@ fn timeline_plot(timeline: &Timeline, failed: &[f64], what: &str, name: String) 
     let panels = panels.filter_map(|(title, unit, curves)| timeline.panel(title, *unit, curves));
     let mut panels: Vec<Panel> = panels.collect();
     if !failed.is_empty() {
-        let marks = failed.iter().map(|at| (*at, 0.0));
-        panels
-            .first_mut()?
-            .layers
-            .push(Layer::dots("failed", marks, Colour::Limit, Shape::Cross));
+        let marks = failed.iter().step_by(failed.len().div_ceil(MAX_MARKS));
+        let marks = marks.map(|at| (*at, 0.0));
+        let marks = Layer::dots("failed", marks, Colour::Limit, Shape::Cross);
+        panels.first_mut()?.layers.push(marks);
     }
     let title = format!("Requests and KV cache over time: {what}");
     let plot = Plot::new(name, title, panels).with_words(timeline.words(failed.len()), "");
