@@ -12,7 +12,7 @@ use super::options::wrong;
 use super::{DefaultsTo, Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::{Run, hide, hide_variable};
-use crate::runtime::{Captured, Program, RuntimeKind, placeholder_launch, start};
+use crate::runtime::{Captured, Program, RuntimeKind, environment, placeholder_launch, start};
 
 /// Set for a program that runs next to a serving engine.
 const SERVING: &str = "PROFILER_SERVING";
@@ -44,6 +44,7 @@ pub struct ProgramOptions {
     /// Arguments of the program.
     pub args: Arguments,
     /// Environment variables in addition to the engine's.
+    #[serde(deserialize_with = "environment")]
     pub env: BTreeMap<String, String>,
     /// The Python interpreter. Default: the engine's own, or `python3`.
     pub python: Option<String>,

@@ -12,7 +12,7 @@ use super::{Connect, Limits};
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::run::Run;
-use crate::runtime::{Permits, Services, gpu_names};
+use crate::runtime::{Permits, Services, bytes, environment, gpu_names};
 use crate::task::Tasks;
 use crate::telemetry::Source;
 
@@ -68,6 +68,7 @@ pub struct LaunchOptions {
     /// Where its worker runs, if that is another host of a cluster.
     pub connect: Option<Connect>,
     /// Environment variables of the engine.
+    #[serde(deserialize_with = "environment")]
     pub env: BTreeMap<String, String>,
     /// What one start must be able to serve. Default: the search range of the newest boundary.
     pub limits: Option<LimitsOption>,
@@ -83,8 +84,10 @@ pub struct LaunchOptions {
     /// Output tokens that may be missing from an answer that counts as `ok`.
     pub output_tolerance: u64,
     /// Docker: memory limit in bytes, including swap.
+    #[serde(deserialize_with = "bytes")]
     pub memory_limit: Option<u64>,
     /// Docker: bytes of /dev/shm.
+    #[serde(deserialize_with = "bytes")]
     pub shm_size: Option<u64>,
     /// Lets the model's own code run in the engine; needs `--allow code`.
     pub trust_remote_code: bool,
@@ -378,6 +381,31 @@ mod tests {
         assert_eq!(gpus(json!([0, "GPU-1"])).unwrap(), ["0", "GPU-1"]);
         assert_eq!(gpus(json!(3)).unwrap(), ["3"]);
         assert!(gpus(json!([1.5])).is_err());
+    }
+
+    #[test]
+    fn amounts_of_memory_are_bytes_or_texts_of_docker() {
+        let shm = |value: Value| read(json!({ "shm_size": value })).map(|options| options.shm_size);
+        for (given, bytes) in [
+            (json!(1024), 1024),
+            (json!("1g"), 1 << 30),
+            (json!("1.5 GiB"), 3 << 29),
+            (json!("64kb"), 64 << 10),
+            (json!("512"), 512),
+        ] {
+            assert_eq!(shm(given.clone()).unwrap(), Some(bytes), "{given}");
+        }
+        for given in [json!("much"), json!("1 x"), json!(-1), json!("g"), json!("9e9t")] {
+            assert!(shm(given.clone()).is_err(), "{given}");
+        }
+    }
+
+    #[test]
+    fn environment_variables_may_look_like_numbers() {
+        let env = json!({ "SCALE": 0.02, "DEBUG": true, "NAME": "x" });
+        let env = read(json!({ "env": env })).unwrap().env;
+        assert_eq!((&*env["SCALE"], &*env["DEBUG"], &*env["NAME"]), ("0.02", "true", "x"));
+        assert!(read(json!({ "env": { "X": [1] } })).is_err());
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub struct Launch {
     /// Process: program and arguments; `{port}` is replaced by the chosen port.
     pub command: Vec<String>,
     /// Environment variables. Secrets are never put here; see `token`.
+    #[serde(deserialize_with = "environment")]
     pub env: BTreeMap<String, String>,
     /// Text files for the engine, by plain file name. `{files}` in arguments and environment is replaced by their
     /// folder.
@@ -52,10 +53,12 @@ pub struct Launch {
     #[serde(deserialize_with = "gpu_names")]
     pub gpus: Vec<String>,
     /// Docker: size of /dev/shm in bytes.
+    #[serde(deserialize_with = "bytes")]
     pub shm_size: Option<u64>,
     /// Docker: ulimits by name (`memlock`, `stack`) in bytes; -1 means unlimited.
     pub ulimits: BTreeMap<String, i64>,
     /// Docker: memory limit in bytes; the swap limit equals it.
+    #[serde(deserialize_with = "bytes")]
     pub memory_limit: Option<u64>,
     /// Seconds between SIGTERM and SIGKILL.
     pub stop_grace: Option<f64>,
@@ -136,6 +139,58 @@ pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Res
         _ => None,
     };
     names.into_iter().map(|name| text(name).ok_or_else(wrong)).collect()
+}
+
+/// Reads an amount of memory: bytes, or a text as `docker run --shm-size` takes it, where `1g` is 1 GiB.
+///
+/// # Errors
+///
+/// For anything else.
+pub fn bytes<'de, D: serde::Deserializer<'de>>(amount: D) -> std::result::Result<Option<u64>, D::Error> {
+    let wrong = || D::Error::custom("an amount of memory is a number of bytes, or a text such as \"512m\" or \"1g\"");
+    match Value::deserialize(amount)? {
+        Value::Null => Ok(None),
+        Value::String(text) => docker_size(&text).map(Some).ok_or_else(wrong),
+        amount => amount.as_u64().map(Some).ok_or_else(wrong),
+    }
+}
+
+/// Docker counts in powers of 1024 whether the unit is written `g`, `gb` or `gib`.
+fn docker_size(text: &str) -> Option<u64> {
+    let text = text.trim().to_ascii_lowercase();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let power = match unit.trim_start() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 1,
+        "m" | "mb" | "mib" => 2,
+        "g" | "gb" | "gib" => 3,
+        "t" | "tb" | "tib" => 4,
+        _ => return None,
+    };
+    let size = number.parse::<f64>().ok()? * 1024_f64.powi(power);
+    (size <= i64::MAX as f64).then_some(size as u64)
+}
+
+/// Reads environment variables. A command line gives a value that looks like a number as one: `env.X=0.02`.
+///
+/// # Errors
+///
+/// For a value that is no text, number or truth value.
+pub fn environment<'de, D: serde::Deserializer<'de>>(
+    variables: D,
+) -> std::result::Result<BTreeMap<String, String>, D::Error> {
+    let variables = BTreeMap::<String, Value>::deserialize(variables)?;
+    let text = |(name, value)| match value {
+        Value::String(text) => Ok((name, text)),
+        Value::Number(_) | Value::Bool(_) => Ok((name, value.to_string())),
+        _ => Err(D::Error::custom(format!(
+            "the environment variable `{name}` is no text"
+        ))),
+    };
+    variables.into_iter().map(text).collect()
 }
 
 /// Replaced by the folder's path in arguments and environment.

@@ -24,7 +24,7 @@ pub use command::{Connection, Input, Take, run_command};
 pub use docker::{
     DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
 };
-pub use launch::{HubModel, Launch, Mount, gpu_names};
+pub use launch::{HubModel, Launch, Mount, bytes, environment, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};
 pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};

@@ -16,7 +16,7 @@ use super::jobs::words;
 use crate::engine::{Arguments, DefaultsTo, ProbeProgram, ProgramOptions};
 use crate::fault::{Fault, Result};
 use crate::run::hide_variable;
-use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, placeholder_launch};
+use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, bytes, environment, placeholder_launch};
 use crate::script::adapter::{REQUEST_TIMEOUT, Server};
 use crate::script::host::{EngineHandle, LogOptions, Service};
 use crate::script::resolver::open_named;
@@ -325,7 +325,7 @@ pub mod docker {
     ///
     /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (inside the
     /// container, see `url`); `mounts` (`#{ host, container, writable }` each);
-    /// `gpus` (indices or UUIDs); `shm_size`, `memory_limit` (bytes, without swap); `ulimits` (a map of `memlock` and
+    /// `gpus` (indices or UUIDs); `shm_size`, `memory_limit` (bytes, or `"1g"`; without swap); `ulimits` (a map of `memlock` and
     /// `stack` in bytes; -1 means unlimited); `files` (a map from file names to texts; `{files}` in `args` and `env`
     /// stands for their folder); `stop_grace` (seconds); `cache` (the path of the hub cache in the image) and `token`
     /// (true: the Hugging Face token is needed).
@@ -430,6 +430,7 @@ pub mod probe {
 #[serde(default, deny_unknown_fields)]
 struct ProbeOptions {
     args: Arguments,
+    #[serde(deserialize_with = "environment")]
     env: BTreeMap<String, String>,
     python: Option<String>,
     timeout: DefaultsTo<600>,
@@ -437,7 +438,9 @@ struct ProbeOptions {
     image: Option<String>,
     mounts: Vec<Mount>,
     gpus: Option<Value>,
+    #[serde(deserialize_with = "bytes")]
     shm_size: Option<u64>,
+    #[serde(deserialize_with = "bytes")]
     memory_limit: Option<u64>,
 }
 
