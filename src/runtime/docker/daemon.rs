@@ -180,7 +180,7 @@ pub(in crate::runtime) fn explain(error: Error) -> Fault {
 }
 
 /// What the daemon says, in lower case, and what to do then.
-const REMEDIES: [(&[&str], &str); 5] = [
+const REMEDIES: [(&[&str], &str); 6] = [
     (
         &["no space left on device", "not enough space", "disk quota exceeded"],
         "free disk space where Docker keeps its images (`docker system df`, `docker system prune`)",
@@ -197,6 +197,10 @@ const REMEDIES: [(&[&str], &str); 5] = [
             "unknown or invalid runtime name: nvidia",
         ],
         "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
+    ),
+    (
+        &["docker-init", "containerd-shim", "exec: \"runc\""],
+        "the Docker installation lacks this program: install it (`docker-init` is in Debian's package `docker.io`), then restart Docker",
     ),
     (
         &["executable file not found", "no such file or directory: unknown"],
@@ -306,6 +310,10 @@ mod tests {
             (
                 "exec: \"serve\": executable file not found in $PATH: unknown",
                 "entrypoint",
+            ),
+            (
+                "exec: \"docker-init\": executable file not found in $PATH",
+                "Docker installation",
             ),
         ] {
             let fault = answered(500, message);
