@@ -207,8 +207,22 @@ fn facts(evidence: &Value, only_fact: bool) -> String {
         let noun = if issued == 1 { "request" } else { "requests" };
         facts.push(format!("{completed} of {issued} {noun} served"));
     }
-    let count = |key: &str| Some(format!("{} {key}", evidence["queue"][key].as_u64()?));
-    facts.extend(["running", "waiting"].into_iter().filter_map(count));
+    let (running, waiting) = (
+        evidence["queue"]["running"].as_u64(),
+        evidence["queue"]["waiting"].as_u64(),
+    );
+    match (running, waiting, evidence["issued"].as_u64()) {
+        // The queue holds the highest values that were seen, each by itself.
+        (Some(running), Some(waiting), Some(issued)) if running + waiting > issued => {
+            facts.push(format!(
+                "at most {running} running and, at another time, {waiting} waiting"
+            ));
+        }
+        _ => {
+            facts.extend(running.map(|running| format!("{running} running")));
+            facts.extend(waiting.map(|waiting| format!("{waiting} waiting")));
+        }
+    }
     facts.join(", ")
 }
 
@@ -396,6 +410,8 @@ mod tests {
 
     #[test]
     fn completed_requests_are_counted_and_no_evidence_is_none() {
+        let peaks = json!({ "completed": 6, "issued": 6, "log": [], "queue": { "running": 6, "waiting": 4 } });
+        assert!(facts(&peaks, false).contains("another time"));
         let evidence = json!({ "completed": 8, "issued": 8, "log": [], "queue": { "running": 8, "waiting": 0 } });
         assert_eq!(
             line(Some(&evidence)).unwrap(),
