@@ -171,6 +171,9 @@ pub struct Evidence {
     pub completed: u64,
     /// Requests sent.
     pub issued: u64,
+    /// The most tokens that the engine itself reports to fit, where that is why nothing was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported: Option<u64>,
     /// Attempts, including retries.
     pub attempts: u64,
     /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.

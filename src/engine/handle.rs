@@ -228,8 +228,8 @@ impl Engine {
     fn next_start(&self, whole: Limits, requested: Limits) -> std::result::Result<Limits, Box<StartFailure>> {
         let starts = lock(&self.starts);
         starts
-            .next(whole, requested)
-            .map_err(|failure| Box::new(failure.of_point(&requested)))
+            .next(whole, requested, self.options.use_report.unwrap_or(true))
+            .map_err(|failure| Box::new(failure.for_point(&requested)))
     }
 
     /// Every engine that it stands for.

@@ -314,29 +314,23 @@ impl StartFailure {
     }
 
     /// Whether a start with these limits would fail the same way: they are no smaller, or too long by the engine's own
-    /// estimate. An estimate from memory only holds for at least as many sequences, because fewer leave more room.
+    /// estimate.
     fn repeats(&self, limits: &Limits) -> bool {
         limits.cover(&self.limits) || self.rules_out(limits)
     }
 
+    /// Whether limits are too long by the engine's own estimate. One from memory only holds for at least as many sequences,
+    /// because fewer leave more room.
     fn rules_out(&self, limits: &Limits) -> bool {
         let longer = self.longest.is_some_and(|longest| longest < limits.total);
         longer && (self.cause == "length_limit" || limits.concurrency >= self.limits.concurrency)
     }
 
-    /// The failure as the answer for a point that it rules out.
-    pub(super) fn of_point(&self, requested: &Limits) -> Self {
+    /// The failure as the answer for a point that no start serves. Where a start with smaller limits did not fail, it is the
+    /// engine's estimate that rules the point out.
+    pub(super) fn for_point(&self, requested: &Limits) -> Self {
         let mut failure = self.clone();
-        if let Some(longest) = self.longest
-            && !requested.cover(&self.limits)
-        {
-            let message = failure.evidence.message.unwrap_or_default();
-            let said = format!(
-                "{message}; the engine itself says that {longest} tokens would fit, and {} do not",
-                requested.total
-            );
-            failure.evidence.message = Some(said);
-        }
+        failure.evidence.reported = self.longest.filter(|_| !requested.cover(&self.limits));
         failure
     }
 }
@@ -372,8 +366,13 @@ impl StartHistory {
 
     /// The largest limits that serve `requested` and are not known to fail. Tries the whole search range, then the
     /// engine's own estimate, then the KV cache size of the newest start, then exactly the point. The error is the failure
-    /// that shows that no start serves the point.
-    pub(super) fn next(&self, whole: Limits, requested: Limits) -> std::result::Result<Limits, &StartFailure> {
+    /// that shows that no start serves the point: of a start that was tried, or with `use_report` by the engine's estimate.
+    pub(super) fn next(
+        &self,
+        whole: Limits,
+        requested: Limits,
+        use_report: bool,
+    ) -> std::result::Result<Limits, &StartFailure> {
         if self.known_failure(&whole).is_none() {
             return Ok(whole);
         }
@@ -391,10 +390,13 @@ impl StartHistory {
                 return Ok(limits);
             }
         }
-        match self.known_failure(&requested) {
-            None => Ok(requested),
-            Some(failure) => Err(failure),
-        }
+        let tried = self.failed.iter().find(|failure| requested.cover(&failure.limits));
+        let ruled_out = || {
+            self.failed
+                .iter()
+                .find(|failure| use_report && failure.rules_out(&requested))
+        };
+        tried.or_else(ruled_out).map_or(Ok(requested), Err)
     }
 
     /// The failure that a start with these limits would repeat.
@@ -637,14 +639,14 @@ mod start_tests {
     fn the_box_comes_first_then_the_estimate_then_the_point() {
         let (whole, requested) = (limits(8000, 8000), limits(100, 100));
         let mut starts = StartHistory::default();
-        assert_eq!(starts.next(whole, requested), Ok(whole));
+        assert_eq!(starts.next(whole, requested, true), Ok(whole));
         starts.failed.push(failure(whole, "memory", Some(5000)));
         let capped = whole.capped(5000);
-        assert_eq!(starts.next(whole, requested), Ok(capped));
+        assert_eq!(starts.next(whole, requested, true), Ok(capped));
         starts.failed.push(failure(capped, "memory", None));
-        assert_eq!(starts.next(whole, requested), Ok(requested));
+        assert_eq!(starts.next(whole, requested, true), Ok(requested));
         starts.failed.push(failure(requested, "memory", None));
-        assert!(starts.next(whole, requested).is_err());
+        assert!(starts.next(whole, requested, true).is_err());
     }
 
     #[test]
@@ -652,12 +654,24 @@ mod start_tests {
         let (whole, requested) = (limits(8000, 8000), limits(6000, 100));
         let mut starts = StartHistory::default();
         starts.failed.push(failure(whole, "memory", Some(5000)));
-        let Err(known_failure) = starts.next(whole, requested) else {
+        let Err(known_failure) = starts.next(whole, requested, true) else {
             panic!("a start for {requested}")
         };
-        let message = known_failure.of_point(&requested).evidence.message.unwrap();
-        assert!(message.contains("5000") && message.contains("6100"), "{message}");
-        assert!(starts.next(limits(7000, 9), limits(7000, 9)).is_err());
+        assert_eq!(known_failure.for_point(&requested).evidence.reported, Some(5000));
+        assert!(starts.next(limits(7000, 9), limits(7000, 9), true).is_err());
+        assert_eq!(starts.next(whole, requested, false), Ok(requested));
+    }
+
+    #[test]
+    fn a_start_that_was_tried_says_more_than_an_estimate() {
+        let (whole, requested) = (limits(8000, 8000), limits(6000, 100));
+        let mut starts = StartHistory::default();
+        starts.failed.push(failure(whole, "memory", Some(5000)));
+        starts.failed.push(failure(requested, "memory", None));
+        for use_report in [true, false] {
+            let known_failure = starts.next(whole, requested, use_report).unwrap_err();
+            assert_eq!(known_failure.for_point(&requested).evidence.reported, None);
+        }
     }
 
     #[test]
@@ -669,8 +683,8 @@ mod start_tests {
         let (whole, requested) = (many(limits(8000, 8000)), limits(6000, 100));
         let mut starts = StartHistory::default();
         starts.failed.push(failure(whole, "memory", Some(5000)));
-        assert_eq!(starts.next(whole, requested), Ok(requested));
-        assert!(starts.next(whole, many(requested)).is_err());
+        assert_eq!(starts.next(whole, requested, true), Ok(requested));
+        assert!(starts.next(whole, many(requested), true).is_err());
     }
 
     #[test]
@@ -679,11 +693,15 @@ mod start_tests {
         let mut starts = StartHistory::default();
         starts.failed.push(failure(whole, "memory", None));
         starts.serves(Some(5000));
-        assert_eq!(starts.next(whole, requested), Ok(whole.capped(5000)));
+        assert_eq!(starts.next(whole, requested, true), Ok(whole.capped(5000)));
         let beyond = limits(5000, 1);
-        assert_eq!(starts.next(whole, beyond), Ok(beyond), "the pool is no word on it");
+        assert_eq!(
+            starts.next(whole, beyond, true),
+            Ok(beyond),
+            "the pool is no word on it"
+        );
         starts.failed.push(failure(whole.capped(5000), "memory", None));
-        assert_eq!(starts.next(whole, requested), Ok(requested));
+        assert_eq!(starts.next(whole, requested, true), Ok(requested));
     }
 
     #[test]
@@ -691,9 +709,9 @@ mod start_tests {
         let mut starts = StartHistory::default();
         starts.failed.push(failure(limits(1000, 1000), "memory", None));
         let harder = limits(2000, 1000);
-        assert!(starts.next(harder, harder).is_err());
+        assert!(starts.next(harder, harder, true).is_err());
         let easier = limits(900, 1000);
-        assert_eq!(starts.next(easier, easier), Ok(easier));
+        assert_eq!(starts.next(easier, easier, true), Ok(easier));
     }
 
     #[test]
@@ -701,8 +719,8 @@ mod start_tests {
         let whole = limits(8000, 8000);
         let mut starts = StartHistory::default();
         starts.failed.push(failure(whole, "length_limit", Some(4096)));
-        assert_eq!(starts.next(whole, limits(1000, 1000)), Ok(whole.capped(4096)));
+        assert_eq!(starts.next(whole, limits(1000, 1000), true), Ok(whole.capped(4096)));
         let beyond = limits(4000, 1000);
-        assert!(matches!(starts.next(whole, beyond), Err(failure) if failure.cause == "length_limit"));
+        assert!(matches!(starts.next(whole, beyond, true), Err(failure) if failure.cause == "length_limit"));
     }
 }

@@ -72,6 +72,8 @@ pub struct LaunchOptions {
     pub env: BTreeMap<String, String>,
     /// What one start must be able to serve. Default: the search range of the newest boundary.
     pub limits: Option<LimitsOption>,
+    /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
+    pub use_report: Option<bool>,
     /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it takes tens of minutes.
     pub start_timeout: DefaultsTo<1800>,
     /// Seconds for GPU memory to return to its baseline before a start.

@@ -591,11 +591,11 @@ fn silent_server(answer: &ProbeAnswer) -> Fault {
 
 /// The answer if no start serves the point.
 fn no_start(point: &Point, failure: StartFailure) -> ProbeAnswer {
-    // A configured limit is no lack of memory: it clips the search range, whether a start or a request exceeds it.
-    let verdict = if failure.cause == "length_limit" {
-        Verdict::Refused
-    } else {
-        Verdict::StartFailed
+    let verdict = match failure.evidence.reported {
+        Some(_) => Verdict::NotSent,
+        // A configured limit is no lack of memory: it clips the search range, whether a start or a request exceeds it.
+        None if failure.cause == "length_limit" => Verdict::Refused,
+        None => Verdict::StartFailed,
     };
     ProbeAnswer {
         verdict,

@@ -1,5 +1,6 @@
-//! Why a probe failed: the failing probe nearest to the largest confirmed point, and one line of evidence for a verdict (the
-//! decisive log line without its prefix, or what the process and the queue did).
+//! Why a point does not fit: the failing probe nearest to the largest confirmed point, or the point that the engine's own report
+//! rules out; and one line of evidence for a verdict (the decisive log line without its prefix, or what the process and the queue did).
+//! Only the engine's own words are quoted.
 
 use std::fmt::Display;
 use std::sync::LazyLock;
@@ -8,9 +9,10 @@ use regex::Regex;
 use serde_json::Value;
 
 use crate::boundary::{Boundary, Moves, NOT_RESIDENT, Point, Record, Verdict};
+use crate::fmt::thousands;
 use crate::report::answer::axis_position;
 
-/// The failing probe nearest to `point`, as a sentence. The distance is the sum over all axes, each relative to the axis length in its
+/// The nearest point to `point` that fails or that the engine's report rules out, as a sentence. The distance is the sum over all axes, each relative to the axis length in its
 /// scale. Of equally near probes, one that is at least as hard on every axis is preferred.
 pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
     let axes = boundary.lattice().axes();
@@ -23,15 +25,16 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
         }
         Some((sum, harder))
     };
-    let failing = boundary.records().filter(|(_, record)| record.moves == Moves::Fails);
+    let failing = boundary.records();
+    let failing = failing.filter(|(_, record)| matches!(record.moves, Moves::Fails | Moves::Bounds));
     let nearest = failing.filter_map(|(other, record)| Some((distance(&other)?, other, record)));
     let (_, point, record) =
         nearest.min_by(|((a, a_further), ..), ((b, b_further), ..)| a.total_cmp(b).then(b_further.cmp(a_further)))?;
     Some(failure_sentence(&point, record))
 }
 
-/// Said of such a point.
-pub(super) const NOT_SENT: &str = "not sent: the engine reports no room";
+/// Said of a point that was not sent.
+pub(super) const NOT_SENT: &str = "not sent: the engine's own report rules it out";
 
 /// What a probe says of its point. Of several in one cell of a map, the last of these is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,7 +43,7 @@ pub(super) enum ProbeClass {
     Fits,
     /// Refused for its length.
     Clipped,
-    /// Not sent: the engine itself reports that it fails.
+    /// The engine's own report rules it out, and nothing was sent.
     NotSent,
     Fails,
 }
@@ -49,38 +52,43 @@ impl ProbeClass {
     pub(super) fn of(record: &Record) -> Self {
         match (record.moves, record.verdict) {
             (Moves::Fits, _) => Self::Fits,
-            (Moves::Fails, _) if not_sent(record) => Self::NotSent,
             (Moves::Fails, _) => Self::Fails,
+            (Moves::Bounds, _) => Self::NotSent,
             (Moves::None, Verdict::Refused) => Self::Clipped,
             (Moves::None, _) => Self::Unclear,
         }
     }
 }
 
-/// Whether a point was not sent to the engine, because of a bound that the engine had stated.
-pub(super) fn not_sent(record: &Record) -> bool {
-    record.verdict == Verdict::StartFailed && record.evidence().is_some_and(|found| stated_bound(&found).is_some())
+/// What the engine reports that rules out a point: `the engine reports room for 8,352 tokens`. None if the answer has no report.
+pub(super) fn reported(evidence: &Value, cause: Option<&str>) -> Option<String> {
+    let tokens = thousands(evidence["reported"].as_u64()?);
+    Some(match cause {
+        Some("length_limit") => format!("the engine reports a limit of {tokens} tokens"),
+        _ => format!("the engine reports room for {tokens} tokens"),
+    })
 }
 
-/// The bound in the message of such a point: `the engine itself says that 120 tokens would fit`.
-fn stated_bound(evidence: &Value) -> Option<&str> {
-    let at = message(evidence).find(ENGINE_NOTE)?;
-    Some(&message(evidence)[at + 2..])
-}
-
-/// Why a point failed, with a line of evidence.
+/// Why a point does not fit, with the engine's own words in quotes, or with ours where it said nothing.
 fn failure_sentence(point: &Point, record: &Record) -> String {
-    let evidence = record.evidence();
-    // If an earlier start already stated a bound, points beyond it are ruled out without a start, and the bound
-    // says it all.
-    if let Some(bound) = evidence.as_ref().filter(|_| not_sent(record)).and_then(stated_bound) {
-        return format!("{point} does not fit: “{}”", truncated(bound, MAX_CHARS));
+    let evidence = record.evidence().unwrap_or_default();
+    let cause = record.cause.as_deref();
+    let figure = evidence["reported"].as_u64().map(|tokens| tokens.to_string());
+    let quoted = said_by_engine(&evidence).map(|said| match figure {
+        Some(figure) => sentence_with(&said, &figure),
+        None => said,
+    });
+    let quoted = quoted.map(|said| format!(": “{}”", truncated(&said, MAX_CHARS)));
+    if record.moves == Moves::Bounds {
+        let reported = reported(&evidence, cause).unwrap_or_else(|| "the engine's own report rules it out".to_owned());
+        return format!("{point} was not sent; {reported}{}", quoted.unwrap_or_default());
     }
-    let shown = line(evidence.as_ref()).map_or_else(String::new, |shown| format!(": “{shown}”"));
-    format!(
-        "at {point} {}{shown}",
-        verdict_text(record.verdict, record.cause.as_deref())
-    )
+    let shown = match (quoted, facts(&evidence, false)) {
+        (Some(quoted), facts) if facts.is_empty() => quoted,
+        (Some(quoted), facts) => format!("{quoted}; {facts}"),
+        (None, _) => line(Some(&evidence)).map_or_else(String::new, |shown| format!(": {shown}")),
+    };
+    format!("at {point} {}{shown}", verdict_text(record.verdict, cause))
 }
 
 /// A verdict in words: `the engine ran out of GPU memory (cuda)`.
@@ -99,6 +107,7 @@ fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
         (Verdict::Queued, _) => "the engine ran fewer concurrent requests than requested",
         (Verdict::StartFailed, Some("memory")) => "the engine did not start with these limits for lack of memory",
         (Verdict::StartFailed, _) => "the engine did not start",
+        (Verdict::NotSent, _) => NOT_SENT,
         (Verdict::Timeout, _) => "the request timed out",
         (Verdict::ShortOutput, _) => "the output was shorter than requested",
         (Verdict::Error, Some(NOT_RESIDENT)) => "early requests ended before late ones were admitted",
@@ -122,9 +131,6 @@ const MAX_CHARS: usize = 200;
 /// More log lines than this are the tail of the log, not lines that a failure rule matched.
 const MAX_RULE_LINES: usize = 3;
 
-/// Separates an error message from a bound that the engine itself stated.
-const ENGINE_NOTE: &str = "; the engine itself says ";
-
 /// Prefixes of log lines in any order: process, level, time, file.
 static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let parts = [
@@ -142,6 +148,12 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 pub(in crate::report) fn line(evidence: Option<&Value>) -> Option<String> {
     let evidence = evidence?;
     let mut text = main_text(evidence).unwrap_or_default();
+    if let Some(reported) = reported(evidence, None) {
+        text = match text.as_str() {
+            "" => reported,
+            said => format!("{reported}: {said}"),
+        };
+    }
     let facts = facts(evidence, text.is_empty());
     if !facts.is_empty() {
         let space = MAX_CHARS.saturating_sub(facts.chars().count() + 2);
@@ -159,25 +171,29 @@ fn message(evidence: &Value) -> &str {
     message.unwrap_or_default()
 }
 
-/// The decisive log line or message.
-fn main_text(evidence: &Value) -> Option<String> {
-    let message = message(evidence);
+/// The lines of the log that an answer has.
+fn log_lines(evidence: &Value) -> Vec<&str> {
     let log = evidence["log"].as_array();
-    let lines: Vec<&str> = log.into_iter().flatten().filter_map(Value::as_str).collect();
-    // A few lines were picked by a failure rule; many are the tail of the log.
-    let rule_line =
-        (lines.len() <= MAX_RULE_LINES).then(|| lines.iter().find(|line| names_cause(line)).or(lines.first()));
-    if let Some(bound) = stated_bound(evidence) {
-        let line = rule_line.flatten();
-        let line = line.map_or_else(String::new, |line| format!(": {}", without_prefix(line)));
-        return Some(format!("{bound}{line}"));
-    }
-    let best = match rule_line.flatten() {
-        Some(line) => line,
-        None if message.is_empty() => lines.last()?,
-        None => message,
-    };
-    Some(without_prefix(best)).filter(|line| !line.is_empty())
+    log.into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+/// The line of the log, or the words of a refusal, that a failure rule picked. Many lines are the tail of the log.
+fn said_by_engine(evidence: &Value) -> Option<String> {
+    let lines = log_lines(evidence);
+    let picked = lines.iter().find(|line| names_cause(line)).or(lines.first());
+    let picked = picked.filter(|_| lines.len() <= MAX_RULE_LINES)?;
+    Some(without_prefix(picked)).filter(|line| !line.is_empty())
+}
+
+/// The engine's own words, else the message, else the last line of the log.
+fn main_text(evidence: &Value) -> Option<String> {
+    said_by_engine(evidence).or_else(|| {
+        let best = match message(evidence) {
+            "" => log_lines(evidence).pop()?,
+            message => message,
+        };
+        Some(without_prefix(best)).filter(|line| !line.is_empty())
+    })
 }
 
 /// Whether a line names a resource or an error.
@@ -239,6 +255,21 @@ fn without_prefix(line: &str) -> String {
     rest.to_owned()
 }
 
+/// The sentence that has a figure, or all of a text that has it nowhere. Keeps the mark of a simulated engine.
+fn sentence_with(text: &str, figure: &str) -> String {
+    let Some(sentence) = text.split(". ").find(|sentence| sentence.contains(figure)) else {
+        return text.to_owned();
+    };
+    let mark = if text.starts_with("SIMULATED ") && !sentence.starts_with("SIMULATED ") {
+        "SIMULATED "
+    } else {
+        ""
+    };
+    let before = if text.starts_with(sentence) { "" } else { "…" };
+    let after = if text.ends_with(sentence) { "" } else { "…" };
+    format!("{mark}{before}{sentence}{after}")
+}
+
 /// Cuts a text between words if it is longer than `max` characters.
 fn truncated(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
@@ -289,11 +320,11 @@ mod tests {
         );
     }
 
-    /// The page must not claim a start for a point that an earlier start ruled out.
+    /// The page must not claim a request or a start for a point that only the engine's report rules out.
     #[test]
-    fn ruled_out_point_was_not_started() {
-        let message = "ValueError: too long; the engine itself says that 8352 tokens would fit, and 8384 do not";
-        let ruled_out = json!({ "verdict": "start_failed", "cause": "memory", "evidence": { "message": message } });
+    fn a_ruled_out_point_was_not_sent_and_only_the_engine_is_quoted() {
+        let evidence = json!({ "message": "ours", "log": ["ValueError: too long"], "reported": 8352 });
+        let ruled_out = json!({ "verdict": "not_sent", "cause": "memory", "evidence": evidence });
         let map = boundary(
             &json!({ "input": [128, 8192] }),
             &[
@@ -304,8 +335,24 @@ mod tests {
         let nearest = nearest_failure(&map, &Point::default().with("input", 4096)).unwrap();
         assert_eq!(
             nearest,
-            "input=4608 does not fit: “the engine itself says that 8352 tokens would fit, and 8384 do not”"
+            "input=4608 was not sent; the engine reports room for 8,352 tokens: “ValueError: too long”"
         );
+        let evidence = json!({ "message": "it served fewer", "log": [], "queue": { "running": 3, "waiting": 5 } });
+        let queued = json!({ "verdict": "queued", "evidence": evidence });
+        let map = boundary(&json!({ "input": [128, 8192] }), &[(json!({ "input": 4608 }), queued)]);
+        let nearest = nearest_failure(&map, &Point::default().with("input", 4096)).unwrap();
+        assert!(
+            nearest.contains("it served fewer; 3 running") && !nearest.contains('“'),
+            "{nearest}"
+        );
+    }
+
+    #[test]
+    fn the_sentence_that_has_the_figure_is_quoted() {
+        let said = "SIMULATED ValueError: too long (94208). The estimated maximum is 8352. Try less.";
+        assert_eq!(sentence_with(said, "8352"), "SIMULATED …The estimated maximum is 8352…");
+        assert_eq!(sentence_with(said, "94208"), "SIMULATED ValueError: too long (94208)…");
+        assert_eq!(sentence_with(said, "7"), said);
     }
 
     #[test]
@@ -399,12 +446,11 @@ mod tests {
     }
 
     #[test]
-    fn bound_stated_by_the_engine_comes_first() {
+    fn what_the_engine_reports_comes_first() {
         let log = "(EngineCore pid=760) ERROR 11-21 07:29:52 [core.py:1231] ValueError: To serve 70064";
-        let message = format!("{log}; the engine itself says that 63344 tokens would fit, and 65754 do not");
         assert_eq!(
-            line(Some(&json!({ "log": [log], "message": message }))).unwrap(),
-            "the engine itself says that 63344 tokens would fit, and 65754 do not: ValueError: To serve 70064"
+            line(Some(&json!({ "log": [log], "message": log, "reported": 63344 }))).unwrap(),
+            "the engine reports room for 63,344 tokens: ValueError: To serve 70064"
         );
     }
 

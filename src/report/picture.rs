@@ -28,6 +28,8 @@ enum Cell {
     Unlikely,
     /// Results contradict each other: not safe.
     Band,
+    /// Ruled out by the engine's own report, and not sent.
+    RuledOut,
     /// Refused for its length, or beyond what could be tested.
     Beyond,
     Probe(ProbeClass),
@@ -45,12 +47,13 @@ impl Cell {
             Self::Likely => (page.pick("▒", "*"), style.cyan(), "predicted to fit"),
             Self::Unlikely => (":", style.dim().red(), "predicted to fail"),
             Self::Band => (page.pick("≈", "~"), style.magenta(), "contradictory"),
+            Self::RuledOut => (page.pick("¦", "^"), style.dim(), RULED_OUT),
             Self::Beyond => ("/", style.dim(), beyond(boundary)),
             Self::Probe(ProbeClass::Fits) => ("o", style.green().bold(), "fitted"),
             Self::Probe(ProbeClass::Fails) => ("x", style.red().bold(), "failed"),
             Self::Probe(ProbeClass::Unclear) => ("?", style.bold(), "undecided"),
             Self::Probe(ProbeClass::Clipped) => ("!", style.bold(), "refused for its length"),
-            Self::Probe(ProbeClass::NotSent) => ("%", style.red().bold(), NOT_SENT),
+            Self::Probe(ProbeClass::NotSent) => ("%", style.bold(), NOT_SENT),
         };
         (page.paint(character, style), name)
     }
@@ -62,6 +65,7 @@ impl Cell {
             Class::Fits => Self::Fits,
             Class::Fails if boundary.is_in_band(point)? => Self::Band,
             Class::Fails => Self::Fails,
+            Class::NotSent => Self::RuledOut,
             Class::Unknown if clipped.iter().any(|limit| at_most_as_hard(axes, limit, point)) => Self::Beyond,
             Class::Unknown if boundary.is_likely(point)? => Self::Likely,
             Class::Unknown if boundary.is_unlikely(point)? => Self::Unlikely,
@@ -77,7 +81,10 @@ pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// What the part of the search range is that neither fits nor fails nor is open.
+/// Said of the part of the search range that only the engine's report bounds.
+pub(super) const RULED_OUT: &str = "ruled out by the engine's own report";
+
+/// What the part of the search range is that none of the others is.
 pub(super) fn beyond(boundary: &Boundary) -> &'static str {
     match boundary.untested() {
         Some(_) => "beyond what could be tested",
@@ -256,7 +263,7 @@ fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
 /// Explains the characters: the regions, then the probes, each in as few lines as hold them. The first three of each are
 /// always explained, the others if they are drawn.
 fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
-    use Cell::{Band, Beyond, Fails, Fits, Likely, Open, Unlikely};
+    use Cell::{Band, Beyond, Fails, Fits, Likely, Open, RuledOut, Unlikely};
     use ProbeClass::{Clipped, NotSent, Unclear};
     let explained = |title: &str, cells: &[Cell]| {
         let named = cells.iter().map(|cell| cell.drawn(boundary, page)).enumerate();
@@ -265,7 +272,7 @@ fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
         parts[0].insert_str(0, title);
         flow(parts, "  ", |line| measure_text_width(line) <= page.width)
     };
-    let regions = [Fits, Open, Fails, Likely, Unlikely, Band, Beyond];
+    let regions = [Fits, Open, Fails, Likely, Unlikely, Band, RuledOut, Beyond];
     let probes = [ProbeClass::Fits, ProbeClass::Fails, Unclear, Clipped, NotSent];
     [explained("", &regions), explained("probes: ", &probes.map(Cell::Probe))].concat()
 }

@@ -26,6 +26,7 @@ use tokio::time::Instant;
 
 use super::folder::{self, Folder, read_line};
 use super::secrets::{self, hidden_value};
+use super::unsent::classified;
 use super::{Event, WrittenFile, engine_number};
 use crate::boundary::{JsonText, Point};
 use crate::fault::{Fault, Kind, Result};
@@ -246,7 +247,7 @@ pub(super) fn read_lines(
     for number in 1..=extent.lines {
         line.clear();
         read_line(&mut reader, &mut line).map_err(io)?;
-        each(number, serde_json::from_slice(&line))?;
+        each(number, serde_json::from_slice(&line).map(classified))?;
     }
     Ok(extent)
 }

@@ -15,6 +15,7 @@ mod recorded;
 mod remembered;
 mod secrets;
 mod sessions;
+mod unsent;
 mod writer;
 
 pub use event::{Event, Totals, engine_number, for_engine};

@@ -107,7 +107,7 @@ proptest! {
                     fails += 1;
                     prop_assert!(!truth.fits(&cell));
                 }
-                Class::Unknown => {
+                Class::NotSent | Class::Unknown => {
                     let follows = |known: &Vec<i64>| {
                         if truth.fits(known) { below(&cell, known) } else { below(known, &cell) }
                     };

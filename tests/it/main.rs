@@ -53,6 +53,7 @@ mod load_scripts;
 mod logs;
 mod modules;
 mod noise;
+mod not_sent;
 mod orphans;
 mod pack;
 mod parallel;

@@ -113,7 +113,7 @@ fn check(map: &Boundary, truth: &Noisy) {
                 );
             }
             Class::Fails => assert!(beyond >= -truth.tolerance, "{point} is called failing"),
-            Class::Unknown => assert!(
+            Class::NotSent | Class::Unknown => assert!(
                 !map.is_in_band(&point).unwrap(),
                 "{point} is contradictory, and called unknown"
             ),

@@ -64,7 +64,7 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
         ),
         (
             "vllm-default",
-            "input + output ≤ 62,864 tokens (KV cache), confirmed to ±32",
+            "input + output ≤ 62,864 tokens (KV cache): fits up to 62,832 (tested); the engine reports 62,864; nothing above was sent",
         ),
         (
             "vllm-how-many",
@@ -98,7 +98,7 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
         ),
         (
             "vllm-neighbours",
-            "input + output ≤ 23,248 tokens (KV cache), confirmed to ±1,561",
+            "input + output ≤ 23,248 tokens (KV cache): fits up to 21,687 (tested); the engine reports 23,248; 33,024 fails",
         ),
         (
             "vllm-kv-dtype",

@@ -391,7 +391,7 @@ fn what_the_engine_reports_is_verified_from_both_sides() {
             "{result}"
         );
         if most > 2 {
-            let certificate = json!({ "by": "report", "ends": 2, "middle": 1, "within": { "input": 64, "output": 64 }, "probes": done["probes"] });
+            let certificate = json!({ "by": "report", "ends": 2, "middle": 1, "not_sent": 0, "within": { "input": 64, "output": 64 }, "probes": done["probes"] });
             assert_eq!(done["verified"], certificate, "{result}");
             assert_eq!(done["predicted"]["verified"], 3, "{result}");
             let gaps = result["gaps"].as_array().unwrap();

@@ -45,7 +45,7 @@ fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
         .collect();
     assert_eq!(
         json!(told),
-        json!(["start_failed", "ok", "start_failed", "ok", "start_failed", "ok"]),
+        json!(["not_sent", "ok", "not_sent", "ok", "not_sent", "ok"]),
         "{answers}"
     );
     assert_eq!(
@@ -152,7 +152,7 @@ fn a_resumed_run_remembers_the_starts_that_failed() {
     let output = program(&["--resume", "out"]).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(result["result"], json!(["ok", "ok", "start_failed"]));
+    assert_eq!(result["result"], json!(["ok", "ok", "not_sent"]));
     assert_eq!(
         count(&events(folder.path()), "starting"),
         3,

@@ -6,13 +6,14 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Answer, Context, State};
-use crate::boundary::{Boundary, Class, Limit, Moves, Quantity, Record, Verdict};
+use crate::boundary::{Boundary, Class, Limit, Moves, Point, Quantity, Record, Verdict};
 use crate::fault::Result;
 use crate::fmt::thousands;
-use crate::report::evidence::{NOT_SENT, not_sent};
+use crate::report::evidence::NOT_SENT;
 use crate::report::{Clock, Count};
 
-/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`.
+/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; where nothing beyond it was sent `…: fits up to 8,320 (tested); the
+/// engine reports 8,352; nothing above was sent`.
 pub(super) fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
     let held = boundary.lattice().axes().iter();
     let held = held.filter(|axis| !boundary.varies(axis.name()) && !limit.quantity.formula().contains(axis.name()));
@@ -20,17 +21,41 @@ pub(super) fn limit_text(boundary: &Boundary, limit: &Limit) -> String {
     let held: Vec<String> = held.map(|axis| format!("{}={}", axis.name(), axis.range().0)).collect();
     let at = if held.is_empty() { "" } else { " at " };
     let held = format!("{at}{}", held.join(" "));
+    let (inequality, cause) = (limit.inequality(), cause(boundary, limit));
+    if limit.not_sent {
+        return format!("{inequality}{held} ({cause}): {}", bounded_by_report(boundary, limit));
+    }
     let confirmed = match (limit.within(), limit.quantity) {
         (0, _) if limit.configured => format!("; {} is refused", thousands(limit.fails)),
         (0, _) | (_, Quantity::Concurrency) => format!("; {} fails", thousands(limit.fails)),
         (within, _) => format!(", confirmed to ±{}", thousands(within)),
     };
-    let claimed = match limit.reported.filter(|_| limit.confirmed().is_none()) {
+    let claimed = match limit.reported.filter(|_| limit.uncontradicted().is_none()) {
         Some(claimed) => format!(" (the engine reports {})", thousands(claimed)),
         None => String::new(),
     };
-    let (inequality, cause) = (limit.inequality(), cause(boundary, limit));
     format!("{inequality}{held} ({cause}){confirmed}{claimed}")
+}
+
+/// What was tested of a limit that only the engine's own report bounds from above.
+fn bounded_by_report(boundary: &Boundary, limit: &Limit) -> String {
+    let fits = thousands(limit.fits);
+    let reported = || {
+        let mut at_limit = boundary.records().filter(|(point, _)| *point == limit.beyond);
+        let tokens = at_limit.find_map(|(_, record)| record.evidence()?["reported"].as_u64())?;
+        Some(format!("room for {} tokens", thousands(tokens)))
+    };
+    let reported = limit.reported.map(thousands).or_else(reported).unwrap_or_default();
+    let is_above = |point: &Point| limit.quantity.of(point).is_some_and(|value| value > limit.fits);
+    let mut others = boundary
+        .records()
+        .filter(|(_, record)| record.verdict != Verdict::NotSent);
+    let above = match limit.failed {
+        Some(failed) => format!("{} fails", thousands(failed)),
+        None if others.any(|(point, _)| is_above(&point)) => "nothing above was seen to fail".to_owned(),
+        None => "nothing above was sent".to_owned(),
+    };
+    format!("fits up to {fits} (tested); the engine reports {reported}; {above}")
 }
 
 /// The cause of a limit that leaves memory outside the engine's share as it is.
@@ -47,10 +72,10 @@ pub(super) fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
             _ => "the server's own limit; not memory",
         };
     }
-    if limit.confirmed().is_some() && limit.quantity != Quantity::Input {
+    if limit.uncontradicted().is_some() && limit.quantity != Quantity::Input {
         return KV_CACHE;
     }
-    let mut failing = boundary.records().filter(|(_, record)| record.moves == Moves::Fails);
+    let mut failing = boundary.records().filter(|(_, record)| record.is_out_of_memory());
     let record = failing.find(|(point, _)| *point == limit.beyond);
     match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
         Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => KV_CACHE,
@@ -129,7 +154,11 @@ pub(super) fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool
         return undecided(format!("; {name}={fails} could not be tested"));
     }
     let failed = boundary.records().any(|(_, record)| record.moves == Moves::Fails);
-    let ends = if failed { "fails" } else { "is refused for its length" };
+    let ends = match boundary.classify(&at)? {
+        Class::NotSent => NOT_SENT,
+        _ if failed => "fails",
+        _ => "is refused for its length",
+    };
     let (low, high) = axis.range();
     // As narrow as searches make it where no tolerance is given.
     let narrow = axis.tolerance().unwrap_or((high.as_f64() - low.as_f64()) / 64.0);
@@ -143,7 +172,8 @@ pub(super) fn along_one_axis(boundary: &Boundary) -> Result<Option<(String, bool
 pub(super) fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> Result<String> {
     let search = context.search.unwrap_or(&Value::Null);
     let count = |value: &Value| value.as_u64().and_then(|count| usize::try_from(count).ok());
-    let probes = count(&search["probes"]).unwrap_or_else(|| boundary.records().len());
+    let recorded = boundary.records().len();
+    let probes = count(&search["probes"]).map_or(recorded, |probes| probes.max(recorded));
     let ended = search["stopped"].as_str();
     let cut_short = context.run.stopped.clone().or_else(|| match ended? {
         budget if budget.starts_with("max_") => Some(format!("stopped by `{budget}`")),
@@ -165,6 +195,8 @@ pub(super) fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> R
     let open = (volume.open + untested) as f64 / volume.total.max(1) as f64;
     let is_bounded = matches!(answer.state, State::Limit | State::Table);
     let verified = Some(&search["verified"]).filter(|verified| is_bounded && !verified.is_null());
+    let unsent = boundary.records().filter(|(_, record)| record.moves == Moves::Bounds);
+    let unsent = unsent.count();
     let mut parts = Vec::new();
     if answer.state == State::Undecided || answer.state == State::Table && cut_short.is_some() {
         parts.push(format!("undecided: {counted}"));
@@ -177,8 +209,30 @@ pub(super) fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> R
         let part = |key: &str| verified.and_then(|verified| count(&verified[key])).unwrap_or(0);
         let (ends, middle) = (part("ends"), part("middle") > 0);
         if ends > 0 {
-            let middle = if middle { " and in the middle" } else { "" };
-            parts.push(format!("checked on both sides at {}{middle}", Count(ends, "end")));
+            let places = ends + usize::from(middle);
+            // Certificates of older versions do not say at which places nothing was sent.
+            let bounded = verified.and_then(|verified| count(&verified["not_sent"]));
+            let bounded = bounded.unwrap_or(if unsent > 0 { places } else { 0 }).min(places);
+            let where_checked = format!(
+                "{}{}",
+                Count(ends, "end"),
+                if middle { " and in the middle" } else { "" }
+            );
+            parts.push(match places - bounded {
+                both if both == places => format!("checked on both sides at {where_checked}"),
+                0 => format!("checked inside the limit at {where_checked}, nothing was sent beyond it"),
+                both => format!(
+                    "checked inside the limit at {where_checked}, on both sides at {both} of these {places}, nothing was sent beyond it at the others"
+                ),
+            });
+        } else if is_bounded && volume.not_sent > 0 {
+            let share = |part: f64| (100.0 * part).floor();
+            let ruled_out = volume.not_sent as f64 / volume.total.max(1) as f64;
+            parts.push(format!(
+                "{:.0} % of the search range is proven, {:.0} % ruled out by the engine's own report",
+                share(1.0 - open - ruled_out),
+                share(ruled_out)
+            ));
         } else if is_bounded {
             let resolved = (100.0 * (1.0 - open)).floor();
             parts.push(format!("{resolved:.0} % of the search range is resolved"));
@@ -194,9 +248,7 @@ pub(super) fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> R
             parts.push(format!("between them predicted by {by}"));
         }
         parts.push(Count(probes, "probe").to_string());
-        // What the engine's own report excludes is not sent.
-        let skipped = boundary.records().filter(|(_, record)| not_sent(record)).count();
-        parts.extend((skipped > 0).then(|| format!("{skipped} of them {NOT_SENT}")));
+        parts.extend((unsent > 0).then(|| format!("{unsent} of them not sent: the engine's own report rules them out")));
     }
     parts.extend(cut_short);
     parts.extend(report_failed(context).then(|| "the engine's report did not hold".to_owned()));

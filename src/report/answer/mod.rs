@@ -95,7 +95,7 @@ impl Answer {
     pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let mut answer = Self::default();
         let limit = boundary.stated_limit();
-        let clear = boundary.records().any(|(_, record)| record.moves != Moves::None);
+        let moved = |moves| boundary.records().any(|(_, record)| record.moves == moves);
         let (smallest, largest) = (boundary.smallest(), boundary.largest());
         let untested = untested(boundary);
         if boundary.classify(&largest)? == Class::Fits {
@@ -117,6 +117,9 @@ impl Answer {
             if limit.configured && !boundary.varies("concurrency") {
                 answer.next = how_many(&limit.at, context);
             }
+        } else if boundary.classify(&smallest)? == Class::NotSent {
+            answer.state = State::NothingFits;
+            answer.limit = format!("nothing fits, as the engine itself reports: even {smallest} was not sent");
         } else if boundary.classify(&smallest)? == Class::Fails {
             answer.state = State::NothingFits;
             answer.limit = match boundary.band() {
@@ -131,13 +134,14 @@ impl Answer {
         } else if boundary.clipped().contains(&smallest) {
             answer.state = State::NothingFits;
             answer.limit = format!("nothing fits: even {smallest} is refused for its length, not for lack of memory");
-        } else if boundary.frontier()?.is_empty() && clear {
+        } else if boundary.frontier()?.is_empty() && moved(Moves::Fails) {
             answer.limit =
                 format!("undecided: what was tested fails, and nothing smaller was; {smallest} is not known to fit");
+        } else if boundary.frontier()?.is_empty() && moved(Moves::Bounds) {
+            answer.limit = format!("undecided: nothing was sent that fits; {smallest} is not known to fit");
         } else if boundary.frontier()?.is_empty() {
             answer.limit = "undecided: no probe gave a clear answer".to_owned();
-        } else if !boundary.records().any(|(_, record)| record.moves == Moves::Fails)
-            && (boundary.clipped().is_empty() || untested.is_some())
+        } else if !moved(Moves::Fails) && !moved(Moves::Bounds) && (boundary.clipped().is_empty() || untested.is_some())
         {
             let fits = boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default();
             answer.limit = format!("undecided: {fits} fits, and nothing harder is known to fail");
@@ -243,11 +247,14 @@ impl Extras {
     /// As [`Answer::new`].
     pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
         let field = |key: &str| self.report.as_ref().and_then(|report| report.get(key));
-        if let Some(recorded) = field("answer").and_then(|answer| serde_json::from_value(answer.clone()).ok()) {
-            return Ok(recorded);
+        let recorded: Option<Answer> = field("answer").and_then(|answer| serde_json::from_value(answer.clone()).ok());
+        // Older versions said of points that were not sent that they fail.
+        let unsent = boundary.records().any(|(_, record)| record.moves == Moves::Bounds);
+        if let Some(recorded) = recorded.as_ref().filter(|_| !unsent) {
+            return Ok(recorded.clone());
         }
         let headroom = field("headroom").and_then(Value::as_u64);
-        Answer::new(
+        let answer = Answer::new(
             boundary,
             &Context {
                 search: field("search").filter(|search| search.is_object()),
@@ -256,7 +263,16 @@ impl Extras {
                 flags: &|_, _| Ok(Vec::new()),
                 headroom: &|_| headroom,
             },
-        )
+        )?;
+        let Some(Answer { run, room, next, .. }) = recorded else {
+            return Ok(answer);
+        };
+        Ok(Answer {
+            run,
+            room,
+            next,
+            ..answer
+        })
     }
 }
 
@@ -285,7 +301,7 @@ fn room(boundary: &Boundary, limit: Option<&Limit>, safe: &Point, context: &Cont
     let tokens = tokens.filter(|tokens| !report_failed(context) || is_full(tokens));
     let single = safe.int("concurrency").unwrap_or(1) == 1;
     let total = limit.filter(|limit| limit.quantity == Quantity::Total && !limit.configured && single);
-    let tokens = tokens.or(total.and_then(Limit::confirmed));
+    let tokens = tokens.or(total.and_then(Limit::uncontradicted));
     if let (Some(tokens), Some(used)) = (tokens, used)
         && used <= tokens
     {

@@ -58,6 +58,7 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
             let now = match other.classify(point)? {
                 Class::Fits => "fits still",
                 Class::Fails => "FAILS",
+                Class::NotSent => "IS RULED OUT by the engine's own report",
                 Class::Unknown => "is not proven to fit",
             };
             let status = format!("the recommended point of [1], {point}, {now} in {}", label(index));
@@ -253,7 +254,7 @@ fn max_total(boundary: &Boundary, axes: &[Axis]) -> Result<Option<i64>> {
         return Ok(None);
     };
     let mut most: Option<i64> = None;
-    let walls = boundary.failing()?.into_iter().chain(boundary.clipped());
+    let walls = boundary.bounding()?.into_iter().chain(boundary.clipped());
     let walls = walls.filter_map(|point| Some((point.int("input")?, point.int("output")?)));
     let mut walls: Vec<(i64, i64)> = walls.collect();
     walls.sort_unstable();
@@ -283,19 +284,19 @@ pub struct ChangedPoint {
     pub subject: usize,
     /// The point, as the baseline has it.
     pub point: Point,
-    /// Whether it fits now; otherwise it fails now.
+    /// Whether it fits now; otherwise it fails now, or the engine's own report rules it out.
     pub fits: bool,
     /// The verdict in the baseline: `ok`, `oom (cuda)`; or `recommended`.
     pub before: String,
     /// The contradicting verdict in the other input.
     pub after: String,
-    /// Where the other input has it, if not at the point itself: an easier point that fails, or a harder one
-    /// that fits.
+    /// Where the other input has it, if not at the point itself: an easier point that fails or was not sent, or a harder
+    /// one that fits.
     pub at: Option<Point>,
 }
 
-/// The points of `first` for which `other` proves the opposite, at most [`MAX_LISTED`] of each kind, and how many fail
-/// and fit now. `recommended` need not have been tested.
+/// The points of `first` for which `other` has the opposite, at most [`MAX_LISTED`] of each kind, and how many fail or are
+/// ruled out, and fit now. `recommended` need not have been tested.
 fn changed_points(
     first: &Boundary,
     other: &Boundary,
@@ -311,8 +312,8 @@ fn changed_points(
     let recommended = recommended.map(|point| (point.clone(), Moves::Fits, "recommended".to_owned()));
     for (point, moves, before) in recommended.into_iter().chain(tested) {
         let fits = match (moves, first.classify(&point)?, other.classify(&point)?) {
-            (Moves::Fits, Class::Fits, Class::Fails) => false,
-            (Moves::Fails, Class::Fails, Class::Fits) => true,
+            (Moves::Fits, Class::Fits, Class::Fails | Class::NotSent) => false,
+            (Moves::Fails, Class::Fails, Class::Fits) | (Moves::Bounds, Class::NotSent, Class::Fits) => true,
             _ => continue,
         };
         if !inside(axes, &point) || !reported.insert(point.to_string()) {
@@ -337,17 +338,21 @@ fn changed_points(
     Ok((listed, counts))
 }
 
-/// The record that proves it: of the point itself, else the first one that implies it.
+/// The record that says it: of the point itself, else the first one that implies it.
 fn witness<'a>(
     axes: &[Axis],
     point: &Point,
     fits: bool,
     records: &'a [(Point, &'a Record)],
 ) -> Option<&'a (Point, &'a Record)> {
-    let moves = if fits { Moves::Fits } else { Moves::Fails };
     let proves = |(at, record): &&(Point, &Record)| {
         let (easier, harder) = if fits { (point, at) } else { (at, point) };
-        record.moves == moves && at_most_as_hard(axes, easier, harder)
+        let moved = match record.moves {
+            Moves::Fits => fits,
+            Moves::Fails | Moves::Bounds => !fits,
+            Moves::None => false,
+        };
+        moved && at_most_as_hard(axes, easier, harder)
     };
     let mut proving = records.iter().filter(proves).peekable();
     let first = proving.peek().copied();

@@ -53,8 +53,8 @@ pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, 
     let has_thresholds = !thresholds.is_empty();
     sections.extend(has_thresholds.then(|| Section::new("", "Thresholds").with(thresholds)));
     for (fits, title) in [
-        (false, "fitted before, and fail now"),
-        (true, "failed before, and fit now"),
+        (false, "fitted before, and fail now or are ruled out"),
+        (true, "failed or were ruled out before, and fit now"),
     ] {
         let points = changed_points(comparison, fits);
         let heading = title.replacen('f', "F", 1);

@@ -16,7 +16,7 @@ use serde_json::Value;
 use state::{State, TICK};
 
 use crate::boundary::Verdict;
-use crate::report::evidence::{line as evidence_line, with_cause};
+use crate::report::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::report::terminal::shown;
 use crate::report::{Block, Clock, Count, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text};
 use crate::run::{Event, Run, engine_number};
@@ -317,7 +317,8 @@ impl Plain {
                 answer,
                 ..
             } => {
-                let outcome = skipped(*verdict, answer).unwrap_or_else(|| with_cause(verdict, cause.as_deref()));
+                let cause = cause.as_deref();
+                let outcome = not_tried(*verdict, cause, answer).unwrap_or_else(|| with_cause(verdict, cause));
                 let said = answer["evidence"]["message"].as_str();
                 let said = said.filter(|_| *verdict == Verdict::Error);
                 let said = said.map_or_else(String::new, |said| format!(": {said}"));
@@ -348,15 +349,16 @@ impl Plain {
     }
 }
 
-/// Why a point was not tried: the starts before it show that no start serves it.
-fn skipped(verdict: Verdict, answer: &Value) -> Option<String> {
-    if verdict != Verdict::StartFailed || answer["starts"] != 0 {
-        return None;
+/// Why a point was not tried: the engine's own report rules it out, or its answer follows from a start that failed.
+fn not_tried(verdict: Verdict, cause: Option<&str>, answer: &Value) -> Option<String> {
+    match verdict {
+        Verdict::NotSent => Some(
+            reported(&answer["evidence"], cause)
+                .map_or_else(|| NOT_SENT.to_owned(), |reported| format!("not sent: {reported}")),
+        ),
+        Verdict::StartFailed if answer["starts"] == 0 => Some("skipped: the engine did not start for less".to_owned()),
+        _ => None,
     }
-    Some(match answer["report"]["longest"].as_u64() {
-        Some(tokens) => format!("skipped: the engine reports room for {tokens} tokens"),
-        None => "skipped: the engine did not start for less".to_owned(),
-    })
 }
 
 /// Minimum time between frames; skipped changes appear in the next frame.
@@ -480,22 +482,23 @@ mod output_tests {
             Some("[0:01] input=7: refused (kv_cache)")
         );
         assert!((0..99).all(|input| plain.line(&point(input), second).is_some()));
-        let mut skipped = |answer: Value| {
+        let mut line = |verdict, answer: Value| {
             let event = Event::Point {
                 boundary: 0,
                 point: Point::default().with("input", 7),
-                verdict: Verdict::StartFailed,
+                verdict,
                 cause: Some("memory".into()),
                 moves: Moves::Fails,
                 answer,
             };
             plain.line(&event, second).unwrap()
         };
-        assert_eq!(
-            skipped(json!({ "starts": 0, "report": { "longest": 8352 } })),
-            "[0:01] input=7: skipped: the engine reports room for 8352 tokens"
-        );
-        assert_eq!(skipped(json!({ "starts": 1 })), "[0:01] input=7: start_failed (memory)");
+        let unsent = json!({ "starts": 0, "evidence": { "reported": 8352 } });
+        let unsent = line(Verdict::NotSent, unsent);
+        assert!(unsent.contains("not sent") && unsent.contains("8,352"), "{unsent}");
+        assert!(line(Verdict::StartFailed, json!({ "starts": 0 })).contains("skipped"));
+        let tried = line(Verdict::StartFailed, json!({ "starts": 1 }));
+        assert_eq!(tried, "[0:01] input=7: start_failed (memory)");
     }
 
     #[test]

@@ -34,6 +34,8 @@ pub(super) struct State {
     points: usize,
     fits: usize,
     fails: usize,
+    /// Points that the engine's own report rules out.
+    unsent: usize,
     map: Map,
     levels: Levels,
     progress: Option<Progress>,
@@ -135,6 +137,7 @@ impl State {
                 match moves {
                     Moves::Fits => self.fits += 1,
                     Moves::Fails => self.fails += 1,
+                    Moves::Bounds => self.unsent += 1,
                     Moves::None => {}
                 }
             }
@@ -265,8 +268,12 @@ impl State {
         }];
         if self.points > 0 {
             let mut counts = format!("{} fit, {} fail", self.fits, self.fails);
-            if self.points > self.fits + self.fails {
-                counts += &format!(", {} unclear", self.points - self.fits - self.fails);
+            if self.unsent > 0 {
+                counts += &format!(", {} not sent", self.unsent);
+            }
+            let unclear = self.points - self.fits - self.fails - self.unsent;
+            if unclear > 0 {
+                counts += &format!(", {unclear} unclear");
             }
             parts.push(counts);
         }
@@ -486,7 +493,7 @@ mod tests {
             moves,
             answer: json!(match moves {
                 Moves::Fits => "ok",
-                Moves::Fails => "oom",
+                Moves::Fails | Moves::Bounds => "oom",
                 Moves::None => "error",
             }),
         }

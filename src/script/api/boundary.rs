@@ -131,7 +131,8 @@ pub mod boundary {
         Ok(BoundaryHandle::new(&host(&context), axes, options)?)
     }
 
-    /// Records the answer of a probe of `point`. Returns what it means for the point: `"fits"`, `"fails"` or `"none"`.
+    /// Records the answer of a probe of `point`. Returns what it means for the point: `"fits"`, `"fails"`, `"bounds"` (the
+    /// engine's own report rules it out, and nothing was sent) or `"none"`.
     ///
     /// A point may be recorded several times: all answers are kept, and one failure makes the point unsafe, however
     /// often it fits (see `map.band()`).
@@ -142,7 +143,8 @@ pub mod boundary {
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown verdict or a point with other axes; `limit` beyond 1,000,000 points.
+    /// `usage` for an unknown verdict, for `not_sent` without an engine's report, or a point with other axes; `limit` beyond
+    /// 1,000,000 points.
     ///
     /// # Example
     ///
@@ -158,7 +160,7 @@ pub mod boundary {
         Ok(moves.name().to_owned())
     }
 
-    /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"none", evidence }`, with `()`
+    /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"bounds"|"none", evidence }`, with `()`
     /// for a missing cause or evidence.
     ///
     /// # Errors
@@ -247,8 +249,9 @@ pub mod boundary {
         from_points(&map.lock().clipped())
     }
 
-    /// What is proven about a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point
-    /// failed, even once; `"unknown"` otherwise. `predict` returns what to expect then.
+    /// What is known about a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point
+    /// failed, even once; `"not_sent"` if only the engine's own report rules it out; `"unknown"` otherwise. `predict` returns what
+    /// to expect then.
     ///
     /// # Example
     ///
@@ -356,15 +359,15 @@ pub mod boundary {
         Ok(gap.map(|(axis, width)| (axis.into(), from_scalar(width))).collect())
     }
 
-    /// The numbers of lattice points: `#{ fits, fails, clipped, open, total }`. `clipped` points exceed a length limit;
-    /// `open` points are neither proven nor clipped.
+    /// The numbers of lattice points: `#{ fits, fails, not_sent, clipped, open, total }`. `not_sent` points are ruled out by the
+    /// engine's own report, `clipped` points exceed a length limit; `open` points are none of these.
     ///
     /// # Example
     ///
     /// ```rhai
     /// let map = boundary(#{ input: [1, 100] }, #{});
     /// map.record(#{ input: 40 }, "ok");
-    /// assert(map.volume() == #{ fits: 40, fails: 0, clipped: 0, open: 60, total: 100 });
+    /// assert(map.volume() == #{ fits: 40, fails: 0, not_sent: 0, clipped: 0, open: 60, total: 100 });
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn volume(map: &mut BoundaryHandle) -> Caught<Map> {
@@ -372,6 +375,7 @@ pub mod boundary {
         Ok(Map::from([
             ("fits".into(), count(volume.fits).into()),
             ("fails".into(), count(volume.fails).into()),
+            ("not_sent".into(), count(volume.not_sent).into()),
             ("clipped".into(), count(volume.clipped).into()),
             ("open".into(), count(volume.open).into()),
             ("total".into(), count(volume.total).into()),

@@ -177,7 +177,7 @@ pub mod methods {
     /// A point is `#{ input, output, concurrency }`, in tokens and concurrent requests (default 1). The answer is `#{
     /// point, verdict, cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started,
     /// starts, seconds, gpus, report }`. `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`,
-    /// `start_failed`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails` or `none`; `input` and `output`
+    /// `start_failed`, `not_sent`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails`, `bounds` (of `not_sent`) or `none`; `input` and `output`
     /// are the engine's own token counts; `counted`, which is there only if no prompt of exactly the asked length could be made, is `#{ input }`, the length
     /// for which the verdict holds, at most 1 % or 8 tokens off; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is
     /// the number of attempted starts, `seconds` the total time, `gpus` the number of GPUs of the engine; `report` is
@@ -188,7 +188,7 @@ pub mod methods {
     ///
     /// `cause` is the reason: of `oom` `cuda`, `host` (reported by the kernel), `allocator`; of `refused` `kv_cache`,
     /// `memory`, `length_limit`; of `start_failed` `memory`, `length_limit`, and after an earlier start that served
-    /// `port`, `exited`, …; of `short_output`
+    /// `port`, `exited`, …; of `not_sent`, where the engine's own report rules the point out, `memory`, `length_limit`; of `short_output`
     /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `queued` `kv_cache`, `admission` (the
     /// engine admits no more), `overloaded`; of `error` `died`, `stopped` (by somebody else), `dead` (its process runs but
     /// does not respond), `overloaded`, `not_resident` (all were served, but early requests ended before late ones were
@@ -199,7 +199,7 @@ pub mod methods {
     /// (the last failed allocation of each GPU, if its allocator reported numbers:
     /// `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine
     /// served again without a restart), `exit_code`, `oom_killed` (by the kernel), `http_status`, `finish`, `excess`
-    /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `queue` (the fullest state in its
+    /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `reported` (of `not_sent`: the most tokens that the engine reports to fit), `queue` (the fullest state in its
     /// metrics: `#{ running, waiting, kv_usage, preemptions }`), `memory` (bytes at the end), `limits` (of the start).
     ///
     /// # Errors

@@ -87,7 +87,7 @@ fn a_pull_request_is_told_the_verdict_first_and_nothing_becomes_markup() {
     assert!(
         page.headings
             .iter()
-            .any(|heading| heading == "Fitted before, and fail now"),
+            .any(|heading| heading == "Fitted before, and fail now or are ruled out"),
         "{text}"
     );
     assert!(text.len() < 65_000);

@@ -13,6 +13,9 @@ use crate::names;
 /// at once. Harder points would not be either, so that they are not asked.
 pub const NOT_RESIDENT: &str = "not_resident";
 
+/// The cause of a limit that was configured, or that the model has: no lack of memory.
+const LENGTH_LIMIT: &str = "length_limit";
+
 /// The verdict of one probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -33,6 +36,8 @@ pub enum Verdict {
     Timeout,
     /// The text ended before the requested length.
     ShortOutput,
+    /// Not sent, and no start was tried for it: what the engine reports of itself rules it out.
+    NotSent,
     /// Anything unclear. Never memory.
     #[default]
     Error,
@@ -47,6 +52,7 @@ names!(Verdict {
     StartFailed "start_failed",
     Timeout "timeout",
     ShortOutput "short_output",
+    NotSent "not_sent",
     Error "error",
 });
 
@@ -79,6 +85,7 @@ impl Verdict {
                 Some("memory") => Moves::Fails,
                 _ => Moves::None,
             },
+            Verdict::NotSent => Moves::Bounds,
             // Served, though not all at once: enough where surviving is.
             Verdict::Error if cause == Some(NOT_RESIDENT) && overload == Overload::Fits => Moves::Fits,
             Verdict::Timeout | Verdict::ShortOutput | Verdict::Error => Moves::None,
@@ -111,12 +118,14 @@ pub enum Moves {
     Fits,
     /// The point and every harder one fails.
     Fails,
+    /// The engine's own report rules out the point and every harder one: the search ends there, and nothing is proven.
+    Bounds,
     /// No effect.
     #[default]
     None,
 }
 
-names!(Moves { Fits "fits", Fails "fails", None "none", });
+names!(Moves { Fits "fits", Fails "fails", Bounds "bounds", None "none", });
 
 /// An answer to record: a bare verdict, or a probe's whole result.
 #[derive(Clone, Debug, PartialEq)]
@@ -156,6 +165,12 @@ impl Answer {
             Fault::usage(format!("there is no verdict `{name}`")).hint(name_hint(name, &names, "the verdicts"))
         })?;
         let field = |key: &str| map.and_then(|map| map.get(key)).filter(|value| !value.is_null());
+        if verdict == Verdict::NotSent && field("evidence").is_none() {
+            return Err(Fault::usage(
+                "`not_sent` follows from what an engine reports of itself, and this answer has no evidence of it",
+            )
+            .hint("record what `engine.probe` returned, or a verdict of your own such as \"oom\" or \"refused\""));
+        }
         Ok(Self {
             verdict,
             cause: field("cause").and_then(Value::as_str).map(str::to_owned),
@@ -235,6 +250,22 @@ impl Record {
     #[must_use]
     pub fn is_untested(&self) -> bool {
         self.moves == Moves::None && (self.cause.as_deref() == Some(NOT_RESIDENT) || self.ended_server())
+    }
+
+    /// Whether a limit that was configured excludes the point, not a lack of memory.
+    #[must_use]
+    pub fn is_length_limit(&self) -> bool {
+        match self.moves {
+            Moves::None => self.verdict == Verdict::Refused,
+            Moves::Bounds => self.cause.as_deref() == Some(LENGTH_LIMIT),
+            Moves::Fits | Moves::Fails => false,
+        }
+    }
+
+    /// Whether a lack of memory or of capacity keeps the point from fitting, as it was seen or as the engine reports it.
+    #[must_use]
+    pub fn is_out_of_memory(&self) -> bool {
+        matches!(self.moves, Moves::Fails | Moves::Bounds) && !self.is_length_limit()
     }
 
     /// Whether a server that was attached to died here, or answered nothing any more.

@@ -42,7 +42,7 @@ impl Default for Options {
     }
 }
 
-/// What is proven about a point.
+/// What is known about a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -50,11 +50,40 @@ pub enum Class {
     Fits,
     /// It or an easier point failed, even if only once.
     Fails,
-    /// Neither.
+    /// The engine's own report rules it or an easier point out, and neither was sent.
+    NotSent,
+    /// None of these.
     Unknown,
 }
 
-names!(Class { Fits "fits", Fails "fails", Unknown "unknown", });
+names!(Class { Fits "fits", Fails "fails", NotSent "not_sent", Unknown "unknown", });
+
+/// Points that are excluded, though they were not seen to fail: cells, mirrored.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Exclusions {
+    all: Vec<Cell>,
+    /// Those that no fitting cell contradicts.
+    pub(super) standing: DominatedSet,
+}
+
+impl Exclusions {
+    fn add(&mut self, mirrored: Cell, contradicted: bool) -> Change {
+        self.all.push(mirrored.clone());
+        if contradicted {
+            return Change::None;
+        }
+        self.standing.add(mirrored);
+        Change::Rebuild
+    }
+
+    /// Drops what a fitting cell contradicts: a harder point fits, so the limit was a different one then.
+    fn reclassify(&mut self, lattice: &Lattice, fits: &DominatedSet) {
+        self.standing = DominatedSet::default();
+        for mirrored in self.all.iter().filter(|cell| !fits.covers(&lattice.mirror(cell))) {
+            self.standing.add(mirrored.clone());
+        }
+    }
+}
 
 /// The recorded points and what follows from them.
 #[derive(Clone, Debug)]
@@ -76,10 +105,10 @@ pub struct Boundary {
     pub(super) contradicted: Vec<Cell>,
     /// Failing cells, mirrored.
     pub(super) fails: DominatedSet,
-    /// Every cell refused for a length limit, or at which memory could not be tested, mirrored.
-    refused: Vec<Cell>,
-    /// The refused cells that no fitting cell contradicts, mirrored.
-    pub(super) clips: DominatedSet,
+    /// Cells that the engine's own report rules out.
+    pub(super) ruled_out: Exclusions,
+    /// Cells refused for a length limit, or at which memory could not be tested.
+    pub(super) clips: Exclusions,
     view: OnceLock<Result<View>>,
     expectations: Expectations,
 }
@@ -108,8 +137,8 @@ impl Boundary {
             fits: DominatedSet::default(),
             contradicted: Vec::new(),
             fails: DominatedSet::default(),
-            refused: Vec::new(),
-            clips: DominatedSet::default(),
+            ruled_out: Exclusions::default(),
+            clips: Exclusions::default(),
             view: OnceLock::new(),
             expectations: Expectations::default(),
         })
@@ -174,7 +203,14 @@ impl Boundary {
         let change = match moves {
             Moves::Fits => self.fit(easier),
             Moves::Fails => self.fail(&harder),
-            Moves::None if answer.verdict == Verdict::Refused || untested => self.clip(&harder),
+            Moves::Bounds => {
+                let contradicted = self.fits.covers(&harder);
+                self.ruled_out.add(self.lattice.mirror(&harder), contradicted)
+            }
+            Moves::None if answer.verdict == Verdict::Refused || untested => {
+                let contradicted = self.fits.covers(&harder);
+                self.clips.add(self.lattice.mirror(&harder), contradicted)
+            }
             Moves::None => match self.proven_by_short_output(point, answer)? {
                 Some(part) => self.fit(part),
                 None => Change::None,
@@ -227,13 +263,16 @@ impl Boundary {
         self.asked.iter().all(|other| incomparable(other, cell))
     }
 
-    /// What is proven about a point, inside the search range or outside.
+    /// What is known about a point, inside the search range or outside.
     pub fn classify(&self, point: &Point) -> Result<Class> {
         let (easier, harder) = self.lattice.cells(point)?;
-        Ok(if self.fails.covers(&self.lattice.mirror(&easier)) {
+        let mirrored = self.lattice.mirror(&easier);
+        Ok(if self.fails.covers(&mirrored) {
             Class::Fails
         } else if self.fits.covers(&harder) {
             Class::Fits
+        } else if self.ruled_out.standing.covers(&mirrored) {
+            Class::NotSent
         } else {
             Class::Unknown
         })
@@ -249,12 +288,21 @@ impl Boundary {
         Ok(self.view()?.fails.iter().map(|cell| self.lattice.point(cell)).collect())
     }
 
+    /// The smallest points of the search range that are proven to fail or that the engine's report rules out, sorted.
+    pub fn bounding(&self) -> Result<Vec<Point>> {
+        Ok(self
+            .view()?
+            .bounding
+            .iter()
+            .map(|cell| self.lattice.point(cell))
+            .collect())
+    }
+
     /// The smallest points that a length limit excludes, or beyond which memory cannot be tested, sorted.
     #[must_use]
     pub fn clipped(&self) -> Vec<Point> {
-        self.points_from_mirrored(&maximal(
-            self.clips.cells().filter_map(|cell| self.lattice.clamp(cell)).collect(),
-        ))
+        let clips = self.clips.standing.cells();
+        self.points_from_mirrored(&maximal(clips.filter_map(|cell| self.lattice.clamp(cell)).collect()))
     }
 
     /// The hardest point at which memory could not be tested, unless it follows from other answers.
@@ -322,15 +370,19 @@ impl Boundary {
 
     pub(super) fn view(&self) -> Result<&View> {
         self.view
-            .get_or_init(|| View::new(&self.lattice, &self.fits, &self.fails, &self.clips))
+            .get_or_init(|| {
+                let (ruled_out, clips) = (&self.ruled_out.standing, &self.clips.standing);
+                View::new(&self.lattice, &self.fits, &self.fails, ruled_out, clips)
+            })
             .as_ref()
             .map_err(Clone::clone)
     }
 
-    /// Whether a cell fails or lies beyond a length limit.
+    /// Whether a cell fails, is ruled out by the engine's report, or lies beyond a length limit.
     pub(super) fn is_excluded(&self, cell: &[i64]) -> bool {
         let mirrored = self.lattice.mirror(cell);
-        self.fails.covers(&mirrored) || self.clips.covers(&mirrored)
+        let excluded = [&self.fails, &self.ruled_out.standing, &self.clips.standing];
+        excluded.iter().any(|cells| cells.covers(&mirrored))
     }
 
     /// Memory limits that agree with everything proven; `None` if there are none.
@@ -378,8 +430,8 @@ impl Boundary {
             return Change::None;
         }
         self.fits.add(cell.clone());
-        if self.clips.covers(&mirrored) {
-            self.reclassify_clips();
+        if self.ruled_out.standing.covers(&mirrored) || self.clips.standing.covers(&mirrored) {
+            self.reclassify_exclusions();
             return Change::Rebuild;
         }
         Change::Fits(cell)
@@ -389,20 +441,10 @@ impl Boundary {
         self.fails.add(self.lattice.mirror(cell));
         if self.fits.covers(cell) {
             self.reclassify_fits();
-            self.reclassify_clips();
+            self.reclassify_exclusions();
             return Change::Rebuild;
         }
         Change::Fails(cell.clone())
-    }
-
-    fn clip(&mut self, cell: &[i64]) -> Change {
-        let mirrored = self.lattice.mirror(cell);
-        self.refused.push(mirrored.clone());
-        if self.fits.covers(cell) {
-            return Change::None;
-        }
-        self.clips.add(mirrored);
-        Change::Rebuild
     }
 
     /// Re-divides the fitting cells after a failing cell that contradicts some of them.
@@ -418,15 +460,9 @@ impl Boundary {
         }
     }
 
-    /// Drops length limits that a fitting cell contradicts: a harder point fits, so the limit was a different one
-    /// then.
-    fn reclassify_clips(&mut self) {
-        self.clips = DominatedSet::default();
-        for mirrored in &self.refused {
-            if !self.fits.covers(&self.lattice.mirror(mirrored)) {
-                self.clips.add(mirrored.clone());
-            }
-        }
+    fn reclassify_exclusions(&mut self) {
+        self.ruled_out.reclassify(&self.lattice, &self.fits);
+        self.clips.reclassify(&self.lattice, &self.fits);
     }
 
     /// The cell that a short output proves: the probed point with the output that was produced.

@@ -118,16 +118,16 @@ const VERIFICATION_STEPS: i64 = 8;
 
 impl Boundary {
     /// The verification points still to probe, of `count` in total. They belong to the fitting points nearest to a
-    /// failing one; each is a few steps easier on every axis and unrecorded. Empty if nothing fails or nothing fits.
+    /// bound of the search; each is a few steps easier on every axis and unrecorded. Empty if nothing bounds it or nothing fits.
     pub fn verification_points(&self, count: usize) -> Result<Vec<Point>> {
         let view = self.view()?;
-        if view.fails.is_empty() {
+        if view.bounding.is_empty() {
             return Ok(Vec::new());
         }
         let mut edge: Vec<(f64, &Cell)> = view
             .fits
             .iter()
-            .map(|fit| (self.distance_to_failure(fit, &view.fails), fit))
+            .map(|fit| (self.distance_to_bound(fit, &view.bounding), fit))
             .collect();
         edge.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(b.1)));
         let verification_points = edge
@@ -148,16 +148,16 @@ impl Boundary {
             .find(|cell| !self.tested.contains(cell))
     }
 
-    /// The distance from a fitting cell to the nearest failing one: the largest of the axes, relative to the search
-    /// range.
-    fn distance_to_failure(&self, fit: &Cell, fails: &[Cell]) -> f64 {
+    /// The distance from a fitting cell to the nearest one that bounds the search: the largest of the axes, relative to the
+    /// search range.
+    fn distance_to_bound(&self, fit: &Cell, bounding: &[Cell]) -> f64 {
         let last = self.lattice.last();
-        let from = |fail: &Cell| {
-            let sides = fail.iter().zip(fit).zip(&last);
-            let shares = sides.map(|((fail, fit), last)| (fail - fit) as f64 / (*last).max(1) as f64);
+        let from = |bound: &Cell| {
+            let sides = bound.iter().zip(fit).zip(&last);
+            let shares = sides.map(|((bound, fit), last)| (bound - fit) as f64 / (*last).max(1) as f64);
             shares.fold(0.0, f64::max)
         };
-        fails.iter().map(from).fold(f64::INFINITY, f64::min)
+        bounding.iter().map(from).fold(f64::INFINITY, f64::min)
     }
 }
 

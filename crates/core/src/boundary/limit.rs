@@ -68,22 +68,29 @@ impl Quantity {
     }
 }
 
-/// An inequality that agrees with every clear answer: all points up to `fits` fit, all from `fails` on fail.
+/// An inequality that agrees with every clear answer: all points up to `fits` fit, all from `fails` on fail or are ruled out by
+/// the engine's report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
     /// What is limited.
     pub quantity: Quantity,
     /// The largest value that fitted.
     pub fits: u64,
-    /// The smallest value that failed.
+    /// The smallest value that failed, or that the engine's report rules out.
     pub fails: u64,
+    /// Whether no point at `fails` was sent: the engine's own report rules it out.
+    #[serde(default)]
+    pub not_sent: bool,
+    /// The smallest value that was sent and failed, if any was.
+    #[serde(default)]
+    pub failed: Option<u64>,
     /// The engine's own figure, confirmed by the answers or not.
     pub reported: Option<u64>,
     /// Whether it is a length limit that was configured, not memory.
     pub configured: bool,
     /// A point that fitted at `fits`.
     pub at: Point,
-    /// A point that failed at `fails`.
+    /// A point at `fails`.
     pub beyond: Point,
 }
 
@@ -91,28 +98,28 @@ pub struct Limit {
 const WIDEST: u64 = 8;
 
 impl Limit {
-    /// The value to state: the engine's own figure where the answers confirm it, else the largest that fitted.
+    /// The value to state: the engine's own figure where no answer contradicts it, else the largest that fitted.
     #[must_use]
     pub fn value(&self) -> u64 {
-        self.confirmed().unwrap_or(self.fits)
+        self.uncontradicted().unwrap_or(self.fits)
     }
 
-    /// The engine's own figure, if the answers confirm it.
+    /// The engine's own figure, if every answer agrees with it.
     #[must_use]
-    pub fn confirmed(&self) -> Option<u64> {
+    pub fn uncontradicted(&self) -> Option<u64> {
         self.reported.filter(|figure| (self.fits..self.fails).contains(figure))
     }
 
     /// Whether it is a limit that does not change from one start to the next: the engine's own, or a configured one.
     #[must_use]
     pub fn is_exact(&self) -> bool {
-        self.confirmed().is_some() || self.configured
+        self.uncontradicted().is_some() || self.configured
     }
 
     /// How far at most the true limit can be from [`Self::value`].
     #[must_use]
     pub fn within(&self) -> u64 {
-        // The smallest failing value is known to fail.
+        // The smallest failing value does not fit.
         let above = self.fails.saturating_sub(self.value() + 1);
         above.max(self.value().saturating_sub(self.fits))
     }
@@ -153,7 +160,7 @@ impl Boundary {
     /// The limit to state: of memory, or the configured length limit if nothing failed for another reason.
     #[must_use]
     pub fn stated_limit(&self) -> Option<Limit> {
-        let failed = self.records().any(|(_, record)| record.moves == Moves::Fails);
+        let failed = self.records().any(|(_, record)| record.is_out_of_memory());
         self.limit().or_else(|| self.length_limit().filter(|_| !failed))
     }
 
@@ -168,21 +175,28 @@ impl Boundary {
                     .filter_map(|(point, _)| Some((quantity.of(&point)?, point)))
                     .collect()
             };
+            let is_beyond = |record: &Record| match configured {
+                true => record.is_length_limit(),
+                false => record.is_out_of_memory(),
+            };
             let fitting = values(&|record| record.moves == Moves::Fits);
-            let failing = values(&|record| match configured {
-                true => record.moves == Moves::None && record.verdict == Verdict::Refused,
-                false => record.moves == Moves::Fails,
-            });
-            if !self.is_tested_along(quantity, fitting.iter().chain(&failing)) {
+            let sent = values(&|record| is_beyond(record) && record.verdict != Verdict::NotSent);
+            let unsent = values(&|record| is_beyond(record) && record.verdict == Verdict::NotSent);
+            if !self.is_tested_along(quantity, fitting.iter().chain(&sent).chain(&unsent)) {
                 return None;
             }
             let (fits, at) = fitting.into_iter().max_by_key(|(value, _)| *value)?;
-            let (fails, beyond) = failing.into_iter().min_by_key(|(value, _)| *value)?;
+            let failed = sent.iter().map(|(value, _)| *value).min();
+            // Of equal values, one that was sent.
+            let beyond = sent.into_iter().chain(unsent).min_by_key(|(value, _)| *value);
+            let (fails, beyond) = beyond?;
             let reported = self.reported_bound(quantity, configured);
             (fits < fails && fails - fits <= (fails / WIDEST).max(1)).then_some(Limit {
                 quantity,
                 fits,
                 fails,
+                not_sent: failed != Some(fails),
+                failed,
                 reported,
                 configured,
                 at,
@@ -192,7 +206,7 @@ impl Boundary {
         // The engine's own figure first, then the narrowest interval. The first of equals is the most usual one.
         candidates.min_by(|one, other| {
             let width = |limit: &Limit| (limit.fails - limit.fits) as f64 / limit.fails as f64;
-            let reported = other.confirmed().is_some().cmp(&one.confirmed().is_some());
+            let reported = other.uncontradicted().is_some().cmp(&one.uncontradicted().is_some());
             reported.then(width(one).total_cmp(&width(other)))
         })
     }
@@ -288,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_engines_figure_is_stated_where_the_answers_confirm_it() {
+    fn the_engines_figure_is_stated_where_the_answers_agree_with_it() {
         let mut map = Boundary::new(&json!({ "input": [1, 9000], "output": [1, 9000] }), Options::default()).unwrap();
         for (input, output, verdict) in [(8192, 128, "ok"), (128, 8192, "ok"), (8192, 192, "oom")] {
             let answer = json!({ "verdict": verdict, "report": { "tokens": 8352, "block": 16 } });
@@ -298,6 +312,31 @@ mod tests {
         let limit = map.limit().unwrap();
         assert_eq!(limit.inequality(), "input + output ≤ 8,352 tokens");
         assert_eq!((limit.fits, limit.fails, limit.within()), (8320, 8384, 32));
+        assert!(!limit.not_sent);
+    }
+
+    #[test]
+    fn a_limit_says_whether_anything_beyond_it_was_sent() {
+        let mut map = Boundary::new(&json!({ "input": [1, 9000] }), Options::default()).unwrap();
+        let unsent = |cause: &str| json!({ "verdict": "not_sent", "cause": cause, "evidence": { "reported": 8352 } });
+        for (input, answer) in [(8320, json!("ok")), (8384, unsent("memory"))] {
+            let point = Point::default().with("input", input);
+            let _ = map.record(&point, &Answer::parse(&answer).unwrap()).unwrap();
+        }
+        let limit = map.stated_limit().unwrap();
+        assert_eq!((limit.fails, limit.not_sent, limit.failed), (8384, true, None));
+        for (input, answer) in [(8900, json!("oom")), (8384, json!("oom"))] {
+            let point = Point::default().with("input", input);
+            let _ = map.record(&point, &Answer::parse(&answer).unwrap()).unwrap();
+            let limit = map.stated_limit().unwrap();
+            assert_eq!((limit.not_sent, limit.failed), (input == 8900, Some(input as u64)));
+        }
+        let mut map = Boundary::new(&json!({ "input": [1, 9000] }), Options::default()).unwrap();
+        for (input, answer) in [(8320, json!("ok")), (8384, unsent("length_limit"))] {
+            let point = Point::default().with("input", input);
+            let _ = map.record(&point, &Answer::parse(&answer).unwrap()).unwrap();
+        }
+        assert!(map.stated_limit().unwrap().configured);
     }
 
     proptest! {

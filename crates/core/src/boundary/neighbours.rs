@@ -58,8 +58,8 @@ struct ClassifiedPoint {
 }
 
 impl Boundary {
-    /// The pairs among `points`, each of which counts as what is proven about it. Points that are neither proven to
-    /// fit nor to fail, and points outside the search range, have no pairs. The same points give the same pairs in
+    /// The pairs among `points`, each of which counts as what is known about it; one that the engine's report rules out counts
+    /// as failing. Unknown points, and points outside the search range, have no pairs. The same points give the same pairs in
     /// the same order.
     ///
     /// # Errors
@@ -107,7 +107,10 @@ impl Boundary {
             if inside && seen.insert(cell.clone()) {
                 places.push(ClassifiedPoint {
                     at: self.position(&cell),
-                    class: self.classify(point)?,
+                    class: match self.classify(point)? {
+                        Class::NotSent => Class::Fails,
+                        class => class,
+                    },
                     cell,
                 });
             }

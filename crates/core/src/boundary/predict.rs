@@ -19,7 +19,7 @@ pub(super) const UNLIKELY: f64 = 0.05;
 /// The prediction for a point, and for the ray from the smallest corner through it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// What is proven about the point, or else what is more likely.
+    /// What is known about the point, or else what is more likely. What the engine's report rules out is expected to fail.
     pub verdict: Class,
     /// Whether the verdict is proven.
     pub proven: bool,
@@ -54,14 +54,14 @@ impl Boundary {
         let (weights, share) = self.weights(&at);
         let (steps, cell) = self.ray(&weights);
         let (fits, fails) = self.line_bounds(steps, &cell, &cell);
-        let proven = self.classify(point)?;
+        let known = self.classify(point)?;
         let (low, high) = match self.reach(steps, &cell, (fits, fails))? {
             Some([low, _, high]) => (low, high + 1),
             None => (fits, fails),
         };
-        let chance = match proven {
+        let chance = match known {
             Class::Fits => Some(1.0),
-            Class::Fails => Some(0.0),
+            Class::Fails | Class::NotSent => Some(0.0),
             Class::Unknown if fits < 0 && fails > steps => None,
             Class::Unknown => Some(match self.hypotheses()? {
                 Some(hypotheses) => hypotheses.share(hypotheses.votes(&at)),
@@ -74,7 +74,7 @@ impl Boundary {
                 Some(chance) if chance >= 0.5 => Class::Fits,
                 Some(_) => Class::Fails,
             },
-            proven: proven != Class::Unknown,
+            proven: matches!(known, Class::Fits | Class::Fails),
             chance,
             low: (low >= 0).then(|| self.lattice.point(&cell(low))),
             high: (high <= steps).then(|| self.lattice.point(&cell(high))),

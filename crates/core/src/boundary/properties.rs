@@ -164,7 +164,7 @@ proptest! {
             match map.classify(&point).unwrap() {
                 Class::Fits => { fits += 1; prop_assert!(region.fits(&point), "{point} was called fitting"); }
                 Class::Fails => { fails += 1; prop_assert!(!region.fits(&point), "{point} was called failing"); }
-                Class::Unknown => {}
+                Class::NotSent | Class::Unknown => {}
             }
         }
         prop_assert_eq!((volume.fits, volume.fails), (fits, fails));
@@ -248,7 +248,7 @@ proptest! {
             match map.classify(&point).unwrap() {
                 Class::Fits => prop_assert!(value(&point) <= tolerance, "{point} was called fitting"),
                 Class::Fails => prop_assert!(value(&point) > -tolerance - 1e-9, "{point} was called failing"),
-                Class::Unknown => {}
+                Class::NotSent | Class::Unknown => {}
             }
         }
         // Where answers contradict each other, nothing is called safe.

@@ -16,7 +16,7 @@ use crate::fault::Result;
 pub struct Bracket {
     /// The hardest value proven to fit.
     pub fits: Option<Scalar>,
-    /// The easiest value proven to fail, or beyond a length limit.
+    /// The easiest value proven to fail, ruled out by the engine's report, or beyond a length limit.
     pub fails: Option<Scalar>,
     /// The unrecorded value nearest to the middle of the open interval; `None` if nothing is left to probe.
     pub middle: Option<Scalar>,

@@ -1,10 +1,11 @@
 //! A slice through the search range along one or two axes, as exact outlines for charts: what fits, fails, is
-//! contradicted, lies beyond a length limit, is open, or is predicted to fit or to fail.
+//! contradicted, is ruled out by the engine's report, lies beyond a length limit, is open, or is predicted to fit or to fail.
 //!
 //! Each lattice value represents the interval up to the midpoints to its neighbours, by the scale of its axis. So the
 //! outline of what fits contains as many lattice points as [`super::Volume`] counts, and a point lies inside exactly
 //! when [`Boundary::classify`] says so.
 
+use super::dominance::DominatedSet;
 use super::lattice::Cell;
 use super::predict::{LIKELY, UNLIKELY};
 use super::rays::first_holding;
@@ -31,6 +32,8 @@ pub struct Regions {
     pub fails: Outlines,
     /// Failing, although a probe there or beyond fitted.
     pub band: Outlines,
+    /// Ruled out by the engine's own report, and not sent.
+    pub not_sent: Outlines,
     /// Beyond a length limit.
     pub clipped: Outlines,
     /// Open, and predicted to fit.
@@ -72,9 +75,10 @@ impl Slice<'_> {
         let map = self.boundary;
         let (width, height) = (self.x.1.last() + 1, self.y.map_or(1, |(_, axis)| axis.last() + 1));
         let fits = Staircase::below(&self.fitting(map.fits.cells()), width);
-        let unfailing = Staircase::not_above(&self.failing(map.fails.cells()), width, height);
-        let unclipped = Staircase::not_above(&self.failing(map.clips.cells()), width, height);
-        let may_fit = unclipped.merge(&unfailing, i64::min);
+        let not_above = |cells: &DominatedSet| Staircase::not_above(&self.failing(cells.cells()), width, height);
+        let unfailing = not_above(&map.fails);
+        let unbounded = not_above(&map.ruled_out.standing).merge(&unfailing, i64::min);
+        let may_fit = not_above(&map.clips.standing).merge(&unbounded, i64::min);
         let fitted = Staircase::below(&self.fitting(map.contradicted.iter()), width);
         let tried = fitted.merge(&unfailing, i64::max);
         let predicted = |conceivable| {
@@ -97,7 +101,8 @@ impl Slice<'_> {
             fits: outlines(&fits, &Staircase::all(width, 0)),
             fails: outlines(&Staircase::all(width, height), &tried),
             band: outlines(&tried, &unfailing),
-            clipped: outlines(&unfailing, &may_fit),
+            not_sent: outlines(&unfailing, &unbounded),
+            clipped: outlines(&unbounded, &may_fit),
             predicted: outlines(&likely, &fits),
             unlikely: outlines(&may_fit, &conceivable),
             open: outlines(&conceivable, &likely),
@@ -204,7 +209,8 @@ mod tests {
                 .fold(Point::default(), |point, (name, at)| point.with(name, *at));
             let answer = match (kind, at[..names.len()].iter().sum::<i64>() <= most) {
                 (0, _) => json!({ "verdict": "refused", "cause": "length_limit" }),
-                (1, true) | (3.., false) => json!("oom"),
+                (3..5, false) => json!({ "verdict": "not_sent", "cause": "memory", "evidence": { "reported": most } }),
+                (1, true) | (5.., false) => json!("oom"),
                 (2, _) => json!("timeout"),
                 _ => json!("ok"),
             };
@@ -238,12 +244,13 @@ mod tests {
                 prop_assert_eq!(within(&regions.fails, at), class == Class::Fails && !band, "{}", &point);
                 let unlikely = within(&regions.unlikely, at);
                 let open = within(&regions.open, at) || within(&regions.predicted, at) || unlikely;
+                prop_assert_eq!(within(&regions.not_sent, at), class == Class::NotSent, "{}", &point);
                 prop_assert_eq!(open || within(&regions.clipped, at), class == Class::Unknown, "{}", &point);
                 // The range is small enough that every column is evaluated.
                 prop_assert_eq!(within(&regions.predicted, at), !within(&regions.clipped, at) && map.is_likely(&point).unwrap(), "{}", &point);
                 prop_assert_eq!(unlikely, !within(&regions.clipped, at) && map.is_unlikely(&point).unwrap(), "{}", &point);
             }
-            let all = [&regions.fits, &regions.fails, &regions.band, &regions.clipped, &regions.predicted, &regions.unlikely, &regions.open];
+            let all = [&regions.fits, &regions.fails, &regions.band, &regions.not_sent, &regions.clipped, &regions.predicted, &regions.unlikely, &regions.open];
             let whole: f64 = all.iter().map(|lines| area(lines)).sum();
             prop_assert!((whole - 49.0).abs() < 1e-9, "{}", whole);
         }
@@ -259,7 +266,13 @@ mod tests {
             let map = with_answers(&ranges.collect(), names, &answers, most);
             let regions = map.slice("a", names.get(1).copied(), &map.smallest()).unwrap();
             let volume = map.volume().unwrap();
-            for (lines, count) in [(&regions.fits, volume.fits), (&regions.fails, volume.fails), (&regions.clipped, volume.clipped)] {
+            let counted = [
+                (&regions.fits, volume.fits),
+                (&regions.fails, volume.fails),
+                (&regions.not_sent, volume.not_sent),
+                (&regions.clipped, volume.clipped),
+            ];
+            for (lines, count) in counted {
                 prop_assert!((area(lines) - count as f64).abs() < 1e-6, "{} {}", area(lines), count);
             }
             let open = area(&regions.open) + area(&regions.predicted) + area(&regions.unlikely);

@@ -18,7 +18,9 @@ pub struct Volume {
     pub fits: u128,
     /// Proven to fail.
     pub fails: u128,
-    /// Beyond a length limit, and not failing.
+    /// Ruled out by the engine's own report, and not sent.
+    pub not_sent: u128,
+    /// Beyond a length limit, and none of these.
     pub clipped: u128,
     /// None of these.
     pub open: u128,
@@ -45,7 +47,9 @@ pub(super) struct View {
     pub(super) fits: Vec<Cell>,
     /// The minimal failing cells.
     pub(super) fails: Vec<Cell>,
-    /// The minimal cells that fail or lie beyond a length limit.
+    /// The minimal cells that fail or that the engine's report rules out.
+    pub(super) bounding: Vec<Cell>,
+    /// The minimal cells that bound the search or lie beyond a length limit.
     pub(super) excluded: Vec<Cell>,
     /// The minimal open cells.
     pub(super) lowest: Vec<Cell>,
@@ -55,30 +59,32 @@ pub(super) struct View {
 }
 
 impl View {
-    /// `fails` and `clips` are mirrored. `clips` holds nothing that a fitting cell contradicts.
+    /// `fails`, `ruled_out` and `clips` are mirrored. The last two hold nothing that a fitting cell contradicts.
     pub(super) fn new(
         lattice: &Lattice,
         fits: &DominatedSet,
         fails: &DominatedSet,
+        ruled_out: &DominatedSet,
         clips: &DominatedSet,
     ) -> Result<Self> {
         let inside =
             |shadow: &DominatedSet| -> Vec<Cell> { shadow.cells().filter_map(|cell| lattice.clamp(cell)).collect() };
-        let (fits, fails, clips) = (maximal(inside(fits)), maximal(inside(fails)), inside(clips));
-        let blocked = if clips.is_empty() {
-            fails.clone()
-        } else {
-            maximal([fails.clone(), clips].concat())
+        let (fits, fails) = (maximal(inside(fits)), maximal(inside(fails)));
+        let with = |cells: &[Cell], more: Vec<Cell>| match more.is_empty() {
+            true => cells.to_vec(),
+            false => maximal([cells.to_vec(), more].concat()),
         };
+        let bounding = with(&fails, inside(ruled_out));
+        let blocked = with(&bounding, inside(clips));
         affordable(lattice, fits.len().max(blocked.len()))?;
         let last = lattice.last();
         let mirrored = |cells: &[Cell]| sorted(cells.iter().map(|cell| lattice.mirror(cell)).collect());
         let (fitting, failing) = (covered(&fits), covered(&fails));
-        let clipped = if blocked == fails {
-            0
-        } else {
-            covered(&blocked) - failing
+        let more = |cells: &[Cell], than: &[Cell]| match cells == than {
+            true => 0,
+            false => covered(cells) - covered(than),
         };
+        let (not_sent, clipped) = (more(&bounding, &fails), more(&blocked, &bounding));
         let excluded = mirrored(&blocked);
         let mut lowest = lowest_open(&fits, &last);
         let blocked_set = dominated_by(&blocked);
@@ -93,13 +99,15 @@ impl View {
         let volume = Volume {
             fits: fitting,
             fails: failing,
+            not_sent,
             clipped,
-            open: lattice.total() - fitting - failing - clipped,
+            open: lattice.total() - fitting - failing - not_sent - clipped,
             total: lattice.total(),
         };
         Ok(Self {
             fits,
             fails: mirrored(&fails),
+            bounding: mirrored(&bounding),
             excluded,
             lowest,
             highest,
@@ -115,8 +123,9 @@ impl View {
             Change::Fits(cell) => lattice.clamp(&cell).is_none_or(|cell| self.fit(lattice, cell)),
             Change::Fails(cell) => {
                 let inside = lattice.clamp(&lattice.mirror(&cell)).map(|cell| lattice.mirror(&cell));
-                // Clipped points may fail from now on.
-                self.volume.clipped == 0 && inside.is_none_or(|cell| self.fail(lattice, cell))
+                // Excluded points may fail from now on.
+                let excluded = self.volume.not_sent + self.volume.clipped;
+                excluded == 0 && inside.is_none_or(|cell| self.fail(lattice, cell))
             }
             Change::Rebuild => false,
         };
@@ -156,7 +165,7 @@ impl View {
                 insert(&mut self.highest, corner);
             }
         }
-        for cells in [&mut self.fails, &mut self.excluded] {
+        for cells in [&mut self.fails, &mut self.bounding, &mut self.excluded] {
             cells.retain(|kept| !below(&cell, kept));
             insert(cells, cell.clone());
         }
@@ -261,9 +270,10 @@ mod tests {
             for (index, (at, kind)) in answers.iter().enumerate() {
                 let point = names.iter().zip(at).take(axes).fold(Point::default(), |point, (name, at)| point.with(name, *at));
                 let fits = at[..axes].iter().sum::<i64>() <= most;
-                // Some answers are wrong, and some points lie beyond a length limit or outside the search range.
+                // Some answers are wrong, and some points lie beyond a length limit or outside the search range, or are not sent.
                 let answer = match (kind, fits) {
                     (0, _) => json!({ "verdict": "refused", "cause": "length_limit" }),
+                    (2 | 3, false) => json!({ "verdict": "not_sent", "cause": "memory", "evidence": { "reported": most } }),
                     (1, true) | (2.., false) => json!("oom"),
                     _ => json!("ok"),
                 };
@@ -276,7 +286,7 @@ mod tests {
             }
             let (one, other) = (updated.view().unwrap(), anew.view().unwrap());
             prop_assert_eq!(one.volume, other.volume);
-            prop_assert_eq!([&one.fits, &one.fails, &one.excluded], [&other.fits, &other.fails, &other.excluded]);
+            prop_assert_eq!([&one.fits, &one.fails, &one.bounding, &one.excluded], [&other.fits, &other.fails, &other.bounding, &other.excluded]);
             prop_assert_eq!([&one.lowest, &one.highest], [&other.lowest, &other.highest]);
         }
     }

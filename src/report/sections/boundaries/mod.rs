@@ -11,13 +11,13 @@ use serde_json::Value;
 
 use self::panel::{FigureContext, MAX_CUTS};
 use super::{Section, Source, numbered};
-use crate::boundary::{Axis, Band, Boundary, Point, Record, Scalar, Verdict, Volume};
+use crate::boundary::{Axis, Band, Boundary, Moves, Point, Record, Scalar, Verdict, Volume};
 use crate::fault::Result;
 use crate::fmt::{GIB, rounded};
 use crate::report::answer::{Extras, State};
 use crate::report::document::sentence;
-use crate::report::evidence::{self, ProbeClass, nearest_failure, not_sent};
-use crate::report::picture::{Projection, beyond, projection};
+use crate::report::evidence::{self, ProbeClass, nearest_failure};
+use crate::report::picture::{Projection, RULED_OUT, beyond, projection};
 use crate::report::plot::{Entry, Plot, Sheet};
 use crate::report::{Block, Count, Page, Weight, advise, draw};
 use crate::run::RecordedPoint;
@@ -149,6 +149,9 @@ fn resolved(boundary: &Boundary) -> String {
         share(volume.fails),
         share(volume.open),
     );
+    if volume.not_sent > 0 {
+        line.push_str(&format!(", {} is {RULED_OUT}", share(volume.not_sent)));
+    }
     if volume.clipped > 0 {
         let why = beyond(boundary);
         line.push_str(&format!(", {} is {why}", share(volume.clipped)));
@@ -275,8 +278,8 @@ fn caption(boundary: &Boundary, projection: &Projection, cuts: usize, absent: us
         ));
     }
     if boundary.records().len() > 0 {
-        let reported = if boundary.records().any(|(_, record)| not_sent(record)) {
-            ", and points that were not sent fail by the engine's own report"
+        let reported = if boundary.records().any(|(_, record)| record.moves == Moves::Bounds) {
+            "; what is harder than a point that was not sent is ruled out by the engine's own report"
         } else {
             ""
         };
@@ -407,7 +410,7 @@ fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
     let says = match class {
         ProbeClass::Fits => "fits",
         ProbeClass::Fails => "fails",
-        ProbeClass::NotSent => evidence::NOT_SENT,
+        ProbeClass::NotSent => RULED_OUT,
         ProbeClass::Clipped => "beyond a length limit",
         ProbeClass::Unclear if verdict == Verdict::ShortOutput => "what it produced fits",
         ProbeClass::Unclear => "inconclusive",
@@ -561,11 +564,10 @@ mod tests {
         assert!(!plot.words.contains("redicted"), "{}", plot.words);
     }
 
-    /// A point that was not sent, and cells that no hypothesis admits, are never shown as confirmed.
+    /// A point that was not sent, and cells that no hypothesis admits, are never shown as confirmed or failed.
     #[test]
     fn what_is_predicted_to_fail_has_its_own_mark_on_the_page_and_in_the_terminal() {
-        let message = "ValueError: too long; the engine itself says that 120 tokens would fit, and 121 do not";
-        let not_sent = json!({ "verdict": "start_failed", "cause": "memory", "evidence": { "message": message } });
+        let not_sent = json!({ "verdict": "not_sent", "cause": "memory", "evidence": { "reported": 120 } });
         let axes = json!({ "input": [0, 9], "output": [0, 5] });
         let answers = [(at(4, 2), json!("ok")), (at(7, 1), json!("oom")), (at(9, 5), not_sent)];
         let section = section_of(&axes, &answers);

@@ -11,7 +11,7 @@ use crate::fault::Result;
 use crate::fmt::Unit;
 use crate::report::Advice;
 use crate::report::evidence::{NOT_SENT, ProbeClass};
-use crate::report::picture::{Projection, beyond};
+use crate::report::picture::{Projection, RULED_OUT, beyond};
 use crate::report::plot::{Axis, Colour, Layer, Marks, Panel, Shape, TooltipPoint, Tooltips};
 
 /// The class of a probe, its row on a strip, and its name, colour and marker in a plane.
@@ -23,7 +23,7 @@ const ROWS: [Row; 5] = {
     [
         (Fits, "fits", "probe that fits", Colour::Fits, Shape::Circle),
         (Fails, "fails", "probe that fails", Colour::Fails, Shape::Cross),
-        (NotSent, "not sent", NOT_SENT, Colour::Fails, Shape::Square),
+        (NotSent, "not sent", NOT_SENT, Colour::Quiet, Shape::Square),
         (
             Clipped,
             "length limit",
@@ -149,7 +149,7 @@ pub(in crate::report::sections) fn plot_axis(axis: &boundary::Axis) -> Axis {
     Axis::new(label, unit).with_scale(axis.scale())
 }
 
-/// The non-empty regions of a cut; `beyond` names the one that neither fits nor fails nor is open.
+/// The non-empty regions of a cut; `beyond` names the one that is none of the others.
 fn regions(regions: Regions, corner: impl Fn((f64, f64)) -> (f64, f64), beyond: &'static str) -> Vec<Layer> {
     let all = [
         ("fits", regions.fits, Colour::Fits, false),
@@ -158,6 +158,7 @@ fn regions(regions: Regions, corner: impl Fn((f64, f64)) -> (f64, f64), beyond: 
         ("open", regions.open, Colour::Open, false),
         ("contradictory, not safe", regions.band, Colour::Band, true),
         ("fails", regions.fails, Colour::Fails, false),
+        (RULED_OUT, regions.not_sent, Colour::Quiet, true),
         (beyond, regions.clipped, Colour::Quiet, false),
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
