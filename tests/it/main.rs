@@ -54,6 +54,7 @@ mod logs;
 mod modules;
 mod noise;
 mod orphans;
+mod out;
 mod pack;
 mod parallel;
 mod permits;
