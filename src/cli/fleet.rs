@@ -38,9 +38,12 @@ pub(super) struct Args {
     cancel: bool,
     #[command(flatten)]
     options: ScriptOptions,
-    /// The fleet's folder; runs/TIME-fleet when absent
+    /// The fleet's folder, new or empty; runs/TIME-fleet when absent
     #[arg(long, value_name = "DIR", help_heading = "Run")]
     out: Option<PathBuf>,
+    /// Where --out is taken already, use the first of DIR-2, DIR-3 … that is free
+    #[arg(long, requires = "out", help_heading = "Run")]
+    force_new: bool,
     /// Show what would be run, and start nothing
     #[arg(long, help_heading = "Run")]
     dry_run: bool,
@@ -70,6 +73,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         script: args.file.as_ref().map(|_| PathBuf::from("fleet")),
         options,
         out: args.out.clone(),
+        force_new: args.force_new,
         resume: args.follow.clone(),
         dry_run: args.dry_run,
         json: args.json,

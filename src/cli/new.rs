@@ -2,12 +2,11 @@
 //! editing, and holds such copies against what ships now.
 
 use std::fs;
-use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use super::program::{Program, Status};
+use super::program::{Program, Status, create_file};
 use crate::fault::{Fault, Result};
 use crate::script;
 
@@ -56,9 +55,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         ),
     };
     let path = format!("{name}.rhai");
-    let written =
-        File::create_new(&path).and_then(|mut file| file.write_all(template.replace("NAME", name).as_bytes()));
-    written.map_err(|error| Fault::io(Path::new(&path), &error))?;
+    let mut file = create_file(Path::new(&path), "nothing was written; give another name")?;
+    file.write_all(template.replace("NAME", name).as_bytes())
+        .map_err(|error| Fault::io(Path::new(&path), &error))?;
     program.terminal.print(&path)?;
     program.note(format!("try it: {trial}; find mistakes: profiler check {path}"));
     Ok(0)

@@ -1,5 +1,7 @@
 //! The environment of every command: async runtime, cancellation, signals, output streams.
 
+use std::fs::File;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -88,6 +90,18 @@ impl Program {
         }
         kind.exit_code()
     }
+}
+
+/// Creates a file that the user named.
+///
+/// # Errors
+///
+/// `usage` if anything is there already; `io` if it cannot be created.
+pub(super) fn create_file(path: &Path, hint: &str) -> Result<File> {
+    File::create_new(path).map_err(|error| match error.kind() {
+        ErrorKind::AlreadyExists => Fault::usage(format!("`{}` exists", path.display())).hint(hint),
+        _ => Fault::io(path, &error),
+    })
 }
 
 /// A value as indented JSON without secrets.

@@ -1,13 +1,13 @@
 //! Files of runs: `profiler report` writes the page of one or several, and its figures as files; `profiler pack` puts a run
 //! into one file, to send.
 
-use std::fs::{self, File, create_dir_all};
+use std::fs::{self, create_dir_all};
 use std::io::Write as _;
 use std::path::{Component, Path, PathBuf, absolute};
 
 use serde_json::json;
 
-use super::program::{Program, Status, json_text};
+use super::program::{Program, Status, create_file, json_text};
 use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Bytes;
@@ -203,7 +203,10 @@ pub(super) fn pack(args: &PackArgs, program: &Program) -> Result<Status> {
         .unwrap_or_else(|| PathBuf::from(format!("{name}.tar.gz")));
     let mut without = args.without.clone();
     without.extend((!args.logs).then(|| "logs".to_owned()));
-    let file = File::create_new(&path).map_err(|error| Fault::io(&path, &error))?;
+    let file = create_file(
+        &path,
+        "nothing was written; give another file: `profiler pack DIR FILE`",
+    )?;
     let packed = run::pack(&folder, &name, &without, &file).inspect_err(|_| {
         // Half of an archive is of no use.
         let _ = fs::remove_file(&path);

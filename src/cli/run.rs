@@ -13,8 +13,8 @@ use super::{doc, dry_run, report, show};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Live, allow_flags, resume_command, simulated_line};
 use crate::run::{
-    Folder, Manifest, Plan, RecordedRun, Run, Script, completed, failure_document, has_hidden, is_pack, is_remembered,
-    own_run,
+    Folder, Manifest, Plan, RecordedRun, Run, Script, check_free, completed, failure_document, has_hidden, is_pack,
+    is_remembered, own_run,
 };
 use crate::runtime::{Want, orphans};
 use crate::script::{self, Diagnostic, Header, Host, Main};
@@ -41,9 +41,12 @@ pub(super) struct Args {
     pub(super) script: Option<PathBuf>,
     #[command(flatten)]
     pub(super) options: ScriptOptions,
-    /// The run's folder; runs/TIME-SCRIPT when absent
+    /// The run's folder, new or empty; runs/TIME-SCRIPT when absent
     #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Run")]
     pub(super) out: Option<PathBuf>,
+    /// Where --out is taken already, use the first of DIR-2, DIR-3 … that is free
+    #[arg(long, requires = "out", conflicts_with = "attempt", help_heading = "Run")]
+    pub(super) force_new: bool,
     /// Go on with the run in this folder
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Run")]
     pub(super) resume: Option<PathBuf>,
@@ -163,6 +166,9 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     if args.help {
         return doc::script_help(&script, &main, program).map(Prepared::Finished);
     }
+    if let Some(out) = args.out.as_ref().filter(|_| !args.force_new && args.attempt.is_none()) {
+        check_free(out)?;
+    }
     let mut plan = Plan {
         script: Script {
             name: script.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
@@ -213,7 +219,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             let named = script::named_modules(&plan.set);
             plan.modules
                 .extend(named.filter_map(|file| script::module_hash(&main, &file)));
-            Run::create(&plan, args.out.as_deref())?
+            Run::create(&plan, args.out.as_deref(), args.force_new)?
         }
     };
     for warning in warnings {
@@ -335,6 +341,12 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     let status = conclude(args, ended, &live, host, program);
     if !program.signals.superseded() {
         write_page(&host.run, program);
+    }
+    if let (Some(out), Some(folder)) = (&args.out, host.run.folder())
+        && out != folder
+    {
+        let (out, folder) = (out.display(), folder.display());
+        program.note(format!("`{out}` was taken: this run is in {folder}"));
     }
     let status = status?;
     match stopped {

@@ -22,8 +22,11 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
 use tempfile::TempDir;
 
+use super::journal::JOURNAL;
+use super::manifest::{MANIFEST, Manifest};
 use super::{WrittenFile, pack, remembered, secrets};
 use crate::fault::{Fault, Kind, Result};
+use crate::fmt::shell_quoted;
 use crate::world::{self, Change, change};
 
 /// Flags to open a subfolder that must not be a link. `O_PATH` needs no read permission.
@@ -82,10 +85,12 @@ impl Folder {
         })
     }
 
-    /// Creates a new folder: `out` or `runs/TIME-NAME`, or the first numbered name (`…-2`) that is free.
+    /// Creates a new folder: `out`, or `runs/TIME-NAME` with a number if that is taken. An empty folder is used.
     ///
-    /// An existing folder is used if it is empty.
-    pub(super) fn create(out: Option<&Path>, name: &str) -> Result<Self> {
+    /// # Errors
+    ///
+    /// `usage` where `out` holds anything, unless `force_new`: then the first numbered name (`…-2`) that is free.
+    pub(super) fn create(out: Option<&Path>, name: &str, force_new: bool) -> Result<Self> {
         let wanted = match out {
             Some(out) => out.to_owned(),
             None => Path::new("runs").join(format!("{}-{name}", stamp())),
@@ -105,6 +110,9 @@ impl Folder {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                     if number == 1 && is_empty(&path) {
                         return Self::open(&path);
+                    }
+                    if out.is_some() && !force_new {
+                        check_free(&path)?;
                     }
                 }
                 Err(error) => return Err(Fault::io(&path, &error)),
@@ -444,6 +452,62 @@ fn sync(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// Checks that a new run may take this path: nothing is there, or an empty folder.
+///
+/// # Errors
+///
+/// `usage` with what is there; `io` if it cannot be read.
+pub fn check_free(path: &Path) -> Result<()> {
+    let shown = path.display();
+    let quoted = shell_quoted(&shown.to_string());
+    let taken = |message: String, go_on: String| {
+        let names = (2..).map(|number| numbered(path, number));
+        let free = names.into_iter().find(|name| name.symlink_metadata().is_err());
+        let free = free.map_or_else(String::new, |free| shell_quoted(&free.display().to_string()));
+        Fault::usage(message).hint(format!(
+            "{go_on}choose another name, such as `--out {free}`; `--force-new` takes the next free number by itself"
+        ))
+    };
+    match path.symlink_metadata() {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(Fault::io(path, &error)),
+        Ok(_) if pack::is_pack(path) => return Err(taken(format!("`{shown}` is a packed run"), String::new())),
+        Ok(_) if !path.is_dir() => return Err(taken(format!("`{shown}` is there and is no folder"), String::new())),
+        Ok(_) => {}
+    }
+    let mut inside = Vec::new();
+    for entry in fs::read_dir(path).map_err(|error| Fault::io(path, &error))? {
+        let entry = entry.map_err(|error| Fault::io(path, &error))?;
+        inside.push(entry.file_name().to_string_lossy().into_owned());
+    }
+    if inside.is_empty() {
+        return Ok(());
+    }
+    if inside.iter().any(|name| name == MANIFEST || name == JOURNAL) {
+        let manifest = Folder::open(path).and_then(|folder| Manifest::read(&folder));
+        let resume = match manifest.is_ok_and(|manifest| manifest.script.path == FLEET) {
+            true => format!("profiler fleet --follow {quoted}"),
+            false => format!("profiler run --resume {quoted}"),
+        };
+        let go_on = format!("`{resume}` goes on with it; ");
+        return Err(taken(format!("`{shown}` holds a run already"), go_on));
+    }
+    inside.sort();
+    let (first, more) = inside.split_at(inside.len().min(MAX_NAMED));
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let message = format!("`{shown}` is not empty: it holds {}{more}", first.join(", "));
+    Err(taken(message, String::new()))
+}
+
+/// The shipped script whose runs have a command of their own to go on with them.
+const FLEET: &str = "fleet";
+
+/// Names that are listed of a folder that holds no run.
+const MAX_NAMED: usize = 3;
+
 fn is_empty(path: &Path) -> bool {
     fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
@@ -585,15 +649,18 @@ mod tests {
     }
 
     #[test]
-    fn an_existing_folder_gets_a_numbered_sibling() {
+    fn only_an_empty_folder_is_taken() {
         let temp = tempdir().unwrap();
         let out = temp.path().join("deep").join("out");
-        let first = Folder::create(Some(&out), "x").unwrap();
-        assert_eq!(first.path(), out);
-        fs::write(out.join("kept"), "").unwrap();
-        let second = Folder::create(Some(&out), "x").unwrap();
-        assert_eq!(second.path(), temp.path().join("deep").join("out-2"));
-        let third = Folder::create(Some(&out), "x").unwrap();
-        assert_eq!(third.path(), temp.path().join("deep").join("out-3"));
+        let create = |force_new| Folder::create(Some(&out), "x", force_new);
+        assert_eq!(create(false).unwrap().path(), out);
+        assert_eq!(create(false).unwrap().path(), out, "it is empty");
+        fs::write(out.join("mine"), "").unwrap();
+        let fault = create(false).unwrap_err();
+        assert!(fault.kind == Kind::Usage && fault.message.contains("mine"), "{fault}");
+        for number in 2..4 {
+            let numbered = temp.path().join("deep").join(format!("out-{number}"));
+            assert_eq!(create(true).unwrap().path(), numbered);
+        }
     }
 }

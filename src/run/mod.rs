@@ -21,8 +21,8 @@ mod writer;
 pub use event::{Event, Totals, engine_number, for_engine};
 pub use files::{BoundedFile, WrittenFile};
 
-pub use folder::Folder;
 pub(crate) use folder::read_line;
+pub use folder::{Folder, check_free};
 pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use pack::{JobFolder, is_pack, pack};

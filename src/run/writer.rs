@@ -137,9 +137,13 @@ fn module_file(name: &str) -> PathBuf {
 }
 
 impl Run {
-    /// Creates a run in a new folder: `out`, or `runs/TIME-NAME`, with a number appended if that exists.
+    /// Creates a run in a new folder: `out`, or `runs/TIME-NAME`; with `force_new`, `out` with a number if it is taken.
     /// Also returns a warning if going on with it will need `--trust-script`.
-    pub fn create(plan: &Plan, out: Option<&Path>) -> Result<(Self, Vec<Warning>)> {
+    ///
+    /// # Errors
+    ///
+    /// `usage` if `out` is taken.
+    pub fn create(plan: &Plan, out: Option<&Path>, force_new: bool) -> Result<(Self, Vec<Warning>)> {
         let name = file_name(&plan.script.name);
         let folder = match plan.attempt.zip(out) {
             Some((attempt, out)) => {
@@ -147,7 +151,7 @@ impl Run {
                 begin_attempt(&folder, attempt)?;
                 folder
             }
-            None => Folder::create(out, &name)?,
+            None => Folder::create(out, &name, force_new)?,
         };
         folder.replace_text(Path::new("script.rhai"), &plan.text)?;
         let manifest = Manifest {

@@ -9,13 +9,14 @@ fn the_program_can_be_called_in_process_and_again() {
     let script = folder.path().join("s.rhai");
     std::fs::write(&script, "40 + 2").unwrap();
     let out = folder.path().join("out");
-    let args = || -> [OsString; 5] {
+    let args = || -> [OsString; 6] {
         [
             "profiler".into(),
             "run".into(),
             (&script).into(),
             "--out".into(),
             (&out).into(),
+            "--force-new".into(),
         ]
     };
     for _ in 0..2 {

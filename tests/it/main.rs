@@ -55,6 +55,7 @@ mod modules;
 mod noise;
 mod not_sent;
 mod orphans;
+mod out;
 mod pack;
 mod parallel;
 mod permits;

@@ -108,20 +108,6 @@ fn what_was_used_wrongly_before_anything_was_asked_leaves_no_folder() {
 }
 
 #[test]
-fn an_existing_folder_is_never_written_to() {
-    let outcome = Profiler::new()
-        .file("one.rhai", "1 + 1")
-        .file("out/precious", "kept")
-        .args(["run", "one.rhai", "--out", "out"])
-        .run()
-        .success()
-        .stderr("run folder: out-2");
-    assert_eq!(outcome.stdout, "2\n");
-    assert_eq!(fs::read_dir(outcome.folder().join("out")).unwrap().count(), 1);
-    assert!(outcome.folder().join("out-2/result.json").is_file());
-}
-
-#[test]
 fn warnings_and_records_are_kept_and_printed_lines_are_not_mixed_with_json() {
     let script = r#"print("a line"); warn("careful"); warn("careful"); record("figure", 3); #{ a: 1 }"#;
     let outcome = Profiler::new()

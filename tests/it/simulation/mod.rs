@@ -171,7 +171,7 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
         // It is no run yet.
         false => {
             let _ = fs::remove_dir_all(&out);
-            Run::create(&plan, Some(&out))?
+            Run::create(&plan, Some(&out), false)?
         }
     };
     told.lock()
