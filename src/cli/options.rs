@@ -1,6 +1,7 @@
 //! Options shared by the commands that run scripts; and for what a script wants and these do not allow, the user's consent: at a
 //! prompt on a terminal, or for good, given before.
 
+use std::collections::HashMap;
 use std::io::{BufRead as _, IsTerminal as _, stderr, stdin};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -185,6 +186,21 @@ pub(super) fn ask_consent<F>(host: &Arc<Host>, undisturbed: Option<F>)
 where
     F: Fn(&mut dyn FnMut()) + Send + Sync + 'static,
 {
+    let undisturbed = undisturbed.map(Arc::new);
+    if let Some(undisturbed) = undisturbed.clone() {
+        let (tasks, chosen) = (host.tasks.clone(), Mutex::new(HashMap::new()));
+        host.run.choose_with(Box::new(move |question, choices| {
+            // What was chosen once is not asked again.
+            let key = (question.to_owned(), choices.to_vec());
+            let mut chosen = lock(&chosen);
+            if !chosen.contains_key(&key) && stdin().is_terminal() && stderr().is_terminal() {
+                let mut answer = Ok(None);
+                undisturbed(&mut || answer = choose(&tasks, question, choices));
+                chosen.extend(answer?.map(|answer| (key.clone(), answer)));
+            }
+            Ok(chosen.get(&key).cloned())
+        }));
+    }
     let weak = Arc::downgrade(host);
     let denied = Mutex::new(Vec::new());
     host.permits.ask_with(move |wants| {
@@ -249,6 +265,27 @@ fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
         "a" | "always" => Answer::Always,
         _ => Answer::No,
     })
+}
+
+/// Lets the user choose by number or by name; `None` for an empty line.
+fn choose(tasks: &Tasks, question: &str, choices: &[String]) -> Result<Option<String>> {
+    let terminal = Terminal::detect();
+    let numbered = (1..)
+        .zip(choices)
+        .map(|(number, choice)| format!("  {number:>3}  {choice}"));
+    let lines: Vec<String> = std::iter::once(format!("{question}:")).chain(numbered).collect();
+    terminal.print_failure(&lines.join("\n"));
+    loop {
+        terminal.print_failure("which one? its number or its name; nothing: none");
+        let answer = read_line(tasks)?;
+        let answer = answer.trim();
+        let number = answer.parse::<usize>().ok();
+        let found = choices.iter().find(|choice| *choice == answer);
+        let found = found.or_else(|| choices.get(number?.checked_sub(1)?));
+        if found.is_some() || answer.is_empty() {
+            return Ok(found.cloned());
+        }
+    }
 }
 
 /// A line from the keyboard. Its thread outlives an interruption, as reading cannot be stopped.

@@ -276,6 +276,10 @@ fn head(found: &RecordedRun) -> Vec<String> {
             found.finished
         ));
     }
+    // The answers of boundaries say it themselves.
+    if found.boundaries.is_empty() {
+        lines.extend(found.totals.asked.iter().map(|asked| format!("asked: {asked}")));
+    }
     // Other sections carry the notice themselves.
     let drawn = found.breakdowns.iter().chain(&found.experiments).next();
     if manifest.simulated && found.boundaries.is_empty() && drawn.is_none() && found.shown.is_empty() {

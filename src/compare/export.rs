@@ -17,7 +17,7 @@ use crate::csv;
 use crate::fault::{Fault, Result};
 use crate::load::stats::{EvaluatedRequest, LoadStats, Settings};
 use crate::load::{LoadAnswer, Record};
-use crate::run::{Folder, RecordedBoundary, RecordedRun, hide};
+use crate::run::{Asked, Folder, RecordedBoundary, RecordedRun, hide};
 
 /// A CSV table of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,6 +79,7 @@ fn points(found: &RecordedRun) -> Table {
         }
     }
     let mut table = Table::default();
+    let asked = asked(&found.totals.asked);
     for (index, boundary) in found.boundaries.iter().enumerate() {
         let moves = moves(boundary);
         for (number, (point, answer)) in boundary.points.iter().enumerate() {
@@ -99,11 +100,26 @@ fn points(found: &RecordedRun) -> Table {
             ];
             let measured = PROBE_RESULTS.map(|key| (key, answer[key].clone()));
             let cells = boundary_number.into_iter().chain(coordinates);
-            let cells = cells.chain(judged).chain(measured);
+            let cells = cells.chain(judged).chain(measured).chain(asked.clone());
             table.row(cells.chain([("time", json!(boundary.times.get(number)))]));
         }
     }
     table
+}
+
+/// Who was asked. Of several engines, each property has the values of all.
+fn asked(all: &[Asked]) -> [(&'static str, Value); 4] {
+    let together = |property: &dyn Fn(&Asked) -> Option<String>| {
+        let mut values: Vec<String> = all.iter().filter_map(property).collect();
+        values.dedup();
+        json!((!values.is_empty()).then(|| hide(&values.join("; ")).into_owned()))
+    };
+    [
+        ("engine", together(&|asked| Some(asked.engine.clone()))),
+        ("version", together(&|asked| asked.version.clone())),
+        ("model", together(&|asked| asked.model.clone())),
+        ("address", together(&|asked| asked.address.clone())),
+    ]
 }
 
 /// What each point proves about the boundary; empty if its axes are lost.
@@ -132,12 +148,17 @@ fn loads(found: &RecordedRun) -> Table {
     let mut table = Table::default();
     for (number, (args, answer)) in found.loads.iter().enumerate() {
         let settings = LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone()));
+        let engines = found.manifest.engines.iter();
+        let engines =
+            engines.filter(|engine| engine["options"] == args["launch"] && engine["info"]["engine"] == args["engine"]);
+        let [_, asked @ ..] = asked(&engines.filter_map(Asked::from_engine).collect::<Vec<_>>());
         let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())];
         let cells = LoadAnswer::measured(answer).map_or_else(Map::new, |load| load_metrics::row(&load));
         let measured = measured.iter();
         let measured = measured.map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
+        let load = load.into_iter().chain(asked);
         let load = load.map(|(name, value)| (name.to_owned(), value));
-        table.row(load.into_iter().chain(settings).chain(measured));
+        table.row(load.chain(settings).chain(measured));
     }
     table
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Case, ComparisonInput, load_metrics};
 use crate::experiment::Experiment;
@@ -10,7 +10,7 @@ use crate::fmt::Gib;
 use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
 use crate::memory::compare::{Facts, implausible};
-use crate::run::{Manifest, RecordedRun};
+use crate::run::{Asked, Manifest, RecordedRun};
 
 impl ComparisonInput {
     /// Converts a run; `title` is its folder as the user named it. What cannot be read of it is in its notes.
@@ -205,6 +205,11 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
         let values = manifest.engines.iter().filter_map(|engine| engine.pointer(pointer));
         add(name, distinct(values));
     }
+    let addresses = manifest
+        .engines
+        .iter()
+        .filter_map(|engine| Some(json!(Asked::from_engine(engine)?.address?)));
+    add("address", distinct(addresses.collect::<Vec<_>>().iter()));
     if let Some(Value::Object(parameters)) = &manifest.parameters {
         for (name, value) in parameters {
             add(&format!("parameter {name}"), text(value));

@@ -13,6 +13,7 @@ use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
 use super::options::wrong;
 use super::send::VOCABULARY;
+use super::served::Asked;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
@@ -126,10 +127,10 @@ impl Engine {
     /// # Errors
     ///
     /// `missing` where it takes none, with what it said to each.
-    pub(super) fn find_form(&self, running: &mut Running) -> Result<()> {
-        let requested = Limits::new(INPUT, OUTPUT, 1);
+    pub(super) fn find_form(&self, running: &mut Running, asked: &Asked) -> Result<()> {
+        let requested = Limits::new(INPUT, if asked.untried { 1 } else { OUTPUT }, 1);
         let forms = self.adapter.request(&requested.point()?, running.limits.as_ref())?;
-        if forms.len() < 2 {
+        if forms.len() < 2 && !asked.untried {
             return Ok(());
         }
         self.phase("probing", "which requests the server takes")?;
@@ -164,12 +165,17 @@ impl Engine {
                         refused,
                         counted: record.counts.input,
                     };
-                    let warning = running.accepted.warning();
-                    return warning.map_or(Ok(()), |warning| self.context.run.warn(warning));
+                    let warnings = asked.warning().into_iter().chain(running.accepted.warning());
+                    return warnings.map(|warning| self.context.run.warn(warning)).collect();
                 };
                 let complaint = complaint(&failure.message);
                 let names = |word: &str| complaint.contains(word);
-                let unstated = running.facts.iter().all(|fact| fact.name != "model");
+                if asked.untried && is_of_the_model(failure, &complaint, running.info.model.as_deref()) {
+                    return Err(self.refused_model(&running.server, asked, &said(failure, timeout)));
+                }
+                // Of an own program only its start knows the model, and a name that was given is never left out.
+                let unstated =
+                    running.server.ours() && !asked.untried && running.facts.iter().all(|fact| fact.name != "model");
                 if unstated && running.info.model.as_deref().is_some_and(names) {
                     running.info.model = None;
                 } else if let Some(field) = OPTIONAL.iter().find(|field| names(field) && remove(&mut form, field)) {
@@ -180,12 +186,7 @@ impl Engine {
                     break failure.clone();
                 }
             };
-            let said = match failure.form {
-                FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
-                FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),
-                _ => words(&failure.message),
-            };
-            let said = format!("{} ({said})", described(&form));
+            let said = format!("{} ({})", described(&form), said(&failure, timeout));
             if !is_of_the_form(&failure) {
                 let remedy = match failure.form {
                     _ if needs_key(&failure) => KEY_REMEDY,
@@ -195,13 +196,20 @@ impl Engine {
                     }
                     _ => "see the server's log; when it answers again, run this again",
                 };
-                let message = format!("the server did not serve a request of {INPUT} + {OUTPUT} tokens: {said}");
+                let sent = requested.output;
+                let mut message = format!("the server did not serve a request of {INPUT} + {sent} tokens: {said}");
+                if let Some(name) = asked.name.as_ref().filter(|_| asked.untried) {
+                    message += &format!("; whether it serves `{name}`, which it does not list, is not known");
+                }
                 return Err(Fault::missing(message, remedy));
             }
             if matches!(failure.form, FailureForm::Status(404 | 405)) {
                 absent = Some(form.path);
             }
             refused.push(said);
+        }
+        if asked.untried {
+            return Err(self.refused_model(&running.server, asked, &refused.join("; ")));
         }
         Err(Fault::missing(
             format!(
@@ -314,6 +322,25 @@ impl Engine {
         let listed = page["tokens"].as_array().map(|tokens| tokens.len() as u64);
         page["count"].as_u64().or(listed).filter(|count| *count > 0)
     }
+}
+
+fn said(failure: &Failure, timeout: Duration) -> String {
+    match failure.form {
+        FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
+        FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),
+        _ => words(&failure.message),
+    }
+}
+
+/// Whether a server refuses the model that a request names: another form of it would be refused, too. A model that the server
+/// serves by another path only is not refused.
+fn is_of_the_model(failure: &Failure, complaint: &str, model: Option<&str>) -> bool {
+    let FailureForm::Status(status @ 400..=499) = failure.form else {
+        return false;
+    };
+    !matches!(status, 408 | 429)
+        && model.is_some_and(|model| complaint.contains(model))
+        && !complaint.contains("completions")
 }
 
 /// Whether a server that fails in this way may take another form.

@@ -489,7 +489,10 @@ impl Engine {
     /// Whether an engine answers again after a failure and has no requests left.
     pub(super) fn recovers(&self, running: &Running) -> Result<bool> {
         let deadline = tokio::time::Instant::now() + RECOVERY;
-        let options = self.adapter_options(running.limits);
+        let mut options = self.adapter_options(running.limits);
+        if !running.server.ours() {
+            options["model"] = json!(running.info.model);
+        }
         loop {
             if self.wait(running.server.exit())?.is_some() {
                 return Ok(false);
@@ -540,7 +543,7 @@ impl Engine {
             facts,
             facts_read,
         };
-        self.find_form(&mut running)?;
+        self.find_form(&mut running, &ready.asked)?;
         self.context.run.note(Event::Engine {
             info: json!({
                 "info": running.info,

@@ -26,8 +26,11 @@ pub struct Info {
     pub engine: String,
     /// The engine's version.
     pub version: Option<String>,
-    /// The model's name as reported by the engine.
+    /// The model's name in requests, as the engine lists it, or as the user gave it where the engine takes that too.
     pub model: Option<String>,
+    /// The only model that the engine lists, where another name is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listed: Option<String>,
     /// Maximum input and output together, in tokens.
     pub max_model_len: Option<u64>,
     /// KV cache size in tokens.
@@ -69,12 +72,12 @@ impl Engine {
                     let json = text.and_then(|text| serde_json::from_str(&text).ok());
                     pages.insert(&rule.path, json.unwrap_or_default());
                 }
-                let value = pages
-                    .get(rule.path.as_str())
-                    .and_then(|page| page.pointer(&rule.pointer));
-                if let Some(fact) =
-                    value.and_then(|value| ReportedFact::from_page(field, &rule.path, &rule.pointer, value))
-                {
+                let page = &pages[rule.path.as_str()];
+                let fact = ready.asked.pointer(page, &rule.pointer).and_then(|pointer| {
+                    let value = page.pointer(&pointer)?;
+                    ReportedFact::from_page(field, &rule.path, &pointer, value)
+                });
+                if let Some(fact) = fact {
                     facts.insert(fact.name.clone(), fact.value.clone());
                     from_pages.push(fact);
                     break;
@@ -99,7 +102,10 @@ impl Engine {
         };
         let info = Info {
             version,
-            model: text("model").or_else(|| self.options.model.clone()),
+            model: (ready.asked.name.clone())
+                .or_else(|| text("model"))
+                .or_else(|| self.options.model.clone().filter(|_| ready.server.ours())),
+            listed: ready.asked.only_listed(),
             max_model_len: reported.max_model_len,
             kv_tokens: reported.kv_tokens,
             reported,

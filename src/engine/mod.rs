@@ -7,7 +7,7 @@
 //! `failure`. `load` runs a load.
 //!
 //! Files without `impl Engine` do not import those with it: `handle` holds the state, and `start`, `memory`, `info`,
-//! `preview`, `forms`, `probe`, `remote`, `send`, `in_process` and `load` add methods to it.
+//! `preview`, `served`, `forms`, `probe`, `remote`, `send`, `in_process` and `load` add methods to it.
 
 mod adapter;
 mod facts;
@@ -28,6 +28,7 @@ mod protocol;
 mod remote;
 mod residency;
 mod send;
+mod served;
 mod start;
 mod usage;
 

@@ -22,6 +22,9 @@ use crate::telemetry::Source;
 pub struct LaunchOptions {
     /// Hugging Face model id, folder or file.
     pub model: Option<String>,
+    /// The same as it was given, before a folder's path was made absolute.
+    #[serde(skip)]
+    pub(super) given_model: Option<String>,
     /// Revision of the model.
     pub revision: Option<String>,
     /// Tokenizer if it is not the model's own: id, folder or `tokenizer.json`.
@@ -268,6 +271,7 @@ impl LaunchOptions {
 
     /// Makes a local model's path absolute, so that a container sees it under the same name.
     pub(super) fn find_model(&mut self, home: &Path) {
+        self.given_model.clone_from(&self.model);
         // A folder may happen to have the name of a model id; only one that contains a model counts.
         let is_model = |path: &Path| path.is_file() || path.join("config.json").is_file();
         let found = self

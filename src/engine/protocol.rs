@@ -44,7 +44,7 @@ impl Decode for Decoder {
     }
 }
 
-/// The request body with its prompt. Adds `model` for protocols that need it, if the adapter's body has none.
+/// The request body with its prompt. Adds `model`, if the adapter's body has none: servers of one model ignore it.
 pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) -> Result<Bytes> {
     let Value::Object(mut body) = form.body.clone() else {
         return Err(Fault::usage(
@@ -69,8 +69,7 @@ pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
         Protocol::OpenaiChat => body.insert("messages".into(), json!([{ "role": "user", "content": prompt }])),
         Protocol::Tgi => body.insert("inputs".into(), prompt),
     };
-    if let (Protocol::OpenaiCompletions | Protocol::OpenaiChat | Protocol::Ollama, Some(model)) = (form.protocol, model)
-    {
+    if let Some(model) = model {
         body.entry("model").or_insert_with(|| json!(model));
     }
     serde_json::to_vec(&body).map(Bytes::from).map_err(Fault::internal)

@@ -14,6 +14,7 @@ use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
 use super::limits::StartFailure;
 use super::options::wrong;
+use super::served::Asked;
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
@@ -63,9 +64,13 @@ impl Engine {
         let timeout = Duration::from_secs_f64(self.options.start_timeout.0);
         let waited = self.sample_memory(&server, stages, Phase::Loading).and_then(|sampler| {
             let state = self.poll_readiness(&server, &options, timeout, stages, sampler.as_ref())?;
-            Ok((sampler, state))
+            let asked = match state {
+                Ok(()) => self.asked_model(&server)?,
+                Err(_) => Asked::default(),
+            };
+            Ok((sampler, state, asked))
         });
-        let (sampler, state) = match waited {
+        let (sampler, state, asked) = match waited {
             Ok(came) => came,
             Err(fault) => {
                 self.context.tasks.finish(server.service.stop(self.grace()))?;
@@ -80,7 +85,12 @@ impl Engine {
         let Err(why) = state else {
             self.record_ready(stages, &server)?;
             self.phase("ready", &shown)?;
-            return Ok(Ok(Ready { server, sampler, facts }));
+            return Ok(Ok(Ready {
+                server,
+                sampler,
+                facts,
+                asked,
+            }));
         };
         let memory = sampler.as_ref().and_then(|sampler| sampler.series().peak());
         self.end_server(stages, &server, sampler, &shown)?;
@@ -95,7 +105,18 @@ impl Engine {
             self.wait(check_reachable(url, &self.context.permits))?;
         }
         let timeout = Duration::from_secs_f64(self.options.start_timeout.0.min(ATTACH_TIMEOUT));
-        match self.poll_readiness(&server, &self.adapter_options(None), timeout, stages, None)? {
+        let mut options = self.adapter_options(None);
+        let mut state = self.poll_readiness(&server, &options, timeout, stages, None)?;
+        let mut asked = Asked::default();
+        if state.is_ok() {
+            asked = self.asked_model(&server)?;
+            if asked.name != self.options.model && !asked.untried {
+                // Ollama loads a model once it is known which.
+                options["model"] = json!(asked.name);
+                state = self.poll_readiness(&server, &options, timeout, stages, None)?;
+            }
+        }
+        match state {
             Ok(()) => {
                 let facts = find(&self.rules.facts.log, &server.since(0));
                 *stages = MemoryStages {
@@ -105,7 +126,12 @@ impl Engine {
                 };
                 let sampler = self.sample_memory(&server, stages, Phase::Ready)?;
                 self.record_ready(stages, &server)?;
-                Ok(Ready { server, sampler, facts })
+                Ok(Ready {
+                    server,
+                    sampler,
+                    facts,
+                    asked,
+                })
             }
             Err(NotReady { said: Some(why), .. }) => Err(Fault::missing(
                 format!("the attached engine is not ready: {}", why.trim()),
@@ -474,4 +500,6 @@ pub(super) struct Ready {
     pub(super) sampler: Option<Sampler>,
     /// Facts in its start log.
     pub(super) facts: FactValues,
+    /// The model that requests name.
+    pub(super) asked: Asked,
 }

@@ -37,6 +37,7 @@ pub use picture::draw;
 pub use sections::{
     allow_flags, breakdown, breakdown_finding, comparison_input, experiment, experiment_findings, implausible,
     job_result, jobs_text, memory, overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet,
+    with_model,
 };
 pub use terminal::{OutputChoice, Page, Terminal};
 

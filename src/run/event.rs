@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::asked::Asked;
 use crate::boundary::{Moves, Point, Verdict};
 use crate::warning::Warning;
 
@@ -274,6 +275,10 @@ pub struct Totals {
     pub(super) on_host: bool,
     /// What was simulated.
     simulated: BTreeSet<String>,
+    /// The servers that were asked, and their models, in order.
+    pub asked: Vec<Asked>,
+    /// Whether a start failed.
+    pub(super) start_failed: bool,
 }
 
 impl Totals {
@@ -299,7 +304,10 @@ impl Totals {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);
                 self.on_host = info.get("memory_source").is_some_and(|source| source == "host");
                 self.simulated.extend(simulated(info));
+                self.asked
+                    .extend(Asked::from_engine(info).filter(|asked| !self.asked.contains(asked)));
             }
+            Event::StartFailed { .. } => self.start_failed = true,
             Event::Warning(warning) => {
                 if self.warnings.contains(warning) {
                     return false;

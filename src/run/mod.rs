@@ -5,6 +5,7 @@
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
 //! what must be unchanged, `recorded` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
+mod asked;
 mod event;
 mod files;
 mod folder;
@@ -18,6 +19,7 @@ mod sessions;
 mod unsent;
 mod writer;
 
+pub use asked::Asked;
 pub use event::{Event, Totals, engine_number, for_engine};
 pub use files::{BoundedFile, WrittenFile};
 
@@ -51,6 +53,9 @@ use writer::RunWriter;
 /// Called with every event as it happens.
 pub type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 
+/// Lets the user choose one of several: what is asked, and the choices. `None` where nobody can be asked, or chooses none.
+pub type Choose = Box<dyn Fn(&str, &[String]) -> Result<Option<String>> + Send + Sync>;
+
 /// A run under way.
 #[derive(Default)]
 pub struct Run {
@@ -66,6 +71,7 @@ pub struct Run {
     totals: Mutex<Totals>,
     /// Of a run that is gone on with: hashes of texts that the user trusts beside those that ran in it.
     trusted: OnceLock<Vec<String>>,
+    choose: OnceLock<Choose>,
     writer: Option<RunWriter>,
 }
 
@@ -272,6 +278,31 @@ impl Run {
         lock(&self.totals).on_host
     }
 
+    /// The servers that were asked, and their models, in order.
+    pub fn asked(&self) -> Vec<Asked> {
+        lock(&self.totals).asked.clone()
+    }
+
+    /// Has `choose` put questions to the user. Without it, nobody is asked.
+    pub fn choose_with(&self, choose: Choose) {
+        // A run has one terminal.
+        let _ = self.choose.set(choose);
+    }
+
+    /// Asks the user to choose one of several; `None` if nobody can be asked, or none is chosen.
+    ///
+    /// # Errors
+    ///
+    /// `interrupted` by a signal meanwhile.
+    pub fn choose(&self, question: &str, choices: &[String]) -> Result<Option<String>> {
+        self.choose.get().map_or(Ok(None), |choose| choose(question, choices))
+    }
+
+    /// The description of an engine that this run started before with the same options.
+    pub fn recorded_engine(&self, options: &Value) -> Option<Value> {
+        self.writer.as_ref()?.engine(options)
+    }
+
     /// Whether anything was measured in any execution: a point recorded, or a probe, load or experiment finished.
     pub fn has_measured(&self) -> bool {
         lock(&self.totals).has_measured()
@@ -282,14 +313,22 @@ impl Run {
         self.writer.as_ref().is_some_and(RunWriter::not_started)
     }
 
-    /// Removes the folder of a run that has not started, if it holds nothing but the run's own files. With `parent`, also
+    /// Whether no engine was ready and nothing was measured: what was asked for cannot be done, and there is nothing to go on
+    /// with.
+    pub fn nothing_asked(&self) -> bool {
+        let totals = lock(&self.totals);
+        self.writer.is_some() && !totals.has_measured() && totals.asked.is_empty() && !totals.start_failed
+    }
+
+    /// Removes the folder of a run that found nothing, if it holds nothing but the run's own files. With `parent`, also
     /// removes the folder of all runs if it is empty. Returns whether the folder is gone.
     pub fn discard(&self, parent: bool) -> bool {
-        let Some(folder) = self.folder().filter(|_| self.not_started()) else {
+        let Some(folder) = self.folder().filter(|_| self.not_started() || self.nothing_asked()) else {
             return false;
         };
         const FILES: [&str; 3] = ["script.rhai", "journal.jsonl", "manifest.json"];
-        const FOLDERS: [&str; 2] = ["modules", "jobs"];
+        // The log is that of a container that runs on.
+        const FOLDERS: [&str; 3] = ["modules", "jobs", "logs"];
         // What the script itself wrote stays, and with it the run.
         let is_foreign = |entry: std::fs::DirEntry| FILES.iter().chain(&FOLDERS).all(|own| entry.file_name() != *own);
         if std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(is_foreign)) {

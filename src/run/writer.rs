@@ -59,6 +59,13 @@ impl RunWriter {
         Ok(free)
     }
 
+    /// The newest engine with these options.
+    pub(super) fn engine(&self, options: &Value) -> Option<Value> {
+        let state = self.lock();
+        let mut engines = state.manifest.engines.iter().rev();
+        engines.find(|engine| engine["options"] == *options).cloned()
+    }
+
     pub(super) fn not_started(&self) -> bool {
         self.lock().manifest.not_started(&self.folder)
     }

@@ -14,7 +14,7 @@ use super::{Host, from_script, options};
 use crate::boundary::{Answer, Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Context, Extras, Findings, overview, simulated_line, text};
+use crate::report::{Context, Extras, Findings, overview, simulated_line, text, with_model};
 use crate::run::Event;
 use crate::task::lock;
 
@@ -157,14 +157,17 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
     {
         search.insert("question".to_owned(), map.0.question.clone());
     }
+    let asked = host.run.asked();
+    let parameters = host.state().params.clone().map(Value::Object);
     let mut extras = Extras {
         report: None,
         stopped: None,
         script: host.settings.script.display().to_string(),
-        set: host.settings.set.clone(),
+        set: with_model(host.settings.set.clone(), parameters.as_ref(), &asked),
         allow: host.settings.allow.clone(),
         simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
         on_host: host.run.on_host(),
+        asked: asked.iter().map(ToString::to_string).collect(),
     };
     let context = Context {
         search: search.as_ref(),

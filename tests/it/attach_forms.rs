@@ -220,7 +220,7 @@ fn a_server_that_takes_none_is_told_with_each_answer_and_a_remedy() {
     assert_eq!(server.completions().len(), 2);
 }
 
-/// Without a model list there is no name: what the user names is sent, and nothing where the server does not know it.
+/// Without a model list there is no name: what the user names is sent, and never left out.
 #[test]
 fn a_server_without_a_model_list_gets_the_name_that_the_user_gives() {
     let server = MadeUp {
@@ -248,10 +248,7 @@ fn a_server_without_a_model_list_gets_the_name_that_the_user_gives() {
         ..MadeUp::default()
     }
     .start();
-    assert_eq!(
-        used(&server, "model: \"mine\"").success().json()["result"],
-        all_served()
-    );
+    let _ = used(&server, "model: \"mine\"").code(2);
     assert_eq!(refused(&server).len(), 1);
 }
 

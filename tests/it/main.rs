@@ -51,6 +51,7 @@ mod load;
 mod load_client;
 mod load_scripts;
 mod logs;
+mod models;
 mod modules;
 mod noise;
 mod not_sent;

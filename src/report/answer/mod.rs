@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::evidence::nearest_failure;
 use super::plot::AxisScale;
-use super::sections::{allow_flags, run_command};
+use super::sections::{allow_flags, run_command, with_model};
 use super::{Bytes, Fact, simulated_line};
 use crate::boundary::{Axis, Band, Boundary, Class, Easier, Limit, Moves, Point, PredictedCrossing, Quantity, Scalar};
 use crate::fault::Result;
@@ -51,6 +51,9 @@ pub struct Answer {
     pub inequality: Option<Limit>,
     /// How sure it is: what was confirmed, at what cost, and why the search ended.
     pub sure: String,
+    /// Which servers and models were asked: engine, version, model, address.
+    #[serde(default)]
+    pub asked: Vec<String>,
     /// The workload that the user named, with the lengths that it gave.
     pub workload: Option<String>,
     /// What to run, by workload.
@@ -153,6 +156,7 @@ impl Answer {
             answer.limit = table_text(boundary, context)?;
         }
         answer.sure = sure(boundary, &answer, context)?;
+        answer.asked.clone_from(&context.run.asked);
         answer.workload = context.search.and_then(|search| named_workload(&search["question"]));
         if answer.state != State::Undecided {
             answer.run = commands(boundary, answer.inequality.as_ref(), context)?;
@@ -184,6 +188,7 @@ impl Answer {
     /// The answer as facts, the limit first.
     pub fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![Fact::new("limit", &self.limit), Fact::new("how sure", &self.sure)];
+        facts.extend(self.asked.iter().map(|asked| Fact::new("asked", asked)));
         facts.extend(self.workload.iter().map(|workload| Fact::new("workload", workload)));
         for command in &self.run {
             facts.push(Fact::new("what to run", &command.workload));
@@ -218,6 +223,8 @@ pub struct Extras {
     pub simulated: Option<String>,
     /// Whether the memory of the machine was read, not that of a GPU.
     pub on_host: bool,
+    /// Which servers and models were asked.
+    pub asked: Vec<String>,
 }
 
 /// The notice of a recorded run, if it was simulated.
@@ -233,10 +240,11 @@ impl Extras {
             report,
             stopped: (!found.done()).then(|| found.ended()),
             script: manifest.script.path.clone(),
-            set: manifest.set.clone(),
+            set: with_model(manifest.set.clone(), manifest.parameters.as_ref(), &found.totals.asked),
             allow: manifest.permissions.clone(),
             simulated: simulated_notice(found),
             on_host: manifest.engines.iter().any(|engine| engine["memory_source"] == "host"),
+            asked: found.totals.asked.iter().map(ToString::to_string).collect(),
         }
     }
 
@@ -247,11 +255,15 @@ impl Extras {
     /// As [`Answer::new`].
     pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
         let field = |key: &str| self.report.as_ref().and_then(|report| report.get(key));
-        let recorded: Option<Answer> = field("answer").and_then(|answer| serde_json::from_value(answer.clone()).ok());
+        let recorded: Option<Answer> = field("answer").and_then(|answer| Answer::deserialize(answer).ok());
         // Older versions said of points that were not sent that they fail.
         let unsent = boundary.records().any(|(_, record)| record.moves == Moves::Bounds);
-        if let Some(recorded) = recorded.as_ref().filter(|_| !unsent) {
-            return Ok(recorded.clone());
+        if let Some(mut recorded) = recorded.clone().filter(|_| !unsent) {
+            // Nor did they record who was asked; the journal has it.
+            if recorded.asked.is_empty() {
+                recorded.asked.clone_from(&self.asked);
+            }
+            return Ok(recorded);
         }
         let headroom = field("headroom").and_then(Value::as_u64);
         let answer = Answer::new(

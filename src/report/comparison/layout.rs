@@ -11,9 +11,10 @@ use crate::report::plot::{Entry, Sheet, unit_name};
 use crate::report::{Count, SIMULATED, implausible};
 
 /// Setup properties that are always listed.
-const SETUP: [&str; 7] = [
+const SETUP: [&str; 8] = [
     "model",
     "engine",
+    "address",
     "GPU",
     "runtime",
     "image",

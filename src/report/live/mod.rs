@@ -13,13 +13,15 @@ use std::time::{Duration, Instant};
 
 use console::{Term, measure_text_width};
 use serde_json::Value;
-use state::{State, TICK};
+use state::{State, TICK, one_line};
 
 use crate::boundary::Verdict;
 use crate::report::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::report::terminal::shown;
-use crate::report::{Block, Clock, Count, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text};
-use crate::run::{Event, Run, engine_number};
+use crate::report::{
+    Block, Clock, Count, Fact, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text,
+};
+use crate::run::{Asked, Event, Run, engine_number};
 use crate::task::lock;
 
 /// The live view of a run.
@@ -171,7 +173,15 @@ impl View {
             _ => return None,
         };
         let notice = Block::notice(mark.then(|| self.notice()));
-        Some(blocks_text(&notice.into_iter().chain(blocks).collect::<Vec<_>>(), page))
+        let asked = self.run.upgrade().map_or_else(Vec::new, |run| run.asked());
+        let asked = Block::Facts(
+            asked
+                .iter()
+                .map(|asked| Fact::new("asked", asked.to_string()))
+                .collect(),
+        );
+        let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain([asked]).collect();
+        Some(blocks_text(&blocks, page))
     }
 
     /// The notice of a simulated run.
@@ -310,6 +320,7 @@ impl Plain {
                 Count(*answers, "finished answer"),
                 Count(*points, "point")
             )),
+            Event::Engine { info } => Some(format!("asked: {}", one_line(&Asked::from_engine(info)?.to_string()))),
             Event::Point {
                 point,
                 verdict,

@@ -11,7 +11,7 @@ use crate::boundary::{Moves, Point};
 use crate::fmt;
 use crate::report::plot::{max_per_column, progress_bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
-use crate::run::{Event, engine_number};
+use crate::run::{Asked, Event, engine_number};
 use crate::warning::{CLOCK_TOO_FAST, add_warning};
 
 /// Redraw interval without events.
@@ -57,6 +57,8 @@ struct Activity {
     /// When the requests of that point were sent, and after how long they fail.
     sent: Option<(Duration, Duration)>,
     starts: Starts,
+    /// Engine, version, model and address; empty before it is ready.
+    asked: String,
     memory: Option<(u64, u64)>,
     recent: Recent,
 }
@@ -162,6 +164,7 @@ impl State {
                 engine.recent.push(elapsed, *used);
             }
             Event::Engine { info } => {
+                engine.asked = Asked::from_engine(info).map_or_else(String::new, |asked| asked.to_string());
                 // Until memory is sampled, at least the total is known.
                 let total = info.get("memory_total").and_then(Value::as_u64);
                 engine.memory = engine.memory.or_else(|| total.map(|total| (0, total)));
@@ -333,6 +336,9 @@ impl Activity {
     /// The point, unless the phase says it, and the newest line of its log while it starts.
     fn lines(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let mut lines = Vec::new();
+        if !self.asked.is_empty() {
+            lines.push(cut(&format!("  asked: {}", self.asked), page.width, page));
+        }
         let current = self.current.as_ref();
         if let Some((point, since)) = current.filter(|(point, _)| !self.detail.contains(point.as_str())) {
             let lasts = format!("for {}", Clock(elapsed.saturating_sub(*since)));
@@ -429,7 +435,7 @@ fn cut(text: &str, most: usize, page: Page) -> String {
 }
 
 /// The text without line ends and other control characters.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 

@@ -13,7 +13,7 @@ use crate::fault::Result;
 use crate::fmt::shell_quoted;
 use crate::report::document::capitalized;
 use crate::report::{Answer, Extras};
-use crate::run::{Manifest, RecordedBoundary, RecordedRun, has_hidden};
+use crate::run::{Asked, Manifest, RecordedBoundary, RecordedRun, has_hidden};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -45,6 +45,10 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
     let heading = usize::from(boundaries == 0);
     let others = findings(source.found).into_iter().skip(heading);
     facts.extend(others.map(|text| Fact::new("finding", text)));
+    if facts.iter().all(|fact| !fact.term.ends_with("asked")) {
+        let asked = source.found.totals.asked.iter();
+        facts.extend(asked.map(|asked| Fact::new("asked", asked.to_string())));
+    }
     facts.extend(reproduction(source));
     facts
 }
@@ -115,7 +119,7 @@ fn reproduction(source: &Source) -> Vec<Fact> {
     if let Some(command) = unfinished(source) {
         facts.push(Fact::code("to go on with it", command));
     }
-    facts.push(Fact::code("to repeat it", command(&found.manifest)));
+    facts.push(Fact::code("to repeat it", command(found)));
     if let Some(own) = script_note(source) {
         facts.push(Fact::new("its script", own));
     }
@@ -167,9 +171,23 @@ fn script_note(source: &Source) -> Option<String> {
     })
 }
 
+/// What was set, with the model that a server was asked for where none was named: the only one, or one chosen at the terminal.
+pub fn with_model(mut set: Map<String, Value>, parameters: Option<&Value>, asked: &[Asked]) -> Map<String, Value> {
+    let mut models = (asked.iter()).map(|asked| asked.model.as_ref().filter(|_| asked.address.is_some()));
+    let has_parameter = parameters.is_some_and(|parameters| parameters.get("model").is_some());
+    if let Some(Some(first)) = models.next()
+        && has_parameter
+        && models.all(|other| other == Some(first))
+    {
+        set.entry("model").or_insert_with(|| first.clone().into());
+    }
+    set
+}
+
 /// `profiler run SCRIPT --seed N` with all parameters and permissions.
-fn command(manifest: &Manifest) -> String {
-    let mut set = manifest.set.clone();
+fn command(found: &RecordedRun) -> String {
+    let manifest = &found.manifest;
+    let mut set = with_model(manifest.set.clone(), manifest.parameters.as_ref(), &found.totals.asked);
     if let Some(engine) = auto_engine(manifest) {
         set.insert("engine".to_owned(), engine.into());
     }

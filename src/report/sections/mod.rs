@@ -23,7 +23,7 @@ pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
 pub(super) use answers::run_command;
-pub use answers::{allow_flags, findings as run_findings, resume_command};
+pub use answers::{allow_flags, findings as run_findings, resume_command, with_model};
 
 use std::path::{Path, PathBuf};
 

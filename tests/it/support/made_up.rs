@@ -48,7 +48,7 @@ pub struct MadeUp {
     pub uneven: u64,
     /// The text ends after so many tokens, unless `ignore_eos` or `min_tokens` is in the body.
     pub ends_at: Option<u64>,
-    /// Another model than `made-up` is answered with 404, and its name.
+    /// Another model than those of the list is answered with 404, and its name.
     pub only_its_model: bool,
     /// `/tokenize` exists and reads this field: `prompt` as vLLM's, `content` as llama.cpp's.
     pub tokenize: Option<&'static str>,
@@ -60,6 +60,10 @@ pub struct MadeUp {
     pub repeats_body: bool,
     /// Answers are streams; otherwise one JSON object.
     pub streams: bool,
+    /// The items of `/v1/models`.
+    pub lists: Vec<Value>,
+    /// Models that are served besides those of the list, where another one is answered with 404.
+    pub aliases: &'static [&'static str],
     /// How long the list of models takes.
     pub lists_after: Duration,
 }
@@ -89,6 +93,8 @@ impl Default for MadeUp {
             newer_length: false,
             repeats_body: false,
             streams: true,
+            lists: vec![json!({ "id": "made-up", "object": "model" })],
+            aliases: &[],
             lists_after: Duration::ZERO,
         }
     }
@@ -229,11 +235,11 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
     let chat = match (method.as_str(), path) {
         ("GET", "/v1/models") if made_up.models => {
             tokio::time::sleep(made_up.lists_after).await;
-            let mut model = json!({ "id": "made-up", "object": "model" });
-            if made_up.limit_in_models {
+            let mut models = made_up.lists.clone();
+            for model in models.iter_mut().filter(|_| made_up.limit_in_models) {
                 model["max_model_len"] = json!(made_up.limit);
             }
-            return json!({ "object": "list", "data": [model] }).to_string().into_response();
+            return json!({ "object": "list", "data": models }).to_string().into_response();
         }
         ("POST", "/tokenize") if made_up.tokenize.is_some() => return tokenize(made_up, body),
         ("POST", "/v1/completions") if made_up.completions => false,
@@ -242,7 +248,8 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
     };
     if let Some(model) = body["model"]
         .as_str()
-        .filter(|model| made_up.only_its_model && *model != "made-up")
+        .filter(|_| made_up.only_its_model)
+        .filter(|model| !made_up.aliases.contains(model) && made_up.lists.iter().all(|one| one["id"] != *model))
     {
         return error(404, format!("The model `{model}` does not exist."));
     }

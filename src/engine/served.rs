@@ -1,0 +1,425 @@
+//! The model that a server is asked for: the one that the user named, else the only one that it serves. The server's list
+//! decides; for a name that it does not list, one small request does (`forms`).
+
+use std::borrow::Cow;
+
+use serde_json::Value;
+
+use super::options::{LaunchOptions, without_password};
+use super::start::Server;
+use super::{Engine, InfoRule};
+use crate::fault::{Fault, Result};
+use crate::run::Event;
+use crate::warning::Warning;
+
+/// Names shown of a long list, and characters of each: both come from the server.
+const MAX_SHOWN: usize = 100;
+const MAX_LENGTH: usize = 200;
+
+/// The tag that Ollama adds to a name without one.
+const DEFAULT_TAG: &str = ":latest";
+
+/// Fields of a list's items that name a model.
+const NAMES: [&str; 3] = ["id", "name", "model"];
+
+/// A model in a server's list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Listed {
+    name: String,
+    /// The model or folder behind the name: vLLM and SGLang say it.
+    root: Option<String>,
+    /// The base model of a LoRA.
+    parent: Option<String>,
+}
+
+/// The model that requests name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Asked {
+    /// `None` where none was named and the server lists none.
+    pub(super) name: Option<String>,
+    /// Whether a request must show that the server takes the name, as its list does not have it.
+    pub(super) untried: bool,
+    /// The base model of a LoRA.
+    parent: Option<String>,
+    /// The names that the server lists.
+    pub(super) listed: Vec<String>,
+}
+
+/// What follows from a list and the name that the user gave.
+#[derive(Debug, PartialEq, Eq)]
+enum Choice {
+    Listed(usize),
+    Unlisted(String),
+    /// Several models are served, and none is named.
+    Open,
+    /// There is neither a list nor a name.
+    Unknown,
+}
+
+impl Asked {
+    /// The pointer to a fact of this model. In a list with several models it leads to the item of the model, or of its base
+    /// model if that item lacks the fact; `None` if there is none.
+    pub(super) fn pointer<'a>(&self, page: &Value, pointer: &'a str) -> Option<Cow<'a, str>> {
+        let as_it_is = Some(Cow::Borrowed(pointer));
+        let (Some((list, field)), Some(name)) = (pointer.split_once("/0/"), &self.name) else {
+            return as_it_is;
+        };
+        let Some(items) = page.pointer(list).and_then(Value::as_array) else {
+            return as_it_is;
+        };
+        let names = |item: &Value| NAMES.map(|field| item[field].as_str().map(str::to_owned));
+        let is_named = |item: &Value| names(item).iter().any(Option::is_some);
+        if items.len() < 2 || !items.iter().any(is_named) {
+            return as_it_is;
+        }
+        let wanted = std::iter::once(name).chain(&self.parent);
+        let mut found = wanted.filter_map(|name| {
+            let index = items
+                .iter()
+                .position(|item| names(item).iter().flatten().any(|own| is_same(own, name)))?;
+            let pointer = format!("{list}/{index}/{field}");
+            page.pointer(&pointer).filter(|value| !value.is_null())?;
+            Some(Cow::Owned(pointer))
+        });
+        found.next()
+    }
+
+    /// The only model that the server lists, where another name is asked.
+    pub(super) fn only_listed(&self) -> Option<String> {
+        match self.listed.as_slice() {
+            [only] if self.untried => Some(only.clone()),
+            _ => None,
+        }
+    }
+
+    /// That a name is asked which the server's list does not have.
+    pub(super) fn warning(&self) -> Option<Warning> {
+        let name = self.name.as_ref().filter(|_| self.untried && !self.listed.is_empty())?;
+        let listed = match self.listed.as_slice() {
+            [only] => format!("it lists `{only}`"),
+            several => format!("it lists {} others", several.len()),
+        };
+        Some(Warning::new(
+            "model_not_listed",
+            format!("the server takes requests for `{name}`, which it does not list: {listed}"),
+        ))
+    }
+
+    /// `; it lists:` and each name on a line of its own.
+    pub(super) fn listing(&self) -> String {
+        listing(&self.listed)
+    }
+}
+
+fn listing(names: &[String]) -> String {
+    if names.is_empty() {
+        return "; it lists no models".to_owned();
+    }
+    let shown = names.iter().take(MAX_SHOWN);
+    let lines: String = shown
+        .map(|name| format!("\n    {}", name.chars().take(MAX_LENGTH).collect::<String>()))
+        .collect();
+    let more = match names.len().saturating_sub(MAX_SHOWN) {
+        0 => String::new(),
+        more => format!("\n    and {more} more"),
+    };
+    format!("; it lists:{lines}{more}")
+}
+
+/// Whether two names are the same to a server: Ollama's tag may be left out.
+fn is_same(listed: &str, name: &str) -> bool {
+    listed == name || listed.strip_suffix(DEFAULT_TAG) == Some(name)
+}
+
+/// The models in a page: the items of the list that the rule points into, or the one value that it points to.
+fn models(page: &Value, rule: &InfoRule) -> Vec<Listed> {
+    let text = |value: Option<&Value>| value?.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let Some((list, field)) = rule.pointer.split_once("/0/") else {
+        let only = text(page.pointer(&rule.pointer));
+        return only
+            .map(|name| Listed {
+                name,
+                ..Listed::default()
+            })
+            .into_iter()
+            .collect();
+    };
+    let items = page.pointer(list).and_then(Value::as_array);
+    let listed = items.into_iter().flatten().filter_map(|item| {
+        Some(Listed {
+            name: text(item.pointer(&format!("/{field}")))?,
+            root: text(item.get("root")),
+            parent: text(item.get("parent")),
+        })
+    });
+    listed.collect()
+}
+
+/// The model of a server that serves one: its only base model, under the first of its names. LoRAs belong to their base, and
+/// names with one root are the same model.
+fn only_base(listed: &[Listed]) -> Option<usize> {
+    let is_lora = |one: &Listed| {
+        let parent = one.parent.as_ref();
+        parent.is_some_and(|parent| *parent != one.name && listed.iter().any(|other| other.name == *parent))
+    };
+    let mut bases = (0..listed.len()).filter(|index| !is_lora(&listed[*index]));
+    let first = bases.next()?;
+    let root = &listed[first].root;
+    bases
+        .all(|other| root.is_some() && listed[other].root == *root)
+        .then_some(first)
+}
+
+/// `names` are what the user gave, as it was typed and as a path; `is_path` says whether it is the place of a model rather
+/// than a name. What was `launched` serves the model that it was started with, whatever it calls it.
+fn choose(listed: &[Listed], names: &[&str], is_path: bool, launched: bool) -> Choice {
+    let position = |test: &dyn Fn(&Listed, &str) -> bool| {
+        let mut found = names.iter();
+        found.find_map(|name| listed.iter().position(|one| test(one, name)))
+    };
+    let named = position(&|one, name| is_same(&one.name, name))
+        .or_else(|| position(&|one, name| one.root.as_deref() == Some(name)));
+    if let Some(index) = named {
+        return Choice::Listed(index);
+    }
+    let only = only_base(listed);
+    match names.first() {
+        Some(_) if launched && is_path && !listed.is_empty() => Choice::Listed(only.unwrap_or(0)),
+        Some(name) if !is_path && !(launched && (listed.is_empty() || only.is_some())) => {
+            Choice::Unlisted((*name).to_owned())
+        }
+        _ if listed.is_empty() => Choice::Unknown,
+        _ => only.map_or(Choice::Open, Choice::Listed),
+    }
+}
+
+/// Whether what the user gave for a model is the place of its files.
+fn is_path(options: &LaunchOptions) -> bool {
+    let given = options.given_model.as_deref().unwrap_or_default();
+    given.starts_with(['/', '.', '~']) || given.ends_with(".gguf") || options.model != options.given_model
+}
+
+impl Engine {
+    /// The model that requests to this server name.
+    ///
+    /// # Errors
+    ///
+    /// `usage`, with the server's list, where it serves several and none is named or chosen at the terminal.
+    pub(super) fn asked_model(&self, server: &Server) -> Result<Asked> {
+        let mut listed: Vec<Listed> = Vec::new();
+        let usual = InfoRule {
+            path: "/v1/models".to_owned(),
+            pointer: "/data/0/id".to_owned(),
+        };
+        let rules = match self.rules.facts.info.get("model") {
+            Some(rules) => rules.as_slice(),
+            // An adapter that does not say where the list is.
+            None if !server.ours() => std::slice::from_ref(&usual),
+            None => &[],
+        };
+        for rule in rules {
+            let url = server.url(&rule.path)?;
+            let page = self.wait(async { Ok(self.fetch(&url).await) })?;
+            let page: Value = page
+                .and_then(|page| serde_json::from_str(&page).ok())
+                .unwrap_or_default();
+            for one in models(&page, rule) {
+                if listed.iter().all(|known| known.name != one.name) {
+                    listed.push(one);
+                }
+            }
+        }
+        let options = &self.options;
+        let names: Vec<&str> = options
+            .given_model
+            .iter()
+            .chain(&options.model)
+            .map(String::as_str)
+            .collect();
+        let all: Vec<String> = listed.iter().map(|one| one.name.clone()).collect();
+        let (name, untried) = match choose(&listed, &names, is_path(options), server.ours()) {
+            Choice::Listed(index) => (Some(self.served_name(server, &listed, index, &names)?), false),
+            Choice::Unlisted(name) => (Some(name), true),
+            Choice::Open => (Some(self.ask_model(server, &all, names.first().copied())?), false),
+            Choice::Unknown => (None, false),
+        };
+        let own = listed.iter().find(|one| name.as_ref() == Some(&one.name));
+        Ok(Asked {
+            parent: own.and_then(|own| own.parent.clone()),
+            listed: all,
+            name,
+            untried,
+        })
+    }
+
+    /// The name of a listed model in requests: as the user wrote it where the server lists it so, else the server's, and the
+    /// user is told.
+    fn served_name(&self, server: &Server, listed: &[Listed], index: usize, names: &[&str]) -> Result<String> {
+        let served = &listed[index];
+        if let Some(name) = names.iter().find(|name| is_same(&served.name, name)) {
+            return Ok((*name).to_owned());
+        }
+        let others = listed.len() - 1;
+        let said = match names.first() {
+            Some(name) => format!("the server serves `{name}` as `{}`, which requests name", served.name),
+            None if others > 0 => format!(
+                "`{}` is asked, the base model: the server lists {others} more of it, which `--model NAME` asks",
+                served.name
+            ),
+            None => return Ok(served.name.clone()),
+        };
+        // What we started serves what it was started with.
+        if !server.ours() {
+            self.context.run.note(Event::Note { text: said })?;
+        }
+        Ok(served.name.clone())
+    }
+
+    /// Asks at the terminal which of several models to ask, unless this run has asked already.
+    fn ask_model(&self, server: &Server, listed: &[String], given: Option<&str>) -> Result<String> {
+        let run = &self.context.run;
+        let before = run.recorded_engine(&self.shown);
+        let before = before
+            .as_ref()
+            .and_then(|engine| engine.pointer("/info/model")?.as_str());
+        if let Some(before) = before.filter(|before| listed.iter().any(|name| name == before)) {
+            return Ok(before.to_owned());
+        }
+        let at = without_password(server.base_url());
+        let which = match given {
+            Some(path) => format!("none of which is said to be `{path}`"),
+            None => "and none is named".to_owned(),
+        };
+        let question = format!("the server at `{at}` serves {} models, {which}", listed.len());
+        match run.choose(&question, listed)? {
+            Some(chosen) => Ok(chosen),
+            None => {
+                Err(Fault::usage(format!("{question}{}", listing(listed))).hint("name one of them: `--model NAME`"))
+            }
+        }
+    }
+
+    /// The fault for a name that the server neither lists nor takes; `said` is its answer.
+    pub(super) fn refused_model(&self, server: &Server, asked: &Asked, said: &str) -> Fault {
+        let (at, name) = (
+            without_password(server.base_url()),
+            asked.name.as_deref().unwrap_or_default(),
+        );
+        let message = format!(
+            "the server at `{at}` does not serve `{name}` ({said}){}",
+            asked.listing()
+        );
+        Fault::usage(message).hint(match asked.listed.is_empty() {
+            true => "name a model that it serves: `--model NAME`",
+            false => "name one of them: `--model NAME`",
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+
+    fn listed(all: &[(&str, Option<&str>, Option<&str>)]) -> Vec<Listed> {
+        let one = |(name, root, parent): &(&str, Option<&str>, Option<&str>)| Listed {
+            name: (*name).to_owned(),
+            root: root.map(str::to_owned),
+            parent: parent.map(str::to_owned),
+        };
+        all.iter().map(one).collect()
+    }
+
+    #[test]
+    fn a_name_is_found_by_itself_then_by_its_root() {
+        let all = listed(&[
+            ("chat", Some("org/a"), None),
+            ("org/a", Some("org/b"), None),
+            ("sql", Some("/loras/sql"), Some("chat")),
+        ]);
+        for (name, index) in [("org/a", 1), ("chat", 0), ("org/b", 1), ("sql", 2), ("/loras/sql", 2)] {
+            assert_eq!(
+                choose(&all, &[name], name.starts_with('/'), false),
+                Choice::Listed(index),
+                "{name}"
+            );
+        }
+        let tagged = listed(&[("llama3.2:latest", None, None), ("llama3.2:1b", None, None)]);
+        assert_eq!(choose(&tagged, &["llama3.2"], false, false), Choice::Listed(0));
+    }
+
+    #[test]
+    fn a_base_with_its_loras_is_one_model() {
+        let loras = [
+            ("base", Some("org/a"), None),
+            ("one", Some("/l/1"), Some("base")),
+            ("two", None, Some("base")),
+        ];
+        assert_eq!(choose(&listed(&loras), &[], false, false), Choice::Listed(0));
+        let aliases = [("a", Some("org/a"), None), ("b", Some("org/a"), None)];
+        assert_eq!(choose(&listed(&aliases), &[], false, false), Choice::Listed(0));
+        let two = [("a", None, None), ("b", None, None)];
+        assert_eq!(choose(&listed(&two), &[], false, false), Choice::Open);
+        assert_eq!(choose(&listed(&two), &["/models/a"], true, false), Choice::Open);
+        assert_eq!(
+            choose(&listed(&two[..1]), &["/models/x"], true, false),
+            Choice::Listed(0)
+        );
+    }
+
+    #[test]
+    fn what_was_launched_serves_what_it_was_started_with() {
+        let one = listed(&[("served", None, None)]);
+        assert_eq!(choose(&one, &["org/a"], false, true), Choice::Listed(0));
+        assert_eq!(
+            choose(&one, &["org/a"], false, false),
+            Choice::Unlisted("org/a".to_owned())
+        );
+        assert_eq!(choose(&[], &["org/a"], false, true), Choice::Unknown);
+        assert_eq!(
+            choose(&[], &["org/a"], false, false),
+            Choice::Unlisted("org/a".to_owned())
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_name_is_never_replaced(names in prop::collection::vec("[a-c]{1,2}", 0..6), named in "[a-c]{1,2}") {
+            let all: Vec<Listed> = names.iter().map(|name| Listed { name: name.clone(), ..Listed::default() }).collect();
+            match choose(&all, &[&named], false, false) {
+                Choice::Listed(index) => prop_assert_eq!(&names[index], &named),
+                Choice::Unlisted(name) => prop_assert!(name == named && !names.contains(&named)),
+                other => prop_assert!(false, "{other:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn facts_are_those_of_the_model_that_is_asked() {
+        let page = json!({ "data": [
+            { "id": "a", "max_model_len": 1 }, { "id": "b", "max_model_len": 2 }, { "id": "lora", "max_model_len": null },
+        ] });
+        let pointer = |name: &str, parent: Option<&str>| {
+            let asked = Asked {
+                name: Some(name.to_owned()),
+                parent: parent.map(str::to_owned),
+                ..Asked::default()
+            };
+            asked.pointer(&page, "/data/0/max_model_len").map(Cow::into_owned)
+        };
+        assert_eq!(pointer("b", None).as_deref(), Some("/data/1/max_model_len"));
+        assert_eq!(pointer("lora", Some("b")).as_deref(), Some("/data/1/max_model_len"));
+        assert_eq!(pointer("alias", None), None);
+        let asked = Asked {
+            name: Some("x".to_owned()),
+            ..Asked::default()
+        };
+        let other = json!({ "states": [{ "free": 1 }, { "free": 2 }] });
+        assert_eq!(
+            asked.pointer(&other, "/states/0/free").as_deref(),
+            Some("/states/0/free")
+        );
+    }
+}
