@@ -15,7 +15,7 @@ use super::plot::AxisScale;
 use super::sections::{allow_flags, run_command};
 use super::{Bytes, Fact, simulated_line};
 use crate::boundary::{Axis, Band, Boundary, Class, Easier, Limit, Moves, Point, PredictedCrossing, Quantity, Scalar};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::fmt::{rounded, thousands};
 use crate::run::RecordedRun;
 use limit::{
@@ -202,7 +202,7 @@ impl Answer {
 pub struct Extras {
     /// What `report(map)` returned, if it was called.
     pub report: Option<Value>,
-    /// Why the run ended early: `stopped by Ctrl-C`.
+    /// What ended the run before its script did: `stopped by Ctrl-C`.
     pub stopped: Option<String>,
     /// The script as the user named it.
     pub script: String,
@@ -227,7 +227,7 @@ impl Extras {
         let manifest = &found.manifest;
         Self {
             report,
-            stopped: (!found.done()).then(|| found.ended()),
+            stopped: found.stopped(),
             script: manifest.script.path.clone(),
             set: manifest.set.clone(),
             allow: manifest.permissions.clone(),
@@ -242,21 +242,39 @@ impl Extras {
     ///
     /// As [`Answer::new`].
     pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
-        let field = |key: &str| self.report.as_ref().and_then(|report| report.get(key));
-        if let Some(recorded) = field("answer").and_then(|answer| serde_json::from_value(answer.clone()).ok()) {
-            return Ok(recorded);
+        let recorded = self.field("answer").cloned().map(serde_json::from_value);
+        match recorded {
+            Some(Ok(recorded)) => Ok(recorded),
+            _ => self.within_context(|context| Answer::new(boundary, context)),
         }
-        let headroom = field("headroom").and_then(Value::as_u64);
-        Answer::new(
-            boundary,
-            &Context {
-                search: field("search").filter(|search| search.is_object()),
-                run: self,
-                // They follow from the engine's adapter, which only the run itself had.
-                flags: &|_, _| Ok(Vec::new()),
-                headroom: &|_| headroom,
-            },
-        )
+    }
+
+    /// What `report(map)` returned; otherwise what it would return for the boundary, but for the engine's flags.
+    ///
+    /// # Errors
+    ///
+    /// As [`Findings::new`].
+    pub fn findings(&self, boundary: &Boundary) -> Result<Value> {
+        if let Some(recorded) = &self.report {
+            return Ok(recorded.clone());
+        }
+        let findings = self.within_context(|context| Findings::new(boundary, context))?;
+        serde_json::to_value(findings).map_err(Fault::internal)
+    }
+
+    fn field(&self, key: &str) -> Option<&Value> {
+        self.report.as_ref()?.get(key)
+    }
+
+    fn within_context<T>(&self, found: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
+        let headroom = self.field("headroom").and_then(Value::as_u64);
+        found(&Context {
+            search: self.field("search").filter(|search| search.is_object()),
+            run: self,
+            // They follow from the engine's adapter, which only the run itself had.
+            flags: &|_, _| Ok(Vec::new()),
+            headroom: &|_| headroom,
+        })
     }
 }
 
