@@ -198,11 +198,6 @@ impl Signals {
         })
     }
 
-    /// Whether [`Signals::end_after`] ended the run.
-    pub(super) fn ended_by_itself(&self) -> bool {
-        matches!(self.status(), Some(OUT_OF_TIME | SUPERSEDED))
-    }
-
     /// Whether a later attempt at the run began.
     pub(super) fn superseded(&self) -> bool {
         self.status() == Some(SUPERSEDED)

@@ -11,7 +11,7 @@ use super::options::{Author, ScriptOptions, ask_consent};
 use super::program::{GRACE, Program, Status};
 use super::{doc, dry_run, report, show};
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Live, allow_flags, resume_command, simulated_line};
+use crate::report::{Live, Page, SoFar, allow_flags, resume_command, simulated_line, text};
 use crate::run::{
     Folder, Manifest, Plan, RecordedRun, Run, Script, check_free, completed, failure_document, has_hidden, is_pack,
     is_remembered, own_run,
@@ -433,7 +433,7 @@ fn conclude(
         Ok(value) => value,
         Err(mut diagnostic) => {
             let interrupted = diagnostic.fault.kind == Kind::Interrupted;
-            if interrupted && program.signals.ended_by_itself() {
+            if interrupted && program.signals.status().is_some() {
                 diagnostic.fault.message = program.signals.stopped_by().to_owned();
             }
             let status = match host.state().left {
@@ -454,14 +454,20 @@ fn conclude(
             {
                 program.terminal.print_fault(fault);
             }
+            let is_written = ended.is_ok();
+            let mut document = ended.unwrap_or_else(|_| host.run.document(Err(&fault)));
+            let command = resume_hint(args, host, interrupted);
+            let is_printed = print_so_far(args, host, interrupted, command.clone(), &mut document, program)?;
+            if is_written {
+                // The journal has it all: where the disk is full, only this copy is missing.
+                let _ = host.run.replace_document(&document);
+            }
             if args.json {
-                let document = ended.unwrap_or_else(|_| host.run.document(Err(&fault)));
                 program.print_json(&document)?;
             }
-            if interrupted && !args.json {
-                print_partial_results(&host.run, program);
+            if !is_printed {
+                print_resume_hint(command, host, program);
             }
-            print_resume_hint(args, host, interrupted, program);
             return Ok(status);
         }
     };
@@ -506,14 +512,31 @@ fn discard_run(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Prog
     Ok(status)
 }
 
-/// Prints the results so far of an interrupted run. What cannot be drawn is in its folder.
-fn print_partial_results(run: &Run, program: &Program) {
-    let Some(folder) = run.folder().filter(|_| run.has_measured()) else {
-        return;
+/// Adds to the document what a run found that ended before its script did; without `--json`, prints that. Returns whether it did.
+fn print_so_far(
+    args: &Args,
+    host: &Host,
+    interrupted: bool,
+    command: Option<String>,
+    document: &mut Value,
+    program: &Program,
+) -> Result<bool> {
+    let folder = host.run.folder().and_then(|path| Folder::open(path).ok());
+    let found = folder.as_ref().and_then(|folder| RecordedRun::from_folder(folder).ok());
+    // A folder that cannot be read must not hide what ended the run.
+    let so_far = found.as_ref().zip(folder.as_ref());
+    let Some(so_far) = so_far.and_then(|(found, folder)| SoFar::new(found, folder)) else {
+        return Ok(false);
     };
-    if show::print_partial(folder, program).is_err() {
-        program.note(format!("what is known so far: profiler show {}", folder.display()));
+    let so_far = so_far.with_command(command);
+    so_far.add_to(document);
+    let has_content = host.run.has_measured() || interrupted && so_far.under_way().is_some();
+    if args.json || !has_content {
+        return Ok(false);
     }
+    let page = Page::from(&program.terminal);
+    program.terminal.print_wrapped(&text(&so_far.blocks(page), page))?;
+    Ok(true)
 }
 
 /// The error as JSON, for the journal, `result.json` and `--json`.
@@ -535,19 +558,28 @@ fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, progra
     }
 }
 
-/// Prints how to resume an unfinished run, or that there is nothing to resume.
-fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Program) {
+/// Prints the command that goes on with an unfinished run, or that there is nothing to go on with.
+fn print_resume_hint(command: Option<String>, host: &Host, program: &Program) {
     let Some(folder) = host.run.folder() else { return };
-    if !interrupted && !host.run.has_measured() {
+    let Some(command) = command else {
         program.note(format!(
             "nothing was measured; `{}` keeps the journal and the logs",
             folder.display()
         ));
         return;
-    }
+    };
     if !host.run.has_measured() && !host.state().left {
         let stopped = program.signals.stopped_by();
         program.note(format!("{stopped} before anything was measured"));
+    }
+    program.note(format!("go on with it: {command}"));
+}
+
+/// The command that goes on with a run as the user allowed and bounded it; `None` where nothing is to be gone on with.
+fn resume_hint(args: &Args, host: &Host, interrupted: bool) -> Option<String> {
+    let folder = host.run.folder()?;
+    if !interrupted && !host.run.has_measured() {
+        return None;
     }
     // Permissions are not read from the folder, which may come from somebody else.
     let options = &args.options;
@@ -560,8 +592,7 @@ fn print_resume_hint(args: &Args, host: &Host, interrupted: bool, program: &Prog
     }));
     flags.extend(args.max_disk.map(|most| format!("--max-disk {most}B")));
     let script = host.settings.script.display().to_string();
-    let command = resume_command(&script, folder, &host.settings.set, &flags);
-    program.note(format!("go on with it: {command}"));
+    Some(resume_command(&script, folder, &host.settings.set, &flags))
 }
 
 /// Writes the run's page. Failure to do so does not fail the run.

@@ -1,15 +1,13 @@
 //! `profiler show`: prints the results of a run, finished or not, or the content of a file of another tool.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
 
 use super::program::{Program, Status, json_text};
 use super::report::page_of;
 use crate::compare::export::{self, Sheet};
-use crate::compare::{self, ComparisonInput, import};
+use crate::compare::{ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{self, Block, Extras, Page, Section, WarningGroup, Weight, breakdown, overview, simulated_notice};
+use crate::report::{self, Block, Extras, Page, Section, SoFar, WarningGroup, Weight, simulated_notice};
 use crate::run::{Folder, RecordedRun, SCHEMA, is_pack};
 
 /// Arguments.
@@ -90,6 +88,9 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     match args.json {
         true => {
             let mut document = found.everything();
+            if let Some(so_far) = SoFar::new(&found, &folder) {
+                so_far.add_to(&mut document);
+            }
             document["html"] = json!(page_of(&folder));
             // What the text of `show` begins with, also of runs whose journal does not have it.
             let described = found.boundaries.iter().enumerate();
@@ -158,36 +159,10 @@ pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program)
 /// Prints the results of a run, then how it went; with its folder, also its memory over time and the path of its page.
 fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
-    let notice = || Block::notice(simulated_notice(found));
     let list = |title: &str, items: Vec<String>| Block::list(title, items, Weight::Normal);
-    let mut blocks = Vec::new();
-    for boundary in found.drawn() {
-        let extras = Extras::of_run(found, boundary.report.clone());
-        // An unreadable boundary must not hide the rest.
-        let laid_out = boundary.rebuild().and_then(|rebuilt| overview(&rebuilt, &extras, page));
-        let unreadable = |fault: Fault| format!("this boundary cannot be shown: {}", fault.message);
-        blocks.extend(laid_out.unwrap_or_else(|fault| vec![Block::Text(unreadable(fault))]));
-    }
-    for (name, footprint) in found.footprints() {
-        blocks.extend(notice());
-        blocks.extend(breakdown(name, &footprint, page));
-    }
-    // Texts of scripts begin with the finding, but those of older versions.
-    if blocks.is_empty()
-        && found.experiments.is_empty()
-        && found.shown.iter().all(|(value, _)| value["finding"].is_null())
-    {
-        let finding = report::run_findings(found).into_iter().next();
-        blocks.extend(finding.map(Block::Finding));
-    }
-    for (_, text) in &found.shown {
-        blocks.extend(notice());
-        blocks.push(Block::Text(text.clone()));
-    }
-    for (_, experiment) in compare::experiments(found) {
-        blocks.extend(notice());
-        blocks.extend(report::experiment(&experiment, page));
-    }
+    let mut blocks = report::results(found, page, false);
+    let so_far = folder.and_then(|folder| SoFar::new(found, folder));
+    blocks.extend(so_far.map(|so_far| so_far.facts()));
     blocks.extend(list("", head(found)));
     blocks.extend(list("missing in this folder", found.missing.clone()));
     blocks.extend(report::stages_sheet(found).map(Block::Table));
@@ -229,28 +204,6 @@ fn page_line(folder: &Folder) -> String {
         Some(page) => format!("report: {}", page.display()),
         None => format!("report: none yet; profiler report {} makes it", folder.path().display()),
     }
-}
-
-/// Prints the boundaries of an interrupted run, except those that were reported already.
-pub(super) fn print_partial(folder: &Path, program: &Program) -> Result<()> {
-    let stopped = program.signals.stopped_by();
-    let found = RecordedRun::read(folder)?;
-    let page = Page::from(&program.terminal);
-    let open = found
-        .drawn()
-        .filter(|boundary| !boundary.points.is_empty() && boundary.report.is_none());
-    let mut blocks = Vec::new();
-    for boundary in open {
-        let extras = Extras {
-            stopped: Some(stopped.to_owned()),
-            ..Extras::of_run(&found, None)
-        };
-        blocks.extend(overview(&boundary.rebuild()?, &extras, page)?);
-    }
-    if blocks.is_empty() {
-        return Ok(());
-    }
-    program.terminal.print_wrapped(&report::text(&blocks, page))
 }
 
 fn head(found: &RecordedRun) -> Vec<String> {

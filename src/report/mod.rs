@@ -4,7 +4,8 @@
 //! A result is laid out once, as the blocks of `document`, which also renders them for the terminal and in Markdown;
 //! `html` renders pages, `plot` draws their charts. `sections` lays out what a run's folder or a file of another tool
 //! has, `comparison` the comparison of runs and their thresholds, `estimate` memory estimates.
-//! `answer` is what a search found, in the order in which people ask, and all of it as a value.
+//! `answer` is what a search found, in the order in which people ask, and all of it as a value; `so_far` what a run found that
+//! was cut short.
 //!
 //! Terminal: `terminal` owns stdout and stderr and knows what they can show, `live` shows a run in progress.
 //! `picture` draws a boundary in characters, `drawing` the charts of scripts.
@@ -20,6 +21,7 @@ mod live;
 mod picture;
 pub mod plot;
 pub mod sections;
+mod so_far;
 mod terminal;
 
 pub use crate::fmt::{Bytes, Clock, Count};
@@ -39,6 +41,7 @@ pub use sections::{
     job_result, jobs_text, memory, overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet,
     with_model,
 };
+pub use so_far::{SoFar, results};
 pub use terminal::{OutputChoice, Page, Terminal};
 
 /// Shown first in every output of a simulated run, where what was simulated is not known or of several kinds.

@@ -146,6 +146,9 @@ pub enum Event {
         name: String,
         /// [`crate::memory::Footprint`]: `#{ all, per_gpu, overhead, details }`.
         value: Value,
+        /// Of a result so far: what is still to be measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missing: Option<String>,
     },
     /// A comparison of settings of one parameter.
     Experiment {
@@ -153,6 +156,9 @@ pub enum Event {
         name: String,
         /// [`crate::experiment::Experiment`].
         value: Value,
+        /// Of a result so far: what is still to be measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missing: Option<String>,
     },
     /// A result for which the script supplies the text.
     Shown {
@@ -160,6 +166,9 @@ pub enum Event {
         value: Value,
         /// Text for people.
         text: String,
+        /// Of a result so far: what is still to be measured.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        missing: Option<String>,
     },
     /// A chart drawn with `plot::…`.
     Plot {
@@ -247,6 +256,17 @@ impl Event {
             Memory { .. } | Loading { .. } | Planned { .. } | Restored { .. } | Sent { .. } | Log { .. } | Watch { .. }
         );
         !only_live
+    }
+
+    /// Whether it is a result so far, which is shown only where the run ends before a later one.
+    pub(super) fn is_so_far(&self) -> bool {
+        let missing = match self {
+            Event::Breakdown { missing, .. } | Event::Experiment { missing, .. } | Event::Shown { missing, .. } => {
+                missing
+            }
+            _ => return false,
+        };
+        missing.is_some()
     }
 
     /// Whether the event must be synced to disk before the run continues.

@@ -217,8 +217,8 @@ impl Run {
         lock(&self.replay).points(boundary)
     }
 
-    /// Writes an event to the journal, and then calls the listeners: nothing is told that would be lost. An [`Event::Done`] is
-    /// on disk when this returns.
+    /// Writes an event to the journal, and then calls the listeners, but for results so far: nothing is told that would be
+    /// lost. An [`Event::Done`] is on disk when this returns.
     ///
     /// # Errors
     ///
@@ -229,6 +229,9 @@ impl Run {
         }
         if let Some(writer) = self.writer.as_ref().filter(|_| event.in_journal()) {
             writer.note(&event)?;
+        }
+        if event.is_so_far() {
+            return Ok(());
         }
         for listener in lock(&self.listeners).iter() {
             listener(&event);
@@ -360,6 +363,14 @@ impl Run {
             writer.end(status, &document)?;
         }
         Ok(document)
+    }
+
+    /// Replaces the run's `result.json`.
+    pub fn replace_document(&self, document: &Value) -> Result<()> {
+        match &self.writer {
+            Some(writer) => writer.folder.replace_json(Path::new("result.json"), document),
+            None => Ok(()),
+        }
     }
 
     /// The document that `--json` prints, for a result or for the fault that ended the run.

@@ -61,6 +61,11 @@ pub struct RecordedRun {
     pub jobs: Vec<Value>,
     /// Values recorded by the script, by name.
     pub records: Vec<(String, Value)>,
+    /// The latest result so far, which is also in `shown`, `experiments` or `breakdowns`, and what was still to be measured;
+    /// `None` where a later result replaced it.
+    pub so_far: Option<(Value, String)>,
+    /// The options of the load under way.
+    pub loading: Option<Value>,
     /// Number of finished probes, loads and experiments.
     pub finished: u64,
     /// Number of engine starts, including failed ones.
@@ -139,6 +144,13 @@ impl RecordedRun {
             (status, Some(fault)) if status != fault => format!("{status}: {fault}"),
             (status, _) => status.to_owned(),
         }
+    }
+
+    /// What ended the run before its script did: `stopped by Ctrl-C`, `failed: …`, `not finished: …`; `None` where it finished.
+    pub fn stopped(&self) -> Option<String> {
+        let ended = self.ended();
+        let signal = ended.strip_prefix("interrupted: ").map(str::to_owned);
+        (!self.done()).then(|| signal.unwrap_or(ended))
     }
 
     /// The first part of [`RecordedRun::ended`], for tables: `done`, `failed`, `not finished`.
@@ -392,10 +404,19 @@ impl RecordedRun {
                 boundary.times.push(time);
             }
             Event::Report { boundary, value, .. } => self.boundary(boundary).report = Some(value),
-            Event::Breakdown { name, value } => replace_named(&mut self.breakdowns, name, value),
-            Event::Experiment { name, value } => replace_named(&mut self.experiments, name, value),
-            Event::Shown { value, text } => {
-                self.shown.retain(|(other, _)| *other != value);
+            Event::Breakdown { name, value, missing } => {
+                self.so_far = missing.map(|missing| (value.clone(), missing));
+                replace_named(&mut self.breakdowns, name, value);
+            }
+            Event::Experiment { name, value, missing } => {
+                self.so_far = missing.map(|missing| (value.clone(), missing));
+                replace_named(&mut self.experiments, name, value);
+            }
+            Event::Shown { value, text, missing } => {
+                let replaced = self.so_far.take();
+                let is_replaced = |other: &Value| replaced.as_ref().is_some_and(|(before, _)| before == other);
+                self.shown.retain(|(other, _)| *other != value && !is_replaced(other));
+                self.so_far = missing.map(|missing| (value.clone(), missing));
                 self.shown.push((value, text));
             }
             Event::Plot { value } => {
@@ -403,8 +424,10 @@ impl RecordedRun {
                 replace_named(&mut self.plots, name, value);
             }
             Event::Record { name, value } => self.records.push((name, value)),
+            Event::Began { kind, args } if kind == "load" => self.loading = args.get("load").cloned(),
             Event::Done { kind, args, answer } => {
                 self.finished += u64::from(event::measures(&kind));
+                self.loading = None;
                 match kind.as_str() {
                     "load" if top_level => self.loads.push((args, answer)),
                     "load" => self.pending.push((args, answer)),
@@ -416,6 +439,7 @@ impl RecordedRun {
             Event::Engine { .. } | Event::StartFailed { .. } => self.starts += 1,
             Event::Resumed { .. } => {
                 self.fault = None;
+                self.loading = None;
                 self.pending.clear();
             }
             Event::End { status, value } => match status.as_str() {

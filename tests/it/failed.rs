@@ -31,14 +31,14 @@ fn nothing_measured_is_nothing_to_go_on_with() {
 #[test]
 fn what_was_measured_can_be_gone_on_with_as_it_was_allowed() {
     let recorded = "let map = boundary(#{ input: [1, 9] }, #{}); map.record(#{ input: 4 }, \"ok\"); throw \"later\"";
-    let advice = "go on with it: profiler run s.rhai --resume out --allow process --allow token";
+    let advice = "go on with it  profiler run s.rhai --resume out --allow process --allow token";
     let outcome = run(recorded, &["--allow", "process", "--allow", "token"])
         .code(1)
-        .stderr(advice)
+        .stdout(advice)
         .nowhere("nothing was measured");
     drop(outcome);
     let probed = "import \"std/engines\" as engines; engines::launch(\"sim\", #{}).probe(#{ input: 9, output: 2 }); throw \"later\"";
-    run(probed, &[]).code(1).stderr(ADVICE).nowhere("nothing was measured");
+    run(probed, &[]).code(1).stdout(ADVICE).nowhere("nothing was measured");
 }
 
 #[test]

@@ -22,6 +22,7 @@ mod browser;
 mod cli;
 mod compare;
 mod counters;
+mod cut_short;
 mod daemon;
 mod disturbed;
 mod doc;

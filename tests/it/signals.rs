@@ -254,7 +254,10 @@ fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
         out.starts_with("undecided: input=10 fits") && out.contains("1 probe, stopped by Ctrl-C"),
         "{out}"
     );
-    assert!(err.contains("error: interrupted") && !err.contains("-->"), "{err}");
+    assert!(
+        err.contains("error: stopped by Ctrl-C") && !err.contains("-->"),
+        "{err}"
+    );
     let [out, _] = ended_by(Signal::SIGTERM, 143, script, "\"point\"");
     assert!(
         out.contains("1 probe, stopped by SIGTERM") && !out.contains("Ctrl-C"),

@@ -15,7 +15,7 @@ use super::plot::AxisScale;
 use super::sections::{allow_flags, run_command, with_model};
 use super::{Bytes, Fact, simulated_line};
 use crate::boundary::{Axis, Band, Boundary, Class, Easier, Limit, Moves, Point, PredictedCrossing, Quantity, Scalar};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::fmt::{rounded, thousands};
 use crate::run::RecordedRun;
 use limit::{
@@ -211,7 +211,7 @@ impl Answer {
 pub struct Extras {
     /// What `report(map)` returned, if it was called.
     pub report: Option<Value>,
-    /// Why the run ended early: `stopped by Ctrl-C`.
+    /// What ended the run before its script did: `stopped by Ctrl-C`.
     pub stopped: Option<String>,
     /// The script as the user named it.
     pub script: String,
@@ -238,7 +238,7 @@ impl Extras {
         let manifest = &found.manifest;
         Self {
             report,
-            stopped: (!found.done()).then(|| found.ended()),
+            stopped: found.stopped(),
             script: manifest.script.path.clone(),
             set: with_model(manifest.set.clone(), manifest.parameters.as_ref(), &found.totals.asked),
             allow: manifest.permissions.clone(),
@@ -254,8 +254,7 @@ impl Extras {
     ///
     /// As [`Answer::new`].
     pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
-        let field = |key: &str| self.report.as_ref().and_then(|report| report.get(key));
-        let recorded: Option<Answer> = field("answer").and_then(|answer| Answer::deserialize(answer).ok());
+        let recorded: Option<Answer> = self.field("answer").and_then(|answer| Answer::deserialize(answer).ok());
         // Older versions said of points that were not sent that they fail.
         let unsent = boundary.records().any(|(_, record)| record.moves == Moves::Bounds);
         if let Some(mut recorded) = recorded.clone().filter(|_| !unsent) {
@@ -265,17 +264,7 @@ impl Extras {
             }
             return Ok(recorded);
         }
-        let headroom = field("headroom").and_then(Value::as_u64);
-        let answer = Answer::new(
-            boundary,
-            &Context {
-                search: field("search").filter(|search| search.is_object()),
-                run: self,
-                // They follow from the engine's adapter, which only the run itself had.
-                flags: &|_, _| Ok(Vec::new()),
-                headroom: &|_| headroom,
-            },
-        )?;
+        let answer = self.within_context(|context| Answer::new(boundary, context))?;
         let Some(Answer { run, room, next, .. }) = recorded else {
             return Ok(answer);
         };
@@ -284,6 +273,34 @@ impl Extras {
             room,
             next,
             ..answer
+        })
+    }
+
+    /// What `report(map)` returned; otherwise what it would return for the boundary, but for the engine's flags.
+    ///
+    /// # Errors
+    ///
+    /// As [`Findings::new`].
+    pub fn findings(&self, boundary: &Boundary) -> Result<Value> {
+        if let Some(recorded) = &self.report {
+            return Ok(recorded.clone());
+        }
+        let findings = self.within_context(|context| Findings::new(boundary, context))?;
+        serde_json::to_value(findings).map_err(Fault::internal)
+    }
+
+    fn field(&self, key: &str) -> Option<&Value> {
+        self.report.as_ref()?.get(key)
+    }
+
+    fn within_context<T>(&self, found: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
+        let headroom = self.field("headroom").and_then(Value::as_u64);
+        found(&Context {
+            search: self.field("search").filter(|search| search.is_object()),
+            run: self,
+            // They follow from the engine's adapter, which only the run itself had.
+            flags: &|_, _| Ok(Vec::new()),
+            headroom: &|_| headroom,
         })
     }
 }

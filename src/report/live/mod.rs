@@ -169,7 +169,7 @@ impl View {
             Event::Report { text, .. } => return Some(text.clone()),
             Event::Shown { text, .. } => vec![Block::Text(text.clone())],
             Event::Experiment { value, .. } => experiment(&crate::compare::read_experiment(value).ok()?, page),
-            Event::Breakdown { name, value } => breakdown(name, &serde_json::from_value(value.clone()).ok()?, page),
+            Event::Breakdown { name, value, .. } => breakdown(name, &serde_json::from_value(value.clone()).ok()?, page),
             _ => return None,
         };
         let notice = Block::notice(mark.then(|| self.notice()));

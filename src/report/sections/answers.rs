@@ -12,8 +12,9 @@ use crate::compare::experiments;
 use crate::fault::Result;
 use crate::fmt::shell_quoted;
 use crate::report::document::capitalized;
+use crate::report::so_far::missing;
 use crate::report::{Answer, Extras};
-use crate::run::{Asked, Manifest, RecordedBoundary, RecordedRun, has_hidden};
+use crate::run::{Asked, Folder, Manifest, RecordedBoundary, RecordedRun, has_hidden};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -116,7 +117,10 @@ fn reproduction(source: &Source) -> Vec<Fact> {
         return vec![Fact::new("to repeat it", why)];
     }
     let mut facts = Vec::new();
-    if let Some(command) = unfinished(source) {
+    if !found.done() {
+        facts.extend(missing(found, &source.folder).map(|missing| Fact::new("missing", missing)));
+    }
+    if let Some(command) = resume(found, &source.folder) {
         facts.push(Fact::code("to go on with it", command));
     }
     facts.push(Fact::code("to repeat it", command(found)));
@@ -127,14 +131,14 @@ fn reproduction(source: &Source) -> Vec<Fact> {
 }
 
 /// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
-fn unfinished(source: &Source) -> Option<String> {
-    let (found, manifest) = (source.found, &source.found.manifest);
+pub(in crate::report) fn resume(found: &RecordedRun, folder: &Folder) -> Option<String> {
+    let manifest = &found.manifest;
     let resumable = found.totals.has_measured() || manifest.status != "failed";
     if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
         return None;
     }
     let (script, flags) = (&manifest.script.path, permission_flags(manifest));
-    Some(resume_command(script, source.folder.path(), &manifest.set, &flags))
+    Some(resume_command(script, folder.path(), &manifest.set, &flags))
 }
 
 /// `profiler run SCRIPT --resume FOLDER FLAGS`. What a folder names may come from somebody else: a resume may only use

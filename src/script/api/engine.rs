@@ -607,15 +607,26 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn note_experiment(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
-        let host = host(&context);
-        let found = compare::read_experiment(&from_script(&Dynamic::from(found))?)?;
-        let mut value = serde_json::to_value(&found).map_err(Fault::internal)?;
-        value["finding"] = report::experiment_findings(&found).join("; ").into();
-        host.run.note(Event::Experiment {
-            name: found.measured.name.clone(),
-            value: value.clone(),
-        })?;
-        Ok(to_script(&value)?)
+        Ok(to_script(&record_experiment(&context, found, None)?)?)
+    }
+
+    /// Keeps an experiment so far, with what is `missing` in it, as `show_so_far` keeps a result.
+    ///
+    /// # Errors
+    ///
+    /// As `note_experiment`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
+    /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [0, 1], metrics: [], trials: [] });
+    /// note_experiment_so_far(found, "2 of 2 starts");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn note_experiment_so_far(context: NativeCallContext, found: Map, missing: &str) -> Caught<()> {
+        record_experiment(&context, found, Some(missing.to_owned()))?;
+        Ok(())
     }
 
     /// Runs a load on the engine, which is started if necessary, and returns its statistics.
@@ -704,6 +715,20 @@ pub mod methods {
         let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
         Ok(host(&context).run.note(Event::Planned { loads })?)
     }
+}
+
+/// Records an experiment, and returns it as the journal has it.
+fn record_experiment(context: &NativeCallContext, found: Map, missing: Option<String>) -> Result<Value> {
+    let found = compare::read_experiment(&from_script(&Dynamic::from(found))?)?;
+    let mut value = serde_json::to_value(&found).map_err(Fault::internal)?;
+    value["finding"] = report::experiment_findings(&found).join("; ").into();
+    let (name, kept) = (found.measured.name, value.clone());
+    host(context).run.note(Event::Experiment {
+        name,
+        value: kept,
+        missing,
+    })?;
+    Ok(value)
 }
 
 /// A point for an engine.

@@ -50,20 +50,26 @@ pub mod memory {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn note_breakdown(context: NativeCallContext, name: &str, given: Map) -> Caught<Dynamic> {
-        let given: Given = options(given)?;
-        let devices = given.devices.into_iter().map(GivenDevice::breakdown);
-        let one_gpu = given.one_gpu.map(GivenDevice::breakdown).transpose()?;
-        let alone = match (&one_gpu, &given.weights) {
-            (Some(one), _) => Some(BaselineMemory::OneGpu(one)),
-            (None, weights) => weights.as_ref().map(BaselineMemory::Weights),
-        };
-        let footprint = Footprint::new(devices.collect::<Result<_, Fault>>()?, alone, given.details)?;
-        let mut value = serde_json::to_value(&footprint).map_err(Fault::internal)?;
-        value["finding"] = report::breakdown_finding(&footprint).into();
-        let answer = to_script(&value)?;
-        let name = name.to_owned();
-        host(&context).run.note(Event::Breakdown { name, value })?;
-        Ok(answer)
+        Ok(to_script(&record_breakdown(&context, name, given, None)?)?)
+    }
+
+    /// Keeps a breakdown so far, with what is `missing` in it, as `show_so_far` keeps a result.
+    ///
+    /// # Errors
+    ///
+    /// As `note_breakdown`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let parts = [#{ component: "weights", bytes: 60, provenance: "measured", source: "by hand" }];
+    /// let given = #{ devices: [#{ device: "gpu0", total: 100, parts: parts }] };
+    /// note_breakdown_so_far("mine", given, "2 of 3 repeats");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn note_breakdown_so_far(context: NativeCallContext, name: &str, given: Map, missing: &str) -> Caught<()> {
+        record_breakdown(&context, name, given, Some(missing.to_owned()))?;
+        Ok(())
     }
 
     /// Fits a memory model to points that fitted and their peaks: weights, KV cache per token in flight (in whole
@@ -244,6 +250,27 @@ pub mod memory {
         let model = engine.0.architecture()?;
         Ok(to_script(&estimated(&host(&context), &model, options)?)?)
     }
+}
+
+/// Records a breakdown, and returns it as the journal has it.
+fn record_breakdown(context: &NativeCallContext, name: &str, given: Map, missing: Option<String>) -> Result<Value> {
+    let given: Given = options(given)?;
+    let devices = given.devices.into_iter().map(GivenDevice::breakdown);
+    let one_gpu = given.one_gpu.map(GivenDevice::breakdown).transpose()?;
+    let alone = match (&one_gpu, &given.weights) {
+        (Some(one), _) => Some(BaselineMemory::OneGpu(one)),
+        (None, weights) => weights.as_ref().map(BaselineMemory::Weights),
+    };
+    let footprint = Footprint::new(devices.collect::<Result<_, Fault>>()?, alone, given.details)?;
+    let mut value = serde_json::to_value(&footprint).map_err(Fault::internal)?;
+    value["finding"] = report::breakdown_finding(&footprint).into();
+    let (name, kept) = (name.to_owned(), value.clone());
+    host(context).run.note(Event::Breakdown {
+        name,
+        value: kept,
+        missing,
+    })?;
+    Ok(value)
 }
 
 #[derive(Deserialize)]

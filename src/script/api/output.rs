@@ -110,8 +110,33 @@ pub mod record {
     pub fn show(context: NativeCallContext, value: Dynamic, text: &str) -> Caught<Dynamic> {
         let shown = from_script(&value).map_err(|fault| fault.while_doing("show a result"))?;
         let text = text.to_owned();
-        host(&context).run.note(Event::Shown { value: shown, text })?;
+        let missing = None;
+        host(&context).run.note(Event::Shown {
+            value: shown,
+            text,
+            missing,
+        })?;
         Ok(value)
+    }
+
+    /// Keeps a result so far, with what is `missing` in it: levels, engines, starts. It is shown only where the run is cut
+    /// short, and by `profiler show`; the next call, and `show`, replace it. Call it after each measurement.
+    ///
+    /// # Errors
+    ///
+    /// As `show`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// show_so_far(#{ finding: "1 fits" }, "1 fits", "levels 2 and 4");
+    /// show(#{ finding: "4 fit" }, "4 fit");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn show_so_far(context: NativeCallContext, value: Dynamic, text: &str, missing: &str) -> Caught<()> {
+        let value = from_script(&value).map_err(|fault| fault.while_doing("keep a result so far"))?;
+        let (text, missing) = (text.to_owned(), Some(missing.to_owned()));
+        Ok(host(&context).run.note(Event::Shown { value, text, missing })?)
     }
 
     /// Warns readers of the results; the same text is kept once. Warnings are part of `result.json` and of every

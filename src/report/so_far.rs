@@ -1,0 +1,178 @@
+//! A run that ended before its script did: what it found by then, what is missing, and how to go on with it. The run itself
+//! prints this when it is cut short, and `show` at any later time; both read it from the run's folder.
+
+use serde_json::{Value, json};
+
+use super::answer::Extras;
+use super::sections::{jobs_text, resume};
+use super::{Block, Count, Fact, Page, breakdown, experiment, overview, run_findings, simulated_notice};
+use crate::compare;
+use crate::fault::{Fault, Result};
+use crate::run::{Folder, RecordedBoundary, RecordedRun};
+
+/// What is known of a run that ended before its script did.
+pub struct SoFar<'a> {
+    found: &'a RecordedRun,
+    /// What ended it.
+    stopped: String,
+    missing: Option<String>,
+    /// The command that goes on with it, where one can.
+    resume: Option<String>,
+}
+
+impl<'a> SoFar<'a> {
+    /// `None` for a run whose script finished.
+    pub fn new(found: &'a RecordedRun, folder: &Folder) -> Option<Self> {
+        Some(Self {
+            stopped: found.stopped()?,
+            missing: missing(found, folder),
+            resume: resume(found, folder),
+            found,
+        })
+    }
+
+    /// The same with another command to go on with it.
+    pub fn with_command(self, resume: Option<String>) -> Self {
+        Self { resume, ..self }
+    }
+
+    /// Adds it to the document of the run: the result so far, what ended the run, what is missing, the command.
+    pub fn add_to(&self, document: &mut Value) {
+        document["result"] = self.result();
+        document["stopped"] = json!(self.stopped);
+        document["unfinished"] = json!(self.missing);
+        document["resume"] = json!(self.resume);
+    }
+
+    /// The load that was cut short, if one was.
+    pub fn under_way(&self) -> Option<String> {
+        let load = self.found.loading.as_ref()?;
+        let level = ["concurrency", "rate"]
+            .iter()
+            .find_map(|name| Some(format!(" at {name} {}", load.get(name)?)));
+        let level = level.unwrap_or_default();
+        Some(format!(
+            "a load{level}, which counts nowhere; what it was answered is in `loads/` of the run's folder"
+        ))
+    }
+
+    /// What ended the run, what is missing, and how to go on.
+    pub fn facts(&self) -> Block {
+        let stopped = self.stopped.trim_start_matches("not finished: ");
+        let mut facts = vec![Fact::new("not finished", stopped)];
+        facts.extend(self.missing.as_ref().map(|missing| Fact::new("missing", missing)));
+        facts.extend(self.under_way().map(|load| Fact::new("under way", load)));
+        facts.extend(self.resume.as_ref().map(|command| Fact::code("go on with it", command)));
+        Block::Facts(facts)
+    }
+
+    /// The results so far that the run has not shown by itself, then [`SoFar::facts`].
+    pub fn blocks(&self, page: Page) -> Vec<Block> {
+        let mut blocks = results(self.found, page, true);
+        blocks.push(self.facts());
+        blocks
+    }
+
+    /// The result as the script would have given it, as far as it was measured; null where nothing was.
+    fn result(&self) -> Value {
+        let found = self.found;
+        if let Some((value, _)) = &found.so_far {
+            return value.clone();
+        }
+        let open = found.drawn().filter(|boundary| !boundary.points.is_empty());
+        let mut findings: Vec<Value> = open.filter_map(|boundary| findings(found, boundary).ok()).collect();
+        match findings.len() {
+            0 if !found.jobs.is_empty() => json!({ "jobs": found.jobs }),
+            0 => last_result(found),
+            1 => findings.remove(0),
+            _ => findings.into(),
+        }
+    }
+}
+
+/// The last result that the script showed by itself; null without one.
+fn last_result(found: &RecordedRun) -> Value {
+    let named = found.experiments.last().or(found.breakdowns.last());
+    let shown = found.shown.last().map(|(value, _)| value);
+    shown.or(named.map(|(_, value)| value)).cloned().unwrap_or_default()
+}
+
+fn findings(found: &RecordedRun, boundary: &RecordedBoundary) -> Result<Value> {
+    Extras::of_run(found, boundary.report.clone()).findings(&boundary.rebuild()?)
+}
+
+/// What is missing of a run that is not done; `None` where only the end of its script is.
+pub(super) fn missing(found: &RecordedRun, folder: &Folder) -> Option<String> {
+    if let Some((_, missing)) = &found.so_far {
+        return (!missing.is_empty()).then(|| missing.clone());
+    }
+    if !found.totals.has_measured() {
+        return Some("nothing was measured to its end".to_owned());
+    }
+    let jobs = folder.names("jobs").unwrap_or_default();
+    let jobs = jobs.iter().filter(|name| name.ends_with(".json")).count();
+    if jobs > found.jobs.len() {
+        return Some(format!(
+            "{} of {} had not ended",
+            jobs - found.jobs.len(),
+            Count(jobs, "job")
+        ));
+    }
+    let open = found.drawn().filter(|boundary| boundary.report.is_none());
+    let open = open.filter_map(|boundary| unknown_share(boundary).ok());
+    let open: Vec<String> = open
+        .map(|percent| format!("{percent:.1} % of the search range is unknown"))
+        .collect();
+    (!open.is_empty()).then(|| open.join("; "))
+}
+
+/// The percentage of the search range that is neither known to fit nor to fail.
+fn unknown_share(boundary: &RecordedBoundary) -> Result<f64> {
+    let volume = boundary.rebuild()?.volume()?;
+    Ok(100.0 * volume.open as f64 / volume.total.max(1) as f64)
+}
+
+/// The results of a run, first its boundaries. With `so_far`, only those that the run has not shown by itself.
+pub fn results(found: &RecordedRun, page: Page, so_far: bool) -> Vec<Block> {
+    let notice = || Block::notice(simulated_notice(found));
+    let is_new = |value: &Value| !so_far || found.so_far.as_ref().is_some_and(|(latest, _)| latest == value);
+    let mut blocks = Vec::new();
+    for boundary in found.drawn() {
+        if so_far && (boundary.report.is_some() || boundary.points.is_empty()) {
+            continue;
+        }
+        let extras = Extras::of_run(found, boundary.report.clone());
+        // An unreadable boundary must not hide the rest.
+        let laid_out = boundary.rebuild().and_then(|rebuilt| overview(&rebuilt, &extras, page));
+        let unreadable = |fault: Fault| format!("this boundary cannot be shown: {}", fault.message);
+        blocks.extend(laid_out.unwrap_or_else(|fault| vec![Block::Text(unreadable(fault))]));
+    }
+    let breakdowns = found.breakdowns.iter().zip(found.footprints());
+    for (_, (name, footprint)) in breakdowns.filter(|((_, value), _)| is_new(value)) {
+        blocks.extend(notice());
+        blocks.extend(breakdown(name, &footprint, page));
+    }
+    // Texts of scripts begin with the finding, but those of older versions.
+    if blocks.is_empty()
+        && found.experiments.is_empty()
+        && found.shown.iter().all(|(value, _)| value["finding"].is_null())
+    {
+        let finding = run_findings(found).into_iter().next();
+        blocks.extend(finding.map(Block::Finding));
+    }
+    for (_, text) in found.shown.iter().filter(|(value, _)| is_new(value)) {
+        blocks.extend(notice());
+        blocks.push(Block::Text(text.clone()));
+    }
+    if found.shown.is_empty()
+        && let Ok(text) = jobs_text(&found.jobs.clone().into(), page)
+    {
+        blocks.extend((!text.is_empty()).then_some(Block::Text(text)));
+    }
+    let experiments = found.experiments.iter().zip(compare::experiments(found));
+    for (_, (_, measured)) in experiments.filter(|((_, value), _)| is_new(value)) {
+        blocks.extend(notice());
+        blocks.extend(experiment(&measured, page));
+    }
+    blocks
+}
