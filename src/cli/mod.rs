@@ -175,6 +175,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(answer) => return usage(&Terminal::detect(), &answer),
     };
     arguments.output.choice().apply();
+    prompt::tell_waits(|what| Terminal::detect().print_error(what));
     // Without the signals and threads of other commands.
     let own = match arguments.command {
         Command::Supervise => Some(runtime::supervise()),

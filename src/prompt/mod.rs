@@ -14,7 +14,7 @@ mod text;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-pub use hub::{Hub, ModelId, Secret};
+pub use hub::{Hub, ModelId, Secret, tell_waits};
 pub use model_files::{locate, read_model};
 pub use prompts::{Calibration, Content, MAX_TOKENS, Origin, PromptCache, PromptForm, PromptSpec, Prompts, is_near};
 use serde::de::IgnoredAny;

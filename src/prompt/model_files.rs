@@ -43,7 +43,20 @@ pub async fn read_model(name: &str, hub: &Hub) -> Result<ModelFiles> {
     }
     let model = on_hub(name)?
         .map_err(|fault| fault.hint("a model is `org/name` or `org/name@revision`; a folder holds `config.json`"))?;
+    if is_path(&model) && hub.cached(&model, CONFIG).is_none() {
+        return Err(Fault::usage(format!("there is no folder `{name}`")).hint(
+            "check the path; a model of the Hugging Face hub is named `org/name`, such as `openai-community/gpt2`",
+        ));
+    }
     read_remote(&model, hub).await
+}
+
+/// Whether this is rather a folder that is not there: it names no organisation, or one that is a folder here or a page of the hub.
+fn is_path(model: &ModelId) -> bool {
+    match model.name.split_once('/') {
+        None => true,
+        Some((first, _)) => Path::new(first).is_dir() || ["datasets", "models", "spaces"].contains(&first),
+    }
 }
 
 /// The model of the hub with this name, which is neither a file nor a folder. The outer error is that of a path.

@@ -1,6 +1,8 @@
 //! Fetching a tokenizer from the hub, which here is a server on this machine that answers as the real one does.
 
 use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::path::Path;
 use std::time::Duration;
 
@@ -225,6 +227,42 @@ async fn a_body_that_ends_early_leaves_nothing() {
     let model = cache.path().join("models--org--name");
     assert_eq!(std::fs::read_dir(model.join("blobs")).unwrap().count(), 0);
     assert!(!model.join("snapshots").exists());
+}
+
+/// A server that takes the connection and says nothing, and then is gone.
+#[test]
+fn a_wait_for_the_hub_is_told_and_a_hub_that_is_gone_is_not_waited_for() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let endpoint = format!("http://{}", listener.local_addr().unwrap());
+    let (mut child, _folder) = Profiler::new()
+        .env("HF_ENDPOINT", &endpoint)
+        .args(["estimate", "org/name"])
+        .spawn();
+    let (silent, _) = listener.accept().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let told = lines
+        .by_ref()
+        .map(Result::unwrap)
+        .find(|line| line.contains("127.0.0.1"));
+    assert!(told.unwrap().contains("waiting"));
+    drop((silent, listener));
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
+#[tokio::test]
+async fn a_hub_that_cannot_be_reached_is_asked_once() {
+    let server = Server::start(HashMap::new()).await;
+    let cache = temp();
+    // Nobody listens there, and a retry would take an hour.
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let nobody = Hub {
+        endpoint: format!("http://{closed}").parse().unwrap(),
+        retry_pause: Duration::from_secs(3600),
+        ..server.hub(cache.path())
+    };
+    for _ in 0..2 {
+        assert_eq!(locate("org/name", &nobody).await.unwrap_err().kind, Kind::Missing);
+    }
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use super::super::CONFIG;
-use super::{Entry, Hub, ModelId, is_commit};
+use super::{Entry, Hub, ModelId, is_commit, told};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
 
@@ -26,8 +26,9 @@ const MAX_REDIRECTS: u32 = 10;
 /// Larger than any tokenizer.
 const MAX_FILE_SIZE: u64 = 256 << 20;
 /// Maximum wait for the hub's word on a model that may be there without it.
-pub(super) const GATE_TIMEOUT: Duration = Duration::from_secs(3);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const GATE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Without a network, nothing waits longer than this for the hub.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Hub {
@@ -127,6 +128,7 @@ impl<'a> Fetch<'a> {
         let mut pause = self.hub.retry_pause;
         for _ in 1..MAX_ATTEMPTS {
             match attempt().await {
+                Err(failure @ Failure::Transient(..)) if self.hub.unreachable().is_some() => return Err(failure),
                 Err(Failure::Transient(_, requested)) => {
                     tokio::time::sleep(requested.unwrap_or(pause).min(MAX_PAUSE)).await;
                     pause *= 2;
@@ -212,7 +214,21 @@ impl<'a> Fetch<'a> {
         if let Some(token) = self.hub.token.as_ref().filter(|_| is_own) {
             request = request.header(AUTHORIZATION, format!("Bearer {}", token.reveal()));
         }
-        request.send().await.map_err(|error| self.unreachable(&error))
+        if let Some(why) = self.hub.unreachable().filter(|_| is_own) {
+            return Err(Failure::Transient(self.no_answer(&why), None));
+        }
+        let host = url.host_str().unwrap_or_default();
+        let sent = told(
+            request.send(),
+            &format!("waiting for `{host}`: {} of `{}`", self.purpose.what, self.model),
+        )
+        .await;
+        sent.map_err(|error| {
+            if is_own && error.is_connect() {
+                self.hub.note_unreachable(&http::root(&error));
+            }
+            self.unreachable(&error)
+        })
     }
 
     async fn body(&self, mut response: Response) -> Result<(NamedTempFile, String), Failure> {
@@ -277,6 +293,7 @@ impl<'a> Fetch<'a> {
         }
     }
 
+    /// What a failed request says. It may succeed when it is sent again.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         Failure::Transient(self.no_answer(&http::root(error)), None)
     }

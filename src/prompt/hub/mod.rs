@@ -8,17 +8,20 @@
 mod fetch;
 mod weights;
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::Duration;
+use std::sync::{Mutex, OnceLock};
+use std::time::{Duration, Instant};
 use std::{fmt, fs};
 
 use tempfile::NamedTempFile;
 use url::Url;
 
 use crate::fault::{Fault, Result};
+use crate::task::lock;
 
 /// The public hub.
 const ENDPOINT: &str = "https://huggingface.co";
@@ -72,6 +75,49 @@ impl Hub {
             offline: first(&["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"]).is_some_and(|value| is_true(&value)),
             retry_pause: RETRY_PAUSE,
         })
+    }
+}
+
+/// Hubs to which no connection could be made, when, and why: other requests need not wait for that too.
+static UNREACHABLE: Mutex<BTreeMap<String, (Instant, String)>> = Mutex::new(BTreeMap::new());
+/// A network may come back.
+const FORGOTTEN: Duration = Duration::from_secs(60);
+
+impl Hub {
+    /// Why no connection to this hub could be made a moment ago.
+    pub(super) fn unreachable(&self) -> Option<String> {
+        let hubs = lock(&UNREACHABLE);
+        let (since, why) = hubs.get(self.endpoint.as_str())?;
+        (since.elapsed() < FORGOTTEN).then(|| why.clone())
+    }
+
+    pub(super) fn note_unreachable(&self, why: &str) {
+        lock(&UNREACHABLE).insert(self.endpoint.to_string(), (Instant::now(), why.to_owned()));
+    }
+}
+
+/// Prints a line that says for what the program waits.
+static TELL: OnceLock<fn(&str)> = OnceLock::new();
+/// A wait that is not worth a line.
+const UNTOLD: Duration = Duration::from_millis(500);
+
+/// Has waits for the hub told by this function; without one they are silent.
+pub fn tell_waits(tell: fn(&str)) {
+    // A second call of the program in one process tells them alike.
+    let _ = TELL.set(tell);
+}
+
+/// The answer, and a line if it takes long.
+pub(super) async fn told<T>(answer: impl Future<Output = T>, what: &str) -> T {
+    let mut answer = std::pin::pin!(answer);
+    match tokio::time::timeout(UNTOLD, &mut answer).await {
+        Ok(answer) => answer,
+        Err(_) => {
+            if let Some(tell) = TELL.get() {
+                tell(what);
+            }
+            answer.await
+        }
     }
 }
 

@@ -51,11 +51,12 @@ pub(in crate::runtime) async fn prepare(
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
     registry.supervise(run.id())?;
-    let image = super::ensure(&docker, image, run).await?;
+    // Before an image of many GB is pulled.
     let gpus = match launch.gpus.is_empty() {
         true => None,
         false => Some(resolve_gpus(&docker, &launch.gpus).await?),
     };
+    let image = super::ensure(&docker, image, run).await?;
     // Without a limit of the user's, the machine stays usable whatever the engine does.
     let own_limit = match launch.memory_limit {
         Some(_) => None,
@@ -495,13 +496,14 @@ enum Gpus {
 /// Determines how to give the GPUs with these names (at least one) to a container.
 async fn resolve_gpus(docker: &Docker, names: &[String]) -> Result<Gpus> {
     let has_nvidia = Path::new("/dev/nvidiactl").exists();
+    let are_indices = names.iter().all(|name| name.parse::<u32>().is_ok());
     match telemetry::select(names) {
         Ok(gpus) => {
             if let Some(files) = gpus.first().and_then(|gpu| gpu.vendor.files(&gpus)) {
                 return Ok(Gpus::Files(files));
             }
         }
-        Err(fault) if !has_nvidia && telemetry::gpus().is_ok() => return Err(fault),
+        Err(fault) if telemetry::gpus().is_ok() && (!has_nvidia || are_indices) => return Err(fault),
         // The NVIDIA toolkit accepts names that NVML does not list, such as MIG instances.
         Err(_) => {}
     }
