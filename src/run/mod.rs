@@ -18,7 +18,7 @@ mod secrets;
 mod sessions;
 mod writer;
 
-pub use asked::Asked;
+pub use asked::AskedServer;
 pub use event::{Event, Totals, engine_number, for_engine};
 pub use files::{BoundedFile, WrittenFile};
 
@@ -278,7 +278,7 @@ impl Run {
     }
 
     /// The servers that were asked, and their models, in order.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<AskedServer> {
         lock(&self.totals).asked.clone()
     }
 
