@@ -17,7 +17,7 @@ use crate::csv;
 use crate::fault::{Fault, Result};
 use crate::load::stats::{EvaluatedRequest, LoadStats, Settings};
 use crate::load::{LoadAnswer, Record};
-use crate::run::{Asked, Folder, RecordedBoundary, RecordedRun, hide};
+use crate::run::{AskedServer, Folder, RecordedBoundary, RecordedRun, hide};
 
 /// A CSV table of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +79,7 @@ fn points(found: &RecordedRun) -> Table {
         }
     }
     let mut table = Table::default();
-    let asked = asked(&found.totals.asked);
+    let asked = server_columns(&found.totals.asked);
     for (index, boundary) in found.boundaries.iter().enumerate() {
         let moves = moves(boundary);
         for (number, (point, answer)) in boundary.points.iter().enumerate() {
@@ -108,8 +108,8 @@ fn points(found: &RecordedRun) -> Table {
 }
 
 /// Who was asked. Of several engines, each property has the values of all.
-fn asked(all: &[Asked]) -> [(&'static str, Value); 4] {
-    let together = |property: &dyn Fn(&Asked) -> Option<String>| {
+fn server_columns(all: &[AskedServer]) -> [(&'static str, Value); 4] {
+    let together = |property: &dyn Fn(&AskedServer) -> Option<String>| {
         let mut values: Vec<String> = all.iter().filter_map(property).collect();
         values.dedup();
         json!((!values.is_empty()).then(|| hide(&values.join("; ")).into_owned()))
@@ -151,7 +151,7 @@ fn loads(found: &RecordedRun) -> Table {
         let engines = found.manifest.engines.iter();
         let engines =
             engines.filter(|engine| engine["options"] == args["launch"] && engine["info"]["engine"] == args["engine"]);
-        let [_, asked @ ..] = asked(&engines.filter_map(Asked::from_engine).collect::<Vec<_>>());
+        let [_, asked @ ..] = server_columns(&engines.filter_map(AskedServer::from_engine).collect::<Vec<_>>());
         let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())];
         let cells = LoadAnswer::measured(answer).map_or_else(Map::new, |load| load_metrics::row(&load));
         let measured = measured.iter();

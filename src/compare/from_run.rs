@@ -10,7 +10,7 @@ use crate::fmt::Gib;
 use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
 use crate::memory::compare::{Facts, implausible};
-use crate::run::{Asked, Manifest, RecordedRun};
+use crate::run::{AskedServer, Manifest, RecordedRun};
 
 impl ComparisonInput {
     /// Converts a run; `title` is its folder as the user named it. What cannot be read of it is in its notes.
@@ -208,7 +208,7 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     let addresses = manifest
         .engines
         .iter()
-        .filter_map(|engine| Some(json!(Asked::from_engine(engine)?.address?)));
+        .filter_map(|engine| Some(json!(AskedServer::from_engine(engine)?.address?)));
     add("address", distinct(addresses.collect::<Vec<_>>().iter()));
     if let Some(Value::Object(parameters)) = &manifest.parameters {
         for (name, value) in parameters {

@@ -13,7 +13,7 @@ use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
 use super::options::wrong;
 use super::send::VOCABULARY;
-use super::served::Asked;
+use super::served::AskedModel;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
 use crate::fault::{Fault, Result};
@@ -127,7 +127,7 @@ impl Engine {
     /// # Errors
     ///
     /// `missing` where it takes none, with what it said to each.
-    pub(super) fn find_form(&self, running: &mut Running, asked: &Asked) -> Result<()> {
+    pub(super) fn find_form(&self, running: &mut Running, asked: &AskedModel) -> Result<()> {
         let requested = Limits::new(INPUT, if asked.untried { 1 } else { OUTPUT }, 1);
         let forms = self.adapter.request(&requested.point()?, running.limits.as_ref())?;
         if forms.len() < 2 && !asked.untried {
@@ -171,7 +171,7 @@ impl Engine {
                 let complaint = complaint(&failure.message);
                 let names = |word: &str| complaint.contains(word);
                 if asked.untried && is_of_the_model(failure, &complaint, running.info.model.as_deref()) {
-                    return Err(self.refused_model(&running.server, asked, &said(failure, timeout)));
+                    return Err(self.refused_model(&running.server, asked, &failure_text(failure, timeout)));
                 }
                 // Of an own program only its start knows the model, and a name that was given is never left out.
                 let unstated =
@@ -186,7 +186,7 @@ impl Engine {
                     break failure.clone();
                 }
             };
-            let said = format!("{} ({})", described(&form), said(&failure, timeout));
+            let said = format!("{} ({})", described(&form), failure_text(&failure, timeout));
             if !is_of_the_form(&failure) {
                 let remedy = match failure.form {
                     _ if needs_key(&failure) => KEY_REMEDY,
@@ -324,7 +324,7 @@ impl Engine {
     }
 }
 
-fn said(failure: &Failure, timeout: Duration) -> String {
+fn failure_text(failure: &Failure, timeout: Duration) -> String {
     match failure.form {
         FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
         FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),

@@ -34,7 +34,7 @@ struct Listed {
 
 /// The model that requests name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct AskedModel {
     /// `None` where none was named and the server lists none.
     pub(super) name: Option<String>,
     /// Whether a request must show that the server takes the name, as its list does not have it.
@@ -56,7 +56,7 @@ enum Choice {
     Unknown,
 }
 
-impl Asked {
+impl AskedModel {
     /// The pointer to a fact of this model. In a list with several models it leads to the item of the model, or of its base
     /// model if that item lacks the fact; `None` if there is none.
     pub(super) fn pointer<'a>(&self, page: &Value, pointer: &'a str) -> Option<Cow<'a, str>> {
@@ -205,7 +205,7 @@ impl Engine {
     /// # Errors
     ///
     /// `usage`, with the server's list, where it serves several and none is named or chosen at the terminal.
-    pub(super) fn asked_model(&self, server: &Server) -> Result<Asked> {
+    pub(super) fn asked_model(&self, server: &Server) -> Result<AskedModel> {
         let mut listed: Vec<Listed> = Vec::new();
         let usual = InfoRule {
             path: "/v1/models".to_owned(),
@@ -244,7 +244,7 @@ impl Engine {
             Choice::Unknown => (None, false),
         };
         let own = listed.iter().find(|one| name.as_ref() == Some(&one.name));
-        Ok(Asked {
+        Ok(AskedModel {
             parent: own.and_then(|own| own.parent.clone()),
             listed: all,
             name,
@@ -300,7 +300,7 @@ impl Engine {
     }
 
     /// The fault for a name that the server neither lists nor takes; `said` is its answer.
-    pub(super) fn refused_model(&self, server: &Server, asked: &Asked, said: &str) -> Fault {
+    pub(super) fn refused_model(&self, server: &Server, asked: &AskedModel, said: &str) -> Fault {
         let (at, name) = (
             without_password(server.base_url()),
             asked.name.as_deref().unwrap_or_default(),
@@ -402,19 +402,19 @@ mod tests {
             { "id": "a", "max_model_len": 1 }, { "id": "b", "max_model_len": 2 }, { "id": "lora", "max_model_len": null },
         ] });
         let pointer = |name: &str, parent: Option<&str>| {
-            let asked = Asked {
+            let asked = AskedModel {
                 name: Some(name.to_owned()),
                 parent: parent.map(str::to_owned),
-                ..Asked::default()
+                ..AskedModel::default()
             };
             asked.pointer(&page, "/data/0/max_model_len").map(Cow::into_owned)
         };
         assert_eq!(pointer("b", None).as_deref(), Some("/data/1/max_model_len"));
         assert_eq!(pointer("lora", Some("b")).as_deref(), Some("/data/1/max_model_len"));
         assert_eq!(pointer("alias", None), None);
-        let asked = Asked {
+        let asked = AskedModel {
             name: Some("x".to_owned()),
-            ..Asked::default()
+            ..AskedModel::default()
         };
         let other = json!({ "states": [{ "free": 1 }, { "free": 2 }] });
         assert_eq!(

@@ -14,7 +14,7 @@ use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
 use super::limits::StartFailure;
 use super::options::wrong;
-use super::served::Asked;
+use super::served::AskedModel;
 use super::usage::MemoryStages;
 use super::{Engine, Limits, Readiness, RulePhase};
 use crate::fault::{Fault, Kind, Result};
@@ -66,7 +66,7 @@ impl Engine {
             let state = self.poll_readiness(&server, &options, timeout, stages, sampler.as_ref())?;
             let asked = match state {
                 Ok(()) => self.asked_model(&server)?,
-                Err(_) => Asked::default(),
+                Err(_) => AskedModel::default(),
             };
             Ok((sampler, state, asked))
         });
@@ -107,7 +107,7 @@ impl Engine {
         let timeout = Duration::from_secs_f64(self.options.start_timeout.0.min(ATTACH_TIMEOUT));
         let mut options = self.adapter_options(None);
         let mut state = self.poll_readiness(&server, &options, timeout, stages, None)?;
-        let mut asked = Asked::default();
+        let mut asked = AskedModel::default();
         if state.is_ok() {
             asked = self.asked_model(&server)?;
             if asked.name != self.options.model && !asked.untried {
@@ -501,5 +501,5 @@ pub(super) struct Ready {
     /// Facts in its start log.
     pub(super) facts: FactValues,
     /// The model that requests name.
-    pub(super) asked: Asked,
+    pub(super) asked: AskedModel,
 }

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 /// A server that was asked, and its model. Two starts of one engine are the same server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Asked {
+pub struct AskedServer {
     /// The engine, as its adapter is named.
     pub engine: String,
     /// Its version, as it reports it.
@@ -22,7 +22,7 @@ pub struct Asked {
     runtime: String,
 }
 
-impl Asked {
+impl AskedServer {
     /// Of an engine as [`super::Event::Engine`] describes it; `None` if the description is damaged.
     pub fn from_engine(described: &Value) -> Option<Self> {
         let text = |pointer: &str| {
@@ -44,7 +44,7 @@ impl Asked {
     }
 }
 
-impl fmt::Display for Asked {
+impl fmt::Display for AskedServer {
     /// `vllm 0.33.0, model org/model-7, at http://127.0.0.1:8000`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.engine)?;

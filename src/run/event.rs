@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::asked::Asked;
+use super::asked::AskedServer;
 use crate::boundary::{Moves, Point, Verdict};
 use crate::warning::Warning;
 
@@ -296,7 +296,7 @@ pub struct Totals {
     /// What was simulated.
     simulated: BTreeSet<String>,
     /// The servers that were asked, and their models, in order.
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AskedServer>,
     /// Whether a start failed.
     pub(super) start_failed: bool,
 }
@@ -325,7 +325,7 @@ impl Totals {
                 self.on_host = info.get("memory_source").is_some_and(|source| source == "host");
                 self.simulated.extend(simulated(info));
                 self.asked
-                    .extend(Asked::from_engine(info).filter(|asked| !self.asked.contains(asked)));
+                    .extend(AskedServer::from_engine(info).filter(|asked| !self.asked.contains(asked)));
             }
             Event::StartFailed { .. } => self.start_failed = true,
             Event::Warning(warning) => {

@@ -19,7 +19,7 @@ mod sessions;
 mod unsent;
 mod writer;
 
-pub use asked::Asked;
+pub use asked::AskedServer;
 pub use event::{Event, Totals, engine_number, for_engine};
 pub use files::{BoundedFile, WrittenFile};
 
@@ -282,7 +282,7 @@ impl Run {
     }
 
     /// The servers that were asked, and their models, in order.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<AskedServer> {
         lock(&self.totals).asked.clone()
     }
 

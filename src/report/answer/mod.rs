@@ -188,7 +188,6 @@ impl Answer {
     /// The answer as facts, the limit first.
     pub fn facts(&self) -> Vec<Fact> {
         let mut facts = vec![Fact::new("limit", &self.limit), Fact::new("how sure", &self.sure)];
-        facts.extend(self.asked.iter().map(|asked| Fact::new("asked", asked)));
         facts.extend(self.workload.iter().map(|workload| Fact::new("workload", workload)));
         for command in &self.run {
             facts.push(Fact::new("what to run", &command.workload));
@@ -202,6 +201,7 @@ impl Answer {
             true => Fact::code("ask further", next),
             false => Fact::new("ask further", next),
         }));
+        facts.extend(self.asked.iter().map(|asked| Fact::new("asked", asked)));
         facts
     }
 }

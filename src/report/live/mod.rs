@@ -21,7 +21,7 @@ use crate::report::terminal::shown;
 use crate::report::{
     Block, Clock, Count, Fact, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text,
 };
-use crate::run::{Asked, Event, Run, engine_number};
+use crate::run::{AskedServer, Event, Run, engine_number};
 use crate::task::lock;
 
 /// The live view of a run.
@@ -174,13 +174,12 @@ impl View {
         };
         let notice = Block::notice(mark.then(|| self.notice()));
         let asked = self.run.upgrade().map_or_else(Vec::new, |run| run.asked());
-        let asked = Block::Facts(
-            asked
-                .iter()
-                .map(|asked| Fact::new("asked", asked.to_string()))
-                .collect(),
-        );
-        let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain([asked]).collect();
+        let asked: Vec<Fact> = asked
+            .iter()
+            .map(|asked| Fact::new("asked", asked.to_string()))
+            .collect();
+        let asked = (!asked.is_empty()).then(|| Block::Facts(asked));
+        let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain(asked).collect();
         Some(blocks_text(&blocks, page))
     }
 
@@ -320,7 +319,10 @@ impl Plain {
                 Count(*answers, "finished answer"),
                 Count(*points, "point")
             )),
-            Event::Engine { info } => Some(format!("asked: {}", one_line(&Asked::from_engine(info)?.to_string()))),
+            Event::Engine { info } => Some(format!(
+                "asked: {}",
+                one_line(&AskedServer::from_engine(info)?.to_string())
+            )),
             Event::Point {
                 point,
                 verdict,

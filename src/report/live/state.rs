@@ -11,7 +11,7 @@ use crate::boundary::{Moves, Point};
 use crate::fmt;
 use crate::report::plot::{max_per_column, progress_bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
-use crate::run::{Asked, Event, engine_number};
+use crate::run::{AskedServer, Event, engine_number};
 use crate::warning::{CLOCK_TOO_FAST, add_warning};
 
 /// Redraw interval without events.
@@ -164,7 +164,7 @@ impl State {
                 engine.recent.push(elapsed, *used);
             }
             Event::Engine { info } => {
-                engine.asked = Asked::from_engine(info).map_or_else(String::new, |asked| asked.to_string());
+                engine.asked = AskedServer::from_engine(info).map_or_else(String::new, |asked| asked.to_string());
                 // Until memory is sampled, at least the total is known.
                 let total = info.get("memory_total").and_then(Value::as_u64);
                 engine.memory = engine.memory.or_else(|| total.map(|total| (0, total)));

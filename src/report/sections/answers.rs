@@ -14,7 +14,7 @@ use crate::fmt::shell_quoted;
 use crate::report::document::capitalized;
 use crate::report::so_far::missing;
 use crate::report::{Answer, Extras};
-use crate::run::{Asked, Folder, Manifest, RecordedBoundary, RecordedRun, has_hidden};
+use crate::run::{AskedServer, Folder, Manifest, RecordedBoundary, RecordedRun, has_hidden};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -176,7 +176,11 @@ fn script_note(source: &Source) -> Option<String> {
 }
 
 /// What was set, with the model that a server was asked for where none was named: the only one, or one chosen at the terminal.
-pub fn with_model(mut set: Map<String, Value>, parameters: Option<&Value>, asked: &[Asked]) -> Map<String, Value> {
+pub fn with_model(
+    mut set: Map<String, Value>,
+    parameters: Option<&Value>,
+    asked: &[AskedServer],
+) -> Map<String, Value> {
     let mut models = (asked.iter()).map(|asked| asked.model.as_ref().filter(|_| asked.address.is_some()));
     let has_parameter = parameters.is_some_and(|parameters| parameters.get("model").is_some());
     if let Some(Some(first)) = models.next()

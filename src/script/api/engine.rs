@@ -397,7 +397,8 @@ pub mod methods {
         Ok(to_script(&engine.called(&context).here()?.metrics()?)?)
     }
 
-    /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens;
+    /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens, `model` as requests name
+    /// it, and `listed`, the only model that the server lists, where that has another name;
     /// `()` if the engine does not report them, or is not running yet.
     ///
     /// # Example
