@@ -35,6 +35,7 @@ mod export;
 mod failed;
 mod failure_forms;
 mod failures;
+mod flags;
 mod fleet;
 mod fuzz;
 mod hosts;
