@@ -3,29 +3,33 @@
 //! first, and examples; `profiler doc`: the script API, generated from the registered functions; `profiler completions`: what
 //! a shell completes after `profiler`; `profiler man`: the manual pages, for whoever packages the program.
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::CommandFactory as _;
-use clap::builder::PossibleValuesParser;
 use clap_complete::Shell;
+use clap_complete::engine::{ArgValueCompleter, CompletionCandidate, PathCompleter, ValueCompleter as _};
+use clap_complete::env::{CompleteEnv, Shells};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::Arguments;
 use super::program::{Program, Status, json_text};
+use super::{Arguments, flags};
 use crate::fault::{Fault, Result};
 use crate::fmt::{columns, wrap};
 use crate::report::allow_flags;
-use crate::script::params::{Declared, search_options};
-use crate::script::reference::Reference;
+use crate::script::form::{Takes, flag_name};
+use crate::script::params::{Declared, in_script, settable};
+use crate::script::reference::{FunctionDoc, Reference};
 use crate::script::shipped::{self, Shipped};
 use crate::script::{self, Added, Header, Lock, Main, Source, interpreter};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A function, method, module or type
-    name: Option<String>,
+    /// A function, method, module or type; or words to search for in all texts
+    #[arg(value_name = "WORD")]
+    words: Vec<String>,
     /// Markdown, JSON, or definitions for an editor's Rhai language server
     #[arg(long, value_enum, default_value_t = Format::Md)]
     format: Format,
@@ -43,14 +47,19 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     // Of an interpreter that runs nothing.
     let here = Path::new(".");
     let reference = Reference::new(&interpreter(&program.idle_host(here), here));
-    let part = args.name.as_deref().map(|name| reference.find(name)).transpose()?;
-    let text = match (args.format, &part) {
+    let words = args.words.join(" ");
+    let part = match words.as_str() {
+        "" => None,
+        words => Some(reference.find(words)),
+    };
+    let text = match (args.format, part) {
         (Format::Md, None) => reference.markdown(),
-        (Format::Md, Some(part)) => part.excerpt(),
-        (Format::Json, part) => format!("{:#}", part.as_ref().unwrap_or(&reference).json()),
+        (Format::Md, Some(part)) => found(&reference, part, &words)?,
+        (Format::Json, None) => format!("{:#}", reference.json()),
+        (Format::Json, Some(part)) => format!("{:#}", part?.json()),
         (Format::Definitions, None) => reference.definitions(),
         (Format::Definitions, Some(_)) => {
-            return Err(Fault::usage("definitions cover the whole script API").hint("leave NAME out"));
+            return Err(Fault::usage("definitions cover the whole script API").hint("leave WORD out"));
         }
     };
     match args.format {
@@ -60,6 +69,27 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
+/// The documentation of what has this name, and a line for each other function in whose text the words are, best first.
+fn found(reference: &Reference, part: Result<Reference>, words: &str) -> Result<String> {
+    let named: Vec<String> = part
+        .iter()
+        .flat_map(Reference::functions)
+        .map(FunctionDoc::title)
+        .collect();
+    let mentioned = reference.search(words).into_iter();
+    let mentioned = mentioned.filter(|function| !named.contains(&function.title()));
+    let lines: Vec<String> = mentioned
+        .map(|function| format!("- `{}`: {}", function.title(), function.summary.replace('\n', " ")))
+        .collect();
+    let heading = match &part {
+        Err(fault) if lines.is_empty() => return Err(fault.clone()),
+        Err(_) => format!("# Functions whose text has `{words}`"),
+        Ok(part) if lines.is_empty() => return Ok(part.excerpt()),
+        Ok(part) => format!("{}\n# Also in the text of", part.excerpt()),
+    };
+    Ok(format!("{heading}\n\n{}\n", lines.join("\n")))
+}
+
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct ShellArgs {
@@ -67,17 +97,47 @@ pub(super) struct ShellArgs {
     shell: Shell,
 }
 
+/// Prints what a shell evaluates once. For each word it then asks this program, which knows the parameters of scripts.
 pub(super) fn complete(args: &ShellArgs, program: &Program) -> Result<Status> {
-    let mut command = Arguments::command();
-    // Other shells would then complete no path of a script any more.
-    if args.shell == Shell::Bash {
-        let names = PossibleValuesParser::new(shipped::scripts());
-        command = command.mut_subcommand("run", |run| run.mut_arg("script", |script| script.value_parser(names)));
-    }
+    let (shell, name) = (args.shell.to_string(), "profiler");
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut command, "profiler", &mut text);
+    if let Some(completer) = Shells::builtins().completer(&shell) {
+        let written = completer.write_registration(COMPLETE, name, name, name, &mut text);
+        written.map_err(Fault::internal)?;
+    }
     program.terminal.print(String::from_utf8_lossy(&text).trim_end())?;
     Ok(0)
+}
+
+/// The variable by which a shell asks for completions.
+const COMPLETE: &str = "PROFILER_COMPLETE";
+
+/// Answers a shell that asks how the last of these words goes on; false if none asks.
+pub(super) fn complete_words(words: &[OsString]) -> clap::error::Result<bool> {
+    let typed = words
+        .iter()
+        .position(|word| word == "--")
+        .map_or(words.len(), |at| at + 1);
+    let command = || {
+        let command = Arguments::command().mut_subcommand("run", |run| {
+            run.mut_arg("script", |script| script.add(ArgValueCompleter::new(scripts)))
+        });
+        flags::with_flags(command, &words[typed..])
+    };
+    CompleteEnv::with_factory(command)
+        .var(COMPLETE)
+        .try_complete(words, std::env::current_dir().ok().as_deref())
+}
+
+/// The scripts whose names begin so: shipped and added ones, and files.
+fn scripts(begun: &OsStr) -> Vec<CompletionCandidate> {
+    let added = Lock::read().unwrap_or_default();
+    let names = shipped::scripts().map(str::to_owned).chain(added.all.into_keys());
+    let begun_text = begun.to_string_lossy();
+    let named = names
+        .filter(|name| name.starts_with(&*begun_text))
+        .map(CompletionCandidate::new);
+    named.chain(PathCompleter::file().complete(begun)).collect()
 }
 
 /// Arguments.
@@ -218,13 +278,17 @@ pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result
     let mut parts: Vec<String> = paragraphs.filter(|paragraph| !paragraph.is_empty()).collect();
     let said = said(&Header::of(&main.source.text));
     parts.extend((!said.is_empty()).then(|| said.join("\n")));
-    parts.push(format!("Usage: profiler run {name} [--set KEY=VALUE]... [OPTIONS]"));
+    parts.push(format!("Usage: profiler run {name} [OPTIONS]"));
     match unlisted {
         Some(why) => parts.push(wrap(&why, program.terminal.width, 0)),
         None => parts.extend(parameters(&declared, path, program)),
     }
     parts.push(examples(&name, &declared));
-    parts.push("`profiler run --help` shows the options that every script has.".to_owned());
+    parts.push(wrap(
+        "`-` and `_` are alike in names, and `--set KEY=VALUE` sets a parameter too. `profiler run --help` shows the options that every script has.",
+        program.terminal.width,
+        0,
+    ));
     program.terminal.print(&parts.join("\n\n"))?;
     Ok(0)
 }
@@ -252,24 +316,20 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
         shipped: true,
     };
     let shared = script::describe_params(&program.idle_host(path), &shared).unwrap_or_default();
-    let row = |one: &Declared| (format!("{}={}", one.name, in_script(&one.default)), one.meaning.clone());
+    let hidden = flags::hidden_by_options(&Arguments::command(), declared);
+    let row = |one: &Declared| (usage(one, hidden.contains(&one.name.as_str())), explanation(one));
     let is_main = |one: &&Declared| MAIN.contains(&one.name.as_str());
     let is_shared = |one: &&Declared| shared.iter().any(|other| other.name == one.name);
     let main = MAIN
         .iter()
         .filter_map(|name| declared.iter().find(|one| one.name == *name));
     let (engine, own): (Vec<_>, Vec<_>) = declared.iter().filter(|one| !is_main(one)).partition(is_shared);
-    let options = search_options(declared).into_iter().map(|one| {
-        let default = one.default.as_str().unwrap_or_default();
-        (format!("search.{}={default}", one.name), one.meaning)
-    });
+    let all = settable(declared);
+    let options = all.iter().filter(|one| one.name.starts_with("search."));
     let groups = [
-        (
-            "Main parameters and their defaults; () is not set:",
-            main.map(row).collect(),
-        ),
+        ("Main parameters:", main.map(row).collect::<Vec<_>>()),
         ("Further parameters of this script:", own.into_iter().map(row).collect()),
-        ("Search:", options.collect::<Vec<_>>()),
+        ("Search:", options.map(row).collect()),
         ("Engine:", engine.into_iter().map(row).collect()),
     ];
     let shown = groups.into_iter().filter(|(_, rows)| !rows.is_empty());
@@ -278,19 +338,40 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
         .collect()
 }
 
-/// A value as scripts write it.
-fn in_script(value: &Value) -> String {
-    let list = |items: Vec<String>| items.join(", ");
-    match value {
-        Value::Null => "()".to_owned(),
-        Value::Array(items) => format!("[{}]", list(items.iter().map(in_script).collect())),
-        Value::Object(map) if map.is_empty() => "#{}".to_owned(),
-        Value::Object(map) => {
-            let items = map.iter().map(|(key, value)| format!("{key}: {}", in_script(value)));
-            format!("#{{ {} }}", list(items.collect()))
-        }
-        other => other.to_string(),
+/// How a parameter is set. Where an option of the program has its name, only `--set` does.
+fn usage(one: &Declared, is_hidden: bool) -> String {
+    let name = flag_name(&one.name);
+    match one.form.takes {
+        _ if is_hidden => format!("--set {}=VALUE", one.name),
+        Takes::Bool => format!("--{name}"),
+        Takes::Any => format!("--{name} <VALUE>"),
+        Takes::Int => format!("--{name} <N>"),
+        Takes::Float => format!("--{name} <X>"),
+        Takes::String => format!("--{name} <TEXT>"),
+        Takes::List => format!("--{name} <A,B,…>"),
+        Takes::Range => format!("--{name} <N|A..B>"),
+        Takes::Lengths => format!("--{name} <N|A..B|MAP>"),
+        Takes::Map => format!("--{name}.<KEY> <VALUE>"),
     }
+}
+
+/// The meaning of a parameter, its default and an example.
+fn explanation(one: &Declared) -> String {
+    let default = match &one.default {
+        Value::Null | Value::Bool(false) => None,
+        Value::Array(items) if items.is_empty() => None,
+        Value::Object(map) if map.is_empty() => None,
+        Value::String(text) => Some(text.clone()),
+        default => Some(in_script(default)),
+    };
+    let default = default
+        .map(|default| format!(" [default: {default}]"))
+        .unwrap_or_default();
+    let example = one.form.example.as_ref();
+    let example = example
+        .map(|example| format!(" [such as {example}]"))
+        .unwrap_or_default();
+    format!("{}{default}{example}", one.meaning)
 }
 
 /// Command lines with parameters that the script has.
@@ -305,20 +386,17 @@ fn examples(name: &str, declared: &[Declared]) -> String {
         example("--url http://localhost:8000");
     }
     match (default("input"), default("concurrency")) {
-        (Some(Value::Array(_)), _) => example("--set 'input=[1,32768]' --set 'output=[1,4096]'"),
-        (Some(_), Some(Value::Array(_))) => example("--set input=2000 --set output=500 --set 'concurrency=[1,8,64]'"),
-        (Some(_), _) => example("--set input=2000 --set output=500"),
+        (Some(Value::Array(_)), _) => example("--input 1..32768 --output 1..4096"),
+        (Some(_), Some(Value::Array(_))) => example("--input 2000 --output 500 --concurrency 1,8,64"),
+        (Some(_), _) => example("--input 2000 --output 500"),
         (None, _) => {}
     }
     if default("search").is_some_and(Value::is_object) {
-        example("--set search.max_probes=20 --set search.coverage=0.9");
+        example("--search.max-probes 20 --search.coverage 0.9");
     }
     // A script that sets `tensor_parallel` itself chooses the GPUs too.
     if default("gpus").is_some_and(Value::is_array) {
-        example("--set 'gpus=[0,1]' --set tensor_parallel=2");
+        example("--gpus 0,1 --tensor-parallel 2");
     }
-    format!(
-        "Examples (VALUE is JSON or plain text; quote what the shell would read):\n{}",
-        lines.join("\n")
-    )
+    format!("Examples:\n{}", lines.join("\n"))
 }

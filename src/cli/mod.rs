@@ -6,7 +6,9 @@ mod compare;
 mod doc;
 mod doctor;
 mod dry_run;
+mod flags;
 mod fleet;
+mod foreign;
 
 mod new;
 mod options;
@@ -88,7 +90,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &["list", "new", "fork", "doc", "repl", "check", "test"],
     ),
     ("Share scripts", &["add", "update", "remove"]),
-    ("Other", &["sim", "completions", "man"]),
+    ("Other", &["sim", "completions", "man", "help"]),
 ];
 
 /// The commands, in the order of `--help`.
@@ -136,6 +138,12 @@ enum Command {
     Completions(doc::ShellArgs),
     /// Write the manual pages, one for each command
     Man(doc::ManArgs),
+    /// Show this help, or the help of a command
+    Help {
+        /// A command, and for `run` a script
+        #[arg(value_name = "COMMAND")]
+        words: Vec<OsString>,
+    },
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
@@ -167,13 +175,37 @@ fn command(width: usize) -> clap::Command {
 /// Runs one command line, starting with the program's name. May be called more than once per process.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     OutputChoice::default().apply();
-    let parsed = command(Terminal::detect().width)
-        .try_get_matches_from(args)
-        .and_then(|matches| Arguments::from_arg_matches(&matches));
-    let arguments = match parsed {
-        Ok(arguments) => arguments,
-        Err(answer) => return usage(&Terminal::detect(), &answer),
+    let terminal = Terminal::detect();
+    let words: Vec<OsString> = args.into_iter().collect();
+    match doc::complete_words(&words) {
+        Ok(false) => {}
+        Ok(true) => return ExitCode::SUCCESS,
+        Err(error) => return usage(&terminal, &error),
+    }
+    let command = command(terminal.width);
+    let (words, flags) = match flags::extract(&command, words) {
+        Ok(extracted) => extracted,
+        Err(diagnostic) => {
+            match diagnostic.location() {
+                Some(_) => terminal.print_failure(diagnostic.render(terminal.error_colour).trim_end()),
+                None => terminal.print_fault(&diagnostic.fault),
+            }
+            return ExitCode::from(diagnostic.fault.kind.exit_code());
+        }
     };
+    let parsed = command
+        .try_get_matches_from(words)
+        .and_then(|matches| Arguments::from_arg_matches(&matches));
+    let mut arguments = match parsed {
+        Ok(arguments) => arguments,
+        Err(answer) => return usage(&terminal, &answer),
+    };
+    if let Command::Help { words } = arguments.command {
+        return main(["profiler".into()].into_iter().chain(words).chain(["--help".into()]));
+    }
+    if let Command::Run(run) = &mut arguments.command {
+        run.options.flags = flags;
+    }
     arguments.output.choice().apply();
     prompt::tell_waits(|what| Terminal::detect().print_error(what));
     // Without the signals and threads of other commands.
@@ -225,7 +257,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Run(args) => run::execute(args, program),
         Command::Show(args) => show::execute(args, program),
         Command::Sim(args) => serve::sim(args, program),
-        Command::Supervise | Command::RenderChatTemplate => Ok(0),
+        Command::Supervise | Command::RenderChatTemplate | Command::Help { .. } => Ok(0),
         Command::Test(args) => test::execute(args, program),
         Command::Update(args) => add::update(args, program),
     }

@@ -47,7 +47,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         Kind::Adapter => (include_str!("new/adapter.rhai"), format!("profiler test {name}.rhai")),
         Kind::Experiment => (
             include_str!("new/experiment.rhai"),
-            format!("profiler run {name}.rhai --set engine=sim"),
+            format!("profiler run {name}.rhai --engine sim"),
         ),
         Kind::Cluster => (
             include_str!("new/cluster.rhai"),

@@ -10,18 +10,20 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
+use super::flags::Assignments;
 use super::program::Program;
 use crate::fault::{Fault, Result};
 use crate::report::{Page, Terminal};
 use crate::run::{Run, add_secrets, is_remembered, named_secrets, remember};
 use crate::runtime::{Consent, Permits, Services, Want};
+use crate::script::form::json_or_string;
 use crate::script::{Host, Main, Settings, Source, params};
 use crate::task::{Tasks, lock};
 
 /// What a script is run with.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct ScriptOptions {
-    /// Set a parameter; VALUE is JSON, else a string; dots reach into maps: --set search.max_probes=20
+    /// Set a parameter, as the script's own flags do; VALUE is JSON, else a string; dots reach into maps: --set search.max_probes=20
     #[arg(long, value_name = "KEY=VALUE", help_heading = "Parameters")]
     pub(super) set: Vec<String>,
     /// The model, an id or a folder: same as --set model=MODEL
@@ -30,7 +32,7 @@ pub(super) struct ScriptOptions {
     /// The address of a server that runs already: same as --set url=URL
     #[arg(long, help_heading = "Parameters")]
     pub(super) url: Option<String>,
-    /// Parameters from a YAML, TOML or JSON file; --set wins
+    /// Parameters from a YAML, TOML or JSON file; --set and the script's own flags win
     #[arg(long, value_name = "FILE", help_heading = "Parameters")]
     pub(super) params: Option<PathBuf>,
     /// Seed of everything random; drawn and recorded when absent
@@ -46,6 +48,9 @@ pub(super) struct ScriptOptions {
     /// Measure although other processes use the GPU
     #[arg(long, help_heading = "Permissions and limits")]
     pub(super) shared_gpu: bool,
+    /// What a script's own flags set.
+    #[arg(skip)]
+    pub(super) flags: Assignments,
     /// What the user wants of a fleet.
     #[arg(skip)]
     pub(super) wish: String,
@@ -81,15 +86,23 @@ impl ScriptOptions {
         Ok(Arc::new(host))
     }
 
-    /// What the command line sets, in order.
+    /// What the command line sets: of two that set the same, the later one wins.
     fn assignments(&self) -> Result<Vec<(&str, Value)>> {
-        let short = [("model", &self.model), ("url", &self.url)].into_iter();
-        let short = short.filter_map(|(name, value)| Some(Ok((name, Value::String(value.clone()?)))));
+        // Several addresses are a list in JSON, which no address is.
+        let short = [
+            ("model", self.model.clone().map(Value::String)),
+            ("url", self.url.as_deref().map(json_or_string)),
+        ];
+        let short = short.into_iter().filter_map(|(name, value)| Some(Ok((name, value?))));
         let set = self.set.iter().map(|text| params::assignment(text));
-        short.chain(set).collect()
+        let flags = self
+            .flags
+            .iter()
+            .map(|(path, value)| Ok((path.as_str(), value.clone())));
+        short.chain(set).chain(flags).collect()
     }
 
-    /// The parameters of `--params` and `--set`; the latter win. Registers secrets among them for redaction.
+    /// The parameters of `--params`, `--set` and flags; the later ones win. Registers secrets among them for redaction.
     pub(super) fn parameters(&self) -> Result<Map<String, Value>> {
         let mut map = match &self.params {
             Some(file) => params::read_file(file)?,

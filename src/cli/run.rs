@@ -17,7 +17,7 @@ use crate::run::{
     is_remembered, own_run,
 };
 use crate::runtime::{Want, orphans};
-use crate::script::{self, Diagnostic, Header, Host, Main};
+use crate::script::{self, Diagnostic, Header, Host, Main, STDIN};
 use crate::warning::Warning;
 use crate::{memory, telemetry};
 
@@ -28,16 +28,16 @@ const EXAMPLES: &str = "\
 Examples:
   profiler run adaptive             try it: without a GPU, the engine is simulated
   profiler run adaptive --help      the parameters of a script
-  profiler run adaptive --model Qwen/Qwen3-8B --dry-run
-  profiler run throughput --url http://localhost:8000 --set output=256
-  profiler run ./mine.rhai          a script of your own
+  profiler run adaptive --input 2000 --output 500 --dry-run
+  profiler run throughput --url http://localhost:8000 --output 256
+  profiler run ./mine.rhai          a script of your own; - is standard input
   profiler run --resume runs/DIR    go on after Ctrl-C";
 
 /// Arguments.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(disable_help_flag = true, after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The script: a path, or the name of a shipped one; with --resume, the one that ran
+    /// The script: a path, the name of a shipped one, or - for standard input; with --resume, the one that ran
     pub(super) script: Option<PathBuf>,
     #[command(flatten)]
     pub(super) options: ScriptOptions,
@@ -159,7 +159,14 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
                 .hint("give the path of one, or a name that `profiler list` shows: profiler run adaptive"));
         }
     };
-    let main = Main::open(&script)?;
+    let main = match &args.resume {
+        // Standard input gave it the first time.
+        Some(folder) if script == Path::new(STDIN) => {
+            let text = Folder::open(folder)?.read("script.rhai")?.unwrap_or_default();
+            Main::from_input(&String::from_utf8_lossy(&text))
+        }
+        _ => Main::open(&script)?,
+    };
     if let Some(manifest) = &resumed {
         manifest.check_script(&main.source.sha256, &script)?;
     }
@@ -171,7 +178,10 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     }
     let mut plan = Plan {
         script: Script {
-            name: script.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+            name: match script.file_stem().unwrap_or_default().to_string_lossy().as_ref() {
+                STDIN => "stdin".to_owned(),
+                name => name.to_owned(),
+            },
             path: script.display().to_string(),
             sha256: main.source.sha256.clone(),
         },

@@ -2,15 +2,18 @@
 //! has an adapter drive simulated servers, and prints a score.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use clap::CommandFactory as _;
 use serde_json::{Map, Value};
 
 use super::options::{Author, ScriptOptions};
 use super::program::{Program, Status};
+use super::{Arguments, flags};
 use crate::fault::{Kind, Result};
 use crate::run::Run;
+use crate::script::form::flag_name;
 use crate::script::{self, Main, Subject};
 use crate::sim::{Options, Sim, SimHandle, Spec};
 
@@ -132,8 +135,25 @@ pub(super) fn check(args: &CheckArgs, program: &Program) -> Result<Status> {
             program.terminal.print_failure("");
         }
         if found.is_empty() {
+            warn_of_hidden(script, program);
             program.terminal.print(&format!("{}: ok", script.display()))?;
         }
     }
     Ok(status)
+}
+
+/// Warns of parameters that only `--set` reaches.
+fn warn_of_hidden(script: &Path, program: &Program) {
+    // An adapter or a module declares none.
+    let declared = Main::open(script)
+        .ok()
+        .and_then(|main| flags::declared(script, &main).ok());
+    let declared = declared.unwrap_or_default();
+    for name in flags::hidden_by_options(&Arguments::command(), &declared) {
+        program.note(format!(
+            "warning: {}: `--{}` is an option of `profiler run`, so only `--set {name}=VALUE` sets the parameter `{name}`: give it another name",
+            script.display(),
+            flag_name(name)
+        ));
+    }
 }

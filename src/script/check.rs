@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::adapter::{self, CLUSTER, CONNECT, EXPORTS, Exports, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::{CANNOT_LIST, run_source};
-use super::params::{Declared, check_values, merge_values};
+use super::params::{Declared, check_values, in_script, merge_values, search_options};
 use super::resolver::locate;
 use super::signature::{Signature, forms, is_name, misspelt_axis, natives, suggest};
 use super::source::{Main, Source};
@@ -57,8 +57,14 @@ fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
             Ok(declared) => {
                 let home = host.settings.script.parent().unwrap_or(Path::new(""));
                 let values = merge_values(&declared, &host.settings.set);
-                let checked = values.and_then(|values| check_values(&declared, &values, home));
-                found.extend(checked.err().map(Diagnostic::from));
+                let checked = values.and_then(|values| check_values(&declared, &values, home).map(|()| values));
+                found.extend(
+                    checked
+                        .map_err(|fault| Box::new(Diagnostic::from(fault)))
+                        .and_then(|values| check_search(host, main, &declared, &values))
+                        .err()
+                        .map(|found| *found),
+                );
             }
             // Parameters that only the running script declares are known then.
             Err(diagnostic) if diagnostic.fault.message.starts_with(CANNOT_LIST) => {}
@@ -66,6 +72,26 @@ fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
         }
     }
     found
+}
+
+/// Checks the options of a search of the standard library, which knows what they can be.
+fn check_search(
+    host: &Arc<Host>,
+    main: &Main,
+    declared: &[Declared],
+    values: &serde_json::Map<String, Value>,
+) -> Result<(), Box<Diagnostic>> {
+    let Some(options) = values.get("search").filter(|_| !search_options(declared).is_empty()) else {
+        return Ok(());
+    };
+    let text = format!(
+        "import \"std/search/steps\" as steps; steps::check({});",
+        in_script(options)
+    );
+    let source = Source::new("parameter search", &text);
+    let checked = run_source(host, &interpreter(host, &main.root), &source, |_| Ok(()));
+    // The place in that text would tell nobody anything.
+    checked.map(drop).map_err(|found| Box::new(found.fault.into()))
 }
 
 fn open(script: &Path) -> Result<Main> {

@@ -13,11 +13,12 @@ use rhai::{AST, ASTNode, Dynamic, Engine, EvalAltResult, Expr, Map, Optimization
 use serde_json::Value;
 
 use super::diagnose::{Diagnostic, diagnose};
+use super::form::FormOptions;
 use super::meter::{ARRAY, CALL_LEVELS, MAP, STRING};
 use super::params::{Declared, Param, declared};
 use super::resolver::Resolver;
 use super::source::{Main, Source};
-use super::{Caught, Host, api, convert, meter, resolver};
+use super::{Caught, Host, api, convert, meter, options, resolver};
 use crate::fault::Fault;
 use crate::run::Event;
 use crate::world;
@@ -179,6 +180,14 @@ fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<D
         .register_fn("param", |default: Dynamic, meaning: &str| Param {
             default,
             meaning: meaning.to_owned(),
+            form: FormOptions::default(),
+        })
+        .register_fn("param", |default: Dynamic, meaning: &str, form: Map| -> Caught<Param> {
+            Ok(Param {
+                default,
+                meaning: meaning.to_owned(),
+                form: options(form)?,
+            })
         })
         .register_fn("params", |map: Map| -> Caught<Dynamic> {
             // The result travels as the token of a termination error, which no script can catch.

@@ -2,7 +2,7 @@
 //!
 //! `interpreter` configures the interpreter and runs scripts; `meter` limits what a script uses; `resolver` finds modules,
 //! `source` keeps their texts, `shipped` holds those in the binary, `added` fetches and keeps those that the user added;
-//! `diagnose` explains errors; `convert` translates values; `params` reads parameters; `check` examines a script without
+//! `diagnose` explains errors; `convert` translates values; `params` reads parameters, and `form` their values; `check` examines a script without
 //! running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a Rust trait; `reference` writes
 //! the documentation; `worker` probes for a run on another host. `api/` has the functions that scripts call, grouped by
 //! subject; they reach the program through the [`Host`], which the interpreter carries as its tag, and through the handles
@@ -15,6 +15,7 @@ mod boundary;
 mod check;
 mod convert;
 mod diagnose;
+pub mod form;
 mod header;
 mod host;
 mod interpreter;
@@ -42,5 +43,6 @@ pub(crate) use interpreter::STACK;
 pub use interpreter::{CANNOT_LIST, describe_params, guarded, interpreter, on_thread, run};
 pub use meter::Meter;
 pub use shipped::{copies, fork, is_unedited};
-pub use source::{Main, Source, Sources, is_shipped, module_hash, named_modules};
+pub(crate) use signature::suggest;
+pub use source::{Main, STDIN, Source, Sources, is_shipped, module_hash, named_modules};
 pub use worker::serve;

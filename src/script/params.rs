@@ -5,32 +5,80 @@ use std::path::Path;
 
 use rhai::{Dynamic, Map as ScriptMap};
 use serde::Serialize;
-use serde_json::{Map, Number, Value, json};
+use serde_json::{Map, Value, json};
 
 use super::convert::{from_script, type_of};
+use super::form::{Form, FormOptions, json_or_string};
 use super::shipped;
-use super::signature::{quoted, suggest};
+use super::signature::{is_name, quoted, suggest};
 use crate::fault::{Fault, Result};
 use crate::sim::Spec;
 
-/// The result of `param(default, meaning)`.
+/// The result of `param(default, meaning, options)`.
 #[derive(Clone, Debug)]
 pub struct Param {
     /// The value unless the user sets one.
     pub default: Dynamic,
     /// One line for people.
     pub meaning: String,
+    /// What the declaration says of its form.
+    pub form: FormOptions,
 }
 
 /// A declared parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Declared {
-    /// Its name.
+    /// Its name; with dots for what is in a map.
     pub name: String,
     /// The value unless the user sets one.
     pub default: Value,
     /// One line for people.
     pub meaning: String,
+    /// The form of its values.
+    #[serde(flatten)]
+    pub form: Form,
+}
+
+impl Declared {
+    /// One whose form follows from its default.
+    fn new(name: String, default: Value, meaning: &str) -> Self {
+        Self {
+            form: Form::new(&default, FormOptions::default()),
+            name,
+            default,
+            meaning: meaning.to_owned(),
+        }
+    }
+
+    /// One in a map that takes any keys.
+    pub fn within(map: &Self, key: &str) -> Self {
+        Self::new(format!("{}.{key}", map.name), Value::Null, &map.meaning)
+    }
+
+    /// The parameters in it that are known: those of a map with defaults, and the options of a search.
+    fn parts(&self) -> Vec<Self> {
+        let mut parts = search_options(std::slice::from_ref(self));
+        if let Value::Object(map) = &self.default {
+            parts.extend(map.iter().map(|(key, value)| Self::new(key.clone(), value.clone(), "")));
+        }
+        parts
+    }
+
+    /// The user's value as the script gets it, at this path.
+    fn read(&self, path: &str, value: &Value) -> Result<Value> {
+        let parts = self.parts();
+        let (Value::Object(set), false) = (value, parts.is_empty()) else {
+            return self.form.read(path, &self.default, value);
+        };
+        let mut map = self.default.as_object().cloned().unwrap_or_default();
+        for (key, value) in set {
+            let path = format!("{path}.{key}");
+            let part = parts.iter().find(|part| part.name == *key);
+            let part = part.ok_or_else(|| unknown(&parts, &path, key))?;
+            map.insert(key.clone(), part.read(&path, value)?);
+        }
+        Ok(Value::Object(map))
+    }
 }
 
 /// Converts the argument of `params`.
@@ -42,9 +90,11 @@ pub(in crate::script) fn declared(map: ScriptMap) -> Result<Vec<Declared>> {
                 Fault::usage(format!("parameter `{name}` is a {kind}, not a `param(…)`"))
                     .hint(format!("write `{name}: param(default, \"what it means\")`"))
             })?;
+            let default =
+                from_script(&param.default).map_err(|fault| fault.while_doing(format!("parameter `{name}`")))?;
             Ok(Declared {
-                default: from_script(&param.default)
-                    .map_err(|fault| fault.while_doing(format!("parameter `{name}`")))?,
+                form: Form::new(&default, param.form),
+                default,
                 name: name.to_string(),
                 meaning: param.meaning,
             })
@@ -52,69 +102,44 @@ pub(in crate::script) fn declared(map: ScriptMap) -> Result<Vec<Declared>> {
         .collect()
 }
 
+/// The parameters that a user can set, those in maps too: `search`, then `search.max_probes` and so on.
+pub fn settable(declared: &[Declared]) -> Vec<Declared> {
+    let mut all = Vec::new();
+    for one in declared {
+        all.push(one.clone());
+        all.extend(one.parts().into_iter().map(|part| Declared {
+            name: format!("{}.{}", one.name, part.name),
+            ..part
+        }));
+    }
+    all
+}
+
 /// Merges the user's values into the defaults.
 ///
-/// The default determines the type. An int is accepted for a float, anything for `()`, any keys for an empty map, and
-/// only the declared keys for any other map.
+/// The declaration determines the type, and how else the value may be written. An int is accepted for a float, anything for
+/// `()`, any keys for an empty map, and only the declared keys for any other map.
 pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, Value>) -> Result<Map<String, Value>> {
     let mut values: Map<_, _> = declared
         .iter()
         .map(|param| (param.name.clone(), param.default.clone()))
         .collect();
-    merge(&mut values, set, "")?;
+    for (key, value) in set {
+        let one = declared.iter().find(|one| one.name == *key);
+        let one = one.ok_or_else(|| unknown(declared, key, key))?;
+        values.insert(key.clone(), one.read(key, value)?);
+    }
     Ok(values)
 }
 
-fn merge(values: &mut Map<String, Value>, set: &Map<String, Value>, parent: &str) -> Result<()> {
-    for (key, value) in set {
-        let path = format!("{parent}{key}");
-        if !values.contains_key(key) {
-            return Err(unknown(values, &path, key));
-        }
-        if let Some(slot) = values.get_mut(key) {
-            assign_checked(slot, value, &path)?;
-        }
-    }
-    Ok(())
-}
-
-fn assign_checked(slot: &mut Value, value: &Value, path: &str) -> Result<()> {
-    match (&mut *slot, value) {
-        (Value::Object(known), Value::Object(set)) if !known.is_empty() => {
-            return merge(known, set, &format!("{path}."));
-        }
-        (Value::Number(default), Value::Number(number)) if default.is_f64() && !number.is_f64() => {
-            let number = number.as_f64().and_then(Number::from_f64);
-            *slot = number.map_or_else(|| value.clone(), Value::Number);
-            return Ok(());
-        }
-        (default, value) if default.is_null() || type_with_article(default) == type_with_article(value) => {}
-        (default, value) => {
-            let fault = Fault::usage(format!(
-                "parameter `{path}` must be {}, but is {} `{value}`",
-                type_with_article(default),
-                type_with_article(value)
-            ));
-            return Err(if default.is_string() && !value.is_object() {
-                fault.hint(format!(
-                    "to give these characters as a string: --set '{path}=\"{value}\"'"
-                ))
-            } else {
-                fault.hint(format!("its default is `{default}`"))
-            });
-        }
-    }
-    *slot = value.clone();
-    Ok(())
-}
-
-fn unknown(values: &Map<String, Value>, path: &str, key: &str) -> Fault {
+fn unknown(known: &[Declared], path: &str, key: &str) -> Fault {
     let fault = Fault::usage(format!("unknown parameter `{path}`"));
-    let otherwise = match values.is_empty() {
+    let names = || known.iter().map(|one| one.name.as_str());
+    let otherwise = match known.is_empty() {
         true => "the script declares no parameters".to_owned(),
-        false => format!("the parameters are {}", quoted(values.keys())),
+        false => format!("the parameters are {}", quoted(names())),
     };
-    suggest(fault, key, values.keys().map(String::as_str), otherwise)
+    suggest(fault, key, names(), otherwise)
 }
 
 pub(super) fn type_with_article(value: &Value) -> &'static str {
@@ -129,14 +154,8 @@ pub(super) fn type_with_article(value: &Value) -> &'static str {
     }
 }
 
-/// Checks what a start would refuse, before anything starts: the options of a search, and the profile of a simulated
-/// engine. `home` is the script's folder.
+/// Checks what a start would refuse, before anything starts: the profile of a simulated engine. `home` is the script's folder.
 pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String, Value>, home: &Path) -> Result<()> {
-    let options = search_options(declared);
-    if let (false, Some(Value::Object(search))) = (options.is_empty(), values.get("search")) {
-        let mut known: Map<_, _> = options.into_iter().map(|one| (one.name, Value::Null)).collect();
-        merge(&mut known, search, "search.")?;
-    }
     let is_engine = declared.iter().any(|one| one.name == "sim");
     if let Some(Value::String(profile)) = values.get("profile").filter(|profile| is_engine && *profile != "") {
         Spec::from_script(json!({ "profile": profile }), home)?.resolve()?;
@@ -177,14 +196,34 @@ fn options_of(module: &str) -> Vec<Declared> {
         if let Some(comment) = line.strip_prefix("//") {
             meaning.push_str(comment);
         } else if let Some((name, default)) = line.split_once(": ") {
-            found.push(Declared {
-                name: name.to_owned(),
-                default: default.trim_end_matches(',').into(),
-                meaning: std::mem::take(&mut meaning).trim().to_owned(),
-            });
+            let default = match default.trim_end_matches(',') {
+                "#{}" => json!({}),
+                default => json_or_string(default),
+            };
+            let meaning = std::mem::take(&mut meaning);
+            found.push(Declared::new(name.to_owned(), default, meaning.trim()));
         }
     }
     found
+}
+
+/// A value as scripts write it.
+pub fn in_script(value: &Value) -> String {
+    let list = |items: Vec<String>| items.join(", ");
+    match value {
+        Value::Null => "()".to_owned(),
+        Value::Array(items) => format!("[{}]", list(items.iter().map(in_script).collect())),
+        Value::Object(map) if map.is_empty() => "#{}".to_owned(),
+        Value::Object(map) => {
+            let item = |(key, value): (&String, &Value)| match is_name(key) {
+                true => format!("{key}: {}", in_script(value)),
+                false => format!("{key:?}: {}", in_script(value)),
+            };
+            let items = map.iter().map(item);
+            format!("#{{ {} }}", list(items.collect()))
+        }
+        other => other.to_string(),
+    }
 }
 
 /// Splits `search.max_probes=40` into path and value. The value is JSON or `()`, or else a string.
@@ -192,11 +231,7 @@ pub fn assignment(text: &str) -> Result<(&str, Value)> {
     let (path, value) = text
         .split_once('=')
         .ok_or_else(|| Fault::usage(format!("`--set {text}` has no value")).hint("write --set KEY=VALUE"))?;
-    let value = match value {
-        "()" => Value::Null,
-        _ => serde_json::from_str(value).unwrap_or_else(|_| Value::String(value.to_owned())),
-    };
-    Ok((path.trim(), value))
+    Ok((path.trim(), json_or_string(value)))
 }
 
 /// Inserts `value` at a dotted path: `a.b` in `{}` gives `{ "a": { "b": value } }`.
@@ -258,11 +293,7 @@ mod declare_tests {
             .as_object()
             .unwrap()
             .iter()
-            .map(|(name, default)| Declared {
-                name: name.clone(),
-                default: default.clone(),
-                meaning: String::new(),
-            })
+            .map(|(name, default)| Declared::new(name.clone(), default.clone(), ""))
             .collect();
         merge_values(&declared, set.as_object().unwrap()).map(Value::Object)
     }

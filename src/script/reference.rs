@@ -18,6 +18,7 @@
 //! The texts are the doc comments of the functions, and the `//!` lines of modules (or the docs of their Rust modules).
 //! Rhai's standard packages are left out, because Rhai documents them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 use std::sync::LazyLock;
@@ -107,6 +108,29 @@ impl Reference {
         Self { sections }
     }
 
+    /// The functions in whose name or text words begin with each of these, best first: in the name it counts more than in the
+    /// first sentence, and there more than in the rest.
+    pub fn search(&self, words: &str) -> Vec<&FunctionDoc> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
+        let mut found: Vec<(usize, &FunctionDoc)> = Vec::new();
+        for function in self
+            .functions()
+            .filter(|function| function.kind != FunctionKind::Operator)
+        {
+            let texts = [&function.title(), &function.summary, &function.docs].map(|text| text.to_lowercase());
+            let weight = |word: &String| {
+                let counts = texts.iter().zip(WEIGHTS).filter(|(text, _)| has_word(text, word));
+                counts.map(|(_, weight)| weight).sum::<usize>()
+            };
+            let weights: Vec<usize> = words.iter().map(weight).collect();
+            if weights.iter().all(|weight| *weight > 0) {
+                found.push((weights.iter().sum(), function));
+            }
+        }
+        found.sort_by_key(|(weight, function)| (Reverse(*weight), function.docs.len()));
+        found.into_iter().map(|(_, function)| function).collect()
+    }
+
     fn unknown(&self, name: &str) -> Fault {
         let fault = Fault::usage(format!("nothing is called `{name}`"));
         if STANDARD.contains(name) {
@@ -118,6 +142,15 @@ impl Reference {
         suggest(fault, name, known, "`profiler doc` lists everything")
     }
 }
+
+/// Whether a word of the text begins so.
+fn has_word(text: &str, begun: &str) -> bool {
+    let mut places = text.match_indices(begun);
+    places.any(|(at, _)| !text[..at].ends_with(char::is_alphanumeric))
+}
+
+/// How much a word counts in a function's name, its first sentence and the rest of its text.
+const WEIGHTS: [usize; 3] = [100, 10, 1];
 
 /// All ways to write a function's name.
 fn names(function: &FunctionDoc) -> [String; 3] {

@@ -3,8 +3,9 @@
 //! Each file is read once, so that diagnostics and the run's folder show the text that ran.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use rhai::Position;
 use serde_json::{Map, Value};
@@ -63,6 +64,9 @@ impl Main {
     /// relative to the current folder.
     pub fn open(script: &Path) -> Result<Self> {
         let name = script.to_string_lossy();
+        if name == STDIN {
+            return Ok(Self::from_input(&standard_input()?));
+        }
         // A folder is no script: `--out adaptive` leaves one behind.
         if !script.is_file()
             && let Some(text) = shipped::script(&name)
@@ -97,10 +101,43 @@ impl Main {
         })
     }
 
+    /// A script that standard input gave.
+    pub fn from_input(text: &str) -> Self {
+        Self {
+            source: Source::new(STDIN, text),
+            root: PathBuf::from("."),
+            shipped: false,
+        }
+    }
+
     /// Whether its text is that of a shipped script, also where it was given by its path.
     pub fn has_shipped_text(&self) -> bool {
         self.shipped || is_shipped(&self.source.sha256)
     }
+}
+
+/// The name of a script that is read from standard input.
+pub const STDIN: &str = "-";
+
+/// The text on standard input, which can be read once.
+fn standard_input() -> Result<String> {
+    static TEXT: OnceLock<Result<String>> = OnceLock::new();
+    let read = || {
+        let mut bytes = Vec::new();
+        let stdin = std::io::stdin().lock();
+        stdin
+            .take(MAX_SIZE + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Fault::new(Kind::Io, format!("standard input: {error}")))?;
+        if bytes.len() as u64 > MAX_SIZE {
+            return Err(Fault::usage(format!(
+                "the script on standard input is larger than {} KiB",
+                MAX_SIZE >> 10
+            )));
+        }
+        String::from_utf8(bytes).map_err(|_| Fault::usage("the script on standard input is not UTF-8"))
+    };
+    TEXT.get_or_init(read).clone()
 }
 
 /// Whether a shipped script has this hash.

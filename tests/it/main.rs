@@ -36,6 +36,7 @@ mod export;
 mod failed;
 mod failure_forms;
 mod failures;
+mod flags;
 mod fleet;
 mod fuzz;
 mod hosts;

@@ -445,26 +445,51 @@ fn the_errors_of_the_faq_are_the_programs() {
 }
 
 #[test]
-fn a_shell_completes_commands_and_shipped_scripts() {
+fn a_shell_completes_commands_scripts_and_their_parameters() {
     let script = Profiler::new().args(["completions", "bash"]).run().success().stdout;
-    let ask = |words: &str, at: usize| {
+    let folder = crate::support::temp();
+    std::fs::write(
+        folder.path().join("mine.rhai"),
+        "params(#{ my_limit: param(1, \"most\") })",
+    )
+    .unwrap();
+    let folders = format!(
+        "{}:/usr/bin:/bin",
+        Path::new(env!("CARGO_BIN_EXE_profiler")).parent().unwrap().display()
+    );
+    let ask = |words: &str| {
         let complete = format!(
-            "COMP_WORDS=({words}); COMP_CWORD={at}; _profiler profiler \"${{COMP_WORDS[{at}]}}\" \"${{COMP_WORDS[{}]}}\"; echo \"${{COMPREPLY[@]}}\"",
-            at - 1
+            "COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); COMP_TYPE=9; function=$(complete -p profiler | sed 's/.*-F \\([^ ]*\\).*/\\1/'); \
+             $function profiler \"${{COMP_WORDS[COMP_CWORD]}}\" \"${{COMP_WORDS[COMP_CWORD - 1]}}\" 2>/dev/null; echo \"${{COMPREPLY[@]}}\""
         );
         let output = Command::new("bash")
             .args(["-c", &format!("{script}\n{complete}")])
+            .env("PATH", &folders)
+            .current_dir(folder.path())
             .output()
             .unwrap();
-        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.split(|one: char| one.is_whitespace() || one == '\u{b}')
+            .map(str::to_owned)
+            .filter(|word| !word.is_empty())
+            .collect::<Vec<_>>()
     };
-    assert_eq!(ask("profiler est", 1), "estimate");
-    assert_eq!(ask("profiler run memory_", 2), "memory_breakdown");
-    assert_eq!(ask("profiler run --dr", 2), "--dry-run");
+    assert_eq!(ask("profiler est"), ["estimate"]);
+    assert_eq!(ask("profiler run memory_"), ["memory_breakdown"]);
+    assert_eq!(ask("profiler run mi"), ["mine.rhai"]);
+    assert_eq!(ask("profiler run --dr"), ["--dry-run"]);
+    assert_eq!(ask("profiler run adaptive --conc"), ["--concurrency"]);
+    assert_eq!(
+        ask("profiler run adaptive --input 2000 --search.max-p"),
+        ["--search.max-probes"]
+    );
+    assert_eq!(ask("profiler run mine.rhai --my"), ["--my-limit"]);
     for shell in ["zsh", "fish", "elvish", "powershell"] {
-        let printed = Profiler::new().args(["completions", shell]).run().success();
-        // They would complete no path of a script any more.
-        let _ = printed.stdout("estimate").nowhere("memory_breakdown");
+        let _ = Profiler::new()
+            .args(["completions", shell])
+            .run()
+            .success()
+            .stdout("profiler");
     }
     Profiler::new().args(["completions", "cmd"]).run().code(2);
 }

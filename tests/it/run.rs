@@ -233,7 +233,8 @@ fn a_script_tells_its_own_parameters() {
         .run()
         .success()
         .stdout("Finds a line.")
-        .stdout("limit=700")
+        .stdout("--limit")
+        .stdout("700")
         .stdout("sum that fits");
     assert!(!outcome.folder().join("runs").exists());
     let _ = Profiler::new()

@@ -10,10 +10,11 @@ use rhai::{Array, FnPtr, Map};
 use serde_json::json;
 
 use crate::fault::{Fault, Kind, Result};
+use crate::script::form::FormOptions;
 use crate::script::interpreter::{STACK, panicked};
 use crate::script::params::{Param, declared, merge_values};
 use crate::script::signature::quoted;
-use crate::script::{Caught, host, to_script};
+use crate::script::{self, Caught, host, to_script};
 use crate::{telemetry, world};
 
 /// Assertions, faults, parameters, waiting.
@@ -127,19 +128,51 @@ pub mod basics {
     }
 
     /// Declares a parameter: its default, which determines its type, and one line that explains it. `()` accepts any
-    /// value, an empty map any keys.
+    /// value, an empty map any keys. On the command line it is a flag too: `--output 256`.
     ///
     /// # Example
     ///
     /// ```rhai
-    /// let p = params(#{ output: param([128, 4096], "output length, tokens: smallest and largest") });
-    /// p.output == [128, 4096]
+    /// let p = params(#{ output: param(128, "output length, tokens") });
+    /// p.output == 128
     /// ```
     pub fn param(default: Dynamic, meaning: &str) -> Param {
         Param {
             default,
             meaning: meaning.to_owned(),
+            form: FormOptions::default(),
         }
+    }
+
+    /// Declares a parameter of a form that its default does not tell. Options: `takes`, its type; `example`, a sensible value as a string, for help and
+    /// errors; `least` and `most`, the bounds of a number or of each one in a list.
+    ///
+    /// `takes` is `"bool"`, `"int"`, `"float"`, `"string"`, `"map"`, or
+    ///
+    /// - `"list"`: several values; the user may write `8`, `8,16` or `[8,16]`, and `1..4` for each whole number from 1 to 4
+    /// - `"range"`: one whole number, or the smallest and the largest, `1..8` or `[1,8]`; the script gets an int or an array of two
+    /// - `"lengths"`: one whole number, or a map that is a distribution; `128..512` and `[128,512]` are `#{ uniform: [128, 512] }`
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an unknown option or type.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let p = params(#{
+    ///     output: param((), "output length, tokens; () is what the engine can hold", #{ takes: "range", example: "64..512" }),
+    ///     share: param(0.9, "share of the requests", #{ least: 0, most: 1 }),
+    /// });
+    /// p.output == () && p.share == 0.9
+    /// ```
+    #[rhai_fn(name = "param", return_raw)]
+    pub fn param_with_form(default: Dynamic, meaning: &str, options: Map) -> Caught<Param> {
+        Ok(Param {
+            default,
+            meaning: meaning.to_owned(),
+            form: script::options(options)?,
+        })
     }
 
     /// The script's parameters as a map: the defaults, overridden by the user's `--set` and `--params`. Call it first

@@ -1,0 +1,123 @@
+//! Flags of other tools (`vllm bench`, guidellm, genai-perf, k6, hyperfine) that people have in their fingers, and what they are called here.
+
+use std::path::Path;
+
+use super::flags;
+use crate::script::form::flag_name;
+use crate::script::params::settable;
+use crate::script::{Main, shipped};
+
+/// The scripts that most people mean, before the others.
+const FIRST: [&str; 3] = ["throughput", "adaptive", "slo"];
+
+/// Names of other tools, and what does it here: parameters, of which the first that the script has is meant, and options of the
+/// program, which begin with `--`.
+const FOREIGN: &[(&str, &str)] = &[
+    (
+        "num-prompts max-requests request-count iterations num-requests n-requests",
+        "requests repeats",
+    ),
+    ("rate request-rate rps arrival-rate qps", "rates axis"),
+    ("rate-type executor strategy", "axis rates"),
+    (
+        "max-concurrency vus concurrent batch-size num-concurrent concurrencies threads workers \
+         parallelism",
+        "concurrency most",
+    ),
+    (
+        "random-input-len input-len input-length isl synthetic-input-tokens-mean prompt-tokens \
+         sonnet-input-len prompt-len input-tokens",
+        "input",
+    ),
+    (
+        "random-output-len output-len output-length osl output-tokens-mean output-tokens \
+         sonnet-output-len max-tokens max-new-tokens",
+        "output",
+    ),
+    (
+        "random-prefix-len prefix-len sonnet-prefix-len shared-system-prompt-length system-prompt-len \
+         prefix-tokens",
+        "shared_prefix",
+    ),
+    (
+        "dataset-path dataset dataset-name data input-file prompt-file input-dataset",
+        "prompts workload",
+    ),
+    ("target base-url endpoint server address host api-base", "url"),
+    ("backend service-kind endpoint-type", "engine"),
+    ("served-model-name model-names model-id model-name model-path", "model"),
+    ("processor tokenizer-path", "tokenizer"),
+    ("api-key token", "api_key_env"),
+    (
+        "num-warmups warmup-request-count warmup-requests num-iters-warmup warmup-percent warm-up warmup \
+         warmups",
+        "warmup warm_up",
+    ),
+    (
+        "runs min-runs max-runs num-runs num-iters repeat repetitions trials",
+        "repeats",
+    ),
+    (
+        "max-seconds max-duration benchmark-duration measurement-interval time-limit timeout-seconds",
+        "duration search.max_seconds --max-time",
+    ),
+    ("duration", "duration --max-time"),
+    ("stage stages ramp-up ramp-up-duration rampup", "ramp"),
+    ("goodput slos threshold thresholds", "slo"),
+    ("ttft max-ttft ttft-ms", "slo.ttft_ms slo"),
+    ("tpot max-tpot tpot-ms", "slo.tpot_ms slo"),
+    ("tp tp-size tensor-parallel-size", "tensor_parallel"),
+    (
+        "gpu-memory-utilization mem-fraction-static mem-fraction",
+        "memory_fraction",
+    ),
+    (
+        "enable-prefix-caching no-enable-prefix-caching disable-radix-cache",
+        "prefix_cache",
+    ),
+    ("enforce-eager disable-cuda-graph", "cuda_graphs"),
+    (
+        "max-model-len context-length ctx-size max-num-seqs max-num-batched-tokens extra-engine-args",
+        "engine_args",
+    ),
+    ("kv-dtype cache-dtype", "kv_cache_dtype"),
+    ("gpu gpu-ids devices device cuda-visible-devices", "gpus"),
+    ("random-seed", "--seed"),
+    (
+        "output-path output-dir result-dir result-filename artifact-dir save-result summary-export \
+         profile-export-file output-file",
+        "--out",
+    ),
+    ("export-json output-format format", "--json"),
+    ("no-color no-colour style", "--color"),
+    ("show-output debug", "--verbose"),
+    ("config config-file params-file", "--params"),
+    ("max-probes", "search.max_probes"),
+    ("coverage", "search.coverage"),
+];
+
+/// Which flag does here what `name` does elsewhere; `has` says whether the script has a parameter. Where it has none, a shipped script that
+/// does is named.
+pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
+    let row = FOREIGN
+        .iter()
+        .find(|(foreign, _)| foreign.split(' ').any(|one| one == name));
+    let own = row?.1.split(' ');
+    let flag = |own: &str| format!("--{}", flag_name(own.trim_start_matches("--")));
+    if let Some(own) = own.clone().find(|own| own.starts_with("--") || has(own)) {
+        return Some(format!("here it is `{}`", flag(own)));
+    }
+    let first = own.clone().next()?;
+    let script = FIRST
+        .into_iter()
+        .chain(shipped::scripts())
+        .find(|script| declares(script, first))?;
+    let flag = flag(first);
+    Some(format!("`profiler run {script}` has that, as `{flag}`"))
+}
+
+fn declares(script: &str, name: &str) -> bool {
+    let path = Path::new(script);
+    let declared = Main::open(path).ok().and_then(|main| flags::declared(path, &main).ok());
+    declared.is_some_and(|declared| settable(&declared).iter().any(|one| one.name == name))
+}

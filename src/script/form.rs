@@ -1,0 +1,246 @@
+//! The form of a parameter's value: its type, which follows from the default unless the declaration names it, and its bounds;
+//! and how people write such a value on a command line.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value, json};
+
+use super::params::type_with_article;
+use crate::fault::{Fault, Result};
+
+/// The type of value that a parameter takes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Takes {
+    /// Any value: the default is `()`.
+    #[default]
+    Any,
+    /// Yes or no; the flag needs no value.
+    Bool,
+    /// A whole number.
+    Int,
+    /// A number.
+    Float,
+    /// A text, as it is written.
+    String,
+    /// Several values: `8`, `8,16` or `[8,16]`; `1..4` is each whole number from 1 to 4.
+    List,
+    /// One whole number, or the smallest and the largest: `1..8` or `[1,8]`.
+    Range,
+    /// One whole number, a range from which lengths are drawn evenly, or another distribution as a map.
+    Lengths,
+    /// Values by name.
+    Map,
+}
+
+/// The most numbers of a list that are written as a range. More are a mistake, such as a range given to a script that wants a list.
+const MOST_NUMBERS: i64 = 64;
+
+/// The third argument of `param`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FormOptions {
+    takes: Option<Takes>,
+    example: Option<String>,
+    least: Option<f64>,
+    most: Option<f64>,
+}
+
+/// The form of a parameter's value.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Form {
+    /// Its type.
+    pub takes: Takes,
+    /// A sensible value, as a command line has it.
+    pub example: Option<String>,
+    /// The smallest number.
+    pub least: Option<f64>,
+    /// The largest number.
+    pub most: Option<f64>,
+}
+
+impl Form {
+    /// The form of a parameter with this default.
+    pub(super) fn new(default: &Value, options: FormOptions) -> Self {
+        let by_default = match default {
+            Value::Null => Takes::Any,
+            Value::Bool(_) => Takes::Bool,
+            Value::Number(number) if number.is_f64() => Takes::Float,
+            Value::Number(_) => Takes::Int,
+            Value::String(_) => Takes::String,
+            Value::Array(_) => Takes::List,
+            Value::Object(_) => Takes::Map,
+        };
+        Self {
+            takes: options.takes.unwrap_or(by_default),
+            example: options.example,
+            least: options.least,
+            most: options.most,
+        }
+    }
+
+    /// The value of a flag. A text is taken as it is, unless it is quoted as in JSON; anything else is JSON or `()`, or else a string.
+    pub fn parse(&self, text: &str) -> Value {
+        let quoted = || serde_json::from_str(text).ok().filter(Value::is_string);
+        match self.takes {
+            Takes::String => quoted().unwrap_or_else(|| text.into()),
+            _ => json_or_string(text),
+        }
+    }
+
+    /// The value as scripts get it. `path` is the parameter's name with those of the maps that it is in.
+    pub(super) fn read(&self, path: &str, default: &Value, value: &Value) -> Result<Value> {
+        if value.is_null() && default.is_null() {
+            return Ok(Value::Null);
+        }
+        let read = match (self.takes, value) {
+            (Takes::List, Value::String(text)) => self.list(path, default, text)?,
+            (Takes::List, Value::Number(_) | Value::Bool(_) | Value::Object(_)) => json!([value]),
+            (Takes::Range | Takes::Any, Value::String(text)) => match range(text) {
+                Some((from, to)) => json!([from, to]),
+                None => value.clone(),
+            },
+            (Takes::Lengths, Value::String(text)) => match range(text) {
+                Some((from, to)) => json!({ "uniform": [from, to] }),
+                None => value.clone(),
+            },
+            (Takes::Lengths, Value::Array(ends)) if is_range(ends) => json!({ "uniform": ends }),
+            (Takes::Float, Value::Number(number)) if !number.is_f64() => {
+                let number = number.as_f64().and_then(Number::from_f64);
+                number.map_or_else(|| value.clone(), Value::Number)
+            }
+            _ => value.clone(),
+        };
+        self.check_type(path, default, value, &read)?;
+        self.check_bounds(path, &read)?;
+        Ok(read)
+    }
+
+    /// The items of a text that is a list.
+    fn list(&self, path: &str, default: &Value, text: &str) -> Result<Value> {
+        let Some((from, to)) = range(text) else {
+            return Ok(split(text).map(json_or_string).collect());
+        };
+        if from <= to && to.saturating_sub(from) < MOST_NUMBERS {
+            return Ok((from..=to).collect());
+        }
+        let wanted = format!("a list, or a range of at most {MOST_NUMBERS} whole numbers");
+        Err(self.refused(path, &wanted, default, &text.into()))
+    }
+
+    fn check_type(&self, path: &str, default: &Value, given: &Value, read: &Value) -> Result<()> {
+        let fits = match (self.takes, read) {
+            (Takes::Any, _)
+            | (Takes::Bool, Value::Bool(_))
+            | (Takes::Float, Value::Number(_))
+            | (Takes::String, Value::String(_))
+            | (Takes::List, Value::Array(_))
+            | (Takes::Lengths | Takes::Map, Value::Object(_)) => true,
+            (Takes::Int | Takes::Range | Takes::Lengths, Value::Number(number)) => !number.is_f64(),
+            (Takes::Range, Value::Array(ends)) => is_range(ends),
+            _ => false,
+        };
+        if fits {
+            return Ok(());
+        }
+        let wanted = match self.takes {
+            Takes::Any => "a value",
+            Takes::Bool => "a bool",
+            Takes::Int => "an int",
+            Takes::Float => "a float",
+            Takes::String => "a string",
+            Takes::List => "an array",
+            Takes::Range => "one whole number, or the smallest and the largest",
+            Takes::Lengths => "one whole number, a range or a distribution",
+            Takes::Map => "a map",
+        };
+        let fault = self.refused(path, wanted, default, given);
+        Err(match (self.takes, given) {
+            (Takes::String, given) if !given.is_object() => fault.hint(format!(
+                "to give these characters as a string: --set '{path}=\"{given}\"'"
+            )),
+            (Takes::Range | Takes::Lengths, Value::String(text)) if is_list_of_numbers(given) => {
+                let ends = text.split(',').map(str::trim);
+                let (first, last) = (ends.clone().next().unwrap_or_default(), ends.last().unwrap_or_default());
+                fault.hint(format!(
+                    "a range is written {}",
+                    self.usage(path, &format!("{first}..{last}"))
+                ))
+            }
+            _ => fault,
+        })
+    }
+
+    fn refused(&self, path: &str, wanted: &str, default: &Value, given: &Value) -> Fault {
+        let (kind, text) = (type_with_article(given), given.as_str());
+        let given = text.map_or_else(|| given.to_string(), str::to_owned);
+        let fault = Fault::usage(format!("parameter `{path}` must be {wanted}, but is {kind} `{given}`"));
+        fault.hint(match &self.example {
+            Some(example) => format!("such as {}", self.usage(path, example)),
+            None => format!("its default is `{default}`"),
+        })
+    }
+
+    /// The flag with a value, as it is typed.
+    fn usage(&self, path: &str, value: &str) -> String {
+        format!("`--{} {value}`", flag_name(path))
+    }
+
+    fn check_bounds(&self, path: &str, value: &Value) -> Result<()> {
+        if let Value::Array(items) = value {
+            return items.iter().try_for_each(|item| self.check_bounds(path, item));
+        }
+        let Some(number) = value.as_f64() else { return Ok(()) };
+        let bound = match (self.least, self.most) {
+            (Some(least), _) if number < least => format!("it is at least {least}"),
+            (_, Some(most)) if number > most => format!("it is at most {most}"),
+            _ => return Ok(()),
+        };
+        Err(Fault::usage(format!("parameter `{path}` is {value}")).hint(bound))
+    }
+}
+
+/// A parameter's name as a flag, without the hyphens before it: `search.max-probes`.
+pub fn flag_name(path: &str) -> String {
+    path.replace('_', "-")
+}
+
+/// JSON or `()`, or else a string.
+pub fn json_or_string(text: &str) -> Value {
+    match text {
+        "()" => Value::Null,
+        _ => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
+    }
+}
+
+/// The ends of `1..8`.
+fn range(text: &str) -> Option<(i64, i64)> {
+    let (from, to) = text.split_once("..")?;
+    Some((from.trim().parse().ok()?, to.trim().parse().ok()?))
+}
+
+/// Whether these are two whole numbers, the smaller one first.
+fn is_range(ends: &[Value]) -> bool {
+    let whole = |end: &Value| end.as_i64();
+    matches!(ends, [from, to] if whole(from).zip(whole(to)).is_some_and(|(from, to)| from <= to))
+}
+
+/// Whether this is a text such as `4,8`.
+fn is_list_of_numbers(value: &Value) -> bool {
+    let numbers = |text: &str| text.contains(',') && text.split(',').all(|item| item.trim().parse::<f64>().is_ok());
+    value.as_str().is_some_and(numbers)
+}
+
+/// The parts of a text between its commas, but for those within brackets, braces and quotes.
+fn split(text: &str) -> impl Iterator<Item = &str> {
+    let (mut depth, mut is_quoted) = (0, false);
+    let parts = text.split(move |one| {
+        match one {
+            '"' => is_quoted = !is_quoted,
+            '[' | '{' if !is_quoted => depth += 1,
+            ']' | '}' if !is_quoted => depth -= 1,
+            _ => {}
+        }
+        one == ',' && depth == 0 && !is_quoted
+    });
+    parts.map(str::trim).filter(|part| !part.is_empty())
+}

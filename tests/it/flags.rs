@@ -1,0 +1,272 @@
+//! The parameters of a script as flags of `profiler run`: what each command line sets, and what is refused before anything starts.
+
+use serde_json::{Value, json};
+
+use crate::support::made_up::MadeUp;
+use crate::support::{Outcome, Profiler};
+
+/// A script that returns its parameters, one of each type.
+const SCRIPT: &str = r#"
+let p = params(#{
+    length: param((), "a range", #{ takes: "range", example: "128..8192", least: 1 }),
+    drawn: param(512, "lengths", #{ takes: "lengths" }),
+    levels: param([], "levels", #{ example: "1,8,64" }),
+    restart: param(false, "yes or no"),
+    cuda_graphs: param((), "yes, no or as the engine does", #{ takes: "bool" }),
+    name: param("auto", "a text"),
+    share: param(0.5, "a share", #{ least: 0, most: 1 }),
+    repeats: param(3, "a number", #{ least: 1 }),
+    env: param(#{}, "any keys"),
+    assume: param(#{ tpot_ms: 30.0, start: 120 }, "these keys"),
+    search: param(#{}, "options of search::adaptive"),
+    any: param((), "anything"),
+    seed: param(7, "also an option of the program"),
+});
+p
+"#;
+
+fn run(args: &[&str]) -> Outcome {
+    Profiler::new()
+        .file("s.rhai", SCRIPT)
+        .args(["run", "s.rhai", "--json"])
+        .args(args)
+        .run()
+}
+
+#[test]
+fn each_way_to_write_a_flag_sets_the_parameter() {
+    let rows: &[(&[&str], &str, Value)] = &[
+        (&["--repeats", "5"], "repeats", json!(5)),
+        (&["--repeats=5"], "repeats", json!(5)),
+        (&["--set", "repeats=4", "--repeats", "5"], "repeats", json!(5)),
+        (&["--name", "7"], "name", json!("7")),
+        (&["--name", "\"7\""], "name", json!("7")),
+        (&["--share", "1"], "share", json!(1.0)),
+        (&["--restart"], "restart", json!(true)),
+        (&["--restart=false"], "restart", json!(false)),
+        (&["--restart", "true", "--repeats", "5"], "restart", json!(true)),
+        (&["--cuda-graphs"], "cuda_graphs", json!(true)),
+        (&["--cuda_graphs=false"], "cuda_graphs", json!(false)),
+        (&["--env.MY_VAR", "x"], "env", json!({ "MY_VAR": "x" })),
+        (
+            &["--assume.tpot-ms", "20"],
+            "assume",
+            json!({ "tpot_ms": 20.0, "start": 120 }),
+        ),
+        (
+            &["--search.max-probes", "40", "--search.use_report=false"],
+            "search",
+            json!({ "max_probes": 40, "use_report": false }),
+        ),
+        (&["--levels", "8"], "levels", json!([8])),
+        (&["--levels", "8,16"], "levels", json!([8, 16])),
+        (&["--levels", "[8,16]"], "levels", json!([8, 16])),
+        (&["--levels", "2..4"], "levels", json!([2, 3, 4])),
+        (
+            &["--levels", "vllm,{\"engine\":\"tgi\",\"tp\":2}"],
+            "levels",
+            json!(["vllm", { "engine": "tgi", "tp": 2 }]),
+        ),
+        (&["--set", "levels=8,16"], "levels", json!([8, 16])),
+        (&["--length", "512"], "length", json!(512)),
+        (&["--length", "128..512"], "length", json!([128, 512])),
+        (&["--length=[128,512]"], "length", json!([128, 512])),
+        (&["--set", "length=128..512"], "length", json!([128, 512])),
+        (&["--drawn", "128..512"], "drawn", json!({ "uniform": [128, 512] })),
+        (&["--any", "1..8"], "any", json!([1, 8])),
+        // The option of the program wins.
+        (&["--seed", "3"], "seed", json!(7)),
+        (&["--set", "seed=3"], "seed", json!(3)),
+    ];
+    for (args, name, value) in rows {
+        let outcome = run(args).success();
+        assert_eq!(outcome.json()["result"][name], *value, "{args:?}");
+    }
+}
+
+#[test]
+fn the_script_may_come_after_its_flags() {
+    let profiler = Profiler::new().file("s.rhai", SCRIPT);
+    let args = ["run", "--repeats", "5", "--dry_run", "--restart", "s.rhai", "--json"];
+    let outcome = profiler.args(args).run().success();
+    assert_eq!(outcome.json()["parameters"]["repeats"], 5);
+    assert!(!outcome.folder().join("runs").exists());
+}
+
+/// Nothing has begun, and the hint has what to write instead.
+#[test]
+fn what_cannot_be_meant_is_refused_with_what_can() {
+    let rows: &[(&[&str], &str)] = &[
+        (&["--repeat", "5"], "--repeats"),
+        (&["--num-prompts", "5"], "--repeats"),
+        (&["--runs=5"], "--repeats"),
+        (&["--random-input-len", "5"], "--input"),
+        (&["--max-seconds", "60"], "--search.max-seconds"),
+        (&["--output-path", "x"], "--out"),
+        (&["--search.max-probe", "5"], "--search.max-probes"),
+        (&["--length", "4,8"], "--length 4..8"),
+        (&["--length", "8..4"], "--length 128..8192"),
+        (&["--length", "0"], "at least 1"),
+        (&["--levels", "1..100000"], "--levels 1,8,64"),
+        (&["--repeats", "many"], "`3`"),
+        (&["--repeats"], "--repeats"),
+        (&["--repeats", "--restart"], "--repeats"),
+        (&["--repeats", "-3"], "at least 1"),
+        (&["--share", "90"], "at most 1"),
+        (&["--search.coverage", "90"], "at most 1"),
+        (&["--search.coverage", "0"], "at most 1"),
+        (&["--search.max-probes", "-1"], "0"),
+        (&["--search.proof", "none"], "verified"),
+        (&["--search.confirm", "some"], "`3`"),
+    ];
+    for (args, hint) in rows {
+        let outcome = run(args).code(2);
+        assert!(outcome.stderr.contains(hint), "{args:?}: {}", outcome.stderr);
+        assert!(!outcome.folder().join("runs").exists(), "{args:?}");
+    }
+    let _ = Profiler::new().args(["run", "--input", "5"]).run().code(2);
+    let _ = Profiler::new()
+        .args(["run", "adaptive", "--rate", "5"])
+        .run()
+        .code(2)
+        .stderr("--rates");
+    let _ = Profiler::new()
+        .args(["run", "throughput", "--rate", "5"])
+        .run()
+        .code(2)
+        .stderr("--rates");
+}
+
+#[test]
+fn the_shipped_scripts_take_lists_and_ranges_where_they_want_them() {
+    let rows: &[(&[&str], &str, Value)] = &[
+        (
+            &["adaptive", "--input", "2000", "--concurrency", "1..16"],
+            "concurrency",
+            json!([1, 16]),
+        ),
+        (&["throughput", "--concurrency", "8,16"], "concurrency", json!([8, 16])),
+        (&["throughput", "--rates", "0.5"], "rates", json!([0.5])),
+        (
+            &["throughput", "--input", "128..512"],
+            "input",
+            json!({ "uniform": [128, 512] }),
+        ),
+        (
+            &["batch", "--input", "512", "--output", "128", "--concurrency", "1,8"],
+            "input",
+            json!([512]),
+        ),
+    ];
+    for (args, name, value) in rows {
+        let outcome = Profiler::new()
+            .arg("run")
+            .args(*args)
+            .args(["--dry-run", "--json", "--engine", "sim"])
+            .run();
+        assert_eq!(outcome.success().json()["parameters"][name], *value, "{args:?}");
+    }
+    for wrong in [
+        ["adaptive", "--concurrency", "4,8"],
+        ["adaptive", "--tolerance", "-3"],
+        ["slo", "--attainment", "95"],
+    ] {
+        let outcome = Profiler::new().arg("run").args(wrong).run().code(2);
+        assert!(!outcome.folder().join("runs").exists(), "{wrong:?}");
+    }
+}
+
+#[test]
+fn help_lists_the_flags_and_check_warns_of_those_that_are_hidden() {
+    let help = run(&["--help"]).success();
+    let _ = help
+        .stdout("--length")
+        .stdout("--search.max-probes")
+        .stdout("128..8192")
+        .stdout("--set seed=");
+    let check = Profiler::new()
+        .file("s.rhai", SCRIPT)
+        .args(["check", "s.rhai"])
+        .run()
+        .success();
+    let _ = check.stderr("--set seed=").nowhere("--set name=");
+}
+
+#[test]
+fn a_run_from_standard_input_can_be_repeated_and_resumed() {
+    let script = r#"let p = params(#{ repeats: param(3, "a number") }); print(p.repeats); if p.repeats == 5 { throw "no"; } p.repeats"#;
+    let outcome = Profiler::new()
+        .stdin(script)
+        .args(["run", "-", "--repeats", "4", "--out", "run"])
+        .run()
+        .success();
+    let _ = outcome.stdout("4");
+    let kept = std::fs::read_to_string(outcome.folder().join("run/script.rhai")).unwrap();
+    assert_eq!(kept, script);
+    let again = Profiler::new()
+        .current_dir(outcome.folder())
+        .args(["run", "--resume", "run"])
+        .run();
+    let _ = again.success();
+    let _ = Profiler::new()
+        .stdin("let x = ;")
+        .args(["run", "-"])
+        .run()
+        .code(2)
+        .stderr("1:9");
+}
+
+#[test]
+fn help_is_a_command_and_documentation_is_searched() {
+    let whole = Profiler::new().arg("help").run().success();
+    assert_eq!(whole.stdout, Profiler::new().arg("--help").run().success().stdout);
+    let _ = Profiler::new().args(["help", "run"]).run().success().stdout("--resume");
+    let _ = Profiler::new()
+        .args(["help", "run", "adaptive"])
+        .run()
+        .success()
+        .stdout("--concurrency");
+    let _ = Profiler::new().args(["help", "nonsense"]).run().code(2);
+    let found = Profiler::new().args(["doc", "shared", "gpu", "memory"]).run().success();
+    assert!(
+        found.stdout.lines().filter(|line| line.starts_with("- `")).count() > 1,
+        "{}",
+        found.stdout
+    );
+    // A name comes before texts.
+    let found = Profiler::new().args(["doc", "sleep"]).run().success();
+    assert!(found.stdout.starts_with("# `sleep("), "{}", found.stdout);
+    let _ = Profiler::new().args(["doc", "zzyzx"]).run().code(2);
+}
+
+/// Exit status 3, and no folder of a run.
+#[test]
+fn what_is_missing_is_found_before_anything_begins() {
+    let server = MadeUp {
+        key: Some("sk-made-up"),
+        ..MadeUp::default()
+    }
+    .start();
+    // No machine has that many GPUs; where Docker is missing, that is told first.
+    let mut rows = vec![vec!["--gpus", "97"], vec!["--gpus", "97", "--engine", "vllm"]];
+    rows.extend(["auto", "openai"].map(|engine| vec!["--url", server.url.as_str(), "--engine", engine]));
+    for args in rows {
+        let outcome = Profiler::new()
+            .env("OPENAI_API_KEY", "sk-of-somebody-else-0123456789")
+            .args(["run", "adaptive"])
+            .args(&args)
+            .run()
+            .code(3);
+        assert!(!outcome.folder().join("runs").exists(), "{args:?}: {}", outcome.stderr);
+    }
+    let _ = Profiler::new()
+        .args(["estimate", "nowhere"])
+        .run()
+        .code(2)
+        .stderr("no folder");
+    let _ = Profiler::new()
+        .file("mine/x", "")
+        .args(["estimate", "mine/llama-8b"])
+        .run()
+        .code(2);
+}
