@@ -10,12 +10,14 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 
 use super::program::Program;
+use super::run::LONGEST;
 use crate::fault::{Fault, Result};
 use crate::report::{Page, Terminal};
 use crate::run::{Run, add_secrets, is_remembered, named_secrets, remember};
 use crate::runtime::{Consent, Permits, Services, Want};
 use crate::script::{Host, Main, Settings, Source, params};
 use crate::task::{Tasks, lock};
+use crate::tls;
 
 /// What a script is run with.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -45,9 +47,24 @@ pub(super) struct ScriptOptions {
     /// Measure although other processes use the GPU
     #[arg(long, help_heading = "Permissions and limits")]
     pub(super) shared_gpu: bool,
+    /// How long a server that runs already is waited for while it still loads (503) or rejects requests (429 with Retry-After): 60s when
+    /// absent; when given, also until it accepts connections
+    #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Permissions and limits")]
+    pub(super) wait: Option<Duration>,
+    /// Do not verify the certificate of a server on this machine, such as --url https://127.0.0.1:8000
+    #[arg(long, help_heading = "Permissions and limits")]
+    pub(super) insecure: bool,
     /// What the user wants of a fleet.
     #[arg(skip)]
     pub(super) wish: String,
+}
+
+/// A time such as `60s` or `10m`.
+fn wait(text: &str) -> std::result::Result<Duration, String> {
+    let time = text.parse::<jiff::SignedDuration>().ok();
+    let time = time.and_then(|time| Duration::try_from(time).ok());
+    time.filter(|time| *time <= LONGEST)
+        .ok_or_else(|| "give a time with units, such as 60s or 10m; 0s waits for nothing".to_owned())
 }
 
 impl ScriptOptions {
@@ -61,6 +78,9 @@ impl ScriptOptions {
         author: Author,
         program: &Program,
     ) -> Result<Arc<Host>> {
+        if self.insecure {
+            tls::allow_insecure();
+        }
         let settings = Settings {
             script: script.to_owned(),
             set,
@@ -70,6 +90,7 @@ impl ScriptOptions {
             shared_gpu: self.shared_gpu,
             max_operations: self.max_operations,
             wish: self.wish.clone(),
+            wait: self.wait,
             max_memory: None,
             page: Page::from(&program.terminal),
         };

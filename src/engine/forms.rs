@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
 use super::options::wrong;
+use super::refusal::{COMPRESSED, Credentials, passes, refusal, remedy, title, wait_longer};
 use super::send::VOCABULARY;
 use super::{Engine, Limits, Protocol, RequestForm};
 use crate::boundary::Point;
@@ -31,10 +32,6 @@ const LENGTHENING: [&str; 2] = ["ignore_eos", "min_tokens"];
 /// The longest output, and what newer servers call it.
 const LENGTH: &str = "max_tokens";
 const NEWER_LENGTH: &str = "max_completion_tokens";
-
-/// What to do where a server wants a key, or another than it got.
-pub const KEY_REMEDY: &str = "set OPENAI_API_KEY to a key that the server takes, or name the variable that holds one: `--set api_key_env=NAME`. The key is sent only to an \
-     address that the command line names to a shipped script, also when a run is resumed: `--url URL`; else `--allow token` sends it";
 
 /// Of the small request.
 pub(super) const INPUT: u64 = 16;
@@ -139,8 +136,13 @@ impl Engine {
         })?;
         let origin = Origin::Words(running.info.vocabulary.unwrap_or(VOCABULARY));
         let prompts = self.wait(self.context.prompt_cache.prompts(&origin, self.context.seed))?;
+        let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
         let mut refused = Vec::new();
         let mut absent = None;
+        // No path of the API, and no list of models either.
+        let mut nothing_there = running.facts.iter().all(|fact| fact.name != "model");
+        let mut patience = self.patience();
+        let mut rejected = 0;
         for (index, mut form) in forms.into_iter().enumerate() {
             if absent.as_ref() == Some(&form.path) {
                 continue;
@@ -164,9 +166,19 @@ impl Engine {
                         refused,
                         counted: record.counts.input,
                     };
+                    if rejected > 0 {
+                        self.count_rejected(running, rejected, patience.waited)?;
+                    }
                     let warning = running.accepted.warning();
                     return warning.map_or(Ok(()), |warning| self.context.run.warn(warning));
                 };
+                let status = failure.form.status().unwrap_or_default();
+                if passes(status, record.retry_after)
+                    && patience.wait(&refusal(failure, &form.path, credentials), record.retry_after)?
+                {
+                    rejected += u64::from(status == 429);
+                    continue;
+                }
                 let complaint = complaint(&failure.message);
                 let names = |word: &str| complaint.contains(word);
                 let unstated = running.facts.iter().all(|fact| fact.name != "model");
@@ -180,6 +192,7 @@ impl Engine {
                     break failure.clone();
                 }
             };
+            let status = failure.form.status().unwrap_or_default();
             let said = match failure.form {
                 FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
                 FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),
@@ -188,19 +201,24 @@ impl Engine {
             let said = format!("{} ({said})", described(&form));
             if !is_of_the_form(&failure) {
                 let remedy = match failure.form {
-                    _ if needs_key(&failure) => KEY_REMEDY,
-                    FailureForm::Status(300..400) => "give the address of the server itself: `--url URL`",
+                    FailureForm::Status(429 | 503) => wait_longer(status).to_owned(),
                     FailureForm::Deadline => {
-                        "see whether it hangs or still loads its model; a slow one gets more time with `--set request_timeout=600`"
+                        "see whether it hangs or still loads its model; a slow one gets more time with `--set request_timeout=600`".to_owned()
                     }
-                    _ => "see the server's log; when it answers again, run this again",
+                    _ => remedy(status, credentials)
+                        .unwrap_or_else(|| "when it answers again, run this again".to_owned()),
                 };
-                let message = format!("the server did not serve a request of {INPUT} + {OUTPUT} tokens: {said}");
+                let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
+                let message = format!("{title}the server did not serve a request of {INPUT} + {OUTPUT} tokens: {said}");
                 return Err(Fault::missing(message, remedy));
             }
-            if matches!(failure.form, FailureForm::Status(404 | 405)) {
+            if matches!(status, 404 | 405) {
                 absent = Some(form.path);
+            } else {
+                nothing_there = false;
             }
+            // A server that lacks the model says so by the same status.
+            nothing_there &= !complaint(&failure.message).contains("model");
             refused.push(said);
         }
         Err(Fault::missing(
@@ -211,6 +229,10 @@ impl Engine {
             ),
             if refused.iter().all(|said| said.contains("does not stream")) {
                 "let it stream (`stream: true`): without a stream it is not seen when tokens come"
+            } else if refused.iter().all(|said| said.contains("content encoding")) {
+                COMPRESSED
+            } else if nothing_there {
+                "nothing of the engine's API is at this address: give the path that it begins with, as `--url http://HOST:PORT/PREFIX` (without `/v1`)"
             } else {
                 "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)"
             },
@@ -323,11 +345,6 @@ fn is_of_the_form(failure: &Failure) -> bool {
         FailureForm::InStream | FailureForm::Malformed => true,
         FailureForm::Broken | FailureForm::Unreachable | FailureForm::Deadline | FailureForm::EndedEarly => false,
     }
-}
-
-/// Whether the server wants a key, or another one.
-pub(super) fn needs_key(failure: &Failure) -> bool {
-    matches!(failure.form, FailureForm::Status(401 | 403))
 }
 
 /// Removes a field of the body, or gives it its newer name. Returns whether it was there.

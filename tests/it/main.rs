@@ -12,6 +12,8 @@ mod attach;
 mod attach_forms;
 mod attach_limits;
 mod attach_starts;
+mod attach_states;
+mod attach_tls;
 mod attacks;
 mod batch;
 mod beside;
