@@ -9,6 +9,7 @@
 
 mod adapters;
 mod attach;
+mod attach_container;
 mod attach_forms;
 mod attach_limits;
 mod attach_starts;

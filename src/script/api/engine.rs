@@ -11,6 +11,7 @@ use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
+use crate::script::convert::deserialize_as;
 use crate::script::host::{EngineHandle, Host, LogOptions};
 use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, from_script, host, options, to_script};
@@ -121,6 +122,32 @@ pub mod engine {
     #[rhai_fn(return_raw)]
     pub fn await_page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
         Ok(page_of(&context, url, path, key, true)?)
+    }
+
+    /// The address of a running container, by a port that it publishes or by its network; it may be asked from now on. `port` is the
+    /// one inside it, `()` where it has only one.
+    ///
+    /// # Errors
+    ///
+    /// `missing` without Docker, for a container that does not run and for one that no network reaches; `usage` if it has several ports;
+    /// `not_allowed` for a container that the user did not name.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// try {
+    ///     engine::container_url("somebody's", ());
+    /// } catch (problem) {
+    ///     assert(problem.kind == "usage" && problem.message.contains("not a valid container name"));
+    /// }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn container_url(context: NativeCallContext, name: &str, port: Dynamic) -> Caught<String> {
+        let host = host(&context);
+        let port: Option<u16> = deserialize_as("port", from_script(&port)?)?;
+        Ok(host
+            .tasks
+            .wait(crate::runtime::container_url(name, port, &host.permits))?)
     }
 
     /// The words of the command that has this program probe an engine for a run of another host: `connect` of a cluster adds how it gets there. Used by `std/engines`.
