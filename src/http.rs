@@ -1,4 +1,4 @@
-//! HTTP clients: TLS with the certificates of the system, no proxies for engines, and the addresses of hosts.
+//! HTTP clients: no proxies for engines, and the addresses of hosts.
 //!
 //! Requests and their meaning belong to the modules that send them.
 
@@ -6,18 +6,20 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _, UdpSocket};
-use std::sync::{Arc, LazyLock, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
+use std::time::Duration;
 
+use jiff::Timestamp;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{ClientBuilder, RequestBuilder, Response};
 use rustls::ClientConfig;
-use rustls_platform_verifier::BuilderVerifierExt as _;
 use tokio::task::spawn_blocking;
 use url::{Host, Url};
 
 use crate::fault::{Fault, Result};
+use crate::tls::{self, Problem};
 use crate::world;
 
 pub(crate) const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION"));
@@ -111,25 +113,35 @@ impl Resolve for Resolver {
 
 /// The same for one server that wants an API key. All its requests go to that server.
 pub fn direct_with(key: Option<&ApiKey>) -> ClientBuilder {
-    let headers = key.map(|key| (AUTHORIZATION, key.0.clone()));
+    let headers = key.map(|key| (AUTHORIZATION, key.header.clone()));
     direct().default_headers(HeaderMap::from_iter(headers))
 }
 
 /// An API key as the header `Authorization` carries it. Shown nowhere.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ApiKey(HeaderValue);
+pub struct ApiKey {
+    header: HeaderValue,
+    /// The environment variable that holds it.
+    variable: String,
+}
 
 impl ApiKey {
-    /// `None` if a header cannot carry the key.
-    pub fn new(key: &str) -> Option<Self> {
-        let mut value = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
-        value.set_sensitive(true);
-        value.to_str().is_ok().then_some(Self(value))
+    /// The key of this environment variable. `None` if a header cannot carry it.
+    pub fn new(key: &str, variable: &str) -> Option<Self> {
+        let mut header = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
+        header.set_sensitive(true);
+        let variable = variable.to_owned();
+        header.to_str().is_ok().then_some(Self { header, variable })
     }
 
     /// The value of the header.
     pub fn header(&self) -> &str {
-        self.0.to_str().unwrap_or_default()
+        self.header.to_str().unwrap_or_default()
+    }
+
+    /// The environment variable that holds it.
+    pub fn variable(&self) -> &str {
+        &self.variable
     }
 }
 
@@ -137,6 +149,17 @@ impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ApiKey(***)")
     }
+}
+
+/// How long a header `Retry-After` says to wait: seconds, or a date. `None` if it says neither.
+pub fn retry_after(value: &str) -> Option<Duration> {
+    let value = value.trim();
+    if let Ok(seconds) = value.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
+    // A date that has passed asks for no wait.
+    Some(Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or_default())
 }
 
 /// Most bytes of a page of an engine, such as its metrics. Those of vLLM with a hundred workers are a few MiB.
@@ -171,33 +194,28 @@ pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
     }
 }
 
-/// Builds the client.
+/// Builds a client that verifies every server.
 pub fn build(builder: ClientBuilder) -> Result<reqwest::Client> {
-    let builder = builder.tls_backend_preconfigured(ClientConfig::clone(&*tls()?));
+    with_tls(builder, &tls::verified()?)
+}
+
+/// Builds a client for engines.
+pub fn build_for_engines(builder: ClientBuilder) -> Result<reqwest::Client> {
+    with_tls(builder, &tls::to_engines()?)
+}
+
+fn with_tls(builder: ClientBuilder, config: &ClientConfig) -> Result<reqwest::Client> {
+    let builder = builder.tls_backend_preconfigured(config.clone());
     let fault = |error| Fault::internal(format!("cannot create an HTTP client: {}", root(&error)));
     builder.build().map_err(fault)
 }
 
-/// TLS with the system's certificates. They are read once: there are hundreds.
-///
-/// # Errors
-///
-/// `missing` if there are none.
-pub fn tls() -> Result<Arc<ClientConfig>> {
-    static CONFIG: LazyLock<Result<Arc<ClientConfig>, rustls::Error>> = LazyLock::new(|| {
-        let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()?
-            .with_platform_verifier()?
-            .with_no_client_auth();
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(Arc::new(config))
-    });
-    CONFIG.clone().map_err(|error| {
-        Fault::missing(
-            format!("TLS cannot be used: {error}"),
-            "install the system's CA certificates (package `ca-certificates`)",
-        )
-    })
+/// Why a server gave no answer, and what to do where it will give none however often it is asked.
+pub fn unanswered(error: &reqwest::Error) -> (String, Option<String>) {
+    match Problem::find(error) {
+        Some(problem) => (problem.message, Some(problem.remedy)),
+        None => (root(error), None),
+    }
 }
 
 /// The innermost cause of an error, without the URL, which may contain a password.

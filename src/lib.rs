@@ -17,6 +17,7 @@ pub mod script;
 pub mod sim;
 pub mod task;
 pub mod telemetry;
+pub mod tls;
 pub mod warning;
 pub mod world;
 

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 
 use super::flags::Assignments;
 use super::program::Program;
+use super::run::LONGEST;
 use crate::fault::{Fault, Result};
 use crate::report::{Page, Terminal};
 use crate::run::{Run, add_secrets, is_remembered, named_secrets, remember};
@@ -19,6 +20,7 @@ use crate::runtime::{Consent, Permits, Services, Want};
 use crate::script::form::json_or_string;
 use crate::script::{Host, Main, Settings, Source, params};
 use crate::task::{Tasks, lock};
+use crate::tls;
 
 /// What a script is run with.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -51,9 +53,24 @@ pub(super) struct ScriptOptions {
     /// What a script's own flags set.
     #[arg(skip)]
     pub(super) flags: Assignments,
+    /// How long a server that runs already is waited for while it still loads (503) or rejects requests (429 with Retry-After): 60s when
+    /// absent; when given, also until it accepts connections
+    #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Permissions and limits")]
+    pub(super) wait: Option<Duration>,
+    /// Do not verify the certificate of a server on this machine, such as --url https://127.0.0.1:8000
+    #[arg(long, help_heading = "Permissions and limits")]
+    pub(super) insecure: bool,
     /// What the user wants of a fleet.
     #[arg(skip)]
     pub(super) wish: String,
+}
+
+/// A time such as `60s` or `10m`.
+fn wait(text: &str) -> std::result::Result<Duration, String> {
+    let time = text.parse::<jiff::SignedDuration>().ok();
+    let time = time.and_then(|time| Duration::try_from(time).ok());
+    time.filter(|time| *time <= LONGEST)
+        .ok_or_else(|| "give a time with units, such as 60s or 10m; 0s waits for nothing".to_owned())
 }
 
 impl ScriptOptions {
@@ -67,6 +84,9 @@ impl ScriptOptions {
         author: Author,
         program: &Program,
     ) -> Result<Arc<Host>> {
+        if self.insecure {
+            tls::allow_insecure();
+        }
         let settings = Settings {
             script: script.to_owned(),
             set,
@@ -76,6 +96,7 @@ impl ScriptOptions {
             shared_gpu: self.shared_gpu,
             max_operations: self.max_operations,
             wish: self.wish.clone(),
+            wait: self.wait,
             max_memory: None,
             page: Page::from(&program.terminal),
         };

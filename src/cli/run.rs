@@ -103,8 +103,8 @@ impl Args {
     }
 }
 
-/// Longest time of `--max-time`: more is a mistake.
-const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+/// Longest time of `--max-time` and `--wait`: more is a mistake.
+pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Bounds of `--max-disk`, bytes. With less, not even the journal of a run has room.
 const DISK: std::ops::RangeInclusive<f64> = 1e5..=1e15;
@@ -191,6 +191,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         seed: args.options.seed,
         permissions: args.options.allow.clone(),
         shared_gpu: args.options.shared_gpu,
+        insecure: args.options.insecure,
         max_operations: args.options.max_operations,
         max_disk: args.max_disk,
         attempt: args.attempt,
@@ -572,8 +573,11 @@ fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, progra
 fn print_resume_hint(command: Option<String>, host: &Host, program: &Program) {
     let Some(folder) = host.run.folder() else { return };
     let Some(command) = command else {
+        // A server that was attached to by its address leaves no log.
+        let by_address = host.settings.set.contains_key("url");
+        let logs = if by_address { "" } else { " and the logs" };
         program.note(format!(
-            "nothing was measured; `{}` keeps the journal and the logs",
+            "nothing was measured; `{}` keeps the journal{logs}",
             folder.display()
         ));
         return;
@@ -595,6 +599,8 @@ fn resume_hint(args: &Args, host: &Host, interrupted: bool) -> Option<String> {
     let options = &args.options;
     let mut flags = allow_flags(&host.permits.words());
     flags.extend(options.shared_gpu.then(|| "--shared-gpu".to_owned()));
+    flags.extend(options.insecure.then(|| "--insecure".to_owned()));
+    flags.extend(options.wait.map(|wait| format!("--wait {}ms", wait.as_millis())));
     flags.extend(options.max_operations.map(|most| format!("--max-operations {most}")));
     flags.extend(args.max_time.map(|most| match most.subsec_millis() {
         0 => format!("--max-time {}s", most.as_secs()),

@@ -15,14 +15,14 @@ use crate::report::Terminal;
 use crate::run::hide_json;
 use crate::runtime::Services;
 use crate::script;
-use crate::sim::{LogSink, Options, Sim, SimHandle, Spec, State};
+use crate::sim::{LogSink, Options, Sim, SimHandle, Spec};
 use crate::task::Tasks;
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct SimArgs {
     /// Profile of the hardware and model: a file, or the name of a shipped one
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", default_value = "llama-8b-24gb-vllm")]
     profile: String,
     /// Port; 0: one chosen by the kernel
     #[arg(long, default_value_t = 0)]
@@ -48,7 +48,8 @@ pub(super) fn sim(args: &SimArgs, program: &Program) -> Result<Status> {
     for kind in &args.misbehave {
         spec.options.misbehave.add(kind)?;
     }
-    let (profile, options) = spec.resolve()?;
+    let (profile, mut options) = spec.resolve()?;
+    options.fit(&profile);
     let (stubborn, exit_code) = (options.misbehave.ignore_sigterm, options.misbehave.exit_code);
     let terminal = Terminal::detect();
     let log: LogSink = Arc::new(move |line| terminal.print_error(line));
@@ -57,29 +58,12 @@ pub(super) fn sim(args: &SimArgs, program: &Program) -> Result<Status> {
         .tasks
         .wait(async { Sim::start(profile, options, address, log) })?;
     program.terminal.print(&handle.url)?;
-    let lengths = args.options.max_model_len.is_none() && args.misbehave.is_empty();
-    let code = program.tasks.finish(async {
-        if !comes_up(&handle, program).await && lengths {
-            program.note(
-                "hint: a real engine would have ended like this too; `--max-model-len -1` takes the longest that fits",
-            );
-        }
-        until_end(&handle, program, stubborn).await
-    });
+    let code = program.tasks.finish(until_end(&handle, program, stubborn));
     if exit_code.is_some() {
         // A requested exit status applies whatever ended the process.
         program.signals.clear();
     }
     u8::try_from(code).map_err(|_| Fault::usage(format!("exit status {code} is not in 0 to 255")))
-}
-
-/// Waits until the engine is up; false if it ended instead.
-async fn comes_up(handle: &SimHandle, program: &Program) -> bool {
-    let stop = program.tasks.token();
-    tokio::select! {
-        state = handle.wait_started() => !matches!(state, State::Exited(_)),
-        () = stop.cancelled() => true,
-    }
 }
 
 async fn until_end(handle: &SimHandle, program: &Program, stubborn: bool) -> i32 {

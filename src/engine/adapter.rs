@@ -3,12 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::time::Duration;
 
 use regex::Regex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
 use super::LaunchOptions;
+use super::refusal::passes;
 use crate::boundary::{Point, Verdict};
 use crate::fault::Result;
 use crate::http::ApiKey;
@@ -93,9 +95,31 @@ pub enum Readiness {
     Ready,
     /// The engine is still starting or does not answer.
     NotYet,
+    /// The server answers a page with a status that is no success.
+    Rejecting(Rejection),
     /// The process is alive but will never be ready; the text is its reason. Ollama, for one, survives a failed model
     /// load.
     Failed(String),
+}
+
+/// A page's answer that is no success.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// HTTP status; 0 where there was no answer.
+    pub status: u16,
+    /// Status, page and the server's words.
+    pub message: String,
+    /// The remedy, where it would answer so for ever.
+    pub remedy: Option<String>,
+    /// How long the server asks to wait.
+    pub retry_after: Option<Duration>,
+}
+
+impl Rejection {
+    /// Whether the server is worth waiting for.
+    pub fn passes(&self) -> bool {
+        self.remedy.is_none() && passes(self.status, self.retry_after)
+    }
 }
 
 /// The lengths and concurrency that one start of an engine must serve. Lengths are in tokens.

@@ -176,6 +176,12 @@ pub struct Evidence {
     pub reported: Option<u64>,
     /// Attempts, including retries.
     pub attempts: u64,
+    /// Requests that the server rejected for now (429, 503) and that were sent again when it had said that they may come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<u64>,
+    /// Seconds that the server was waited for then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited: Option<f64>,
     /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
     pub queue: Option<EngineQueue>,
     /// Limits of the running start, or of the start that failed.

@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::handle::Running;
 use super::judge::{complaint, succeeded, words};
 use super::options::wrong;
+use super::refusal::{COMPRESSED, Credentials, passes, refusal, remedy, title, wait_longer};
 use super::send::VOCABULARY;
 use super::served::AskedModel;
 use super::{Engine, Limits, Protocol, RequestForm};
@@ -32,10 +33,6 @@ const LENGTHENING: [&str; 2] = ["ignore_eos", "min_tokens"];
 /// The longest output, and what newer servers call it.
 const LENGTH: &str = "max_tokens";
 const NEWER_LENGTH: &str = "max_completion_tokens";
-
-/// What to do where a server wants a key, or another than it got.
-pub const KEY_REMEDY: &str = "set OPENAI_API_KEY to a key that the server takes, or name the variable that holds one: `--set api_key_env=NAME`. The key is sent only to an \
-     address that the command line names to a shipped script, also when a run is resumed: `--url URL`; else `--allow token` sends it";
 
 /// Of the small request.
 pub(super) const INPUT: u64 = 16;
@@ -140,8 +137,13 @@ impl Engine {
         })?;
         let origin = Origin::Words(running.info.vocabulary.unwrap_or(VOCABULARY));
         let prompts = self.wait(self.context.prompt_cache.prompts(&origin, self.context.seed))?;
+        let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
         let mut refused = Vec::new();
         let mut absent = None;
+        // No path of the API, and no list of models either.
+        let mut nothing_there = running.facts.iter().all(|fact| fact.name != "model");
+        let mut patience = self.patience();
+        let mut rejected = 0;
         for (index, mut form) in forms.into_iter().enumerate() {
             if absent.as_ref() == Some(&form.path) {
                 continue;
@@ -165,9 +167,19 @@ impl Engine {
                         refused,
                         counted: record.counts.input,
                     };
+                    if rejected > 0 {
+                        self.count_rejected(running, rejected, patience.waited)?;
+                    }
                     let warnings = asked.warning().into_iter().chain(running.accepted.warning());
                     return warnings.map(|warning| self.context.run.warn(warning)).collect();
                 };
+                let status = failure.form.status().unwrap_or_default();
+                if passes(status, record.retry_after)
+                    && patience.wait(&refusal(failure, &form.path, credentials), record.retry_after)?
+                {
+                    rejected += u64::from(status == 429);
+                    continue;
+                }
                 let complaint = complaint(&failure.message);
                 let names = |word: &str| complaint.contains(word);
                 if asked.untried && is_of_the_model(failure, &complaint, running.info.model.as_deref()) {
@@ -186,26 +198,32 @@ impl Engine {
                     break failure.clone();
                 }
             };
+            let status = failure.form.status().unwrap_or_default();
             let said = format!("{} ({})", described(&form), failure_text(&failure, timeout));
             if !is_of_the_form(&failure) {
                 let remedy = match failure.form {
-                    _ if needs_key(&failure) => KEY_REMEDY,
-                    FailureForm::Status(300..400) => "give the address of the server itself: `--url URL`",
+                    FailureForm::Status(429 | 503) => wait_longer(status).to_owned(),
                     FailureForm::Deadline => {
-                        "see whether it hangs or still loads its model; a slow one gets more time with `--set request_timeout=600`"
+                        "see whether it hangs or still loads its model; a slow one gets more time with `--set request_timeout=600`".to_owned()
                     }
-                    _ => "see the server's log; when it answers again, run this again",
+                    _ => remedy(status, credentials)
+                        .unwrap_or_else(|| "when it answers again, run this again".to_owned()),
                 };
                 let sent = requested.output;
-                let mut message = format!("the server did not serve a request of {INPUT} + {sent} tokens: {said}");
+                let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
+                let mut message = format!("{title}the server did not serve a request of {INPUT} + {sent} tokens: {said}");
                 if let Some(name) = asked.name.as_ref().filter(|_| asked.untried) {
                     message += &format!("; whether it serves `{name}`, which it does not list, is not known");
                 }
                 return Err(Fault::missing(message, remedy));
             }
-            if matches!(failure.form, FailureForm::Status(404 | 405)) {
+            if matches!(status, 404 | 405) {
                 absent = Some(form.path);
+            } else {
+                nothing_there = false;
             }
+            // A server that lacks the model says so by the same status.
+            nothing_there &= !complaint(&failure.message).contains("model");
             refused.push(said);
         }
         if asked.untried {
@@ -219,6 +237,10 @@ impl Engine {
             ),
             if refused.iter().all(|said| said.contains("does not stream")) {
                 "let it stream (`stream: true`): without a stream it is not seen when tokens come"
+            } else if refused.iter().all(|said| said.contains("content encoding")) {
+                COMPRESSED
+            } else if nothing_there {
+                "nothing of the engine's API is at this address: give the path that it begins with, as `--url http://HOST:PORT/PREFIX` (without `/v1`)"
             } else {
                 "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)"
             },
@@ -350,11 +372,6 @@ fn is_of_the_form(failure: &Failure) -> bool {
         FailureForm::InStream | FailureForm::Malformed => true,
         FailureForm::Broken | FailureForm::Unreachable | FailureForm::Deadline | FailureForm::EndedEarly => false,
     }
-}
-
-/// Whether the server wants a key, or another one.
-pub(super) fn needs_key(failure: &Failure) -> bool {
-    matches!(failure.form, FailureForm::Status(401 | 403))
 }
 
 /// Removes a field of the body, or gives it its newer name. Returns whether it was there.

@@ -110,6 +110,9 @@ pub(super) struct Running {
     pub(super) facts: Vec<ReportedFact>,
     /// Number of log lines read by then.
     pub(super) facts_read: u64,
+    /// Requests that it rejected for now and that were sent again, and how long it was waited for.
+    pub(super) rejected: u64,
+    pub(super) waited: Duration,
 }
 
 pub(super) enum Ensured {
@@ -182,8 +185,9 @@ impl Engine {
                 "it is for engines started in a container or as a process",
             );
         }
-        let key = match options.url.as_deref().filter(|_| runtime == RuntimeKind::Attach) {
-            Some(url) => api_key(url, options.api_key_env.as_deref(), &context.permits)?,
+        let target = options.target().filter(|_| runtime == RuntimeKind::Attach);
+        let key = match target {
+            Some(target) => api_key(&target, options.api_key_env.as_deref(), &context.permits)?,
             None => None,
         };
         if let (Some(key), Some(url)) = (&key, &options.url) {
@@ -191,7 +195,7 @@ impl Engine {
         }
         Ok(Self {
             rules: Rules::from_adapter(adapter.as_ref())?,
-            client: http::build(
+            client: http::build_for_engines(
                 http::direct_with(key.as_ref())
                     .pool_idle_timeout(IDLE)
                     .pool_max_idle_per_host(usize::MAX),
@@ -506,8 +510,11 @@ impl Engine {
             if idle {
                 match self.readiness(&running.server, &options)? {
                     Readiness::Ready => return Ok(true),
+                    // It lives, and lets no request in for now.
+                    Readiness::Rejecting(rejection) if rejection.status == 429 => return Ok(true),
+                    Readiness::Rejecting(rejection) if rejection.remedy.is_some() => return Ok(false),
                     Readiness::Failed(_) => return Ok(false),
-                    Readiness::NotYet => {}
+                    Readiness::Rejecting(_) | Readiness::NotYet => {}
                 }
             }
             if tokio::time::Instant::now() >= deadline {
@@ -542,6 +549,8 @@ impl Engine {
             accepted: Accepted::default(),
             facts,
             facts_read,
+            rejected: 0,
+            waited: Duration::ZERO,
         };
         self.find_form(&mut running, &ready.asked)?;
         self.context.run.note(Event::Engine {

@@ -213,6 +213,9 @@ impl Engine {
         if let Some(folder) = named.as_ref().filter(|model| Path::new(model).is_absolute()) {
             return Ok(Architecture::Model(folder.clone()));
         }
+        if let Some(config) = self.config_in_container()? {
+            return Ok(Architecture::Config(config));
+        }
         let served = match self.runtime {
             RuntimeKind::Attach => self.info().model,
             _ => None,
@@ -223,6 +226,39 @@ impl Engine {
                 "name it as `model`: its id or its folder",
             )
         })
+    }
+
+    /// `config.json` of the model in the container that was attached to: in the folder that its command line names, or in its
+    /// cache of the hub.
+    fn config_in_container(&self) -> Result<Option<Value>> {
+        /// Those of large models have a few KiB.
+        const MOST: u64 = 1 << 20;
+        let live = self.lock();
+        let Some(running) = live.running.as_ref().filter(|_| self.options.container.is_some()) else {
+            return Ok(None);
+        };
+        let service = &running.server.service;
+        let info = service.info();
+        let Some(model) = info["model"]["name"].as_str().or(running.info.model.as_deref()) else {
+            return Ok(None);
+        };
+        let read = async |path: String| service.read_file(&path, MOST).await;
+        let text = self.wait(async {
+            if model.starts_with('/') {
+                return read(format!("{model}/config.json")).await;
+            }
+            let variable = |name: &str| info["env"][name].as_str().map(str::to_owned);
+            let home = variable("HF_HOME").unwrap_or_else(|| "/root/.cache/huggingface".to_owned());
+            let cache = variable("HF_HUB_CACHE").unwrap_or_else(|| format!("{home}/hub"));
+            let folder = format!("{cache}/models--{}", model.replace('/', "--"));
+            let Some(commit) = read(format!("{folder}/refs/main")).await? else {
+                return Ok(None);
+            };
+            let commit = String::from_utf8_lossy(&commit);
+            read(format!("{folder}/snapshots/{}/config.json", commit.trim())).await
+        })?;
+        // One that is no JSON is not there for us either: the hub may have it.
+        Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
     }
 
     /// The profile of a simulated engine.

@@ -8,10 +8,11 @@ use super::failure::{Finding, Symptoms, classify};
 use super::limits::{Bound, EngineBounds};
 use super::metrics::QueueMetrics;
 use super::protocol::error_text;
+use super::refusal::{Credentials, refusal};
 use super::residency::judge_residency;
 use super::{FailureRule, Limits, RulePhase};
 use crate::boundary::Verdict;
-use crate::load::{Failure, FailureForm, Outcome, Record};
+use crate::load::{FailureForm, Outcome, Record};
 use crate::prompt::is_near;
 use crate::runtime::{Exit, Outside};
 
@@ -36,8 +37,9 @@ pub(super) struct Observation<'a> {
     pub(super) max_num_seqs: Option<u64>,
     /// Whether the engine is simulated.
     pub(super) simulated: bool,
-    /// Where the requests were sent.
+    /// Where the requests were sent, and by what they said who sends them.
     pub(super) path: &'a str,
+    pub(super) credentials: Credentials<'a>,
     /// Whether a count of the input that is near the requested one is taken for it.
     pub(super) near: bool,
 }
@@ -189,7 +191,7 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
     let refused = seen.answers.iter().find_map(Record::failure);
     let words = match refused {
-        Some(refused) => refusal(refused, seen.path),
+        Some(refused) => refusal(refused, seen.path, seen.credentials),
         None => "the engine rejected requests".to_owned(),
     };
     let message = format!("{words}; {served} of {} were served", seen.answers.len());
@@ -230,7 +232,7 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
             "timed out, and the engine's metrics show no progress",
         ),
         FailureForm::Deadline => Judgement::new(Verdict::Timeout, "deadline", "timed out"),
-        FailureForm::Status(_) => error("status", refusal(failure, seen.path)),
+        FailureForm::Status(_) => error("status", refusal(failure, seen.path, seen.credentials)),
         FailureForm::Broken => error("broken", format!("the stream broke: {why}")),
         FailureForm::Unreachable => error("unreachable", format!("no connection: {why}")),
         FailureForm::Malformed => error("malformed", why.clone()),
@@ -261,14 +263,6 @@ pub(super) fn error_message(answer: &Record) -> Option<&String> {
     matches!(failure.form, FailureForm::InStream | FailureForm::Status(_)).then_some(&failure.message)
 }
 
-/// What a request came to: its path, the status and the words of a refusal.
-pub(super) fn refusal(failure: &Failure, path: &str) -> String {
-    match failure.form {
-        FailureForm::Status(status) => format!("`{path}` answered with status {status}: {}", words(&failure.message)),
-        _ => words(&failure.message),
-    }
-}
-
 /// What a refusal says is wrong, without the request that it may repeat.
 pub(super) fn complaint(body: &str) -> String {
     let json = serde_json::from_str(body).ok();
@@ -277,8 +271,8 @@ pub(super) fn complaint(body: &str) -> String {
     said.split("'input':").next().unwrap_or_default().to_owned()
 }
 
-/// The same in short.
-pub(super) fn words(body: &str) -> String {
+/// The complaint of a refusal, in one short line.
+pub fn words(body: &str) -> String {
     excerpt(&complaint(body))
 }
 
@@ -352,6 +346,7 @@ impl<'a> Observation<'a> {
             max_num_seqs: None,
             simulated: false,
             path: "/v1/completions",
+            credentials: Credentials::None,
             near: false,
         }
     }
@@ -360,8 +355,8 @@ impl<'a> Observation<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::load::Counts;
     use crate::load::engine_side::EngineQueue;
+    use crate::load::{Counts, Failure};
 
     const REQUESTED: Limits = Limits {
         input: 10,

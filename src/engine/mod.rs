@@ -22,9 +22,11 @@ mod load;
 mod memory;
 mod metrics;
 mod options;
+mod patience;
 mod preview;
 mod probe;
 mod protocol;
+mod refusal;
 mod remote;
 mod residency;
 mod send;
@@ -34,20 +36,22 @@ mod usage;
 
 pub use adapter::{
     Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, Pattern, Patterns,
-    ProgressRule, Protocol, Readiness, RequestForm, RulePhase,
+    ProgressRule, Protocol, Readiness, Rejection, RequestForm, RulePhase,
 };
 pub use facts::{Reading, ReportedFact, Rules, check_adapter};
 pub use failure::{Allocation, Evidence};
-pub use forms::KEY_REMEDY;
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
 pub use info::{Architecture, Info};
+pub use judge::words;
 pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use memory::Memory;
 pub use options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
+pub use patience::{Patience, WAIT, await_reachable};
 pub use preview::{Device, Needs};
 pub use probe::{COORDINATES, ProbeAnswer, ProbeOptions};
 pub use protocol::decoder;
+pub use refusal::{COMPRESSED, Credentials, remedy, title, wait_longer};
 pub use remote::{Connect, Hello, Question, Reply};
 pub use send::{SendAnswer, SendOptions};
 pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};

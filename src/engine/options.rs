@@ -12,7 +12,7 @@ use super::{Connect, Limits};
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::run::Run;
-use crate::runtime::{Permits, Services, bytes, environment, gpu_names};
+use crate::runtime::{Permits, Services, Target, bytes, environment, gpu_names};
 use crate::task::Tasks;
 use crate::telemetry::Source;
 
@@ -186,6 +186,12 @@ pub(super) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
 }
 
 impl LaunchOptions {
+    /// The address to attach to, or else the container.
+    pub(super) fn target(&self) -> Option<Target> {
+        let container = || Some(Target::Container(self.container.clone()?, self.port));
+        self.url.clone().map(Target::Url).or_else(container)
+    }
+
     pub(super) fn check(&self) -> Result<()> {
         if let Some(model) = self.model.as_deref().filter(|model| model.starts_with('-')) {
             // An engine would take it for a flag.
@@ -353,6 +359,8 @@ pub struct Context {
     pub seed: u64,
     /// Whether other processes may use the GPUs.
     pub shared_gpu: bool,
+    /// How long a server that still loads is waited for; [`WAIT`](super::WAIT) where the user says nothing.
+    pub wait: Option<Duration>,
     /// Whether to start nothing.
     pub dry_run: bool,
 }

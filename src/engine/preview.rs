@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::info::Info;
 use super::probe::ProbeAnswer;
-use super::{Engine, Limits, Readiness};
+use super::{Engine, Limits, Readiness, Rejection};
 use crate::boundary::{Overload, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
@@ -210,6 +210,12 @@ impl Engine {
             Readiness::NotYet => Err(Fault::missing(
                 "no ready engine answers there",
                 "start it, or name the URL or container where it runs",
+            )),
+            Readiness::Rejecting(Rejection { message, remedy, .. }) => Err(Fault::missing(
+                format!("the engine there is not ready: {message}"),
+                remedy
+                    .as_deref()
+                    .unwrap_or("start it, or name the URL or container where it runs"),
             )),
             Readiness::Failed(why) => Err(Fault::missing(
                 format!("the engine there is not ready: {}", why.trim()),

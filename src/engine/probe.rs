@@ -9,24 +9,27 @@ use tokio::time::Instant;
 
 use super::facts::{self, REQUEST};
 use super::failure::{Evidence, allocations};
-use super::forms::{KEY_REMEDY, needs_key};
 use super::handle::{Ensured, Health, Live, Running};
-use super::judge::{Judgement, Observation, error_message, judge, refusal, succeeded};
+use super::judge::{Judgement, Observation, error_message, judge, succeeded};
 use super::limits::{MIN_TIMEOUT, StartFailure, StartHistory, bounds_report};
 use super::memory::describe_memory;
 use super::metrics::QueueMetrics;
 use super::options::{some_seconds, wrong};
+use super::patience::Patience;
+use super::refusal::{Credentials, needs_key, refusal, remedy, wait_longer};
 use super::residency::longer_output;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm, forms};
 use crate::boundary::{BoundsReport, Moves, NOT_RESIDENT, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
+use crate::fmt::Count;
 use crate::load::{FailureForm, Record, Summary};
 use crate::prompt::{Origin, PromptForm};
 use crate::run::Event;
 use crate::runtime::{Exit, RuntimeKind};
 use crate::task::lock;
+use crate::warning::Warning;
 
 /// The coordinates of a point that an engine understands.
 pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
@@ -133,9 +136,22 @@ struct Attempt {
     near: Option<Judgement>,
     /// Whether that is the judgement.
     at_counted: bool,
+    /// Where the requests were sent.
+    path: String,
+    /// Of the whole probe: how many requests were rejected, and how long the server was waited for.
+    waited: Option<(u64, Duration)>,
 }
 
 impl Attempt {
+    /// Requests that the server rejected for now.
+    fn rejected(&self) -> impl Iterator<Item = &Record> {
+        let rejects = |answer: &&Record| {
+            let status = answer.failure().and_then(|failure| failure.form.status());
+            matches!(status, Some(429 | 503))
+        };
+        self.answers.iter().filter(rejects)
+    }
+
     /// The engine's health; if its state was checked already, it need not be checked again.
     fn health(&self) -> Health {
         match self.survived {
@@ -259,15 +275,20 @@ impl Engine {
         options: ProbeOptions,
     ) -> Result<ProbeAnswer> {
         let mut best: Option<Attempt> = None;
-        let mut attempts = 0;
+        let (mut attempts, mut waits, mut rejected) = (0, 0, 0);
+        let mut patience = self.patience();
         loop {
             attempts += 1;
             let attempt = self.attempt(live, form, requested, options)?;
+            rejected += attempt.rejected().count() as u64;
+            let waited = self.waited_for(&attempt, &mut patience)?;
+            waits += u64::from(waited);
             let misses = adapt_calibration(live, form, requested, &attempt);
             // A count that differs from prompt to prompt does not become exact.
             let most = if attempt.near.is_some() { 1 } else { CORRECTIONS };
-            let again =
-                (1..=most).contains(&misses) || (attempts <= u64::from(options.retries) && worth_retrying(&attempt));
+            let again = waited
+                || (1..=most).contains(&misses)
+                || (attempts - waits <= u64::from(options.retries) && worth_retrying(&attempt));
             live.health = attempt.health();
             let judged = attempt.near.as_ref().unwrap_or(&attempt.judgement);
             if let (Some("length_limit"), Some(refusal), Some(running)) =
@@ -285,13 +306,17 @@ impl Engine {
             if !again {
                 break;
             }
-            if overloaded {
+            if overloaded && !waited {
                 self.context
                     .tasks
-                    .sleep(Duration::from_millis(100 << attempts.min(6)))?;
+                    .sleep(Duration::from_millis(100 << (attempts - waits).min(6)))?;
             }
         }
         let mut best = best.ok_or_else(|| Fault::internal("a probe without an attempt"))?;
+        if let Some(running) = live.running.as_mut().filter(|_| waits > 0) {
+            self.count_rejected(running, rejected, patience.waited)?;
+            best.waited = Some((rejected, patience.waited));
+        }
         best.take_near();
         if best.is_untested() && options.overload == Overload::Fails {
             self.keep_in_flight(live, requested, options, &mut best)?;
@@ -305,6 +330,50 @@ impl Engine {
         }
         let limits = live.running.as_ref().and_then(|running| running.limits);
         Ok(describe(point, requested, best, attempts, limits))
+    }
+
+    /// Waits as long as a server asks for that rejected requests. Where it served some, only once: a limit on how many run
+    /// together would reject the others again.
+    ///
+    /// # Errors
+    ///
+    /// `missing` where a server that was attached to serves none until the time is over.
+    fn waited_for(&self, attempt: &Attempt, patience: &mut Patience<'_>) -> Result<bool> {
+        let asked = attempt.rejected().filter_map(|answer| answer.retry_after).max();
+        let (Some(asked), Some(first)) = (asked, attempt.rejected().find_map(Record::failure)) else {
+            return Ok(false);
+        };
+        let served = attempt.answers.iter().any(succeeded);
+        if served && !patience.waited.is_zero() {
+            return Ok(false);
+        }
+        let said = refusal(first, &attempt.path, Credentials::None);
+        let waited = patience.wait(&said, Some(asked))?;
+        if !waited && !served && self.runtime == RuntimeKind::Attach {
+            let (asked, so_far) = (asked.as_secs_f64(), patience.waited.as_secs_f64());
+            return Err(Fault::missing(
+                format!("{said}; after {so_far:.0} s of waiting, the server asks for {asked:.0} s more"),
+                format!(
+                    "{}; then resume the run",
+                    wait_longer(first.form.status().unwrap_or_default())
+                ),
+            ));
+        }
+        Ok(waited)
+    }
+
+    /// Counts the requests that the server rejected and that were sent again after it had been waited for.
+    pub(super) fn count_rejected(&self, running: &mut Running, rejected: u64, waited: Duration) -> Result<()> {
+        running.rejected += rejected;
+        running.waited += waited;
+        let (all, seconds) = (running.rejected, running.waited.as_secs_f64());
+        let message = format!(
+            "rate limit: the server rejected {} (status 429 or 503), sent again when it had said that they may come, after {seconds:.0} s in all",
+            Count(usize::try_from(all).unwrap_or(usize::MAX), "request")
+        );
+        self.context
+            .run
+            .warn(Warning::new("rate_limited", message).sized(all as f64))
     }
 
     /// Sends the requests once more with a longer output, as far as the engine's limits allow, so that early ones do not end before late ones
@@ -437,19 +506,28 @@ impl Engine {
         let unsent = |answer: &Record| failed(answer) == Some(FailureForm::Unreachable);
         if !running.server.ours() && answers.iter().all(unsent) {
             // Nothing was requested of this point.
+            let why = answers.iter().find_map(Record::failure).map(|failure| &failure.message);
             return Err(Fault::missing(
-                "the attached engine no longer accepts connections",
+                format!(
+                    "the attached engine no longer accepts connections: {}",
+                    why.map_or("", String::as_str)
+                ),
                 "start it again, and resume the run",
             ));
         }
+        let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
         let away = answers
             .first()
             .and_then(Record::failure)
             .filter(|failure| needs_key(failure));
         if let (false, Some(refused)) = (running.server.ours(), away) {
+            let status = refused.form.status().unwrap_or_default();
             return Err(Fault::missing(
-                format!("the server refused the request: {}", refusal(refused, &form.path)),
-                KEY_REMEDY,
+                format!(
+                    "the server refused the request: {}",
+                    refusal(refused, &form.path, credentials)
+                ),
+                remedy(status, credentials).unwrap_or_default(),
             ));
         }
         self.count_unreported(running, form, &prompts, &mut answers)?;
@@ -471,6 +549,7 @@ impl Engine {
                 max_num_seqs: newest(running, "max_num_seqs"),
                 simulated: running.info.simulated,
                 path: &form.path,
+                credentials,
                 near,
             };
             judge(&self.rules.failures, &seen)
@@ -508,6 +587,8 @@ impl Engine {
             judgement,
             near,
             at_counted: false,
+            path: form.path.clone(),
+            waited: None,
         })
     }
 }
@@ -641,6 +722,8 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         longer_output: attempt.longer_output,
         issued: answers.len() as u64,
         attempts,
+        rejected: attempt.waited.map(|(rejected, _)| rejected),
+        waited: attempt.waited.map(|(_, waited)| waited.as_secs_f64()),
         queue: attempt.queue.peaks(),
         limits,
         ..Evidence::default()

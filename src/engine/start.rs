@@ -16,12 +16,10 @@ use super::limits::StartFailure;
 use super::options::wrong;
 use super::served::AskedModel;
 use super::usage::MemoryStages;
-use super::{Engine, Limits, Readiness, RulePhase};
+use super::{Context, Engine, Limits, Patience, Readiness, Rejection, RulePhase, WAIT, await_reachable, wait_longer};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Event;
-use crate::runtime::{
-    Exit, HubModel, Launch, Mount, Origin, RuntimeKind, Service, StartContext, Target, attach, check_reachable, start,
-};
+use crate::runtime::{Exit, HubModel, Launch, Mount, Origin, RuntimeKind, Service, StartContext, attach, start};
 use crate::sim::Spec;
 use crate::task::lock;
 use crate::telemetry::{Phase, Reading, Sampler, Vendor, select};
@@ -34,6 +32,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Seconds that an attached engine may take to answer.
 const ATTACH_TIMEOUT: f64 = 5.0;
 
+/// The remedy where something else than an engine may answer.
+const OTHER_SERVER: &str = "see whether the address is that of an inference server, with the prefix of its path if it has one: `--url http://HOST:PORT/PREFIX`";
+
 /// How often to list the processes of a starting server, before a failed one takes them with it.
 const PROCESSES_EVERY: Duration = Duration::from_secs(1);
 
@@ -45,6 +46,15 @@ struct NotReady {
     exit: Option<Exit>,
     /// Alive, but it reported that it will not become ready.
     said: Option<String>,
+    /// How it answered at last, if that is no success.
+    rejection: Option<Rejection>,
+}
+
+impl NotReady {
+    fn new(exit: Option<Exit>, said: Option<String>) -> Self {
+        let rejection = None;
+        Self { exit, said, rejection }
+    }
 }
 
 impl Engine {
@@ -102,9 +112,18 @@ impl Engine {
     /// Waits for a server that already runs.
     pub(super) fn attach_to(&self, server: Server, stages: &mut MemoryStages) -> Result<Ready> {
         if let Some(url) = &self.options.url {
-            self.wait(check_reachable(url, &self.context.permits))?;
+            let Context {
+                permits,
+                tasks,
+                run,
+                wait,
+                ..
+            } = &self.context;
+            await_reachable(url, permits, tasks, run, *wait)?;
         }
-        let timeout = Duration::from_secs_f64(self.options.start_timeout.0.min(ATTACH_TIMEOUT));
+        let usual = Duration::from_secs_f64(self.options.start_timeout.0.min(ATTACH_TIMEOUT));
+        // Where the user says how long to wait, one that does not answer is waited for too.
+        let timeout = self.context.wait.unwrap_or(usual);
         let mut options = self.adapter_options(None);
         let mut state = self.poll_readiness(&server, &options, timeout, stages, None)?;
         let mut asked = AskedModel::default();
@@ -133,9 +152,21 @@ impl Engine {
                     asked,
                 })
             }
+            Err(NotReady {
+                rejection: Some(rejection),
+                ..
+            }) => {
+                let Rejection { status, message, .. } = &rejection;
+                let message = format!("the attached engine is not ready: {message}");
+                Err(match rejection.remedy {
+                    Some(remedy) => Fault::missing(message, remedy),
+                    None if matches!(status, 429 | 503) => Fault::missing(message, wait_longer(*status)),
+                    None => Fault::missing(message, OTHER_SERVER),
+                })
+            }
             Err(NotReady { said: Some(why), .. }) => Err(Fault::missing(
                 format!("the attached engine is not ready: {}", why.trim()),
-                "see whether the address is that of an inference server, and what its log says; then resume the run",
+                OTHER_SERVER,
             )),
             Err(_) => Err(Fault::missing(
                 format!(
@@ -158,6 +189,7 @@ impl Engine {
     ) -> Result<Result<(), NotReady>> {
         let deadline = Instant::now() + timeout;
         let mut pause = FIRST_PAUSE;
+        let mut patience = self.patience();
         let mut last_listed = Instant::now();
         loop {
             if last_listed.elapsed() >= PROCESSES_EVERY {
@@ -172,19 +204,38 @@ impl Engine {
                 last_listed = Instant::now();
             }
             if let Some(exit) = self.wait(server.exit())? {
-                let exit = Some(exit);
-                return Ok(Err(NotReady { exit, said: None }));
+                return Ok(Err(NotReady::new(Some(exit), None)));
             }
+            let mut not_ready = NotReady::new(None, None);
             match self.readiness(server, options)? {
                 Readiness::Ready => return Ok(Ok(())),
-                Readiness::Failed(why) => {
-                    let said = Some(why);
-                    return Ok(Err(NotReady { exit: None, said }));
+                Readiness::Failed(why) => return Ok(Err(NotReady::new(None, Some(why)))),
+                Readiness::Rejecting(rejection) if server.ours() => {
+                    // It would answer so for ever.
+                    if let Some(remedy) = &rejection.remedy {
+                        let said = format!("{}; {remedy}", rejection.message);
+                        return Ok(Err(NotReady::new(None, Some(said))));
+                    }
+                }
+                Readiness::Rejecting(rejection) => {
+                    let (passes, remedy) = (rejection.passes(), rejection.remedy.is_some());
+                    if passes && patience.wait(&rejection.message, rejection.retry_after)? {
+                        continue;
+                    }
+                    not_ready.rejection = Some(rejection);
+                    if passes || remedy {
+                        return Ok(Err(not_ready));
+                    }
+                }
+                Readiness::NotYet if !server.ours() && self.context.wait.is_some() => {
+                    if patience.wait("the server does not answer yet", None)? {
+                        continue;
+                    }
                 }
                 Readiness::NotYet => {}
             }
             if Instant::now() >= deadline {
-                return Ok(Err(NotReady { exit: None, said: None }));
+                return Ok(Err(not_ready));
             }
             self.context.tasks.sleep(pause)?;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -192,7 +243,7 @@ impl Engine {
     }
 
     fn start_failure(&self, limits: Limits, why: &NotReady, log: &[String], facts: &FactValues) -> StartFailure {
-        let NotReady { exit, said } = why;
+        let NotReady { exit, said, .. } = why;
         let symptoms = Symptoms {
             exit: exit.as_ref(),
             messages: said.as_slice(),
@@ -301,6 +352,12 @@ impl Engine {
         }]
     }
 
+    /// The time that a server is waited for.
+    pub(super) fn patience(&self) -> Patience<'_> {
+        let context = &self.context;
+        Patience::new(&context.tasks, &context.run, context.wait.unwrap_or(WAIT))
+    }
+
     pub(super) fn phase(&self, phase: &str, detail: &str) -> Result<()> {
         self.context.run.note(Event::Phase {
             phase: phase.to_owned(),
@@ -382,18 +439,14 @@ impl Engine {
 
     /// Connects to a server that already runs.
     pub(super) fn find(&self) -> Result<Server> {
-        let target = match (&self.options.url, &self.options.container) {
-            (Some(url), None) => Target::Url(url.clone()),
-            (None, Some(container)) => Target::Container(container.clone(), None),
-            (None, None) => {
-                return wrong(
-                    "nothing to attach to",
-                    "give `url`, or the name of a running `container`",
-                );
-            }
-            (Some(_), Some(_)) => {
-                return wrong("`url` and `container` are both given", "give one of them");
-            }
+        if self.options.url.is_some() && self.options.container.is_some() {
+            return wrong("`url` and `container` are both given", "give one of them");
+        }
+        let Some(target) = self.options.target() else {
+            return wrong(
+                "nothing to attach to",
+                "give `url`, or the name of a running `container`",
+            );
         };
         let context = self.start_context(Origin::Script);
         Server::new(self.wait(attach(&target, &context))?)

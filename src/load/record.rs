@@ -126,6 +126,9 @@ pub struct Record {
     pub text: Option<String>,
     /// The engine's finish reason.
     pub finish: Option<String>,
+    /// When a request that was rejected may come again, by the server's `Retry-After`.
+    #[serde(skip)]
+    pub retry_after: Option<Duration>,
     /// How it ended.
     #[serde(skip)]
     pub outcome: Outcome,

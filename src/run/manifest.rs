@@ -49,6 +49,9 @@ pub struct Manifest {
     /// Whether it may measure while others use the GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_gpu: bool,
+    /// Whether engines on this machine were not verified.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub insecure: bool,
     /// Limit of operations between two API calls, if the user set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_operations: Option<u64>,
@@ -256,6 +259,7 @@ impl Manifest {
     pub(super) fn allow(&mut self, plan: &Plan) {
         self.permit(plan.permissions.iter().cloned());
         self.shared_gpu |= plan.shared_gpu;
+        self.insecure |= plan.insecure;
         self.max_operations = self.max_operations.max(plan.max_operations);
     }
 
@@ -288,6 +292,8 @@ pub struct Plan {
     pub permissions: Vec<String>,
     /// `--shared-gpu`.
     pub shared_gpu: bool,
+    /// `--insecure`.
+    pub insecure: bool,
     /// `--max-operations`.
     pub max_operations: Option<u64>,
     /// `--max-disk`, bytes; default 10 GiB.

@@ -172,6 +172,7 @@ impl Run {
             seed: Some(plan.seed.unwrap_or_else(draw_seed)),
             permissions: plan.permissions.clone(),
             shared_gpu: plan.shared_gpu,
+            insecure: plan.insecure,
             max_operations: plan.max_operations,
             host: Machine::own(),
             ..Manifest::default()

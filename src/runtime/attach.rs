@@ -5,7 +5,8 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bollard::models::ContainerInspectResponse;
+use bollard::Docker;
+use bollard::models::{ContainerInspectResponse, PortBinding};
 use bollard::query_parameters::InspectContainerOptions;
 use serde_json::json;
 use tokio::net::TcpStream;
@@ -15,8 +16,9 @@ use super::docker::Container;
 use super::service::{Backend, Started};
 use super::{Permits, ServerLog, docker};
 use crate::fault::{Fault, Result};
-use crate::http::{ApiKey, lookup};
+use crate::http::{self, ApiKey, lookup};
 use crate::run::{Run, add_secrets, hide_url, hide_variables, hide_words};
+use crate::tls;
 
 /// Maximum time to connect to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
@@ -100,17 +102,20 @@ pub fn server_url(text: &str) -> Result<Url> {
 }
 
 /// The API key for a server: the value of the environment variable that the user named, else of `OPENAI_API_KEY`. `None`
-/// if there is none, or if the script chose the address.
+/// if there is none, or if the script chose the address or the container.
 ///
 /// # Errors
 ///
 /// `missing` if the named variable is not set, `not_allowed` if the script chose it or the address.
-pub fn api_key(text: &str, variable: Option<&str>, permits: &Permits) -> Result<Option<ApiKey>> {
-    let url = permitted_url(text, permits)?;
+pub fn api_key(target: &Target, variable: Option<&str>, permits: &Permits) -> Result<Option<ApiKey>> {
     let name = variable.unwrap_or(API_KEY);
     // The usual variable need not be there.
     let unless_usual = |fault: Fault| variable.map_or(Ok(None), |_| Err(fault));
-    if !permits.gives_key(&url, name) {
+    let given = match target {
+        Target::Url(text) => permits.gives_key(&permitted_url(text, permits)?, name),
+        Target::Container(container, _) => permits.gives_container_key(container, name),
+    };
+    if !given {
         return unless_usual(Fault::not_allowed(
             format!("the key in `{name}` is only for a server that the command line names"),
             format!("write `--url URL --set api_key_env={name}`, or allow it with `--allow token`"),
@@ -123,7 +128,7 @@ pub fn api_key(text: &str, variable: Option<&str>, permits: &Permits) -> Result<
         ));
     };
     add_secrets([value.trim().to_owned()]);
-    ApiKey::new(value.trim())
+    ApiKey::new(value.trim(), name)
         .map(Some)
         .ok_or_else(|| Fault::usage(format!("the value of `{name}` cannot be sent as an API key")))
 }
@@ -134,7 +139,19 @@ fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(Fault::usage(format!("`{}` is neither http nor https", hide_url(&url))));
     }
+    tls::check_insecure(&url, http::is_loopback(&url))?;
     permits.check_url(&url)?;
+    Ok(url)
+}
+
+/// The address of a container that the script may attach to, which may be asked from now on.
+///
+/// # Errors
+///
+/// As for attaching.
+pub async fn container_url(container: &str, port: Option<u16>, permits: &Permits) -> Result<String> {
+    let (_, _, url) = find_container(container, port, permits).await?;
+    permits.open_container(&url);
     Ok(url)
 }
 
@@ -146,21 +163,8 @@ pub(super) async fn attach_container(
     run: &Arc<Run>,
     permits: &Permits,
 ) -> Result<Started> {
-    docker::check_container(container)?;
-    permits.check_attach(container)?;
-    let client = docker::connect().await?;
-    let inspected = client
-        .inspect_container(container, None::<InspectContainerOptions>)
-        .await
-        .map_err(docker::explain)?;
+    let (client, inspected, url) = find_container(container, port, permits).await?;
     let id = inspected.id.clone().unwrap_or_default();
-    if inspected.state.as_ref().and_then(|state| state.running) != Some(true) {
-        return Err(Fault::missing(
-            format!("the container `{container}` is not running"),
-            format!("start it with `docker start {container}`"),
-        ));
-    }
-    let url = address(&inspected, port).map_err(|fault| fault.while_doing(format!("the container `{container}`")))?;
     let logs = ServerLog::create(run, name)?;
     docker::follow(&client, &id, "1000", logs.clone());
     let info = describe(container, &url, &inspected);
@@ -175,6 +179,29 @@ pub(super) async fn attach_container(
     })
 }
 
+/// A running container that the script may attach to, and its address.
+async fn find_container(
+    container: &str,
+    port: Option<u16>,
+    permits: &Permits,
+) -> Result<(Docker, ContainerInspectResponse, String)> {
+    docker::check_container(container)?;
+    permits.check_attach(container)?;
+    let client = docker::connect().await?;
+    let inspected = client
+        .inspect_container(container, None::<InspectContainerOptions>)
+        .await
+        .map_err(docker::explain)?;
+    if inspected.state.as_ref().and_then(|state| state.running) != Some(true) {
+        return Err(Fault::missing(
+            format!("the container `{container}` is not running"),
+            format!("start it with `docker start {container}`"),
+        ));
+    }
+    let url = address(&inspected, port).map_err(|fault| fault.while_doing(format!("the container `{container}`")))?;
+    Ok((client, inspected, url))
+}
+
 /// Published port on this machine, else the container's own network address.
 fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Result<String> {
     let settings = inspected.network_settings.clone().unwrap_or_default();
@@ -184,21 +211,18 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
         .unwrap_or_default()
         .iter()
         .filter_map(|(key, bindings)| {
-            let host = bindings
-                .as_ref()?
-                .iter()
-                .find_map(|binding| binding.host_port.clone())?;
+            let host = bindings.as_ref()?.iter().find_map(published_address)?;
             Some((inside(key)?, host))
         })
         .filter(|(port, _)| requested.is_none_or(|requested| requested == *port))
         .collect();
     match published.as_slice() {
-        [(_, host)] => return Ok(format!("http://127.0.0.1:{host}")),
+        [(_, host)] => return Ok(format!("http://{host}")),
         [] => {}
         several => {
             let mut ports: Vec<u16> = several.iter().map(|(port, _)| *port).collect();
             ports.sort_unstable();
-            return Err(Fault::usage(format!("it publishes several ports: {ports:?}")).hint("choose one with `port`"));
+            return Err(Fault::usage(format!("it publishes several ports: {ports:?}")).hint(CHOOSE_PORT));
         }
     }
     let exposed = inspected
@@ -209,12 +233,17 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
         .filter_map(|key| inside(key));
     let mut exposed: Vec<u16> = exposed.collect();
     exposed.sort_unstable();
-    let port = match (requested, exposed.as_slice()) {
+    let named = || option_value(&command_of(inspected), "--port").and_then(|port| port.parse().ok());
+    let port = match (requested.or_else(named), exposed.as_slice()) {
         (Some(port), _) | (None, &[port]) => port,
+        (None, []) => {
+            return Err(Fault::missing(
+                "no port of it is known: it publishes and exposes none, and its command line has no `--port`",
+                "say which one its engine listens on, `--set port=8000`, or publish it: `docker run --publish 127.0.0.1:8000:8000 …`",
+            ));
+        }
         (None, ports) => {
-            return Err(
-                Fault::usage(format!("it publishes no port and exposes {ports:?}")).hint("choose one with `port`")
-            );
+            return Err(Fault::usage(format!("it publishes no port and exposes {ports:?}")).hint(CHOOSE_PORT));
         }
     };
     let networks = settings.networks.unwrap_or_default();
@@ -226,22 +255,32 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
         // With host networking it listens on this machine.
         None if networks.contains_key("host") => Ok(format!("http://127.0.0.1:{port}")),
         None => Err(Fault::missing(
-            "it has no IP address",
+            "it has no IP address: no network reaches it",
             "publish its port: `docker run --publish 127.0.0.1:8000:8000 …`",
         )),
     }
+}
+
+/// The remedy for several ports.
+const CHOOSE_PORT: &str = "choose one: `--set port=8000`";
+
+/// Where a port is published on this machine.
+fn published_address(binding: &PortBinding) -> Option<String> {
+    let port = binding.host_port.as_ref()?;
+    // Those that stand for all addresses, and that of a daemon which says none.
+    let here = ["", "0.0.0.0", "::"];
+    Some(match binding.host_ip.as_deref().filter(|ip| !here.contains(ip)) {
+        Some(ip) if ip.contains(':') => format!("[{ip}]:{port}"),
+        Some(ip) => format!("{ip}:{port}"),
+        None => format!("127.0.0.1:{port}"),
+    })
 }
 
 /// Image, command line, environment (without secrets) and model, for the manifest.
 fn describe(name: &str, url: &str, inspected: &ContainerInspectResponse) -> serde_json::Value {
     let config = inspected.config.clone().unwrap_or_default();
     let env = config.env.unwrap_or_default();
-    let command: Vec<String> = inspected
-        .path
-        .iter()
-        .chain(inspected.args.iter().flatten())
-        .cloned()
-        .collect();
+    let command = command_of(inspected);
     json!({
         "runtime": "attach",
         "container": name,
@@ -255,6 +294,22 @@ fn describe(name: &str, url: &str, inspected: &ContainerInspectResponse) -> serd
     })
 }
 
+/// Program and arguments of a container.
+fn command_of(inspected: &ContainerInspectResponse) -> Vec<String> {
+    let words = inspected.path.iter().chain(inspected.args.iter().flatten());
+    words.cloned().collect()
+}
+
+/// The value of an option on a command line: `--port 80` or `--port=80`.
+fn option_value<'a>(command: &'a [String], option: &str) -> Option<&'a str> {
+    let mut words = command.iter().enumerate();
+    words.find_map(|(at, word)| match word.split_once('=') {
+        Some((name, value)) if name == option => Some(value),
+        _ if word == option => command.get(at + 1).map(String::as_str),
+        _ => None,
+    })
+}
+
 /// Options that name the model, for all engines. Long ones first: in `python -m`, `-m` names a module.
 const OPTIONS: &str = "--model --model-path --model-id --model_path --hf-repo -m";
 /// Commands followed by the model.
@@ -264,21 +319,16 @@ const VARIABLES: &str = "MODEL_ID MODEL_PATH MODEL LLAMA_ARG_MODEL LLAMA_ARG_HF_
 
 /// The model that a command line or its environment (`NAME=value`) names: a hub id, or a path inside the container.
 fn model_name<'a>(command: &'a [String], env: &'a [String]) -> Option<&'a str> {
-    let value_of = |option: &str| {
-        let mut words = command.iter().enumerate();
-        words.find_map(|(at, word)| match word.split_once('=') {
-            Some((name, value)) if name == option => Some(value),
-            _ if word == option => command.get(at + 1).map(String::as_str),
-            _ => None,
-        })
-    };
     let positional = || {
         let is_command = |word: &String| COMMANDS.contains(&word.rsplit('/').next().unwrap_or(word));
         let mut after = command.iter().skip_while(|word| !is_command(word)).skip(1);
         after.find(|word| !word.starts_with('-')).map(String::as_str)
     };
     let variable = |name: &str| env.iter().find_map(|entry| entry.strip_prefix(name)?.strip_prefix('='));
-    let named = OPTIONS.split(' ').find_map(value_of).or_else(positional);
+    let named = OPTIONS
+        .split(' ')
+        .find_map(|option| option_value(command, option))
+        .or_else(positional);
     named
         .filter(|name| !name.is_empty())
         .or_else(|| VARIABLES.split(' ').find_map(variable))
@@ -302,6 +352,41 @@ mod tests {
             r#"{"Config": {"ExposedPorts": {"8000/tcp": {}}}, "NetworkSettings": {"Networks": {"bridge": {"IPAddress": "172.17.0.2"}}}}"#,
         );
         assert_eq!(address(&hidden, None).unwrap(), "http://172.17.0.2:8000");
+    }
+
+    #[test]
+    fn a_port_is_asked_where_it_is_published() {
+        for (ip, url) in [
+            ("", "http://127.0.0.1:7"),
+            ("::", "http://127.0.0.1:7"),
+            ("192.0.2.1", "http://192.0.2.1:7"),
+            ("::1", "http://[::1]:7"),
+        ] {
+            let text =
+                format!(r#"{{"NetworkSettings": {{"Ports": {{"80/tcp": [{{"HostIp": "{ip}", "HostPort": "7"}}]}}}}}}"#);
+            assert_eq!(address(&inspected(&text), None).unwrap(), url);
+        }
+    }
+
+    #[test]
+    fn a_port_that_nothing_publishes_is_that_of_the_command_line() {
+        let networks = r#""NetworkSettings": {"Networks": {"bridge": {"IPAddress": "172.17.0.2"}}}"#;
+        let served = |args: &str| {
+            address(
+                &inspected(&format!(r#"{{"Path": "vllm", "Args": {args}, {networks}}}"#)),
+                None,
+            )
+        };
+        assert_eq!(
+            served(r#"["serve", "m", "--port=80"]"#).unwrap(),
+            "http://172.17.0.2:80"
+        );
+        assert_eq!(
+            served(r#"["serve", "m", "--port", "81"]"#).unwrap(),
+            "http://172.17.0.2:81"
+        );
+        let fault = served(r#"["serve", "m"]"#).unwrap_err();
+        assert!(fault.hint.unwrap().contains("port=8000"), "{}", fault.message);
     }
 
     #[test]

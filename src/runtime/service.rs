@@ -214,6 +214,18 @@ impl Service {
         }
     }
 
+    /// A small file in the container that was attached to, at most `most` bytes; `None` if there is none.
+    ///
+    /// # Errors
+    ///
+    /// `missing` if the Docker daemon does not answer.
+    pub async fn read_file(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        match self.backend() {
+            Backend::Attached(Some(container), _) => container.read_file(path, most).await,
+            _ => Ok(None),
+        }
+    }
+
     /// Whether it is running. Once it has exited, its log is complete.
     ///
     /// # Errors

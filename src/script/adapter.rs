@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use reqwest::header::{CONTENT_ENCODING, HeaderValue, RETRY_AFTER};
 use rhai::{AST, Dynamic, Engine, FuncArgs, Scope};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,10 +19,13 @@ use super::resolver::{open_named, with_extension};
 use super::source::Source;
 use super::{Host, convert, interpreter, resolver, shipped};
 use crate::boundary::Point;
-use crate::engine::{Adapter, Facts, FailureRule, Harmless, KEY_REMEDY, Limits, Readiness, RequestForm};
+use crate::engine::{
+    Adapter, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness, Rejection,
+    RequestForm, WAIT, remedy, title, wait_longer, words,
+};
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
-use crate::runtime::Launch;
+use crate::runtime::{self, Launch, Target};
 use crate::task::{Tasks, lock};
 
 /// Functions and their parameters.
@@ -93,7 +97,7 @@ pub(super) fn from_source(host: &Arc<Host>, name: &str, source: &Source) -> Resu
         shipped,
         host: Arc::clone(host),
         key: source.key.to_string(),
-        client: crate::http::build(crate::http::direct().timeout(REQUEST_TIMEOUT))?,
+        client: http::build_for_engines(http::direct().timeout(REQUEST_TIMEOUT))?,
         engine,
         ast,
     }))
@@ -170,13 +174,14 @@ impl Adapter for RhaiAdapter {
         let options = convert::to_script(options)?;
         let server = Server::new(base_url, self.client.clone(), options, key.cloned());
         let result = self.call("ready", (server.clone(),))?;
-        let refused = lock(&server.refused).take();
+        let rejection = lock(&server.rejection).take();
         match (result.as_bool(), result.is_string()) {
             (Ok(true), _) => Ok(Readiness::Ready),
-            // It would answer so for ever.
-            (Ok(false), _) | (Err(_), true) if refused.is_some() => Ok(Readiness::Failed(refused.unwrap_or_default())),
-            (Ok(false), _) => Ok(Readiness::NotYet),
-            (Err(_), true) => Ok(Readiness::Failed(result.to_string())),
+            (Ok(false), _) => Ok(rejection.map_or(Readiness::NotYet, Readiness::Rejecting)),
+            (Err(_), true) => Ok(match rejection.filter(|rejection| rejection.remedy.is_some()) {
+                Some(rejection) => Readiness::Rejecting(rejection),
+                None => Readiness::Failed(result.to_string()),
+            }),
             (Err(kind), false) => Err(Fault::usage(format!(
                 "adapter `{}`: `ready` must return true, false, or a string saying why the engine cannot become ready; it returned a {}",
                 self.name,
@@ -244,21 +249,37 @@ pub(super) struct Server {
     base: String,
     client: reqwest::Client,
     key: Option<ApiKey>,
-    /// The newest answer that asks for a key or leads elsewhere, with what to do about it.
-    refused: Arc<Mutex<Option<String>>>,
+    /// The newest answer that is no success.
+    rejection: Arc<Mutex<Option<Rejection>>>,
     /// Argument of the adapter's `launch(options)`.
     pub(super) options: Dynamic,
 }
 
 /// An HTTP response.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Answer {
     /// HTTP status; 0 if there was no response.
     status: u16,
     /// Response text, or where a redirect leads; without a response, the reason.
     body: String,
-    /// What to do about a status that stays.
-    remedy: Option<&'static str>,
+    /// Status, page and body in one sentence, unless the status is a success.
+    refusal: Option<String>,
+    /// The remedy for an answer that stays.
+    remedy: Option<String>,
+    #[serde(skip)]
+    retry_after: Option<Duration>,
+}
+
+impl Answer {
+    /// The answer as a rejection, if it is one.
+    fn rejection(&self) -> Option<Rejection> {
+        Some(Rejection {
+            status: self.status,
+            message: self.refusal.clone()?,
+            remedy: self.remedy.clone(),
+            retry_after: self.retry_after,
+        })
+    }
 }
 
 impl Server {
@@ -268,16 +289,30 @@ impl Server {
             base: base.trim_end_matches('/').to_owned(),
             client,
             key,
-            refused: Arc::default(),
+            rejection: Arc::default(),
             options,
         }
     }
 
     pub(super) fn get(&self, tasks: &Tasks, path: &str) -> Result<Answer> {
-        let answer = tasks.wait(self.send(self.client.get(self.url(path)?)))?;
-        if let Some(remedy) = answer.remedy {
-            let said = format!("status {} at {path}: {}; {remedy}", answer.status, answer.body);
-            *lock(&self.refused) = Some(said);
+        let mut answer = tasks.wait(self.send(self.client.get(self.url(path)?)))?;
+        let credentials = Credentials::new(self.key.as_ref(), &self.base);
+        // In the words of nginx and Go.
+        let wants_tls = answer.status == 400 && answer.body.contains("HTTPS");
+        let own = answer
+            .remedy
+            .or_else(|| wants_tls.then(|| "write `https://` in place of `http://`".to_owned()));
+        answer.remedy = own.or_else(|| remedy(answer.status, credentials));
+        answer.refusal = match answer.status {
+            0 => answer.remedy.is_some().then(|| answer.body.clone()),
+            200..300 => answer.remedy.is_some().then(|| format!("`{path}`: {}", answer.body)),
+            status => {
+                let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
+                Some(format!("{title}status {status} at `{path}`: {}", words(&answer.body)))
+            }
+        };
+        if let Some(rejection) = answer.rejection() {
+            *lock(&self.rejection) = Some(rejection);
         }
         Ok(answer)
     }
@@ -307,20 +342,37 @@ impl Server {
             None => request,
         };
         // A starting server refuses connections: `ready` must see that, so it is not a fault.
-        Ok(fetch(request).await.unwrap_or_else(|error| Answer {
-            status: 0,
-            body: http::root(&error),
-            remedy: None,
+        Ok(fetch(request).await.unwrap_or_else(|error| {
+            let (body, remedy) = http::unanswered(&error);
+            Answer {
+                body,
+                remedy,
+                ..Answer::default()
+            }
         }))
     }
 }
 
-/// A page of a server that the user named.
-pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>) -> Result<Dynamic> {
-    let key = crate::runtime::api_key(url, key, &host.permits)?;
-    let client = http::build(http::direct().timeout(REQUEST_TIMEOUT))?;
-    let base = crate::runtime::server_url(url)?;
-    let answer = Server::new(base.as_str(), client, Dynamic::UNIT, key).get(&host.tasks, path)?;
+/// A page of a server that the user named; with `wait`, once the server no longer says that it still loads.
+pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>, wait: bool) -> Result<Dynamic> {
+    let key = runtime::api_key(&Target::Url(url.to_owned()), key, &host.permits)?;
+    let client = http::build_for_engines(http::direct().timeout(REQUEST_TIMEOUT))?;
+    let base = runtime::server_url(url)?;
+    let server = Server::new(base.as_str(), client, Dynamic::UNIT, key);
+    let mut answer = server.get(&host.tasks, path)?;
+    let mut patience = Patience::new(&host.tasks, &host.run, host.settings.wait.unwrap_or(WAIT));
+    // Where the user says how long to wait, one that does not answer is waited for too.
+    let silent = |answer: &Answer| answer.status == 0 && answer.remedy.is_none() && host.settings.wait.is_some();
+    while wait && (answer.rejection().is_some_and(|rejection| rejection.passes()) || silent(&answer)) {
+        let why = answer.refusal.as_ref().unwrap_or(&answer.body);
+        if !patience.wait(why, answer.retry_after)? {
+            if answer.status != 0 {
+                answer.remedy = Some(wait_longer(answer.status).to_owned());
+            }
+            break;
+        }
+        answer = server.get(&host.tasks, path)?;
+    }
     convert::to_script(&answer)
 }
 
@@ -333,13 +385,29 @@ async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
         return Ok(Answer {
             status,
             body: format!("redirects to `{location}`, which is not followed"),
-            remedy: Some("give the address of the server itself: `--url URL`"),
+            ..Answer::default()
+        });
+    }
+    let text = |name| {
+        response
+            .headers()
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let retry_after = text(RETRY_AFTER).and_then(http::retry_after);
+    if let Some(coding) = text(CONTENT_ENCODING).filter(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Ok(Answer {
+            status,
+            body: format!("the page is compressed (`{coding}`), which was not asked for"),
+            remedy: Some(COMPRESSED.to_owned()),
+            ..Answer::default()
         });
     }
     let (body, _cut) = http::text(response, MAX_BODY).await?;
     Ok(Answer {
         status,
         body,
-        remedy: matches!(status, 401 | 403).then_some(KEY_REMEDY),
+        retry_after,
+        ..Answer::default()
     })
 }

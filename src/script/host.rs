@@ -42,6 +42,8 @@ pub struct Settings {
     pub dry_run: bool,
     /// `--shared-gpu`: other processes on the GPU are tolerated.
     pub shared_gpu: bool,
+    /// `--wait`: how long a server that still loads is waited for.
+    pub wait: Option<Duration>,
     /// Layout of terminal reports.
     pub page: Page,
     /// What the user wants of a fleet: `detach`, `cancel`, or nothing.
@@ -240,6 +242,7 @@ pub(super) fn context(host: &Arc<Host>) -> Context {
         home: home.to_owned(),
         seed: host.settings.seed,
         shared_gpu: host.settings.shared_gpu,
+        wait: host.settings.wait,
         dry_run: host.settings.dry_run,
     }
 }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::process::Exit;
-use super::profile::{Engine, MemoryProfile, Profile, Reservation, is_share, is_size, names};
+use super::profile::{Engine, MemoryProfile, Profile, is_share, is_size, names};
 use super::start::TGI_SLICE;
 use crate::fault::{Fault, Result};
 
@@ -170,6 +170,14 @@ pub enum Victim {
 }
 
 impl Options {
+    /// Where neither the user nor the profile says how long input and output may be, takes the longest that fits the device: a
+    /// server by itself is there to be asked, not to fail as a real engine would at the model's whole context.
+    pub fn fit(&mut self, profile: &Profile) {
+        if self.max_model_len.is_none() && profile.defaults.max_model_len.is_none() && profile.memory.grows() {
+            self.max_model_len = Some(-1);
+        }
+    }
+
     /// Translates `serve` into options of this engine. Given options take precedence.
     pub(super) fn with_serve_flags(mut self, engine: Engine, max_num_seqs: u64) -> Self {
         let Some(serve) = self.serve.take() else { return self };
@@ -282,7 +290,7 @@ impl Setup {
             MemoryProfile::Pool(pool) => Some(pool),
             MemoryProfile::Dynamic(_) | MemoryProfile::Fixed(_) => None,
         };
-        let grows = pool.is_some_and(|pool| pool.reservation == Reservation::Grow);
+        let grows = profile.memory.grows();
         let fixed = matches!(profile.memory, MemoryProfile::Fixed(_));
         let fp8 = options.kv_cache_dtype.as_deref() == Some("fp8");
         let draft_tokens = options.num_speculative_tokens.unwrap_or(0);

@@ -387,6 +387,11 @@ impl MemoryProfile {
         | Self::Fixed(Fixed { total_mib, .. })) = self;
         (total_mib * f64::from(1 << 20)) as u64
     }
+
+    /// Whether sequences take KV cache token by token, so that the longest one that fits can be found at the start.
+    pub fn grows(&self) -> bool {
+        matches!(self, Self::Pool(pool) if pool.reservation == Reservation::Grow)
+    }
 }
 
 const SHIPPED_SHAPES: [(&str, &str); 3] = [

@@ -161,8 +161,10 @@ fn engines_are_recognised_by_their_address_alone() {
 #[test]
 fn a_server_that_still_loads_is_told_so() {
     let served = Served::start(&["--profile", "llama-1b-llamacpp", "--time-scale", "1000"]);
-    let outcome = run("engine_info", &[&format!("url={}", served.url)]).code(3);
+    let outcome = Profiler::new().args(["run", "engine_info", "--url", &served.url, "--wait", "1s"]);
     let _ = outcome
+        .run()
+        .code(3)
         .stderr("is not ready: status 503 at `/v1/models`")
         .stderr("Loading model");
 }

@@ -9,9 +9,12 @@
 
 mod adapters;
 mod attach;
+mod attach_container;
 mod attach_forms;
 mod attach_limits;
 mod attach_starts;
+mod attach_states;
+mod attach_tls;
 mod attacks;
 mod batch;
 mod beside;

@@ -323,7 +323,7 @@ fn the_command_of_the_page_repeats_the_run_with_all_that_changes_what_is_done() 
 
 #[test]
 fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
-    let repeated = ["set", "seed", "allow", "max-operations", "shared-gpu"];
+    let repeated = ["set", "seed", "allow", "max-operations", "shared-gpu", "insecure"];
     // What a file of parameters or a short option gives is set; the others say where to write, and what to show.
     let beside = [
         "params",
@@ -335,6 +335,7 @@ fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
         "trust-script",
         "max-time",
         "max-disk",
+        "wait",
         "dry-run",
         "json",
         "help",

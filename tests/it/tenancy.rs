@@ -64,6 +64,7 @@ impl Tested {
             home: bench.path(""),
             seed: 1,
             shared_gpu,
+            wait: None,
             dry_run: false,
         };
         let options = json!({ "runtime": "process", "gpus": [0], "settle_timeout": 0.3 });

@@ -58,6 +58,7 @@ impl Tested {
             home: bench.path(""),
             seed: 1,
             shared_gpu: true,
+            wait: None,
             dry_run: false,
         };
         let options = json!({ "runtime": "process", "gpus": [0] });

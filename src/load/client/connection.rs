@@ -25,7 +25,8 @@ use url::Url;
 
 use super::exchange::Exchange;
 use crate::fault::{Fault, Kind, Result};
-use crate::http::{self, ApiKey, USER_AGENT, addresses};
+use crate::http::{ApiKey, USER_AGENT, addresses};
+use crate::tls::{self, Problem};
 
 /// Epoll keys of the waker and the timer.
 pub(super) const WAKER_KEY: u64 = u64::MAX;
@@ -256,7 +257,7 @@ impl Socket {
             }
             match non_blocking(tls.read_tls(&mut self.stream))? {
                 Some(0) => return Err(ErrorKind::UnexpectedEof.into()),
-                Some(_) => tls.process_new_packets().map_err(io::Error::other)?,
+                Some(_) => tls.process_new_packets().map_err(|error| tls_error(&error))?,
                 None => return Ok(false),
             };
         }
@@ -283,7 +284,7 @@ impl Socket {
             return non_blocking(self.stream.read(buffer));
         };
         if non_blocking(tls.read_tls(&mut self.stream))?.is_some() {
-            tls.process_new_packets().map_err(io::Error::other)?;
+            tls.process_new_packets().map_err(|error| tls_error(&error))?;
         }
         non_blocking(tls.reader().read(buffer))
     }
@@ -298,6 +299,11 @@ impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }
+}
+
+/// A TLS error as one of the connection.
+fn tls_error(error: &rustls::Error) -> io::Error {
+    io::Error::other(Problem::from(error).message)
 }
 
 /// `None` if the call would block.
@@ -386,7 +392,7 @@ impl Target {
         };
         let tls = match url.scheme() {
             "http" => None,
-            "https" => Some((http::tls()?, server_name(host)?)),
+            "https" => Some((tls::to_engines()?, server_name(host)?)),
             other => {
                 return Err(Fault::usage(format!("the engine URL begins with `{other}:`"))
                     .hint("give `http://HOST:PORT`, or https"));

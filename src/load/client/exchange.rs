@@ -240,6 +240,7 @@ impl Exchange {
             // A request that never got a connection was not sent; use the time when it failed.
             sent: since(self.sent.unwrap_or(now)),
             ended: since(now),
+            retry_after: self.response.retry_after,
             outcome,
             ..self.state.record
         }

@@ -1,6 +1,10 @@
 //! Incremental reader of one HTTP/1.1 response (RFC 9112): informational (1xx) heads, then a body with a content
 //! length, in chunks, or until the connection closes. Pure.
 
+use std::time::Duration;
+
+use crate::http::retry_after;
+
 /// Limits of a response head: bytes and headers.
 const MAX_HEAD: usize = 64 << 10;
 const MAX_HEADERS: usize = 128;
@@ -29,6 +33,8 @@ pub(super) struct Response {
     pub(super) status: Option<u16>,
     /// Target of a redirect.
     pub(super) location: Option<String>,
+    /// How long to wait before the request may come again.
+    pub(super) retry_after: Option<Duration>,
     reusable: bool,
     /// Whether anything has arrived.
     pub(super) started: bool,
@@ -149,6 +155,8 @@ impl Response {
                 keep_alive |= has("keep-alive");
             } else if named("location") && (300..400).contains(&status) {
                 self.location.get_or_insert_with(|| text().into_owned());
+            } else if named("retry-after") {
+                self.retry_after = retry_after(&text());
             } else if named("content-encoding") && !has("identity") {
                 return Err(format!(
                     "the response has content encoding `{}`, which was not requested",

@@ -502,6 +502,5 @@ fn redirect_target(from: &Url, headers: &HeaderMap) -> Result<Url> {
 
 /// The pause requested by the server.
 fn pause(headers: &HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
-    Some(Duration::from_secs(seconds))
+    http::retry_after(headers.get(RETRY_AFTER)?.to_str().ok()?)
 }

@@ -238,6 +238,9 @@ fn permission_flags(manifest: &Manifest) -> Vec<String> {
     if manifest.shared_gpu {
         words.push("--shared-gpu".to_owned());
     }
+    if manifest.insecure {
+        words.push("--insecure".to_owned());
+    }
     if let Some(most) = manifest.max_operations {
         words.extend(["--max-operations".to_owned(), most.to_string()]);
     }

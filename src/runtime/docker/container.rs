@@ -1,7 +1,8 @@
 //! State, stop and removal of a container; commands that run in it, and files that are put into it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::path::PathBuf;
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -10,8 +11,9 @@ use bollard::container::LogOutput;
 use bollard::exec::{CreateExecOptions, StartExecOptions, StartExecResults};
 use bollard::models::{ContainerState, EventMessage};
 use bollard::query_parameters::{
-    EventsOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder, RemoveContainerOptionsBuilder,
-    StopContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder,
+    DownloadFromContainerOptionsBuilder, EventsOptionsBuilder, InspectContainerOptions, KillContainerOptionsBuilder,
+    RemoveContainerOptionsBuilder, StopContainerOptionsBuilder, UploadToContainerOptionsBuilder,
+    WaitContainerOptionsBuilder,
 };
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
@@ -410,6 +412,52 @@ impl Container {
         let ended = self.docker.inspect_exec(&id).await;
         captured.code = ended.map_err(daemon::explain)?.exit_code;
         Ok(captured)
+    }
+
+    /// The contents of a file in it, at most `most` bytes; `None` if there is no such file, or a larger one. A few links are followed.
+    pub(in crate::runtime) async fn read_file(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        const LINKS: usize = 4;
+        let mut path = PathBuf::from(path);
+        for _ in 0..LINKS {
+            let Some(archive) = self.archive(&path, most).await? else {
+                return Ok(None);
+            };
+            let mut archive = tar::Archive::new(archive.as_slice());
+            let Some(Ok(mut entry)) = archive.entries().ok().and_then(|mut entries| entries.next()) else {
+                return Ok(None);
+            };
+            if entry.header().entry_type().is_file() && entry.size() <= most {
+                let mut text = Vec::new();
+                return Ok(entry.read_to_end(&mut text).is_ok().then_some(text));
+            }
+            let Some(target) = entry.link_name().ok().flatten() else {
+                return Ok(None);
+            };
+            path = path.parent().unwrap_or(Path::new("/")).join(target);
+        }
+        Ok(None)
+    }
+
+    /// The archive of a path in it; `None` if there is no such path, or the archive of a file of `most` bytes is shorter.
+    async fn archive(&self, path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
+        // A header, and the end of an archive.
+        const AROUND: u64 = 16 << 10;
+        let options = DownloadFromContainerOptionsBuilder::default()
+            .path(&path.display().to_string())
+            .build();
+        let mut parts = std::pin::pin!(self.docker.download_from_container(&self.id, Some(options)));
+        let mut archive = Vec::new();
+        while let Some(part) = parts.next().await {
+            match part {
+                Ok(part) => archive.extend_from_slice(&part),
+                Err(error) if daemon::status(&error) == Some(404) => return Ok(None),
+                Err(error) => return Err(daemon::explain(error)),
+            }
+            if archive.len() as u64 > most + AROUND {
+                return Ok(None);
+            }
+        }
+        Ok(Some(archive))
     }
 
     /// Puts files into a new folder and returns its path.

@@ -78,6 +78,8 @@ struct Named {
 struct Shared {
     /// Services that this run started.
     started: Mutex<Vec<Weak<Service>>>,
+    /// Host and port of containers that may be attached to.
+    containers: Mutex<Vec<String>>,
     /// Whether a file was loaded by the user's or a shipped script: then not all is typed or shipped.
     has_files: AtomicBool,
     wants: Mutex<Vec<Want>>,
@@ -299,9 +301,30 @@ impl Permits {
     /// Whether the API key in this environment variable may be given to a server: the command line names both, or the
     /// user allowed tokens. `OPENAI_API_KEY` need not be named.
     pub fn gives_key(&self, url: &Url, variable: &str) -> bool {
+        let server = server(url).unwrap_or_default();
+        self.gives_key_to(variable, |named| {
+            named.servers.contains(&server) || self.is_container(&server)
+        })
+    }
+
+    /// As `gives_key`, for a server in a container.
+    pub fn gives_container_key(&self, container: &str, variable: &str) -> bool {
+        self.gives_key_to(variable, |named| named.containers.iter().any(|name| name == container))
+    }
+
+    fn gives_key_to(&self, variable: &str, is_named: impl Fn(&Named) -> bool) -> bool {
         let key = |named: &Named| variable == super::attach::API_KEY || named.keys.iter().any(|key| key == variable);
-        let server = |named: &Named| server(url).is_some_and(|server| named.servers.contains(&server));
-        self.gives_tokens() || self.names(|named| key(named) && server(named))
+        self.gives_tokens() || self.names(|named| key(named) && is_named(named))
+    }
+
+    /// Allows connecting to a container that the script may attach to.
+    pub(super) fn open_container(&self, base_url: &str) {
+        let server = server_url(base_url).ok().as_ref().and_then(server);
+        lock(&self.shared.containers).extend(server);
+    }
+
+    fn is_container(&self, server: &str) -> bool {
+        lock(&self.shared.containers).iter().any(|known| known == server)
     }
 
     /// Whether the user allowed tokens.
@@ -316,7 +339,8 @@ impl Permits {
         };
         let (bare, server) = (address(&host, None), address(&host, Some(port)));
         let own = http::is_loopback(url);
-        if self.serves(url) || self.names(|named| named.servers.contains(&server)) || (own && self.is_typed()) {
+        let named = self.names(|named| named.servers.contains(&server));
+        if self.serves(url) || self.is_container(&server) || named || (own && self.is_typed()) {
             return Ok(());
         }
         let listed = |allowed: &Allowed| {

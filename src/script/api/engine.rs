@@ -6,12 +6,13 @@ use serde_json::Value;
 
 use super::boundary::to_point;
 use crate::boundary::Point;
-use crate::engine::{Limits, LimitsOption};
+use crate::engine::{Limits, LimitsOption, await_reachable};
 use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
-use crate::script::host::{EngineHandle, LogOptions};
+use crate::script::convert::deserialize_as;
+use crate::script::host::{EngineHandle, Host, LogOptions};
 use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, from_script, host, options, to_script};
 use crate::{compare, report};
@@ -60,7 +61,7 @@ pub mod engine {
         Ok(EngineHandle::describe(&host(&context), name, maps)?)
     }
 
-    /// Checks that a server accepts connections at an address; says nothing about what it serves.
+    /// Checks that a server accepts connections at an address, with `--wait` once it does; says nothing about what it serves.
     ///
     /// # Errors
     ///
@@ -79,11 +80,18 @@ pub mod engine {
     #[rhai_fn(return_raw)]
     pub fn check_url(context: NativeCallContext, url: &str) -> Caught<()> {
         let host = host(&context);
-        Ok(host.tasks.wait(crate::runtime::check_reachable(url, &host.permits))?)
+        let Host {
+            permits,
+            tasks,
+            run,
+            settings,
+            ..
+        } = &*host;
+        Ok(await_reachable(url, permits, tasks, run, settings.wait)?)
     }
 
-    /// Fetches a page of a server that runs already: `#{ status, body, remedy }`, status 0 when nobody answers within five seconds;
-    /// `remedy` is what to do about a key that is wanted or a redirect, else `()`.
+    /// Fetches a page of a server that runs already: `#{ status, body, refusal, remedy }`, status 0 when nobody answers within five seconds;
+    /// `refusal` says in a sentence what is wrong with an answer that is no success, and `remedy` what to do where it would stay so, else `()`.
     /// `key` names the environment variable with the server's API key; `""` is `OPENAI_API_KEY`.
     ///
     /// # Errors
@@ -97,13 +105,49 @@ pub mod engine {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
+        Ok(page_of(&context, url, path, key, false)?)
+    }
+
+    /// As `page`, but waits up to `--wait` for a server that still loads (503), or that says when to come again (429 with `Retry-After`).
+    ///
+    /// # Errors
+    ///
+    /// As `page`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// assert(engine::await_page("http://127.0.0.1:1", "/v1/models", "").status == 0);
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn await_page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
+        Ok(page_of(&context, url, path, key, true)?)
+    }
+
+    /// The address of a running container, by a port that it publishes or by its network; it may be asked from now on. `port` is the
+    /// one inside it, `()` where it has only one.
+    ///
+    /// # Errors
+    ///
+    /// `missing` without Docker, for a container that does not run and for one that no network reaches; `usage` if it has several ports;
+    /// `not_allowed` for a container that the user did not name.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// try {
+    ///     engine::container_url("somebody's", ());
+    /// } catch (problem) {
+    ///     assert(problem.kind == "usage" && problem.message.contains("not a valid container name"));
+    /// }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn container_url(context: NativeCallContext, name: &str, port: Dynamic) -> Caught<String> {
         let host = host(&context);
-        Ok(crate::script::adapter::page(
-            &host,
-            url,
-            path,
-            Some(key).filter(|key| !key.is_empty()),
-        )?)
+        let port: Option<u16> = deserialize_as("port", from_script(&port)?)?;
+        Ok(host
+            .tasks
+            .wait(crate::runtime::container_url(name, port, &host.permits))?)
     }
 
     /// The words of the command that has this program probe an engine for a run of another host: `connect` of a cluster adds how it gets there. Used by `std/engines`.
@@ -199,7 +243,8 @@ pub mod methods {
     /// (the last failed allocation of each GPU, if its allocator reported numbers:
     /// `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine
     /// served again without a restart), `exit_code`, `oom_killed` (by the kernel), `http_status`, `finish`, `excess`
-    /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `reported` (of `not_sent`: the most tokens that the engine reports to fit), `queue` (the fullest state in its
+    /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `rejected` and `waited`
+    /// (requests that the server turned away for now and that were sent again after so many seconds, as it asked; only there if any were), `reported` (of `not_sent`: the most tokens that the engine reports to fit), `queue` (the fullest state in its
     /// metrics: `#{ running, waiting, kv_usage, preemptions }`), `memory` (bytes at the end), `limits` (of the start).
     ///
     /// # Errors
@@ -730,6 +775,11 @@ fn record_experiment(context: &NativeCallContext, found: Map, missing: Option<St
         missing,
     })?;
     Ok(value)
+}
+
+fn page_of(context: &NativeCallContext, url: &str, path: &str, key: &str, wait: bool) -> Result<Dynamic> {
+    let key = Some(key).filter(|key| !key.is_empty());
+    crate::script::adapter::page(&host(context), url, path, key, wait)
 }
 
 /// A point for an engine.

@@ -22,7 +22,7 @@ use crate::script::{
     Caught, Host, Main, Settings, Source, check_main, from_script, host, is_shipped, module_hash, named_modules,
     options, to_script,
 };
-use crate::{file, own_program, runtime};
+use crate::{file, own_program, runtime, tls};
 
 /// The kind of these events in the journal: a job that ended, by its name, script and parameters.
 const KIND: &str = "job";
@@ -112,6 +112,12 @@ fn command(host: &Host, name: &str) -> Result<Vec<String>> {
     }
     if host.settings.shared_gpu {
         command.push("--shared-gpu".to_owned());
+    }
+    if let Some(wait) = host.settings.wait {
+        command.extend(["--wait".to_owned(), format!("{}ms", wait.as_millis())]);
+    }
+    if tls::is_insecure() {
+        command.push("--insecure".to_owned());
     }
     Ok(command)
 }

@@ -53,6 +53,7 @@ impl Probed {
             home: std::env::temp_dir(),
             seed: 7,
             shared_gpu: false,
+            wait: None,
             dry_run: false,
         };
         let engine = Engine::describe(

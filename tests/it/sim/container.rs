@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use crate::support::needs_docker;
+use crate::support::{image, needs_docker};
 
 /// Removes its container when dropped.
 struct Container(String);
@@ -29,12 +29,6 @@ async fn it_runs_in_a_container_of_its_own() {
     if !needs_docker() {
         return;
     }
-    let image = "profiler-test/sim:latest";
-    let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
-        .args([env!("CARGO_BIN_EXE_profiler"), image])
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let container = Container(docker(&[
         "run",
         "--detach",
@@ -46,7 +40,7 @@ async fn it_runs_in_a_container_of_its_own() {
         "100m",
         "--memory-swap",
         "100m",
-        image,
+        image::sim(),
         "--profile",
         "llama-8b-24gb-vllm",
         "--time-scale",

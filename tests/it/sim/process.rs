@@ -107,13 +107,23 @@ fn a_start_that_fails_is_the_exit_status_and_the_log() {
         ])
         .run()
         .code(1)
-        .stderr("estimated maximum model length is 8352")
-        .nowhere("hint:");
-    Profiler::new()
-        .args(["sim", "--profile", "llama-8b-24gb-vllm", "--time-scale", "0"])
-        .run()
-        .code(1)
-        .stderr("`--max-model-len -1` takes the longest that fits");
+        .stderr("estimated maximum model length is 8352");
+}
+
+/// A server by itself is there to be asked.
+#[tokio::test]
+async fn without_options_it_serves_the_longest_that_fits() {
+    for args in [
+        &["--time-scale", "0"] as &[&str],
+        &["--profile", "llama-8b-24gb-vllm", "--time-scale", "0"],
+    ] {
+        let mut served = Served::start(args);
+        served.until(READY);
+        let client = profiler::http::build(profiler::http::direct()).unwrap();
+        let models = client.get(format!("{}/v1/models", served.url)).send().await.unwrap();
+        let models: serde_json::Value = models.json().await.unwrap();
+        assert_eq!(models["data"][0]["max_model_len"], 8352);
+    }
 }
 
 #[test]

@@ -12,6 +12,20 @@ pub fn of(binary: &Path, tag: &str) -> String {
     import(&[(binary, "app/server")], "/app/server", tag, |_| ())
 }
 
+/// The simulated engine as `.ci/sim-image` makes it, made once.
+pub fn sim() -> &'static str {
+    static IMAGE: OnceLock<&str> = OnceLock::new();
+    IMAGE.get_or_init(|| {
+        let image = "profiler-test/sim:latest";
+        let made = Command::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.ci/sim-image"))
+            .args([env!("CARGO_BIN_EXE_profiler"), image])
+            .output()
+            .unwrap();
+        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        image
+    })
+}
+
 /// An image with a shell and a few tools, made once: `sh`, `bash`, `sleep`, `cat`, `mkdir`. Its entry point is the shell.
 pub fn shell() -> &'static str {
     static IMAGE: OnceLock<String> = OnceLock::new();

@@ -17,6 +17,7 @@ pub mod model;
 mod needs;
 mod outcome;
 mod profiler;
+pub mod scripted;
 pub mod slurm;
 pub mod ssh;
 mod temp;

@@ -1,0 +1,145 @@
+//! Servers that answer each request as a test says, over TCP or TLS, with any head.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Arc, Mutex};
+
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use serde_json::{Value, json};
+
+/// A request as it came.
+#[derive(Clone, Debug)]
+pub struct Asked {
+    pub path: String,
+    pub body: Value,
+    /// How many came before it, to any path.
+    pub before: usize,
+}
+
+impl Asked {
+    /// Whether it is for text.
+    pub fn generates(&self) -> bool {
+        self.path.ends_with("completions")
+    }
+}
+
+/// A server that runs until the test's process ends.
+pub struct Scripted {
+    pub url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+type Answer = dyn Fn(&Asked) -> String + Send + Sync;
+
+impl Scripted {
+    /// Answers over TCP.
+    pub fn start(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Self {
+        Self::serve(None, Arc::new(answer))
+    }
+
+    /// Answers over TLS, with a certificate that is its own issuer, as `openssl req -x509` makes it.
+    pub fn self_signed(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Self {
+        let certificate = CertificateDer::from_pem_file(SELF_SIGNED).unwrap();
+        let key = PrivateKeyDer::from_pem_file("tests/data/tls/self-signed-key.pem").unwrap();
+        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![certificate], key)
+            .unwrap();
+        Self::serve(Some(Arc::new(config)), Arc::new(answer))
+    }
+
+    fn serve(tls: Option<Arc<ServerConfig>>, answer: Arc<Answer>) -> Self {
+        let listener = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).unwrap();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let url = format!("{scheme}://127.0.0.1:{}", listener.local_addr().unwrap().port());
+        let asked: Arc<Mutex<Vec<Asked>>> = Arc::default();
+        let seen = Arc::clone(&asked);
+        std::thread::spawn(move || {
+            for stream in listener.incoming().map_while(Result::ok) {
+                let (tls, answer, seen) = (tls.clone(), Arc::clone(&answer), Arc::clone(&seen));
+                std::thread::spawn(move || match tls {
+                    Some(config) => {
+                        let session = ServerConnection::new(config).unwrap();
+                        converse(StreamOwned::new(session, stream), answer.as_ref(), &seen)
+                    }
+                    None => converse(stream, answer.as_ref(), &seen),
+                });
+            }
+        });
+        Self { url, asked }
+    }
+
+    /// The requests so far that a test is interested in.
+    pub fn asked(&self, of_interest: impl Fn(&Asked) -> bool) -> Vec<Asked> {
+        let all = self.asked.lock().unwrap();
+        all.iter().filter(|asked| of_interest(asked)).cloned().collect()
+    }
+}
+
+/// The certificate of a server that is its own issuer, relative to the root of the repository.
+pub const SELF_SIGNED: &str = "tests/data/tls/self-signed.pem";
+
+/// Ends where the client does.
+fn converse(stream: impl Read + Write, answer: &Answer, seen: &Mutex<Vec<Asked>>) -> Option<()> {
+    let mut stream = BufReader::new(stream);
+    loop {
+        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+        while line != "\r\n" {
+            line.clear();
+            if stream.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            if first.is_empty() {
+                first.clone_from(&line);
+            }
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
+                length = value.trim().parse().ok()?;
+            }
+        }
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).ok()?;
+        let asked = {
+            let mut seen = seen.lock().unwrap();
+            let asked = Asked {
+                path: first.split(' ').nth(1)?.to_owned(),
+                body: serde_json::from_slice(&body).unwrap_or_default(),
+                before: seen.len(),
+            };
+            seen.push(asked.clone());
+            asked
+        };
+        stream.get_mut().write_all(answer(&asked).as_bytes()).ok()?;
+        stream.get_mut().flush().ok()?;
+    }
+}
+
+/// A whole answer. `head` are further lines, each with its end.
+pub fn answer(status: u16, head: &str, body: &str) -> String {
+    format!(
+        "HTTP/1.1 {status} X\r\n{head}content-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// The answers of a healthy server of OpenAI's protocol: a list of one model, and completions of token ids.
+pub fn healthy(asked: &Asked) -> String {
+    match asked.path.as_str() {
+        "/v1/models" => answer(200, "", r#"{"object":"list","data":[{"id":"m","object":"model"}]}"#),
+        "/v1/completions" => {
+            let input = asked.body["prompt"].as_array().map_or(0, Vec::len);
+            let output = asked.body["max_tokens"].as_u64().unwrap_or_default();
+            let text = json!({ "choices": [{ "index": 0, "text": "word ".repeat(usize::try_from(output).unwrap()), "finish_reason": "length" }] });
+            let usage = json!({ "choices": [], "usage": { "prompt_tokens": input, "completion_tokens": output } });
+            answer(
+                200,
+                "content-type: text/event-stream\r\n",
+                &format!("data: {text}\n\ndata: {usage}\n\ndata: [DONE]\n\n"),
+            )
+        }
+        _ => answer(404, "", r#"{"detail":"Not Found"}"#),
+    }
+}
