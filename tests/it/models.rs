@@ -14,6 +14,7 @@ fn thirty(aliases: &'static [&'static str]) -> Running {
     MadeUp {
         lists: (0..30).map(model).collect(),
         only_its_model: true,
+        health: true,
         aliases,
         ..MadeUp::default()
     }

@@ -60,6 +60,8 @@ pub struct MadeUp {
     pub repeats_body: bool,
     /// Answers are streams; otherwise one JSON object.
     pub streams: bool,
+    /// `/health` exists, as vLLM has it.
+    pub health: bool,
     /// The items of `/v1/models`.
     pub lists: Vec<Value>,
     /// Models that are served besides those of the list, where another one is answered with 404.
@@ -95,6 +97,7 @@ impl Default for MadeUp {
             streams: true,
             lists: vec![json!({ "id": "made-up", "object": "model" })],
             aliases: &[],
+            health: false,
             lists_after: Duration::ZERO,
         }
     }
@@ -241,6 +244,7 @@ async fn respond(serving: &Serving, method: &Method, path: &str, headers: &Heade
             }
             return json!({ "object": "list", "data": models }).to_string().into_response();
         }
+        ("GET", "/health") if made_up.health => return StatusCode::OK.into_response(),
         ("POST", "/tokenize") if made_up.tokenize.is_some() => return tokenize(made_up, body),
         ("POST", "/v1/completions") if made_up.completions => false,
         ("POST", "/v1/chat/completions") if made_up.chat => true,
