@@ -106,6 +106,9 @@ pub(super) fn missing(found: &RecordedRun, folder: &Folder) -> Option<String> {
     if let Some((_, missing)) = &found.so_far {
         return (!missing.is_empty()).then(|| missing.clone());
     }
+    if found.not_started {
+        return None;
+    }
     if !found.totals.has_measured() {
         return Some("nothing was measured to its end".to_owned());
     }

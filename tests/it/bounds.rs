@@ -95,7 +95,7 @@ fn a_run_ends_when_its_time_is_over() {
         .run()
         .code(124)
         .stderr("the time of --max-time is over")
-        .stderr("--resume run --max-time 900ms");
+        .stdout("--resume run --max-time 900ms");
     let shown = Profiler::new()
         .current_dir(outcome.folder())
         .args(["show", "run"])
