@@ -196,12 +196,14 @@ pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
 
 /// Builds a client that verifies every server.
 pub fn build(builder: ClientBuilder) -> Result<reqwest::Client> {
-    with_tls(builder, &tls::verified()?)
+    let config = tls::verified()?;
+    with_tls(builder, &config)
 }
 
 /// Builds a client for engines.
 pub fn build_for_engines(builder: ClientBuilder) -> Result<reqwest::Client> {
-    with_tls(builder, &tls::to_engines()?)
+    let config = tls::to_engines()?;
+    with_tls(builder, &config)
 }
 
 fn with_tls(builder: ClientBuilder, config: &ClientConfig) -> Result<reqwest::Client> {

@@ -724,6 +724,7 @@ mod vllm_bench_tests {
             },
             text: Some("a b c".to_owned()),
             finish: Some("length".to_owned()),
+            retry_after: None,
             outcome: Outcome::Completed,
         }
     }

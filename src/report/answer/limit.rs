@@ -248,7 +248,7 @@ pub(super) fn sure(boundary: &Boundary, answer: &Answer, context: &Context) -> R
             parts.push(format!("between them predicted by {by}"));
         }
         parts.push(Count(probes, "probe").to_string());
-        parts.extend((unsent > 0).then(|| format!("{unsent} of them not sent: the engine's own report rules them out")));
+        parts.extend((unsent > 0).then(|| format!("{unsent} of them not sent, ruled out by the engine's own report")));
     }
     parts.extend(cut_short);
     parts.extend(report_failed(context).then(|| "the engine's report did not hold".to_owned()));

@@ -326,7 +326,7 @@ pub mod boundary {
     }
 
     /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
-    /// hardest value proven to fit, `fails` the easiest value proven to fail, `middle` the unrecorded value closest to
+    /// hardest value proven to fit, `fails` the easiest value that fails, is ruled out or is beyond a length limit, `middle` the unrecorded value closest to
     /// the middle of the open interval, each `()` if there is none; `width` is the width of the open interval. The
     /// point's own coordinate on that axis does not matter.
     ///

@@ -22,7 +22,7 @@ fn an_engine_with_less_memory_is_a_regression_whatever_points_were_asked() {
     let _ = outcome
         .stdout("SIMULATED")
         .stdout("fitted before, and fail now")
-        .stdout("FAILS in [2]")
+        .stdout("RULED OUT")
         .stdout(">= ")
         .stdout("exceeded")
         .stderr("beyond what the thresholds allow")

@@ -175,9 +175,12 @@ impl Boundary {
                     .filter_map(|(point, _)| Some((quantity.of(&point)?, point)))
                     .collect()
             };
-            let is_beyond = |record: &Record| match configured {
-                true => record.is_length_limit(),
-                false => record.is_out_of_memory(),
+            let is_beyond = |record: &Record| {
+                if configured {
+                    record.is_length_limit()
+                } else {
+                    record.is_out_of_memory()
+                }
             };
             let fitting = values(&|record| record.moves == Moves::Fits);
             let sent = values(&|record| is_beyond(record) && record.verdict != Verdict::NotSent);

@@ -70,9 +70,12 @@ impl View {
         let inside =
             |shadow: &DominatedSet| -> Vec<Cell> { shadow.cells().filter_map(|cell| lattice.clamp(cell)).collect() };
         let (fits, fails) = (maximal(inside(fits)), maximal(inside(fails)));
-        let with = |cells: &[Cell], more: Vec<Cell>| match more.is_empty() {
-            true => cells.to_vec(),
-            false => maximal([cells.to_vec(), more].concat()),
+        let with = |cells: &[Cell], more: Vec<Cell>| {
+            if more.is_empty() {
+                cells.to_vec()
+            } else {
+                maximal([cells.to_vec(), more].concat())
+            }
         };
         let bounding = with(&fails, inside(ruled_out));
         let blocked = with(&bounding, inside(clips));
@@ -80,9 +83,12 @@ impl View {
         let last = lattice.last();
         let mirrored = |cells: &[Cell]| sorted(cells.iter().map(|cell| lattice.mirror(cell)).collect());
         let (fitting, failing) = (covered(&fits), covered(&fails));
-        let more = |cells: &[Cell], than: &[Cell]| match cells == than {
-            true => 0,
-            false => covered(cells) - covered(than),
+        let more = |cells: &[Cell], than: &[Cell]| {
+            if cells == than {
+                0
+            } else {
+                covered(cells) - covered(than)
+            }
         };
         let (not_sent, clipped) = (more(&bounding, &fails), more(&blocked, &bounding));
         let excluded = mirrored(&blocked);

@@ -93,6 +93,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             },
             text: None,
             finish: Some("length".to_owned()),
+            retry_after: None,
             outcome,
         }
     })
