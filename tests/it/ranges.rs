@@ -92,6 +92,36 @@ fn two_lengths_ask_for_the_concurrency() {
 }
 
 #[test]
+fn a_tolerance_is_honoured_or_refused_before_anything_starts() {
+    for tolerance in [16, 1] {
+        let result = run(&["output=64", &format!("tolerance={tolerance}")]);
+        let points = result["points"].as_array().unwrap().iter();
+        let inputs = |fits: bool| {
+            let points = points.clone().filter(move |row| (row["moves"] == "fits") == fits);
+            points.map(|row| row["point"]["input"].as_i64().unwrap())
+        };
+        let (fits, beyond) = (inputs(true).max().unwrap(), inputs(false).min().unwrap());
+        // The engine reports 8,352 tokens.
+        assert!(
+            fits <= 8288 && beyond > 8288 && beyond - fits <= tolerance,
+            "{fits} {beyond}"
+        );
+    }
+    for (refused, reason) in [
+        ("tolerance=0.5 output=64", "whole numbers"),
+        ("tolerance=5000 input=[128,4096] output=64", "search range"),
+        ("tolerance=4 input=512 output=64 concurrency=1", "nothing is searched"),
+    ] {
+        let sets = refused.split(' ').flat_map(|set| ["--set", set]);
+        let outcome = Profiler::new()
+            .args(["run", "adaptive", "--set", "engine=sim"])
+            .args(sets);
+        let outcome = outcome.run().code(2).stderr(reason);
+        assert!(!outcome.folder().join("runs").exists(), "{refused}");
+    }
+}
+
+#[test]
 fn a_workload_is_a_name_or_a_file_and_nothing_else() {
     let result = run(&["workload=chat"]);
     let question = &result["search"]["question"];

@@ -304,6 +304,102 @@ fn three_axes_with_tolerance_are_searched_too() {
     assert_eq!(result["stopped"], "coverage", "{result}");
 }
 
+/// Nine equally spaced angles over two axes, as README and DESIGN promise them, not as the search draws them: on none of them
+/// lie more tokens than the tolerance between what is known to fit and what is known to fail.
+#[test]
+fn a_tolerance_holds_on_nine_rays_however_the_search_ends() {
+    let report = r#", report: #{ tokens: 8010, block: 1 }"#;
+    let jump = "(p.input <= 5000 && p.output <= 1000 || p.input <= 2000 && p.output <= 3000)";
+    for (truth, report, options, tolerance, ended) in [
+        ("p.input + p.output <= 8010", report, "#{}", 1, "verified"),
+        ("p.input + p.output <= 8010", report, "#{}", 100, "verified"),
+        // The engine keeps two tokens to itself.
+        ("p.input + p.output <= 8008", report, "#{}", 1, "verified"),
+        ("p.input + p.output <= 8010", "", "#{}", 1, "verified"),
+        ("p.input + p.output <= 8010", "", "#{}", 16, "verified"),
+        (
+            "3 * p.input + p.output <= 9000",
+            "",
+            "#{ proof: \"coverage\" }",
+            16,
+            "coverage",
+        ),
+        (jump, report, "#{}", 4, "coverage"),
+        (
+            "p.input + p.output <= 8010",
+            report,
+            "#{ launch_axes: [\"input\"] }",
+            4,
+            "verified",
+        ),
+        ("p.input + p.output <= 8010", report, "#{ parallel: 3 }", 2, "verified"),
+        (
+            "p.input + p.output <= 8010",
+            "",
+            "#{ refinement_rounds: 3 }",
+            4,
+            "refinement_rounds",
+        ),
+    ] {
+        let result = found(&format!(
+            r#"let axis = |range| #{{ range: range, tolerance: {tolerance} }};
+            let map = boundary(#{{ input: axis.call([128, 8192]), output: axis.call([128, 4096]) }}, #{{}});
+            let done = search::adaptive(map, |p| #{{ verdict: if {truth} {{ "ok" }} else {{ "oom" }}{report} }}, {options});
+            let wide = 0;
+            for ray in 0..9 {{
+                let angle = 3.141592653589793 / 2.0 * ray / 8.0;
+                let most = max(sin(angle), cos(angle));
+                let at = |share| #{{
+                    input: 128 + (8064 * cos(angle) / most * share + 1e-6).floor().to_int(),
+                    output: 128 + (3968 * sin(angle) / most * share + 1e-6).floor().to_int(),
+                }};
+                let fits = ();
+                for step in 0..=8064 {{
+                    let point = at.call(step / 8064.0);
+                    let class = map.classify(point);
+                    if class == "fits" {{ fits = point; }}
+                    if class == "fails" {{ wide = max(wide, max(point.input - fits.input, point.output - fits.output)); break; }}
+                }}
+            }}
+            #{{ stopped: done.stopped, probes: done.probes, wide: wide, within: done.verified?.within }}"#
+        ));
+        let told = format!("{truth}{report}, {options}, {tolerance}: {result}");
+        assert_eq!(result["stopped"], ended, "{told}");
+        // Between two steps of a ray one axis or both move by a token.
+        assert!(result["wide"].as_i64().unwrap() <= tolerance, "{told}");
+        for (_, within) in result["within"].as_object().into_iter().flatten() {
+            assert!(within.as_i64().unwrap() <= tolerance.max(64), "{told}");
+        }
+        assert!(result["probes"].as_u64().unwrap() <= 120, "{told}");
+    }
+}
+
+#[test]
+fn a_tolerance_on_one_axis_is_the_distance_between_what_fits_and_what_fails() {
+    for (axes, quantity, truth) in [
+        ("input: axis", "input", "p.input <= 5001"),
+        ("input: axis, output: [64, 64]", "input", "p.input + p.output <= 5001"),
+        (
+            "input: [500, 500], concurrency: axis",
+            "concurrency",
+            "p.concurrency <= 777",
+        ),
+    ] {
+        for report in ["", ", report: #{ tokens: 5001 }"] {
+            for tolerance in [1, 9, 200] {
+                let result = found(&format!(
+                    r#"let axis = #{{ range: [1, 9000], tolerance: {tolerance} }};
+                    let map = boundary(#{{ {axes} }}, #{{}});
+                    search::adaptive(map, |p| #{{ verdict: if {truth} {{ "ok" }} else {{ "queued" }}{report} }}, #{{}});
+                    map.failing()[0].{quantity} - map.frontier()[0].{quantity}"#
+                ));
+                let told = format!("{axes}, {truth}{report}, {tolerance}: {result}");
+                assert!(result.as_i64().unwrap() <= tolerance, "{told}");
+            }
+        }
+    }
+}
+
 /// With more axes a list holds fewer points.
 #[test]
 fn more_points_than_a_list_holds_are_not_listed() {

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::lattice::{Cell, below};
 use super::{Boundary, Point, Scalar};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 
 /// The open interval of a line and what is proven at its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -123,36 +123,142 @@ pub(super) fn first_holding(last: i64, mut holds: impl FnMut(i64) -> bool) -> i6
 
 const RAYS: usize = 9;
 
+/// Probes between the ends of a line after which the next ones move away from the expected step by twice the distance each: expectations that
+/// follow the answers would be followed step by step.
+const STEADY: usize = 3;
+
+/// A line on which the interval between fitting and failing is wider than the tolerance of some axis.
+struct WideLine {
+    /// How many times as wide.
+    excess: f64,
+    /// The last step known to fit, or -1.
+    fits: i64,
+    /// The first step known to fail, or one past the end.
+    fails: i64,
+    /// The axis along which each step is one, and how many there are.
+    axis: usize,
+    steps: i64,
+    cell: Box<dyn Fn(i64) -> Cell>,
+}
+
 impl Boundary {
     /// Of each ray whose open interval is wider than the tolerance of some axis, the unrecorded cell nearest to the
     /// middle of that, widest first. Omits rays on which nothing is left to probe because every answer was inconclusive.
     pub(super) fn wide_rays(&self) -> Vec<Cell> {
+        let middle = |line: &WideLine| {
+            let (from, to) = (line.fits + 1, line.fails - 1);
+            let step = self.nearest_unrecorded(from, to, from + (to - from) / 2, &line.cell)?;
+            Some((line.cell)(step))
+        };
+        self.wide_lines(&[]).iter().filter_map(middle).collect()
+    }
+
+    /// What to probe for the tolerances to hold on the rays from the smallest corner, and on lines along an axis through a
+    /// point: one point for each line on which one does not, the widest line first. `expects` says whether a point should
+    /// fit: where that changes, both sides are probed, so that a right expectation costs two probes for each line.
+    ///
+    /// # Errors
+    ///
+    /// Those of `expects`, and `usage` for points and axes that the boundary does not have.
+    pub fn beyond_tolerance<E: From<Fault>>(
+        &self,
+        through: &[(Point, String)],
+        mut expects: impl FnMut(&Point) -> std::result::Result<bool, E>,
+    ) -> std::result::Result<Vec<Point>, E> {
+        let mut lines = Vec::new();
+        for (point, name) in through {
+            let axis = self.lattice.index(name)?;
+            lines.push((self.lattice.inside(point)?, axis));
+        }
+        let mut next: Vec<Point> = Vec::new();
+        for line in self.wide_lines(&lines) {
+            let (mut expected, mut beyond) = (line.fits, line.fails);
+            while beyond - expected > 1 {
+                let middle = expected + (beyond - expected) / 2;
+                if expects(&self.lattice.point(&(line.cell)(middle)))? {
+                    expected = middle;
+                } else {
+                    beyond = middle;
+                }
+            }
+            let step =
+                self.nearest_unrecorded(line.fits + 1, line.fails - 1, self.step_at(&line, expected), &line.cell);
+            let point = step.map(|step| self.lattice.point(&(line.cell)(step)));
+            next.extend(point.filter(|point| !next.contains(point)));
+        }
+        Ok(next)
+    }
+
+    /// The step of a line to probe, where the limit is expected after the step `expected`.
+    fn step_at(&self, line: &WideLine, expected: i64) -> i64 {
+        let (fits, fails) = (line.fits, line.fails);
+        // The tolerance in steps, as far as it reaches from there on.
+        let within = |step: i64| self.excess(&(line.cell)(expected.max(0)), &(line.cell)(step)) <= 1.0;
+        let tolerance = first_holding(fails - expected.max(0), |more| !within(expected.max(0) + more)) - 1;
+        let on_line =
+            |cell: &&Cell| (1..line.steps).contains(&cell[line.axis]) && **cell == (line.cell)(cell[line.axis]);
+        let probed = self.tested.iter().filter(on_line).count();
+        let doublings = u32::try_from(probed.saturating_sub(STEADY)).unwrap_or(u32::MAX);
+        let away = tolerance.max(1).saturating_mul(2_i64.saturating_pow(doublings));
+        let (lowest, highest) = (fits.saturating_add(away), fails.saturating_sub(away));
+        if lowest > highest {
+            return fits + (fails - fits) / 2;
+        }
+        (expected - (tolerance - 1) / 2).clamp(lowest, highest)
+    }
+
+    /// How far two cells are apart, in tolerances of the axis on which that is most; 0 where no axis has one.
+    fn excess(&self, low: &Cell, high: &Cell) -> f64 {
+        let axes = self.lattice.axes().iter().enumerate();
+        axes.filter_map(|(index, axis)| Some(axis.distance(low[index], high[index]) / axis.tolerance()?))
+            .fold(0.0, f64::max)
+    }
+
+    /// The rays, and the lines along an axis through a cell, on which a tolerance does not hold, the widest first.
+    fn wide_lines(&self, through: &[(Cell, usize)]) -> Vec<WideLine> {
         let axes = self.lattice.axes();
-        let mut wide: Vec<(f64, Cell)> = Vec::new();
         if axes.iter().all(|axis| axis.tolerance().is_none()) {
             return Vec::new();
         }
+        let mut lines: Vec<(i64, usize, Box<dyn Fn(i64) -> Cell>)> = Vec::new();
         for weights in self.directions() {
             let (steps, cell) = self.ray(&weights);
-            let (fits, fails) = self.line_bounds(steps, &cell, &cell);
-            if fails - fits <= 1 {
-                continue;
-            }
-            let (low, high) = (cell(fits.max(0)), cell(fails.min(steps)));
-            let excess = axes
+            let axis = axes
                 .iter()
-                .enumerate()
-                .filter_map(|(index, axis)| Some(axis.distance(low[index], high[index]) / axis.tolerance()?))
-                .fold(0.0, f64::max);
-            let (from, to) = (fits + 1, fails - 1);
-            if excess > 1.0
-                && let Some(step) = self.nearest_unrecorded(from, to, from + (to - from) / 2, &cell)
-            {
-                wide.push((excess, cell(step)));
+                .zip(&weights)
+                .position(|(axis, weight)| (axis.last() as f64 * weight).round() as i64 == steps);
+            lines.push((steps, axis.unwrap_or(0), Box::new(cell)));
+        }
+        for (cell, axis) in through {
+            let (through, along) = (cell.clone(), *axis);
+            let cell = move |step: i64| {
+                let mut cell = through.clone();
+                cell[along] = step;
+                cell
+            };
+            lines.push((axes[along].last(), along, Box::new(cell)));
+        }
+        let mut wide: Vec<WideLine> = Vec::new();
+        for (steps, axis, cell) in lines {
+            let (fits, fails) = self.line_bounds(steps, &cell, &cell);
+            let excess = self.excess(&cell(fits.max(0)), &cell(fails.min(steps)));
+            if fails - fits > 1 && excess > 1.0 {
+                wide.push(WideLine {
+                    excess,
+                    fits,
+                    fails,
+                    axis,
+                    steps,
+                    cell,
+                });
             }
         }
-        wide.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-        wide.into_iter().map(|(_, cell)| cell).collect()
+        wide.sort_by(|a, b| {
+            b.excess
+                .total_cmp(&a.excess)
+                .then_with(|| (a.cell)(a.fits).cmp(&(b.cell)(b.fits)))
+        });
+        wide
     }
 
     /// The weights of the rays by axis; 0 on axes with a single value.
