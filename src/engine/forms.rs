@@ -211,7 +211,8 @@ impl Engine {
                 };
                 let sent = requested.output;
                 let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
-                let mut message = format!("{title}the server did not serve a request of {INPUT} + {sent} tokens: {said}");
+                let mut message =
+                    format!("{title}the server did not serve a request of {INPUT} + {sent} tokens: {said}");
                 if let Some(name) = asked.name.as_ref().filter(|_| asked.untried) {
                     message += &format!("; whether it serves `{name}`, which it does not list, is not known");
                 }

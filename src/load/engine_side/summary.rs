@@ -629,6 +629,7 @@ mod warnings_tests {
             },
             text: None,
             finish: None,
+            retry_after: None,
             outcome,
         }
     }

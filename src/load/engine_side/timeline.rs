@@ -242,6 +242,7 @@ mod tests {
             },
             text: None,
             finish: None,
+            retry_after: None,
             outcome,
         }
     }

@@ -460,6 +460,7 @@ mod precision_tests {
             },
             text: None,
             finish: None,
+            retry_after: None,
             outcome: Outcome::Completed,
         }
     }

@@ -34,6 +34,7 @@ pub(super) fn record(index: u64, sent_ms: u64) -> Record {
         },
         text: None,
         finish: Some("length".to_owned()),
+        retry_after: None,
         outcome: Outcome::Completed,
     }
 }
@@ -93,6 +94,7 @@ fn any_record() -> impl Strategy<Value = Record> {
             },
             text: None,
             finish: Some("length".to_owned()),
+            retry_after: None,
             retry_after: None,
             outcome,
         }

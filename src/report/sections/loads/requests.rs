@@ -464,6 +464,7 @@ mod tests {
             },
             text: Some("\"gaps_ms\":[1]\n".into()),
             finish: None,
+            retry_after: None,
             outcome,
         };
         record.to_line(1).unwrap() + "\n"
