@@ -95,7 +95,6 @@ fn any_record() -> impl Strategy<Value = Record> {
             text: None,
             finish: Some("length".to_owned()),
             retry_after: None,
-            retry_after: None,
             outcome,
         }
     })
