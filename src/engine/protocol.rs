@@ -472,8 +472,14 @@ mod tests {
             sent(Protocol::OpenaiCompletions, &ids),
             json!({ "n": 1, "prompt": [1, 2], "model": "m" })
         );
-        assert_eq!(sent(Protocol::Llamacpp, &ids), json!({ "n": 1, "prompt": [1, 2] }));
-        assert_eq!(sent(Protocol::Tgi, &text), json!({ "n": 1, "inputs": "hi" }));
+        assert_eq!(
+            sent(Protocol::Llamacpp, &ids),
+            json!({ "model": "m", "n": 1, "prompt": [1, 2] })
+        );
+        assert_eq!(
+            sent(Protocol::Tgi, &text),
+            json!({ "model": "m", "n": 1, "inputs": "hi" })
+        );
         assert_eq!(
             sent(Protocol::OpenaiChat, &text),
             json!({ "n": 1, "messages": [{ "role": "user", "content": "hi" }], "model": "m" })
