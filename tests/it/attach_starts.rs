@@ -126,7 +126,7 @@ fn memory_is_not_looked_for_over_http() {
     let outcome = run("memory_breakdown", &[&format!("url={}", server.url)]).code(3);
     let outcome = outcome
         .stderr("memory cannot be seen over HTTP")
-        .stderr("run on the engine's machine");
+        .stderr("profiler doctor");
     let _ = outcome.nowhere("called from");
     let asked = server.completions();
     assert!(

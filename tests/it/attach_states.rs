@@ -3,7 +3,7 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde_json::Value;
 
@@ -112,9 +112,13 @@ fn a_server_that_still_loads_is_waited_for() {
         let _ = outcome.success().stderr("waiting").stderr("Loading model");
     }
     // A list of models may be there before the model is.
-    let server = Scripted::start(|asked: &Asked| match asked.generates() && asked.before < 4 {
-        true => answer(503, "", r#"{"error":{"message":"Loading model"}}"#),
-        false => healthy(asked),
+    let generated = AtomicUsize::new(0);
+    let server = Scripted::start(move |asked: &Asked| {
+        if asked.generates() && generated.fetch_add(1, Ordering::Relaxed) < 2 {
+            answer(503, "", r#"{"error":{"message":"Loading model"}}"#)
+        } else {
+            healthy(asked)
+        }
     });
     let _ = probe(&server.url, &["--set", "engine=openai"])
         .run()
