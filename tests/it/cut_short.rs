@@ -103,6 +103,8 @@ fn a_server_that_dies_leaves_the_answer_so_far() {
     BufReader::new(engine.stdout.as_mut().unwrap())
         .read_line(&mut url)
         .unwrap();
+    let log = BufReader::new(engine.stderr.as_mut().unwrap());
+    assert!(log.lines().any(|line| line.unwrap().contains("startup complete")));
     let run = Profiler::new().args(["run", "slo", "--json", "--url", url.trim()]);
     let run = SLO[2..].iter().fold(run, |run, set| run.args(["--set", set]));
     let (child, folder) = until(run, SO_FAR, 2);

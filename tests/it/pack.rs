@@ -43,7 +43,7 @@ fn every_command_that_reads_a_run_reads_a_packed_one() {
     let page = fs::read_to_string(reported.folder().join("report.html")).unwrap();
     assert!(page.contains("</html>"));
     let _ = read(&["run", "--resume", "sent.tar.gz"]).code(2).stderr("tar -xzf");
-    let _ = read(&["pack", RUN, "sent.tar.gz"]).code(1).stderr("exists");
+    let _ = read(&["pack", RUN, "sent.tar.gz"]).code(2).stderr("exists");
 }
 
 /// A run with a log, and a file of its script's.

@@ -108,7 +108,7 @@ fn a_tolerance_is_honoured_or_refused_before_anything_starts() {
         );
     }
     for (refused, reason) in [
-        ("tolerance=0.5 output=64", "whole numbers"),
+        ("tolerance=0.5 output=64", "tolerance"),
         ("tolerance=5000 input=[128,4096] output=64", "search range"),
         ("tolerance=4 input=512 output=64 concurrency=1", "nothing is searched"),
     ] {

@@ -177,7 +177,7 @@ fn the_page_of_a_run_without_its_end_says_so_first_and_how_to_go_on() {
         .args(["run", "s.rhai", "--out", "out", "--allow", "exec"])
         .run()
         .code(1)
-        .stderr("profiler run s.rhai --resume out --allow exec");
+        .stdout("profiler run s.rhai --resume out --allow exec");
     let html = page(&run.folder().join("out"));
     assert!(
         html.contains("<title>Unfinished: undecided: input=10 fits"),
@@ -293,7 +293,7 @@ fn the_command_of_the_page_repeats_the_run_with_all_that_changes_what_is_done() 
         ])
         .run()
         .code(1)
-        .stderr("--resume out --allow exec --shared-gpu --max-operations 5000");
+        .stdout("--resume out --allow exec --shared-gpu --max-operations 5000");
     let html = page(&run.folder().join("out"));
     let again = Profiler::new()
         .file("s.rhai", script)
@@ -336,6 +336,7 @@ fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
         "max-time",
         "max-disk",
         "wait",
+        "force-new",
         "dry-run",
         "json",
         "help",

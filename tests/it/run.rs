@@ -264,8 +264,8 @@ fn a_simulated_run_says_so_everywhere_and_tells_flags_and_headroom() {
         .stdout("limit not reached: everything up to input=2048 output=256 fits")
         .stdout("--max-model-len 2304")
         .stdout("outside the engine's share");
-    let told = outcome.stdout.matches("SIMULATED").count() + outcome.stderr.matches("SIMULATED").count();
-    assert_eq!(told, 1, "{}{}", outcome.stdout, outcome.stderr);
+    let notices = outcome.stdout.matches("SIMULATED: ").count() + outcome.stderr.matches("SIMULATED: ").count();
+    assert_eq!(notices, 1, "{}{}", outcome.stdout, outcome.stderr);
     let result = json(&outcome.folder().join("out/result.json"));
     assert_eq!(result["simulated"], true);
     assert!(

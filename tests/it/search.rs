@@ -354,8 +354,10 @@ fn a_tolerance_holds_on_nine_rays_however_the_search_ends() {
                     output: 128 + (3968 * sin(angle) / most * share + 1e-6).floor().to_int(),
                 }};
                 let fits = ();
-                for step in 0..=8064 {{
-                    let point = at.call(step / 8064.0);
+                // A ray has a step for each token of its longer side.
+                let steps = max(8064 * cos(angle) / most, 3968 * sin(angle) / most).round();
+                for step in 0..=steps.to_int() {{
+                    let point = at.call(step / steps);
                     let class = map.classify(point);
                     if class == "fits" {{ fits = point; }}
                     if class == "fails" {{ wide = max(wide, max(point.input - fits.input, point.output - fits.output)); break; }}

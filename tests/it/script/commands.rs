@@ -138,19 +138,19 @@ fn help_begins_with_what_most_runs_set() {
             .unwrap_or_else(|| panic!("{text} is not in\n{}", help.stdout))
     };
     let order = [
-        "engine=",
-        "url=()",
-        "model=",
-        "input=()",
-        "output=()",
-        "concurrency=()",
-        "search=#{}",
-        "search.max_probes=()",
-        "search.coverage=0.95",
-        "search.confirm=",
-        "dtype=()",
+        "--engine <",
+        "--url <",
+        "--model <",
+        "--input <",
+        "--output <",
+        "--concurrency <",
+        "--search.<",
+        "--search.max-probes <",
+        "--search.coverage <",
+        "--search.confirm <",
+        "--dtype <",
         "Examples",
-        "--set search.max_probes=20",
+        "--search.max-probes 20",
     ];
     assert!(order.map(at).is_sorted(), "{}", help.stdout);
     Profiler::new()
