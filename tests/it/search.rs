@@ -324,7 +324,7 @@ fn a_tolerance_holds_on_nine_rays_however_the_search_ends() {
             16,
             "coverage",
         ),
-        (jump, report, "#{}", 4, "coverage"),
+        (jump, report, "#{}", 4, "verified"),
         (
             "p.input + p.output <= 8010",
             report,

@@ -24,7 +24,7 @@ fn a_new_strategy_is_sound_and_has_a_score() {
     let planned = written("strategy").args(["run", "mine.rhai", "--set", "engine=sim", "--dry-run"]);
     let _ = planned.run().success().stdout("search range");
     let again = written("strategy").args(["new", "strategy", "mine"]).run();
-    let _ = again.code(1).stderr("exists");
+    let _ = again.code(2).stderr("exists");
 }
 
 #[test]
