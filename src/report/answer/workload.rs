@@ -61,13 +61,11 @@ impl Row {
     /// The largest value along the row's axis that is expected to fit: by the limit, or by the candidate limits that agree with
     /// all answers.
     fn expected(&self, boundary: &Boundary, limit: Option<&Limit>) -> Result<i64> {
-        let fails = boundary.bracket(&self.point, self.axis)?.fails;
-        let fails = fails.and_then(|fails| match fails {
-            Scalar::Int(value) => Some(value),
-            Scalar::Float(_) => None,
-        });
-        let end = boundary.largest().int(self.axis).unwrap_or_else(|| self.value());
-        let (mut fits, mut beyond) = (self.value(), fails.unwrap_or(end + 1));
+        let mut fits = self.value();
+        let mut beyond = match boundary.bracket(&self.point, self.axis)?.fails {
+            Some(Scalar::Int(fails)) => fails,
+            _ => boundary.largest().int(self.axis).unwrap_or(fits) + 1,
+        };
         while beyond - fits > 1 {
             let middle = fits + (beyond - fits) / 2;
             let point = self.point.clone().with(self.axis, middle);
