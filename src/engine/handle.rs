@@ -293,6 +293,19 @@ impl Engine {
         }
     }
 
+    /// Whether the engine serves a request of these limits as it runs, without another start; `None` before the first start. Of
+    /// several engines it is the one that takes the next probe.
+    pub fn serves(&self, requested: Limits) -> Option<bool> {
+        let live = self.all().find(|engine| !engine.is_lost())?.lock();
+        match &live.running {
+            Some(running) => {
+                let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
+                Some(covers && live.health == Health::Good)
+            }
+            None => (live.tried > 0).then_some(false),
+        }
+    }
+
     /// Stops the engine unless it was attached to. The next probe starts it again.
     pub fn stop(&self) -> Result<()> {
         self.disconnect();

@@ -26,7 +26,7 @@ mod terminal;
 
 pub use crate::fmt::{Bytes, Clock, Count};
 pub use crate::warning::{WarningGroup, group_warnings};
-pub use answer::{Advice, Answer, Context, Extras, Findings, advise, simulated_notice};
+pub use answer::{Advice, Answer, Context, Extras, Findings, advise, candidates, simulated_notice};
 pub use comparison::{
     ChangedPoint, Comparison, Finding, Rule, SetupDifference, Thresholds, Verdict, comparison_findings,
     comparison_markdown, comparison_sections, completeness_warnings, matching_case, threshold_blocks,

@@ -8,6 +8,7 @@
 )]
 
 mod adapters;
+mod advice;
 mod attach;
 mod attach_container;
 mod attach_forms;

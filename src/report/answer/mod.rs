@@ -21,6 +21,7 @@ use crate::run::RecordedRun;
 use limit::{
     KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, report_failed, sure, unanswered, untested,
 };
+pub use workload::candidates;
 use workload::{commands, table_text};
 
 /// What kind of answer it is.

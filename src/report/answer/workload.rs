@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::limit::{ADMISSION, cause};
-use super::{Command, Context, with_margin};
-use crate::boundary::{Boundary, Class, Limit, Point, Quantity, Scalar};
+use super::{Command, Context, advise, with_margin};
+use crate::boundary::{Boundary, Class, Limit, Moves, Point, Quantity, Scalar};
 use crate::fault::Result;
 use crate::fmt::thousands;
 
@@ -14,7 +16,7 @@ const ROUND: [i64; 12] = [
 ];
 
 /// Rows for round lengths; the longest are kept.
-const ROWS: usize = 5;
+const ROWS: usize = 4;
 
 /// The largest value of one axis that is proven to fit, for a length.
 struct Row {
@@ -56,15 +58,28 @@ impl Row {
         format!("{many} concurrent {noun}{of}{shape}")
     }
 
-    /// How many concurrent requests the limit predicts, where that is far more than what fitted: nearer to the limit no
-    /// request of this length was tested.
-    fn predicted(&self, limit: &Limit, boundary: &Boundary) -> Option<u64> {
-        let fitted = u64::try_from(self.point.int("concurrency")?).ok()?;
-        let most = u64::try_from(boundary.largest().int("concurrency")?).ok()?;
-        let total = Quantity::Total.of(&self.point)?;
-        let is_shared = limit.quantity == Quantity::AllTokens && self.axis == "concurrency";
-        let predicted = limit.value().checked_div(total)?.min(most);
-        (is_shared && predicted > fitted + fitted / 10).then_some(predicted)
+    /// The largest value along the row's axis that is expected to fit: by the limit, or by the candidate limits that agree with
+    /// all answers.
+    fn expected(&self, boundary: &Boundary, limit: Option<&Limit>) -> Result<i64> {
+        let mut fits = self.value();
+        let mut beyond = match boundary.bracket(&self.point, self.axis)?.fails {
+            Some(Scalar::Int(fails)) => fails,
+            _ => boundary.largest().int(self.axis).unwrap_or(fits) + 1,
+        };
+        while beyond - fits > 1 {
+            let middle = fits + (beyond - fits) / 2;
+            let point = self.point.clone().with(self.axis, middle);
+            let is_expected = match limit {
+                Some(limit) => is_within(boundary, limit, &point),
+                None => boundary.predict(&point)?.chance.is_some_and(|chance| chance >= 0.5),
+            };
+            if is_expected {
+                fits = middle;
+            } else {
+                beyond = middle;
+            }
+        }
+        Ok(fits)
     }
 
     /// The largest value that the limits which agree with all answers predict, where they were verified and it is far more
@@ -73,18 +88,15 @@ impl Row {
         if context.search.is_none_or(|search| search["verified"]["by"] != "fitted") {
             return Ok(None);
         }
-        let most = boundary.largest().int(self.axis).unwrap_or(0);
-        let (mut fits, mut beyond) = (self.value(), most + 1);
-        while beyond - fits > 1 {
-            let middle = fits + (beyond - fits) / 2;
-            let predicted = boundary.predict(&self.point.clone().with(self.axis, middle))?;
-            match predicted.chance.is_some_and(|chance| chance >= 0.5) {
-                true => fits = middle,
-                false => beyond = middle,
-            }
-        }
-        let far = fits > self.value() + self.value() / 10;
-        Ok(u64::try_from(fits).ok().filter(|_| far).map(thousands))
+        let expected = self.expected(boundary, None)?;
+        let far = expected > self.value() + self.value() / 10;
+        Ok(u64::try_from(expected).ok().filter(|_| far).map(thousands))
+    }
+
+    /// Whether the point itself was tested, not only one with longer requests.
+    fn is_tested(&self, boundary: &Boundary) -> bool {
+        let mut records = boundary.records();
+        records.any(|(point, record)| record.moves == Moves::Fits && point == self.point)
     }
 
     /// Whether the point is at the limit along another axis than its own.
@@ -112,20 +124,41 @@ impl Row {
     }
 }
 
+/// Whether a limit allows a point. In the KV cache a request takes whole blocks.
+fn is_within(boundary: &Boundary, limit: &Limit, point: &Point) -> bool {
+    let block = boundary.report().and_then(|report| report.block).unwrap_or(1).max(1);
+    let tokens = || {
+        let total = Quantity::Total.of(point)?.div_ceil(block) * block;
+        total.checked_mul(u64::try_from(point.int("concurrency").unwrap_or(1)).ok()?)
+    };
+    let used = match limit.quantity {
+        Quantity::AllTokens => tokens(),
+        quantity => quantity.of(point),
+    };
+    used.is_some_and(|used| used <= limit.value())
+}
+
+/// The length that the rows are listed by, if any, and the axis whose largest value they say.
+fn axes_of_rows(boundary: &Boundary) -> Option<(Option<&'static str>, &'static str)> {
+    let mut lengths = vec!["input", "output"];
+    lengths.retain(|name| boundary.varies(name));
+    match (lengths.as_slice(), boundary.varies("concurrency")) {
+        ([by, ..], true) => Some((Some(*by), "concurrency")),
+        ([], true) => Some((None, "concurrency")),
+        (["input", "output"], false) => Some((Some("input"), "output")),
+        (["input"], false) => Some((None, "input")),
+        (["output"], false) => Some((None, "output")),
+        _ => None,
+    }
+}
+
 /// A row for each round length in the search range and for the longest request that fitted, or a single one if the length
 /// does not vary.
 fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
-    let smallest = boundary.smallest();
-    let mut lengths = vec!["input", "output"];
-    lengths.retain(|name| boundary.varies(name));
-    let (by, axis) = match (lengths.as_slice(), boundary.varies("concurrency")) {
-        ([by, ..], true) => (Some(*by), "concurrency"),
-        ([], true) => (None, "concurrency"),
-        (["input", "output"], false) => (Some("input"), "output"),
-        (["input"], false) => (None, "input"),
-        (["output"], false) => (None, "output"),
-        _ => return Ok(Vec::new()),
+    let Some((by, axis)) = axes_of_rows(boundary) else {
+        return Ok(Vec::new());
     };
+    let smallest = boundary.smallest();
     let mut points = vec![smallest.clone()];
     if let Some(by) = by {
         let total = |point: &Point| Some((Quantity::Total.of(point), point.int(by)?));
@@ -148,6 +181,56 @@ fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
         }
     }
     Ok(rows.split_off(rows.len().saturating_sub(ROWS)))
+}
+
+/// The rows to offer: those that were tested themselves, or where none was, or the search was asked for no more, the point at
+/// which the limit was confirmed.
+fn offered(boundary: &Boundary, context: &Context) -> Result<Vec<Row>> {
+    let mut offered = rows(boundary)?;
+    offered.retain(|row| row.is_tested(boundary));
+    let corner_only = context.search.is_some_and(|search| search["advice_probes"] == 0);
+    if (corner_only || offered.is_empty())
+        && let (Some((_, axis)), Some(advice)) = (axes_of_rows(boundary), advise(boundary)?)
+    {
+        let point = advice.safe;
+        offered = vec![Row { point, axis }];
+    }
+    Ok(offered)
+}
+
+/// A point to test so that it can be offered.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Candidate {
+    /// Just inside the predicted limit.
+    pub point: Point,
+    /// The axis whose largest value it is.
+    pub along: &'static str,
+}
+
+/// What to test so that the answer can offer it: for each of its rows the point just inside the predicted limit, the longest
+/// requests first. Empty where nothing is known to fail, or where the answer is a single point that the search itself tested.
+///
+/// # Errors
+///
+/// As [`Boundary::frontier`].
+pub fn candidates(boundary: &Boundary) -> Result<Vec<Candidate>> {
+    let limit = boundary.stated_limit();
+    let is_listed = axes_of_rows(boundary).is_some_and(|(by, _)| by.is_some());
+    let is_single = limit.is_some() && !boundary.varies("concurrency");
+    let is_bounded = boundary
+        .records()
+        .any(|(_, record)| matches!(record.moves, Moves::Fails | Moves::Bounds));
+    if !is_listed || is_single || !is_bounded || boundary.classify(&boundary.largest())? == Class::Fits {
+        return Ok(Vec::new());
+    }
+    let found = rows(boundary)?.into_iter().rev().map(|row| {
+        let expected = row.expected(boundary, limit.as_ref())?;
+        Ok(Candidate {
+            point: row.point.with(row.axis, expected),
+            along: row.axis,
+        })
+    });
+    found.collect()
 }
 
 /// What to run. Flags limit concurrency only if concurrency was searched or given.
@@ -182,7 +265,7 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
         return Ok(vec![command(workload, point, &longest)?]);
     }
     let mut commands = Vec::new();
-    for row in rows(boundary)? {
+    for row in offered(boundary, context)? {
         let axis = row.axis;
         let end = boundary.largest().int(axis) == Some(row.value());
         let at_end = end && !row.is_at_limit(boundary)?;
@@ -193,22 +276,12 @@ pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Con
         };
         let fitted = row.count("concurrency").filter(|_| axis == "concurrency");
         let fitted = fitted.unwrap_or_else(|| row.shape());
-        let predicted = match limit {
-            Some(limit) => row
-                .predicted(limit, boundary)
-                .map(|most| format!("the formula predicts {}", thousands(most))),
-            None => row.likely(boundary, context)?.map(|most| format!("{most} predicted")),
-        };
-        let mut notes = Vec::new();
-        notes.extend((point != row.point).then(|| format!("{fitted} fitted, less 5 %")));
-        notes.extend(predicted.map(|predicted| format!("{predicted}, not tested")));
-        if notes.is_empty() && at_end {
-            notes.push("the end of the search range".to_owned());
-        }
-        let note = if notes.is_empty() {
-            String::new()
+        let note = if point != row.point {
+            format!(" ({fitted} fitted, less 5 %)")
+        } else if at_end {
+            " (the end of the search range)".to_owned()
         } else {
-            format!(" ({})", notes.join("; "))
+            String::new()
         };
         let eased = Row { point, axis };
         let workload = format!("{}{note}", eased.workload());

@@ -216,6 +216,29 @@ pub mod methods {
         Ok(engine.called(&context).stop()?)
     }
 
+    /// Whether the engine that runs can be asked for a point without another start: it is well, and was started for such
+    /// lengths and as many requests. `()` before the first start.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for an invalid point.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// import "std/engines" as engines;
+    /// let engine = engines::launch("sim", #{ limits: #{ input: 1024, output: 256 } });
+    /// assert(engine.serves(#{ input: 1000, output: 100 }) == ());
+    /// engine.start();
+    /// assert(engine.serves(#{ input: 1000, output: 100 }) && !engine.serves(#{ input: 2000, output: 100 }));
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn serves(context: NativeCallContext, engine: &mut EngineHandle, point: Map) -> Caught<Dynamic> {
+        let requested = Limits::of_point(&super::point(&point)?)?;
+        let serves = engine.called(&context).serves(requested);
+        Ok(serves.map_or(Dynamic::UNIT, Dynamic::from))
+    }
+
     /// Tests one point on the engine, which is started if necessary, and returns the result.
     ///
     /// A point is `#{ input, output, concurrency }`, in tokens and concurrent requests (default 1). The answer is `#{

@@ -9,6 +9,7 @@ use rhai::{Array, FnPtr, Map};
 use super::boundary::{count, from_point, from_points, maybe, number, size, to_point};
 use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
+use crate::report;
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
 use crate::script::convert::to_map;
@@ -240,6 +241,26 @@ pub mod search {
     pub fn expected(map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<Dynamic> {
         let expected = map.lock().expected(size(probes, "expected")? as u64, coverage)?;
         Ok(maybe(expected, |expected| count(expected.into()).into()))
+    }
+
+    /// What to probe so that the report can offer it: `#{ point, along }` for each of at most four round lengths, the longest
+    /// first. `point` is just inside the predicted limit, and `along` the axis whose largest value it is. `[]` where nothing
+    /// is known to fail, or where the report offers a single point. Used by `std/search/advice`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let map = boundary(#{ input: [512, 2048], output: [64, 64], concurrency: [1, 16] }, #{});
+    /// assert(map.advice() == []);
+    /// for p in [#{ input: 1984, concurrency: 4 }, #{ input: 2048, concurrency: 4 }, #{ input: 1000, concurrency: 8 }] {
+    ///     map.record(p + #{ output: 64 }, if p.concurrency * (p.input + 64) <= 8200 { "ok" } else { "oom" });
+    /// }
+    /// assert(map.advice()[0].along == "concurrency");
+    /// ```
+    #[rhai_fn(return_raw, pure)]
+    pub fn advice(map: &mut BoundaryHandle) -> Caught<Array> {
+        let candidates = report::candidates(&map.lock())?;
+        Ok(candidates.iter().map(to_script).collect::<Result<_>>()?)
     }
 
     /// Shows a boundary: a chart, the largest points that fit, and what to run. Returns it as a map: `#{ frontier,
