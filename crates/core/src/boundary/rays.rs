@@ -127,6 +127,9 @@ const RAYS: usize = 9;
 /// follow the answers would be followed step by step.
 const STEADY: usize = 3;
 
+/// The cell at each step of a line.
+type CellAt = Box<dyn Fn(i64) -> Cell>;
+
 /// A line on which the interval between fitting and failing is wider than the tolerance of some axis.
 struct WideLine {
     /// How many times as wide.
@@ -138,7 +141,7 @@ struct WideLine {
     /// The axis along which each step is one, and how many there are.
     axis: usize,
     steps: i64,
-    cell: Box<dyn Fn(i64) -> Cell>,
+    cell: CellAt,
 }
 
 impl Boundary {
@@ -220,7 +223,7 @@ impl Boundary {
         if axes.iter().all(|axis| axis.tolerance().is_none()) {
             return Vec::new();
         }
-        let mut lines: Vec<(i64, usize, Box<dyn Fn(i64) -> Cell>)> = Vec::new();
+        let mut lines: Vec<(i64, usize, CellAt)> = Vec::new();
         for weights in self.directions() {
             let (steps, cell) = self.ray(&weights);
             let axis = axes
