@@ -170,8 +170,8 @@ impl Engine {
                     if rejected > 0 {
                         self.count_rejected(running, rejected, patience.waited)?;
                     }
-                    let warnings = asked.warning().into_iter().chain(running.accepted.warning());
-                    return warnings.map(|warning| self.context.run.warn(warning)).collect();
+                    let mut warnings = asked.warning().into_iter().chain(running.accepted.warning());
+                    return warnings.try_for_each(|warning| self.context.run.warn(warning));
                 };
                 let status = failure.form.status().unwrap_or_default();
                 if passes(status, record.retry_after)

@@ -19,7 +19,8 @@ pub(super) fn classified(mut entry: Entry) -> Entry {
         Event::Point {
             verdict, moves, answer, ..
         } => {
-            if classify(answer) {
+            let unsent = classify(answer);
+            if unsent {
                 (*verdict, *moves) = (Verdict::NotSent, Moves::Bounds);
             }
         }

@@ -159,8 +159,8 @@ impl Form {
                 "to give these characters as a string: --set '{path}=\"{given}\"'"
             )),
             (Takes::Range | Takes::Lengths, Value::String(text)) if is_list_of_numbers(given) => {
-                let ends = text.split(',').map(str::trim);
-                let (first, last) = (ends.clone().next().unwrap_or_default(), ends.last().unwrap_or_default());
+                let first = text.split(',').next().unwrap_or_default().trim();
+                let last = text.rsplit(',').next().unwrap_or_default().trim();
                 fault.hint(format!(
                     "a range is written {}",
                     self.usage(path, &format!("{first}..{last}"))

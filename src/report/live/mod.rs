@@ -178,7 +178,7 @@ impl View {
             .iter()
             .map(|asked| Fact::new("asked", asked.to_string()))
             .collect();
-        let asked = (!asked.is_empty()).then(|| Block::Facts(asked));
+        let asked = (!asked.is_empty()).then_some(Block::Facts(asked));
         let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain(asked).collect();
         Some(blocks_text(&blocks, page))
     }

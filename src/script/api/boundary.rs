@@ -510,7 +510,7 @@ pub mod boundary {
         // The boundary is not locked while the script says what it expects.
         let known = map.lock().clone();
         let next = known.beyond_tolerance(&places, |point| -> Caught<bool> {
-            Ok(expects.call_within_context(&context, (from_point(point),))?)
+            expects.call_within_context(&context, (from_point(point),))
         })?;
         Ok(from_points(&next))
     }
