@@ -1,5 +1,5 @@
-//! This program as it starts itself: with the hidden commands `supervise` and `render-chat-template`, with `run` for
-//! the jobs of a fleet, and with `engine-worker` for engines on other hosts.
+//! This program as it starts itself: with the hidden commands `supervise` and `render-chat-template`, and with `run` for
+//! the jobs of a fleet.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -83,6 +83,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("kv-dtype cache-dtype", "kv_cache_dtype"),
     ("gpu gpu-ids devices device cuda-visible-devices", "gpus"),
     ("random-seed", "--seed"),
+    ("cluster cluster-options hosts", "cluster"),
     (
         "output-path output-dir result-dir result-filename artifact-dir save-result summary-export \
          profile-export-file output-file",

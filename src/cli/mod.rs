@@ -147,9 +147,6 @@ enum Command {
     /// End what runs below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
-    /// Probe an engine of this machine for a run on another one
-    #[command(hide = true)]
-    EngineWorker,
     /// Render the chat template of a model that may take neither much memory nor much time
     #[command(hide = true)]
     RenderChatTemplate,
@@ -243,7 +240,6 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
         Command::Estimate(args) => compare::estimate(args, program),
-        Command::EngineWorker => serve::engine_worker(program),
         Command::Fleet(args) => fleet::execute(args, program),
         Command::Fork(args) => new::fork(args, program),
         Command::List(args) => doc::list(args, program),

@@ -26,11 +26,6 @@ pub trait Adapter: Send + Sync {
     /// Whether the adapter ships with the program. Its images may then use the model cache and the Hugging Face token.
     fn shipped(&self) -> bool;
 
-    /// Its text, unless it ships with the program.
-    fn own_text(&self) -> Option<String> {
-        None
-    }
-
     /// `launch(options)`: turns neutral options, including `limits` and `runtime`, into the engine's launch
     /// description.
     fn launch(&self, options: &Value) -> Result<Launch>;

@@ -13,7 +13,6 @@ use super::judge::succeeded;
 use super::limits::{RequestSpeed, StartFailure, StartHistory};
 use super::metrics::MetricsPage;
 use super::options::{LaunchOptions, wrong};
-use super::remote::Remote;
 use super::send::Prompting;
 use super::start::{Ready, Server};
 use super::usage::MemoryStages;
@@ -53,8 +52,6 @@ pub struct Engine {
     pub(super) shown: Value,
     /// Further engines of the same kind on GPUs or servers of their own, among which probes at the same time are shared out.
     others: Vec<Engine>,
-    /// Its worker, if it is on another host.
-    pub(super) remote: Option<Remote>,
     /// Held while it is probed, if there are others.
     busy: Mutex<()>,
     /// Held from a server's name to the event that it starts, by one engine of several: servers are numbered in that order.
@@ -154,10 +151,6 @@ impl Engine {
 
     fn described(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
-        if let Some(connect) = &options.connect {
-            let program = connect.words.first().map_or("", String::as_str);
-            context.permits.check_command(program)?;
-        }
         if !adapter.shipped() {
             context.permits = context.permits.for_foreign_code();
         }
@@ -204,7 +197,6 @@ impl Engine {
             context,
             adapter,
             shown: options.shown(),
-            remote: options.connect.clone().map(Remote::new),
             options,
             runtime,
             others: Vec::new(),
@@ -242,34 +234,19 @@ impl Engine {
     }
 
     /// Lets an engine that is not probed now do `work`: the first of those, or the first of all once it is free. Events that are
-    /// noted meanwhile are about that one. Engines whose host was lost are left out; one that loses it gives `None`, and the next
-    /// one does the work.
-    pub(super) fn with_idle<'a, T>(&'a self, work: impl Fn(&Self) -> Result<Option<T>>) -> Result<T> {
-        let alone = self.others.is_empty();
-        loop {
-            let left = || (1..).zip(self.all()).filter(|(_, engine)| !engine.is_lost());
-            let free = |(number, engine): (u64, &'a Self)| match engine.busy.try_lock() {
-                Ok(busy) => Some((number, engine, busy)),
-                Err(TryLockError::Poisoned(busy)) => Some((number, engine, busy.into_inner())),
-                Err(TryLockError::WouldBlock) => None,
-            };
-            let wait = || {
-                left()
-                    .next()
-                    .map(|(number, engine)| (number, engine, lock(&engine.busy)))
-            };
-            let found = left().find_map(free).or_else(wait);
-            let (number, engine, _busy) = found.ok_or_else(|| self.no_host_is_left())?;
-            let done = match engine.is_lost() {
-                // Its host was lost meanwhile.
-                true => None,
-                false if alone => work(engine)?,
-                false => for_engine(number, || work(engine))?,
-            };
-            if let Some(done) = done {
-                return Ok(done);
-            }
+    /// noted meanwhile are about that one.
+    pub(super) fn with_idle<'a, T>(&'a self, work: impl FnOnce(&Self) -> T) -> T {
+        if self.others.is_empty() {
+            return work(self);
         }
+        let free = |(number, engine): (u64, &'a Self)| match engine.busy.try_lock() {
+            Ok(busy) => Some((number, engine, busy)),
+            Err(TryLockError::Poisoned(busy)) => Some((number, engine, busy.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        };
+        let found = (1..).zip(self.all()).find_map(free);
+        let (number, engine, _busy) = found.unwrap_or_else(|| (1, self, lock(&self.busy)));
+        for_engine(number, || work(engine))
     }
 
     /// The adapter's name.
@@ -296,7 +273,7 @@ impl Engine {
     /// Whether the engine serves a request of these limits as it runs, without another start; `None` before the first start. Of
     /// several engines it is the one that takes the next probe.
     pub fn serves(&self, requested: Limits) -> Option<bool> {
-        let live = self.all().find(|engine| !engine.is_lost())?.lock();
+        let live = self.lock();
         match &live.running {
             Some(running) => {
                 let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
@@ -308,7 +285,6 @@ impl Engine {
 
     /// Stops the engine unless it was attached to. The next probe starts it again.
     pub fn stop(&self) -> Result<()> {
-        self.disconnect();
         self.all()
             .try_for_each(|engine| engine.stop_running(&mut engine.lock()))
     }
@@ -684,7 +660,6 @@ fn shown_together(engines: &[Engine]) -> Value {
 impl Drop for Engine {
     /// A script that ends need not stop its engine; the run does. The memory recorded until then is still written.
     fn drop(&mut self) {
-        self.disconnect();
         let live = self.live.get_mut().unwrap_or_else(PoisonError::into_inner);
         let Some(running) = live.running.take() else { return };
         if let Some(sampler) = &running.sampler {

@@ -7,7 +7,7 @@
 //! `failure`. `load` runs a load.
 //!
 //! Files without `impl Engine` do not import those with it: `handle` holds the state, and `start`, `memory`, `info`,
-//! `preview`, `served`, `forms`, `probe`, `remote`, `send`, `in_process` and `load` add methods to it.
+//! `preview`, `served`, `forms`, `probe`, `send`, `in_process` and `load` add methods to it.
 
 mod adapter;
 mod facts;
@@ -27,7 +27,6 @@ mod preview;
 mod probe;
 mod protocol;
 mod refusal;
-mod remote;
 mod residency;
 mod send;
 mod served;
@@ -52,6 +51,5 @@ pub use preview::{Device, Needs};
 pub use probe::{COORDINATES, ProbeAnswer, ProbeOptions};
 pub use protocol::decoder;
 pub use refusal::{COMPRESSED, Credentials, remedy, title, wait_longer};
-pub use remote::{Connect, Hello, Question, Reply};
 pub use send::{SendAnswer, SendOptions};
 pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};

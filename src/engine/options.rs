@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Connect, Limits};
+use super::Limits;
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::run::Run;
@@ -68,8 +68,6 @@ pub struct LaunchOptions {
     pub random_weights: bool,
     /// Further command-line arguments of the engine.
     pub engine_args: Vec<String>,
-    /// Where its worker runs, if that is another host of a cluster.
-    pub connect: Option<Connect>,
     /// Environment variables of the engine.
     #[serde(deserialize_with = "environment")]
     pub env: BTreeMap<String, String>,
@@ -291,11 +289,7 @@ impl LaunchOptions {
 
     /// The options for the journal: without environment values and URL passwords.
     pub fn shown(&self) -> Value {
-        // The same engine on another host is the same.
-        let mut shown = Self {
-            connect: None,
-            ..self.clone()
-        };
+        let mut shown = self.clone();
         for value in shown.env.values_mut() {
             "…".clone_into(value);
         }

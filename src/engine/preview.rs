@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::info::Info;
@@ -108,7 +108,7 @@ fn refusal_text(fault: Fault) -> String {
 }
 
 /// What a start needs.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize)]
 pub struct Needs {
     /// The runtime.
     pub runtime: RuntimeKind,
@@ -129,7 +129,7 @@ pub struct Needs {
 }
 
 /// A device with memory.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Device {
     /// UUID; for a simulated device its index.
     pub id: String,
@@ -160,9 +160,6 @@ impl Engine {
     ///
     /// `interrupted`. Missing things are part of the answer.
     pub fn needs(&self) -> Result<Needs> {
-        if self.remote.is_some() && !self.context.dry_run {
-            return self.needs_there();
-        }
         let mut needs = Needs {
             runtime: self.runtime,
             simulated: self.runtime == RuntimeKind::Sim,

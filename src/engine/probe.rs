@@ -212,14 +212,10 @@ impl Engine {
         }
         let args = json!({ "engine": self.name(), "launch": self.shown, "point": point, "options": options });
         self.with_idle(|engine| {
-            let answer = self.context.run.measure("probe", args.clone(), || {
-                let answer = match engine.remote {
-                    Some(_) => engine.probe_there(self, point, options)?,
-                    None => engine.probe_once(point, requested, options)?,
-                };
+            self.context.run.measure("probe", args, || {
+                let answer = engine.probe_once(point, requested, options)?;
                 serde_json::to_value(&answer).map_err(Fault::internal)
-            });
-            answer.map(Some)
+            })
         })
     }
 

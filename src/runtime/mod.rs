@@ -20,7 +20,7 @@ mod services;
 mod supervisor;
 
 pub use attach::{Target, api_key, check_reachable, container_url, server_url};
-pub use command::{Connection, Input, Take, run_command};
+pub use command::{Input, Take, run_command};
 pub use docker::{
     DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
 };

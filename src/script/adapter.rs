@@ -51,9 +51,6 @@ pub(super) const CLUSTER: &Exports = &[
     ("collect", &["job"]),
 ];
 
-/// What a cluster may export: then engines of one search run there.
-pub(super) const CONNECT: &Exports = &[("connect", &["job", "words"])];
-
 struct RhaiAdapter {
     name: String,
     shipped: bool,
@@ -159,11 +156,6 @@ impl Adapter for RhaiAdapter {
 
     fn shipped(&self) -> bool {
         self.shipped
-    }
-
-    fn own_text(&self) -> Option<String> {
-        let source = self.host.sources.get(&self.key).filter(|_| !self.shipped);
-        source.map(|source| source.text.to_string())
     }
 
     fn launch(&self, options: &Value) -> Result<Launch> {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rhai::{AST, ASTNode, Engine, EvalAltResult, Expr, FnCallExpr, Module, ParseErrorType, Position, Scope, Stmt};
 use serde_json::Value;
 
-use super::adapter::{self, CLUSTER, CONNECT, EXPORTS, Exports, missing_exports};
+use super::adapter::{self, CLUSTER, EXPORTS, Exports, missing_exports};
 use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::{CANNOT_LIST, run_source};
 use super::params::{Declared, check_values, in_script, merge_values, search_options};
@@ -146,11 +146,7 @@ impl Checker<'_> {
         if is_meant(&outline, EXPORTS) {
             self.adapter(source, &ast);
         } else if is_meant(&outline, CLUSTER) {
-            let mut problems = missing_exports(&ast, CLUSTER);
-            if outline.functions.iter().any(|one| one.name == CONNECT[0].0) {
-                problems.extend(missing_exports(&ast, CONNECT));
-            }
-            for problem in problems {
+            for problem in missing_exports(&ast, CLUSTER) {
                 let fault = Fault::new(Kind::Compile, format!("this cluster {problem}"));
                 self.report(source, fault, Position::NONE);
             }

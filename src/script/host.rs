@@ -224,7 +224,7 @@ fn is_given(value: &Dynamic) -> bool {
     !value.is_unit() && !value.as_immutable_string_ref().is_ok_and(|text| text.is_empty())
 }
 
-pub(super) fn context(host: &Arc<Host>) -> Context {
+fn context(host: &Arc<Host>) -> Context {
     let axes = Arc::downgrade(host);
     let home = host.settings.script.parent().unwrap_or(Path::new(""));
     Context {

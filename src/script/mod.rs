@@ -4,9 +4,8 @@
 //! `source` keeps their texts, `shipped` holds those in the binary, `added` fetches and keeps those that the user added;
 //! `diagnose` explains errors; `convert` translates values; `params` reads parameters, and `form` their values; `check` examines a script without
 //! running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a Rust trait; `reference` writes
-//! the documentation; `worker` probes for a run on another host. `api/` has the functions that scripts call, grouped by
-//! subject; they reach the program through the [`Host`], which the interpreter carries as its tag, and through the handles
-//! of `host`.
+//! the documentation. `api/` has the functions that scripts call, grouped by subject; they reach the program through the
+//! [`Host`], which the interpreter carries as its tag, and through the handles of `host`.
 
 mod adapter;
 mod added;
@@ -28,7 +27,6 @@ mod resolver;
 pub mod shipped;
 mod signature;
 mod source;
-mod worker;
 
 pub use adapter::load as adapter;
 pub use added::{Added, Fetched, Lock, fetch};
@@ -45,4 +43,3 @@ pub use meter::Meter;
 pub use shipped::{copies, fork, is_unedited};
 pub(crate) use signature::suggest;
 pub use source::{Main, STDIN, Source, Sources, is_shipped, module_hash, named_modules};
-pub use worker::serve;

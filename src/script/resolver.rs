@@ -96,11 +96,10 @@ impl ModuleResolver for Resolver {
             error.set_position(at);
             error
         };
-        // What a shipped script or module imports by path is the user's, and relative to where the user's script is.
+        // What a shipped script imports by path is the user's, and relative to where the user is.
         let by_shipped = |key: &&str| {
             let text = self.sources.get(key).filter(|_| self.root == Path::new("."));
-            key.starts_with("std/")
-                || key.starts_with("scripts/") && text.is_some_and(|text| source::is_shipped(&text.sha256))
+            key.starts_with("scripts/") && text.is_some_and(|text| source::is_shipped(&text.sha256))
         };
         let relative_to = importer.filter(|key| path.starts_with("std/") || !by_shipped(key));
         let found = locate(&self.root, relative_to, path).map_err(at_import)?;

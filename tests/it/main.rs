@@ -43,7 +43,6 @@ mod failures;
 mod flags;
 mod fleet;
 mod fuzz;
-mod hosts;
 mod hub;
 mod import;
 mod io_faults;

@@ -68,8 +68,6 @@ struct Named {
     // Canonical files, and folders of models.
     files: Vec<PathBuf>,
     models: Vec<PathBuf>,
-    /// All of it, by parameter.
-    texts: Vec<(String, String)>,
     /// Whether the user types the script: then ports of this machine and images are named in it.
     typed: bool,
 }
@@ -182,7 +180,6 @@ impl Permits {
         named.typed = typed;
         for (parameter, text) in parameters {
             named.add(parameter, text);
-            named.texts.push((parameter.to_owned(), text.to_owned()));
         }
     }
 
@@ -213,11 +210,6 @@ impl Permits {
     /// All that is allowed, as words of `--allow`: what others need that do a part of the run.
     pub fn words(&self) -> Vec<String> {
         self.given.iter().cloned().chain(self.answered()).collect()
-    }
-
-    /// The parameters by which the command line names something to a shipped script; `None` for any other script.
-    pub fn named_texts(&self) -> Option<Vec<(String, String)>> {
-        Some(self.named()?.texts.clone())
     }
 
     /// Allows connecting to a service that this run started, while it runs: then its port may be another's.

@@ -150,21 +150,6 @@ pub mod engine {
             .wait(crate::runtime::container_url(name, port, &host.permits))?)
     }
 
-    /// The words of the command that has this program probe an engine for a run of another host: `connect` of a cluster adds how it gets there. Used by `std/engines`.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// assert(engine::worker().len() == 2);
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn worker(_context: NativeCallContext) -> Caught<Array> {
-        Ok(crate::script::api::jobs::worker()?
-            .into_iter()
-            .map(Dynamic::from)
-            .collect())
-    }
-
     /// Whether there is a GPU that an engine can use; `auto` checks this.
     ///
     /// # Example
@@ -198,7 +183,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
-        Ok(engine.called(&context).here()?.start()?)
+        Ok(engine.called(&context).start()?)
     }
 
     /// Stops the engine, unless it was attached to. The next probe starts it again.
@@ -259,7 +244,7 @@ pub mod methods {
     /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `queued` `kv_cache`, `admission` (the
     /// engine admits no more), `overloaded`; of `error` `died`, `stopped` (by somebody else), `dead` (its process runs but
     /// does not respond), `overloaded`, `not_resident` (all were served, but early requests ended before late ones were
-    /// admitted: memory was not tested), `host_lost` (of a cluster), …
+    /// admitted: memory was not tested), …
     ///
     /// `evidence` has the details: `message` (one sentence), `log` (the relevant line, or the end of the log), `phase`
     /// (of a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`), `allocations`
@@ -360,7 +345,7 @@ pub mod methods {
     ) -> Caught<Dynamic> {
         let engine = engine.called(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.here()?.send(&wire(&prompt)?, options)?)?)
+        Ok(to_script(&engine.send(&wire(&prompt)?, options)?)?)
     }
 
     /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
@@ -401,7 +386,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).here()?.memory())?)
+        Ok(to_script(&engine.called(&context).memory())?)
     }
 
     /// Memory by stage of the engine's latest start, measured while it runs:
@@ -444,7 +429,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).here()?.usage()?)?)
+        Ok(to_script(&engine.called(&context).usage()?)?)
     }
 
     /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
@@ -462,7 +447,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).here()?.metrics()?)?)
+        Ok(to_script(&engine.called(&context).metrics()?)?)
     }
 
     /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens, `model` as requests name
@@ -502,7 +487,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).here()?.facts())?)
+        Ok(to_script(&engine.called(&context).facts())?)
     }
 
     /// The latest 200 log lines of the running engine, oldest first. The whole log is in the run's folder.
@@ -534,7 +519,7 @@ pub mod methods {
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
         let engine = engine.called(&context);
         let options: LogOptions = crate::script::options(options)?;
-        Ok(to_script(&engine.here()?.logs(options.last.unwrap_or(LINES)))?)
+        Ok(to_script(&engine.logs(options.last.unwrap_or(LINES)))?)
     }
 
     /// The command line flags for production, for the limits that the engine runs with.
@@ -594,7 +579,7 @@ pub mod methods {
         let _ = host(&context);
         let what = from_script(&Dynamic::from(what))?;
         let handle = engine.clone();
-        let answer = engine.0.here()?.trial(&what, || -> Caught<Value> {
+        let answer = engine.0.trial(&what, || -> Caught<Value> {
             let measured: Dynamic = measure.call_within_context(&context, (handle,))?;
             Ok(from_script(&measured)?)
         })?;
@@ -768,7 +753,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).here()?.load(&options(given)?)?)?)
+        Ok(to_script(&engine.called(&context).load(&options(given)?)?)?)
     }
 
     /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which

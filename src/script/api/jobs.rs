@@ -129,11 +129,6 @@ fn own() -> Result<String> {
     text(&std::fs::canonicalize(program).unwrap_or_else(|_| program.to_owned()))
 }
 
-/// The words of the command that has this program probe an engine for another.
-pub(super) fn worker() -> Result<Vec<String>> {
-    Ok(vec![own()?, "engine-worker".to_owned()])
-}
-
 fn text(path: &Path) -> Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.ok_or_else(|| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))

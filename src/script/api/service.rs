@@ -307,7 +307,7 @@ pub mod service {
     ) -> Caught<Dynamic> {
         let host = host(&context);
         let given = crate::script::options(options)?;
-        Ok(to_script(&engine.0.here()?.run_probe(&program(&host, name)?, &given)?)?)
+        Ok(to_script(&engine.0.run_probe(&program(&host, name)?, &given)?)?)
     }
 }
 

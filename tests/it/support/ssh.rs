@@ -96,22 +96,6 @@ impl Hosts {
         )
     }
 
-    /// Every connection to a host ends, and it takes no further one.
-    pub fn cut(&self, number: usize) {
-        let daemon = self.daemons[number - 1].id();
-        self.silence(number);
-        let parent = |process: &PathBuf| {
-            let stat = fs::read_to_string(process.join("stat")).unwrap_or_default();
-            // After the name, which may have spaces: the state, and the parent.
-            let rest = stat.rsplit(") ").next().unwrap_or_default().to_owned();
-            rest.split(' ').nth(1).and_then(|parent| parent.parse().ok()) == Some(daemon)
-        };
-        let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-        for session in processes.map(|process| process.path()).filter(parent) {
-            signal("-KILL", session.file_name().unwrap().to_str().unwrap());
-        }
-    }
-
     /// Where a host keeps what belongs to fleets.
     pub fn cache(&self, number: usize) -> PathBuf {
         self.folder.path().join(format!("h{number}/profiler/fleet"))
