@@ -10,14 +10,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::failure::Evidence;
 use super::limits::StartFailure;
 use super::options::wrong;
-use super::probe::{ProbeAnswer, ProbeOptions};
+use super::probe::ProbeOptions;
 use super::{Engine, LaunchOptions, Needs};
 use crate::boundary::Point;
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Event;
+use crate::run::{Event, Evidence, ProbeAnswer};
 use crate::runtime::Connection;
 use crate::task::lock;
 
@@ -115,7 +114,9 @@ impl Engine {
         lock(&self.starts).failed = question.failed;
         match question.point {
             Some(point) => self.probe(&point, question.options),
-            None => self.context.run.measure(NEEDS, Value::Null, || value(&self.needs()?)),
+            None => self.context.run.measure(NEEDS, Value::Null, || {
+                Ok(crate::run::Operation::Experiment(value(&self.needs()?)?))
+            }),
         }
     }
 
@@ -213,7 +214,9 @@ impl Engine {
                 }
             };
             let answer = match serde_json::from_str(&line) {
-                Ok(Reply::Event(Event::Done { kind, answer, .. })) if kind == asked => Ok(Some(answer)),
+                Ok(Reply::Event(Event::Done { operation, .. })) if operation.kind() == asked => {
+                    Ok(serde_json::from_value(operation.for_script(0)).ok())
+                }
                 Ok(Reply::Event(event)) => {
                     self.note_of_host(host, event)?;
                     continue;
