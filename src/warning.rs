@@ -10,9 +10,8 @@ pub const CLOCK_TOO_FAST: &str = "clock_too_fast";
 
 /// A warning. Those of one kind are shown as one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written")]
 pub struct Warning {
-    /// Its kind, such as `token_counts`; empty for a sentence of a script, and in runs of older versions.
+    /// Its kind, such as `token_counts`; empty for a sentence of a script.
     pub code: String,
     /// The sentence.
     pub message: String,
@@ -63,29 +62,6 @@ impl From<&str> for Warning {
 impl From<String> for Warning {
     fn from(message: String) -> Self {
         Self::new("", message)
-    }
-}
-
-/// A warning as journals contain it: older versions wrote only the sentence.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Written {
-    Sentence(String),
-    Full {
-        #[serde(default)]
-        code: String,
-        #[serde(alias = "text")]
-        message: String,
-        value: Option<f64>,
-    },
-}
-
-impl From<Written> for Warning {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::Sentence(message) => message.into(),
-            Written::Full { code, message, value } => Self { code, message, value },
-        }
     }
 }
 
@@ -189,9 +165,9 @@ mod tests {
     }
 
     #[test]
-    fn sentences_of_older_runs_are_grouped_by_their_words() {
-        let old: Vec<Warning> = serde_json::from_str(r#"["waited 3.5 ms", "waited 28 ms", "waited long"]"#).unwrap();
-        let groups: Vec<usize> = group_warnings(&old, &[])
+    fn sentences_without_a_kind_are_grouped_by_their_words() {
+        let sentences = ["waited 3.5 ms", "waited 28 ms", "waited long"].map(Warning::from);
+        let groups: Vec<usize> = group_warnings(&sentences, &[])
             .iter()
             .map(|group| group.messages.len())
             .collect();

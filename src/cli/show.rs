@@ -217,11 +217,6 @@ fn head(found: &RecordedRun) -> Vec<String> {
     if !manifest.started.is_empty() {
         lines.push(format!("began {}{until}", manifest.started));
     }
-    if found.without_checksums {
-        lines.push(
-            "journal without checksums: an older version wrote it, and changes to it cannot be noticed".to_owned(),
-        );
-    }
     if found.finished > 0 {
         let least = if found.ends_early { "at least " } else { "" };
         lines.push(format!(

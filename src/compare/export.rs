@@ -17,7 +17,7 @@ use crate::csv;
 use crate::fault::{Fault, Result};
 use crate::load::stats::{EvaluatedRequest, LoadStats, Settings};
 use crate::load::{LoadAnswer, Record};
-use crate::run::{AskedServer, Folder, RecordedBoundary, RecordedRun, hide};
+use crate::run::{AskedServer, Folder, PointAnswer, RecordedBoundary, RecordedRun, hide};
 
 /// A CSV table of a run.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,9 +30,6 @@ pub struct Sheet {
 
 /// Settings of a load.
 const LOAD_SETTINGS: [&str; 7] = ["concurrency", "rate", "requests", "duration", "input", "output", "seed"];
-
-/// Keys of a probe's answer beyond verdict and cause.
-const PROBE_RESULTS: [&str; 6] = ["peak", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "seconds"];
 
 /// The non-empty tables of a run: points, loads, experiments, breakdowns, then those in `tables/`. Adds
 /// unreadable ones to `missing`.
@@ -83,22 +80,26 @@ fn points(found: &RecordedRun) -> Table {
     for (index, boundary) in found.boundaries.iter().enumerate() {
         let moves = moves(boundary);
         for (number, (point, answer)) in boundary.points.iter().enumerate() {
-            let answer = answer.value();
-            // A script may answer with the bare verdict.
-            let verdict = if answer.is_string() {
-                &answer
-            } else {
-                &answer["verdict"]
+            // Points that cannot be read were left out.
+            let Ok(answer) = PointAnswer::read(&answer.value()) else {
+                continue;
             };
             let boundary_number = several.then(|| ("boundary", json!(index + 1)));
             let coordinates = axes.iter().map(|axis| (axis.as_str(), json!(point.0.get(*axis))));
             let judged = [
-                ("verdict", verdict.clone()),
-                ("cause", answer["cause"].clone()),
+                ("verdict", json!(answer.judged.verdict)),
+                ("cause", json!(answer.judged.cause)),
                 ("moves", moves.get(number).cloned().unwrap_or_default()),
-                ("evidence", evidence(&answer)),
+                ("evidence", evidence(answer.judged.evidence.as_ref())),
             ];
-            let measured = PROBE_RESULTS.map(|key| (key, answer[key].clone()));
+            let measured = [
+                ("peak", json!(answer.peak)),
+                ("ttft_ms", json!(answer.ttft_ms)),
+                ("tpot_ms", json!(answer.tpot_ms)),
+                ("itl_ms", json!(answer.itl_ms)),
+                ("e2el_ms", json!(answer.e2el_ms)),
+                ("seconds", json!(answer.seconds)),
+            ];
             let cells = boundary_number.into_iter().chain(coordinates);
             let cells = cells.chain(judged).chain(measured).chain(asked.clone());
             table.row(cells.chain([("time", json!(boundary.times.get(number)))]));
@@ -130,8 +131,8 @@ fn moves(boundary: &RecordedBoundary) -> Vec<Value> {
 }
 
 /// The first line of the evidence.
-fn evidence(answer: &Value) -> Value {
-    let evidence = &answer["evidence"];
+fn evidence(evidence: Option<&Value>) -> Value {
+    let evidence = evidence.unwrap_or(&Value::Null);
     let texts = [evidence, &evidence["message"], &evidence["log"][0]];
     let first = texts.iter().find_map(|value| value.as_str()?.lines().next());
     first.map_or(Value::Null, |line| line.trim().into())
@@ -153,7 +154,7 @@ fn loads(found: &RecordedRun) -> Table {
             engines.filter(|engine| engine["options"] == args["launch"] && engine["info"]["engine"] == args["engine"]);
         let [_, asked @ ..] = server_columns(&engines.filter_map(AskedServer::from_engine).collect::<Vec<_>>());
         let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())];
-        let cells = LoadAnswer::measured(answer).map_or_else(Map::new, |load| load_metrics::row(&load));
+        let cells = load_metrics::row(answer);
         let measured = measured.iter();
         let measured = measured.map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
         let load = load.into_iter().chain(asked);

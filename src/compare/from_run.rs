@@ -10,7 +10,7 @@ use crate::fmt::Gib;
 use crate::load::LoadAnswer;
 use crate::load::stats::Spread;
 use crate::memory::compare::{Facts, implausible};
-use crate::run::{AskedServer, Manifest, RecordedRun};
+use crate::run::{AskedServer, Manifest, RecordedLoad, RecordedRun};
 
 impl ComparisonInput {
     /// Converts a run; `title` is its folder as the user named it. What cannot be read of it is in its notes.
@@ -130,7 +130,7 @@ fn settings(experiment: &Experiment) -> Vec<Case> {
 
 /// One case per load. Loads that differ only in their seed are repeats: the case has their means, with
 /// intervals.
-fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
+fn loads(loads: &[RecordedLoad]) -> Vec<Case> {
     let mut kinds: Vec<(Value, Vec<Case>)> = Vec::new();
     for (args, answer) in loads {
         let case = load(args, answer);
@@ -155,7 +155,7 @@ fn loads(loads: &[(Value, Value)]) -> Vec<Case> {
 }
 
 /// One load as a case: named by its settings, with the metric names of vLLM's bench.
-fn load(args: &Value, answer: &Value) -> Case {
+fn load(args: &Value, answer: &LoadAnswer) -> Case {
     let setting = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
     let part = |(key, name): (&str, &str)| Some(format!("{name}={}", setting(key)?));
     let rate = [("concurrency", "concurrency"), ("rate", "request_rate")].into_iter();
@@ -164,9 +164,7 @@ fn load(args: &Value, answer: &Value) -> Case {
     if case.name.is_empty() {
         case.name = "load".to_owned();
     }
-    if let Some(load) = LoadAnswer::measured(answer) {
-        load_metrics::add(&mut case, &load);
-    }
+    load_metrics::add(&mut case, answer);
     case
 }
 

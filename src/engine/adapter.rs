@@ -15,6 +15,7 @@ use crate::boundary::{Point, Verdict};
 use crate::fault::Result;
 use crate::http::ApiKey;
 use crate::prompt::PromptForm;
+use crate::run::Limits;
 use crate::runtime::Launch;
 
 /// How to launch one kind of engine, send it requests and read what it writes. Called only on the script's thread,
@@ -115,20 +116,6 @@ impl Rejection {
     pub fn passes(&self) -> bool {
         self.remedy.is_none() && passes(self.status, self.retry_after)
     }
-}
-
-/// The lengths and concurrency that one start of an engine must serve. Lengths are in tokens.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Limits {
-    /// Longest input.
-    pub input: u64,
-    /// Longest output.
-    pub output: u64,
-    /// Longest input and output together.
-    pub total: u64,
-    /// Maximum concurrent sequences.
-    pub concurrency: u64,
 }
 
 /// Wire protocols.

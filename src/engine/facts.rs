@@ -11,13 +11,12 @@ use serde_json::{Number, Value};
 use super::failure::{Symptoms, allocations, classify};
 use super::limits::EngineBounds;
 use super::options::wrong;
-use super::{
-    Adapter, Allocation, Facts, FailureRule, Limits, Pattern, Patterns, ProgressRule, RulePhase, metrics, protocol,
-};
+use super::{Adapter, Facts, FailureRule, Pattern, Patterns, ProgressRule, RulePhase, metrics, protocol};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Content, PromptForm};
+use crate::run::{Allocation, Limits};
 use crate::runtime::Exit;
 use crate::telemetry::UsedByDevice;
 

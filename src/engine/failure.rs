@@ -6,12 +6,10 @@
 //! Supported allocation messages are PyTorch's `CUDA out of memory. Tried to allocate …` (since 2.1, also with HIP; used by
 //! five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`.
 
-use serde::{Deserialize, Serialize};
-
-use super::{FailureRule, Limits, RulePhase};
+use super::{FailureRule, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Result};
-use crate::load::engine_side::EngineQueue;
+use crate::run::Allocation;
 use crate::runtime::Exit;
 
 /// What was observed when something failed.
@@ -127,87 +125,6 @@ impl Finding {
             ..self
         }
     }
-}
-
-/// The evidence for a verdict.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Evidence {
-    /// One sentence for the user.
-    pub message: Option<String>,
-    /// The decisive log lines, or the end of the log.
-    pub log: Vec<String>,
-    /// The phase of the failure: `weights`, `profiling`, `kv_cache`, `graph_capture` or `warm_up` during a start,
-    /// `request` after it.
-    pub phase: Option<String>,
-    /// Failed GPU allocations with the allocator's numbers; the last one of each GPU.
-    pub allocations: Vec<Allocation>,
-    /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
-    /// damaged it.
-    pub survived: Option<bool>,
-    /// Whether a server that was attached to died at this point, or answered nothing within the timeout: only its
-    /// operator can start it again.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub ended_server: bool,
-    /// The engine's exit status, if it exited.
-    pub exit_code: Option<i64>,
-    /// Whether the kernel's OOM killer ended the engine.
-    pub oom_killed: Option<bool>,
-    /// HTTP status of a rejected request.
-    pub http_status: Option<u16>,
-    /// Memory in use after the probe, in bytes.
-    pub memory: Option<u64>,
-    /// The engine's finish reason.
-    pub finish: Option<String>,
-    /// Output tokens beyond the requested number.
-    pub excess: Option<u64>,
-    /// The input that the engine counted, where that is not what was requested.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub counted: Option<u64>,
-    /// Output tokens with which requests were sent once more, so that early ones would not end before late ones were admitted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub longer_output: Option<u64>,
-    /// Completed requests.
-    pub completed: u64,
-    /// Requests sent.
-    pub issued: u64,
-    /// The most tokens that the engine itself reports to fit, where that is why nothing was sent.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reported: Option<u64>,
-    /// Attempts, including retries.
-    pub attempts: u64,
-    /// Requests that the server rejected for now (429, 503) and that were sent again when it had said that they may come.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub rejected: Option<u64>,
-    /// Seconds that the server was waited for then.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waited: Option<f64>,
-    /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
-    pub queue: Option<EngineQueue>,
-    /// Limits of the running start, or of the start that failed.
-    pub limits: Option<Limits>,
-}
-
-/// A failed allocation and the GPU's memory at that moment, in bytes. PyTorch prints sizes with two decimals.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Allocation {
-    /// Index of the GPU among the engine's visible devices.
-    pub gpu: u64,
-    /// Size of the failed allocation.
-    pub tried: u64,
-    /// Capacity of the GPU.
-    pub total: Option<u64>,
-    /// Free memory.
-    pub free: Option<u64>,
-    /// Memory in use by the process, including its CUDA context.
-    pub process: Option<u64>,
-    /// The allocator's limit, if one was set.
-    pub allowed: Option<u64>,
-    /// Allocated by PyTorch.
-    pub allocated: Option<u64>,
-    /// Reserved by PyTorch but unallocated.
-    pub reserved: Option<u64>,
 }
 
 /// Failed allocations in these texts; the last one of each GPU.

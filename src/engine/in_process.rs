@@ -11,7 +11,7 @@ use super::handle::Live;
 use super::options::wrong;
 use super::{DefaultsTo, Engine, Limits};
 use crate::fault::{Fault, Kind, Result};
-use crate::run::{Run, hide, hide_variable};
+use crate::run::{Operation, Run, hide, hide_variable};
 use crate::runtime::{Captured, Program, RuntimeKind, environment, placeholder_launch, start};
 
 /// Set for a program that runs next to a serving engine.
@@ -161,7 +161,7 @@ impl ProbeProgram {
         run.measure("experiment", journal_key, || {
             let captured = work()?;
             self.write_stderr(run, &captured)?;
-            document(&self.name, &captured)
+            document(&self.name, &captured).map(Operation::Experiment)
         })
     }
 
@@ -311,7 +311,7 @@ impl Engine {
         let args = json!({ "engine": self.name(), "launch": self.shown, "trial": what });
         run.measure("experiment", args, || {
             self.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
-            work()
+            work().map(Operation::Experiment)
         })
     }
 }

@@ -11,10 +11,10 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::failure::Evidence;
 use super::{FailureRule, Limits};
 use crate::boundary::{BoundsReport, Point};
 use crate::fault::{Fault, Result};
+use crate::run::Evidence;
 
 impl Limits {
     pub(super) const SMALLEST: Self = Self::new(1, 1, 1);

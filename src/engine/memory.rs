@@ -7,12 +7,11 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::handle::{Live, Running};
-use super::probe::ProbeAnswer;
 use super::start::Server;
 use super::usage::{MemoryStages, emptied, over};
 use super::{Engine, Stage, Usage, UsageFile};
 use crate::fault::Result;
-use crate::run::{Event, WrittenFile, hide};
+use crate::run::{Event, ProbeAnswer, WrittenFile, hide};
 use crate::runtime::{RuntimeKind, server_url};
 use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Series, Source, files, require_alone, settle, unsettled};

@@ -33,12 +33,12 @@ mod served;
 mod start;
 mod usage;
 
+pub use crate::run::Limits;
 pub use adapter::{
-    Adapter, Facts, FailureRule, Harmless, InfoRule, Limits, MetricFormat, MetricRules, Pattern, Patterns,
-    ProgressRule, Protocol, Readiness, Rejection, RequestForm, RulePhase,
+    Adapter, Facts, FailureRule, Harmless, InfoRule, MetricFormat, MetricRules, Pattern, Patterns, ProgressRule,
+    Protocol, Readiness, Rejection, RequestForm, RulePhase,
 };
 pub use facts::{Reading, ReportedFact, Rules, check_adapter};
-pub use failure::{Allocation, Evidence};
 pub use handle::Engine;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
 pub use info::{Architecture, Info};
@@ -48,7 +48,7 @@ pub use memory::Memory;
 pub use options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
 pub use patience::{Patience, WAIT, await_reachable};
 pub use preview::{Device, Needs};
-pub use probe::{COORDINATES, ProbeAnswer, ProbeOptions};
+pub use probe::{COORDINATES, ProbeOptions};
 pub use protocol::decoder;
 pub use refusal::{COMPRESSED, Credentials, remedy, title, wait_longer};
 pub use send::{SendAnswer, SendOptions};

@@ -7,11 +7,10 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::info::Info;
-use super::probe::ProbeAnswer;
 use super::{Engine, Limits, Readiness, Rejection};
 use crate::boundary::{Overload, Point, Verdict};
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Event;
+use crate::run::{Event, ProbeAnswer};
 use crate::runtime::{RuntimeKind, image_is_present};
 use crate::telemetry::select;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::facts::{self, REQUEST};
-use super::failure::{Evidence, allocations};
+use super::failure::allocations;
 use super::handle::{Ensured, Health, Live, Running};
 use super::judge::{Judgement, Observation, error_message, judge, succeeded};
 use super::limits::{MIN_TIMEOUT, StartFailure, StartHistory, bounds_report};
@@ -20,64 +20,19 @@ use super::refusal::{Credentials, needs_key, refusal, remedy, wait_longer};
 use super::residency::longer_output;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
-use super::{Allocation, Engine, Limits, RequestForm, forms};
-use crate::boundary::{BoundsReport, Moves, NOT_RESIDENT, Overload, Point, Verdict};
+use super::{Engine, RequestForm, forms};
+use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::fmt::Count;
 use crate::load::{FailureForm, Record, Summary};
 use crate::prompt::{Origin, PromptForm};
-use crate::run::Event;
+use crate::run::{Allocation, Event, Evidence, Limits, Operation, ProbeAnswer};
 use crate::runtime::{Exit, RuntimeKind};
 use crate::task::lock;
 use crate::warning::Warning;
 
 /// The coordinates of a point that an engine understands.
 pub const COORDINATES: [&str; 3] = ["input", "output", "concurrency"];
-
-/// The result of one probe.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ProbeAnswer {
-    /// The tested point.
-    pub point: Point,
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The cause, unless the verdict is `ok`.
-    pub cause: Option<String>,
-    /// How the result moves the boundary, given the option `overload`.
-    pub moves: Moves,
-    /// The evidence for the verdict.
-    pub evidence: Evidence,
-    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the requested length
-    /// could be made: it is up to 1 % or 8 tokens off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub counted: Option<Point>,
-    /// Prompt tokens as counted by the engine; the minimum over the requests.
-    pub input: Option<u64>,
-    /// Output tokens as counted by the engine; the minimum over the requests.
-    pub output: Option<u64>,
-    /// Time to first token, in ms; the median over the requests.
-    pub ttft_ms: Option<f64>,
-    /// Time per output token after the first, in ms; the median over the requests.
-    pub tpot_ms: Option<f64>,
-    /// Inter-token latency, in ms; the median over the events of all requests that carry tokens.
-    pub itl_ms: Option<f64>,
-    /// End-to-end latency, in ms; the median over the requests.
-    pub e2el_ms: Option<f64>,
-    /// Peak memory during the probe, in bytes, summed over the engine's devices.
-    pub peak: Option<u64>,
-    /// Memory during the probe: seconds since it began, and bytes. Reduced to a few hundred rows that keep the peak.
-    pub series: Vec<(f64, u64)>,
-    /// Whether the engine had to be started.
-    pub started: bool,
-    /// Start attempts, including failed ones.
-    pub starts: u64,
-    /// Duration in seconds, including starts.
-    pub seconds: f64,
-    /// Number of GPUs that the engine holds.
-    pub gpus: u64,
-    /// The engine's own bounds, if it has reported any.
-    pub report: Option<BoundsReport>,
-}
 
 /// Options of one probe.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -214,7 +169,7 @@ impl Engine {
         self.with_idle(|engine| {
             self.context.run.measure("probe", args, || {
                 let answer = engine.probe_once(point, requested, options)?;
-                serde_json::to_value(&answer).map_err(Fault::internal)
+                Ok(Operation::Probe(Box::new(answer)))
             })
         })
     }

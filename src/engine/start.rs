@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::facts::{FactValues, check_path, find, phase_of, strip_colours};
-use super::failure::Evidence;
 use super::failure::{Symptoms, allocations, classify};
 use super::judge::excerpt;
 use super::limits::StartFailure;
@@ -18,7 +17,7 @@ use super::served::AskedModel;
 use super::usage::MemoryStages;
 use super::{Context, Engine, Limits, Patience, Readiness, Rejection, RulePhase, WAIT, await_reachable, wait_longer};
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Event;
+use crate::run::{Event, Evidence};
 use crate::runtime::{Exit, HubModel, Launch, Mount, Origin, RuntimeKind, Service, StartContext, attach, start};
 use crate::sim::Spec;
 use crate::task::lock;

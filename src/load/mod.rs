@@ -19,7 +19,7 @@ pub use stats::Summary;
 
 use engine_side::{Cost, EngineStats};
 use plan::{EndReason, Metric, Statistic};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use stats::{LoadStats, RepeatStats};
 
@@ -91,7 +91,6 @@ pub struct LoadRepeats {
     #[serde(flatten)]
     pub stats: RepeatStats,
     /// The answer of each repeat.
-    #[serde(deserialize_with = "read_each")]
     pub each: Vec<LoadAnswer>,
 }
 
@@ -113,8 +112,7 @@ pub struct EngineDeath {
 }
 
 impl LoadAnswer {
-    /// Reads an answer from the journal. A key that is missing or has another form counts as its default, so that an older
-    /// or damaged journal still shows the rest.
+    /// Reads an answer that a script gives. A key that is missing or has another form counts as its default.
     pub fn read(answer: &Value) -> Self {
         if let Ok(read) = Self::deserialize(answer) {
             return read;
@@ -132,11 +130,6 @@ impl LoadAnswer {
             }
         }
         from_map(&readable).unwrap_or_default()
-    }
-
-    /// The same; `None` without counts, as of a damaged answer: zeros in their place must not look measured.
-    pub fn measured(answer: &Value) -> Option<Self> {
-        (answer["issued"].is_u64() && answer["duration"].is_number()).then(|| Self::read(answer))
     }
 
     /// Whether more requests arrived than were served; `None` if unknown.
@@ -161,11 +154,6 @@ fn from_map(map: &Map<String, Value>) -> Option<LoadAnswer> {
     LoadAnswer::deserialize(map).ok()
 }
 
-fn read_each<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<LoadAnswer>, D::Error> {
-    let each = Vec::<Value>::deserialize(deserializer)?;
-    Ok(each.iter().map(LoadAnswer::read).collect())
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -176,10 +164,10 @@ mod tests {
     fn what_is_missing_or_damaged_is_default_and_the_rest_is_read() {
         let load = LoadAnswer::read(&json!({
             "issued": 20, "completed": 18, "failed": 2, "output_throughput": 202.5,
-            "ttft_ms": { "n": 18, "mean": 20.0, "median": 19.0, "std": null, "p50": 19.0, "p90": null, "p95": null, "p99": null, "p99_9": null, "ci": {} },
+            "ttft_ms": { "n": 18, "mean": 20.0, "median": 19.0, "std": null, "p90": null, "p95": null, "p99": null, "p99_9": null, "ci": {} },
             "kv_usage": { "mean": 0.4, "max": 0.5, "growth": null, "grows": true }, "waiting": "not a gauge", "seed": "x",
-            "repeats": { "runs": 2, "each": [{ "timeline": { "file": "loads/1-1-timeline.csv", "hz": 10.0, "looks": 3, "missed": 0 } }, { "issued": "x" }] },
-            "warnings": ["slow client"],
+            "timeline": { "file": "loads/1-timeline.csv", "hz": 10.0, "looks": 3, "missed": 0 },
+            "warnings": [{ "code": "", "message": "slow client", "value": null }],
         }));
         assert_eq!((load.stats.issued, load.stats.failed), (20, 2));
         assert_eq!(
@@ -190,7 +178,7 @@ mod tests {
         assert!(load.engine.waiting.is_none() && load.stats.latencies.itl_ms.n == 0);
         assert_eq!(load.stats.warnings, ["slow client".into()]);
         assert_eq!(load.queue_grows(), None, "KV cache usage is no queue");
-        assert_eq!(load.timelines().collect::<Vec<_>>(), ["loads/1-1-timeline.csv"]);
+        assert_eq!(load.timelines().collect::<Vec<_>>(), ["loads/1-timeline.csv"]);
         assert_eq!(LoadAnswer::read(&Value::Null), LoadAnswer::default());
     }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::answer::{Operation, PointAnswer};
 use super::asked::AskedServer;
 use crate::boundary::{Moves, Point, Verdict};
 use crate::warning::Warning;
@@ -33,7 +34,8 @@ pub enum Event {
         cause: Option<String>,
         /// Whether the point fits, fails, or is inconclusive.
         moves: Moves,
-        /// The complete answer that the script recorded.
+        /// The complete answer that the script recorded. In the journal, what it has of a probe's answer is left out, and its
+        /// `id` refers to that.
         answer: Value,
     },
     /// A probe, load or experiment started.
@@ -45,12 +47,13 @@ pub enum Event {
     },
     /// A probe, load or experiment finished, or a file or another tool's results were read. Synced to disk at once.
     Done {
-        /// `probe`, `load`, `experiment`, `job`, `results`, `file` or `estimate`.
-        kind: String,
+        /// Its number in the run, from 1.
+        id: u64,
         /// Its arguments; a resume looks the answer up by them.
         args: Value,
-        /// Its answer.
-        answer: Value,
+        /// Its kind and its answer.
+        #[serde(flatten)]
+        operation: Operation,
     },
     /// An experiment ended without an answer; the script continues.
     GivenUp {
@@ -72,8 +75,7 @@ pub enum Event {
         done: u64,
         /// Expected number of points, if known.
         expected: Option<u64>,
-        /// Resolved share of the search range, 0 to 1: known to fit or to fail. `coverage` in journals of older versions.
-        #[serde(alias = "coverage")]
+        /// Resolved share of the search range, 0 to 1: known to fit or to fail.
         resolved: f64,
         /// Estimated seconds left, if the strategy has an estimate.
         seconds_left: Option<f64>,
@@ -242,11 +244,6 @@ pub fn for_engine<T>(number: u64, work: impl FnOnce() -> T) -> T {
     work()
 }
 
-/// Whether an operation of this kind measures something. `results`, `file` and `estimate` only read.
-pub(super) fn measures(kind: &str) -> bool {
-    !matches!(kind, "results" | "file" | "estimate")
-}
-
 impl Event {
     /// Whether the event is stored in the journal.
     pub(super) fn in_journal(&self) -> bool {
@@ -314,11 +311,12 @@ impl Totals {
             } => {
                 self.points += 1;
                 self.fits += u64::from(*moves == Moves::Fits);
-                if let Some(peak) = answer.get("peak").and_then(Value::as_u64) {
+                let peak = PointAnswer::read(answer).ok().and_then(|answer| answer.peak);
+                if let Some(peak) = peak {
                     self.peaks.insert((*boundary, point.to_string()), peak);
                 }
             }
-            Event::Done { kind, .. } => self.finished += u64::from(measures(kind)),
+            Event::Done { operation, .. } => self.finished += u64::from(operation.measures()),
             Event::Memory { total, .. } => self.total = Some(*total),
             Event::Engine { info } => {
                 self.total = info.get("memory_total").and_then(Value::as_u64).or(self.total);

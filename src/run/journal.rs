@@ -1,8 +1,7 @@
 //! The journal: one line of JSON per event, appended as it happens.
 //!
 //! Each line ends with `sum`, a checksum over it and all lines before it, so that a change to any line is noticed. It
-//! finds damage, not forgery: whoever changes a line on purpose can write new checksums. Journals of older versions
-//! have none; a resume goes on from them, and its first checksum covers their lines too.
+//! finds damage, not forgery: whoever changes a line on purpose can write new checksums.
 //!
 //! Events that must survive a power failure are synced before the run continues. Others reach the page cache at once,
 //! which survives `kill -9`, and the disk within a second. The lock on the file is the lock on the run's folder.
@@ -11,7 +10,7 @@
 //! boundaries.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fs::{File, TryLockError};
 use std::io::{BufRead as _, BufReader, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::MetadataExt as _;
@@ -24,9 +23,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
+use super::answer::{Operation, PointAnswer, Waiting};
 use super::folder::{self, Folder, read_line};
 use super::secrets::{self, hidden_value};
-use super::unsent::classified;
 use super::{Event, WrittenFile, engine_number};
 use crate::boundary::{JsonText, Point};
 use crate::fault::{Fault, Kind, Result};
@@ -98,6 +97,7 @@ pub(super) struct Journal {
     /// Bytes of complete lines.
     length: u64,
     chain: Chain,
+    waiting: Waiting,
     synced: Instant,
 }
 
@@ -129,6 +129,7 @@ impl Journal {
             path,
             length: extent.bytes,
             chain: extent.chain,
+            waiting: extent.waiting,
             synced: Instant::now(),
         };
         Ok((journal, note))
@@ -142,7 +143,8 @@ impl Journal {
     /// Appends an event, if `may_write` allows a line of that length. A failed write leaves no torn line, so that earlier
     /// events stay readable.
     pub(super) fn append(&mut self, event: &Event, may_write: impl FnOnce(usize) -> Result<()>) -> Result<()> {
-        let line = serde_json::to_string(&Entry::now(event))
+        let shortened = self.shortened(event);
+        let line = serde_json::to_string(&Entry::now(shortened.as_ref().unwrap_or(event)))
             .map_err(|error| Fault::internal(format!("an event that cannot be written: {error}")))?;
         let mut line = secrets::hide_json(line);
         let mut chain = self.chain.clone();
@@ -170,7 +172,21 @@ impl Journal {
             Fault::io(&self.path, &error)
         })?;
         self.chain = chain;
+        self.waiting.add(event);
         Ok(())
+    }
+
+    /// A point that refers to its probe.
+    fn shortened(&self, event: &Event) -> Option<Event> {
+        let Event::Point { answer: recorded, .. } = event else {
+            return None;
+        };
+        let shortened = self.waiting.shortened(recorded)?;
+        let mut event = event.clone();
+        if let Event::Point { answer, .. } = &mut event {
+            *answer = shortened;
+        }
+        Some(event)
     }
 
     fn write(&mut self, line: &[u8], must_sync: bool) -> std::io::Result<()> {
@@ -205,10 +221,10 @@ pub(super) struct Extent {
     bytes: u64,
     /// The checksum over them.
     chain: Chain,
+    /// The probes' answers to which no point refers.
+    waiting: Waiting,
     /// Whether the last line is incomplete: it was being written when the process died.
     pub(super) torn: bool,
-    /// Whether there are lines and none has a checksum: an older version wrote them.
-    pub(super) unchecked: bool,
     /// What cannot be trusted.
     pub(super) distrust: Option<String>,
 }
@@ -240,14 +256,21 @@ pub(super) fn read_lines(
     mut each: impl FnMut(usize, serde_json::Result<Entry>) -> Result<()>,
 ) -> Result<Extent> {
     let io = |error: std::io::Error| Fault::io(path, &error);
-    let extent = check(file).map_err(io)?;
+    let mut extent = check(file).map_err(io)?;
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(0)).map_err(io)?;
     let mut line = Vec::new();
     for number in 1..=extent.lines {
         line.clear();
         read_line(&mut reader, &mut line).map_err(io)?;
-        each(number, serde_json::from_slice(&line).map(classified))?;
+        let mut entry = serde_json::from_slice::<Entry>(&line);
+        if let Ok(entry) = &mut entry {
+            if let Event::Point { answer, .. } = &mut entry.event {
+                extent.waiting.complete(answer);
+            }
+            extent.waiting.add(&entry.event);
+        }
+        each(number, entry)?;
     }
     Ok(extent)
 }
@@ -278,17 +301,12 @@ fn check(file: &File) -> std::io::Result<Extent> {
             Some(sum) if *sum == *expected.as_bytes() => {
                 (extent.lines, extent.bytes, extent.chain) = (lines, bytes, chain.clone());
             }
-            // Of an older version, unless it was damaged where its checksum stands. The first checksum after it covers it.
-            None if extent.lines == 0 && (lines > 1 || serde_json::from_slice::<IgnoredAny>(&line).is_ok()) => {}
             _ => {
                 let last = lines + reader.split(b'\n').count();
                 extent.distrust = Some(distrust(extent.lines + 1, lines, last));
                 return Ok(extent);
             }
         }
-    }
-    if extent.lines == 0 {
-        (extent.lines, extent.bytes, extent.chain, extent.unchecked) = (lines, bytes, chain, lines > 0);
     }
     Ok(extent)
 }
@@ -303,27 +321,26 @@ fn copy_rest(mut from: &File, after: u64, mut to: WrittenFile) -> std::io::Resul
 /// A point and the complete answer that the script recorded.
 pub type RecordedPoint = (Point, JsonText);
 
-/// More probes than engines of a search answer between the answer to a point and its record.
-const MAX_PENDING: usize = 256;
-
 /// The hash of a kind of operation and its arguments.
 type Key = [u8; 32];
 
-/// An answer of an earlier execution, and whether a boundary recorded it.
+/// The answer of an operation of an earlier execution.
 #[derive(Debug)]
-struct Answer {
+struct Finished {
+    id: u64,
     answer: JsonText,
-    recorded: bool,
+    /// The point, of a probe.
+    point: Option<JsonText>,
 }
 
 /// Answers, points and failed starts of earlier executions.
 #[derive(Debug, Default)]
 pub(super) struct Replay {
-    answers: HashMap<Key, VecDeque<Answer>>,
-    /// Probes that were not recorded: their keys and the points that they tested.
-    pending_probes: Vec<(Key, JsonText)>,
-    /// Keys of the answers that were recorded, by point.
-    recorded: HashMap<String, Vec<Key>>,
+    answers: HashMap<Key, VecDeque<Finished>>,
+    /// Ids of the probes whose answers were recorded, by point.
+    recorded: HashMap<String, HashSet<u64>>,
+    /// The highest id.
+    last: u64,
     /// Points and answers.
     points: HashMap<usize, Vec<[JsonText; 2]>>,
     failed_starts: HashMap<Key, Vec<Value>>,
@@ -335,15 +352,13 @@ impl Replay {
     pub(super) fn add(&mut self, event: Event) {
         let top_level = self.experiment_depth.is_top_level(&event);
         match event {
-            Event::Done { .. } if !top_level => {}
-            Event::Done { kind, args, answer } => {
-                let key = key(&kind, &args);
-                if kind == "probe" {
-                    self.pending_probes.push((key, JsonText::from(&args["point"])));
-                }
-                let (answer, recorded) = (JsonText::from(&answer), false);
-                let answers = self.answers.entry(key).or_default();
-                answers.push_back(Answer { answer, recorded });
+            Event::Done { id, .. } if !top_level => self.last = self.last.max(id),
+            Event::Done { id, args, operation } => {
+                self.last = self.last.max(id);
+                let point = matches!(operation, Operation::Probe(_)).then(|| JsonText::from(&args["point"]));
+                let answer = JsonText::from(&operation.for_script(id));
+                let answers = self.answers.entry(key(operation.kind(), &args)).or_default();
+                answers.push_back(Finished { id, answer, point });
             }
             Event::Point {
                 boundary,
@@ -351,7 +366,10 @@ impl Replay {
                 answer,
                 ..
             } => {
-                self.mark_recorded(&point);
+                if let Ok(answer) = PointAnswer::read(&answer) {
+                    let ids = self.recorded.entry(point.to_string()).or_default();
+                    ids.extend(answer.spent.answers);
+                }
                 let recorded = [&json!(point), &answer].map(JsonText::from);
                 self.points.entry(boundary).or_default().push(recorded);
             }
@@ -372,39 +390,31 @@ impl Replay {
 
     /// Discards the answers that a boundary recorded for this point, so that it is probed again.
     pub(super) fn forget(&mut self, point: &Point) {
-        for key in self.recorded.remove(&point.to_string()).unwrap_or_default() {
-            if let Some(answers) = self.answers.get_mut(&key) {
-                answers.retain(|answer| !answer.recorded);
-            }
-        }
-    }
-
-    /// Marks the answers that were recorded for a point: those of the preceding probes with the same coordinates.
-    fn mark_recorded(&mut self, point: &Point) {
-        // Of several engines, another one may have answered in between.
-        let probes = std::mem::take(&mut self.pending_probes).into_iter();
-        let (own, others): (Vec<_>, Vec<_>) = probes.partition(|(_, probed)| point.is_at(&probed.value()));
-        let older = others.len().saturating_sub(MAX_PENDING);
-        self.pending_probes = others.into_iter().skip(older).collect();
-        for (key, _) in own {
-            for answer in self.answers.get_mut(&key).into_iter().flatten() {
-                answer.recorded = true;
-            }
-            self.recorded.entry(point.to_string()).or_default().push(key);
-        }
-    }
-
-    /// The points of those answers that no boundary recorded, and nobody took yet.
-    pub(super) fn unrecorded(&self) -> Vec<Value> {
-        let waits = |key: &Key| {
-            self.answers
-                .get(key)
-                .into_iter()
-                .flatten()
-                .any(|answer| !answer.recorded)
+        let Some(recorded) = self.recorded.remove(&point.to_string()) else {
+            return;
         };
-        let probes = self.pending_probes.iter().filter(|(key, _)| waits(key));
-        probes.map(|(_, point)| point.value()).collect()
+        for answers in self.answers.values_mut() {
+            answers.retain(|answer| !recorded.contains(&answer.id));
+        }
+    }
+
+    /// The points of the probes that no boundary recorded, and whose answers nobody took yet, in their order.
+    pub(super) fn unrecorded(&self) -> Vec<Value> {
+        let recorded: HashSet<u64> = self.recorded.values().flatten().copied().collect();
+        let answers = self
+            .answers
+            .values()
+            .flatten()
+            .filter(|answer| !recorded.contains(&answer.id));
+        let points: BTreeMap<u64, Value> = answers
+            .filter_map(|answer| Some((answer.id, answer.point.as_ref()?.value())))
+            .collect();
+        points.into_values().collect()
+    }
+
+    /// The highest id of an operation; 0 if there is none.
+    pub(super) fn last_id(&self) -> u64 {
+        self.last
     }
 
     /// Removes and returns the points of a boundary, with their answers.
@@ -446,9 +456,11 @@ impl ExperimentDepth {
     pub(super) fn is_top_level(&mut self, event: &Event) -> bool {
         match event {
             Event::Began { kind, .. } if kind == EXPERIMENT => self.depth += 1,
-            Event::Done { kind, .. } | Event::GivenUp { kind, .. } if kind == EXPERIMENT => {
-                self.depth = self.depth.saturating_sub(1);
+            Event::Done {
+                operation: Operation::Experiment(_),
+                ..
             }
+            | Event::GivenUp { .. } => self.depth = self.depth.saturating_sub(1),
             // Experiments of the previous execution ended with it.
             Event::Resumed { .. } => self.depth = 0,
             _ => {}
@@ -465,9 +477,9 @@ mod tests {
 
     fn done(number: u64) -> Event {
         Event::Done {
-            kind: "probe".into(),
+            id: number,
             args: json!({ "input": number }),
-            answer: json!({ "verdict": "ok", "ttft_ms": 1.5 }),
+            operation: Operation::File(json!("text")),
         }
     }
 
@@ -538,34 +550,64 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_without_checksums_is_gone_on_with_and_protected_from_then_on() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(JOURNAL);
-        let line = |number| serde_json::to_string(&Entry::now(&done(number))).unwrap() + "\n";
-        std::fs::write(&path, [line(1), line(2)].concat()).unwrap();
-        let (read, mut journal, note) = reopen(folder.path()).unwrap();
-        assert_eq!((read.len(), note), (2, None));
-        journal.append(&done(3), |_| Ok(())).unwrap();
+    fn a_line_that_this_version_cannot_read_is_reported() {
+        let (folder, path) = written(&[done(1)]);
+        let mut journal = reopen(folder.path()).unwrap().1;
+        let line = br#"{"event":"po","time":""}"#;
+        let sum = journal.chain.add(line);
+        let mut text = std::fs::read_to_string(&path).unwrap();
+        text.push_str(&format!(r#"{{"event":"po","time":""{SUM}{sum}{END}"#));
+        std::fs::write(&path, text + "\n").unwrap();
         drop(journal);
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(reopen(folder.path()).unwrap().0.len(), 3);
-        std::fs::write(&path, text.replacen("\"input\":1", "\"input\":4", 1)).unwrap();
-        let (read, _, note) = reopen(folder.path()).unwrap();
-        assert!(read.is_empty());
-        assert!(note.unwrap().contains("one of lines 1 to 3 was changed"));
+        let fault = reopen(folder.path()).err().unwrap();
+        assert!(fault.message.contains("line 2"), "{fault}");
     }
 
     #[test]
-    fn a_damaged_line_without_a_checksum_is_reported() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(JOURNAL);
-        let good = serde_json::to_string(&Entry::now(&done(1))).unwrap();
-        std::fs::write(&path, format!("{good}\n{{\"event\":\"po\0\n{good}\n")).unwrap();
-        let fault = reopen(folder.path()).err().unwrap();
-        assert!(fault.message.contains("line 2"), "{fault}");
-        std::fs::write(&path, format!("{good}\n\0\0\0\0\n")).unwrap();
+    fn a_last_line_of_zeros_never_reached_the_disk() {
+        let (folder, path) = written(&[done(1)]);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(&path, text + "\0\0\0\0\n").unwrap();
         let (events, ..) = reopen(folder.path()).unwrap();
-        assert_eq!(events.len(), 1, "a last line of zeros never reached the disk");
+        assert_eq!(events.len(), 1);
+    }
+
+    #[test]
+    fn a_point_refers_to_its_probe_also_after_a_resume() {
+        let probed = |id| Event::Done {
+            id,
+            args: json!({ "point": { "input": id } }),
+            operation: Operation::Probe(Box::default()),
+        };
+        let recorded = |id: u64| {
+            let Event::Done { operation, .. } = probed(id) else {
+                unreachable!()
+            };
+            let mut answer = operation.for_script(id);
+            answer["spent"] = json!({ "probes": 2 });
+            Event::Point {
+                boundary: 0,
+                point: Point::default().with("input", 1),
+                verdict: Default::default(),
+                cause: None,
+                moves: Default::default(),
+                answer,
+            }
+        };
+        let (folder, path) = written(&[probed(1), probed(2), recorded(1)]);
+        reopen(folder.path())
+            .unwrap()
+            .1
+            .append(&recorded(2), |_| Ok(()))
+            .unwrap();
+        let text = std::fs::read_to_string(&path).unwrap();
+        let points: Vec<&str> = text.lines().filter(|line| line.contains("\"point\",")).collect();
+        assert!(
+            points.len() == 2 && points.iter().all(|line| !line.contains("gpus")),
+            "{text}"
+        );
+        let (events, ..) = reopen(folder.path()).unwrap();
+        assert_eq!(events, [probed(1), probed(2), recorded(1), recorded(2)]);
     }
 
     #[test]
@@ -588,6 +630,7 @@ mod tests {
             path,
             length: 0,
             chain: Chain::default(),
+            waiting: Waiting::default(),
             synced: Instant::now(),
         };
         let fault = journal.append(&done(1), |_| Ok(())).unwrap_err();
@@ -601,11 +644,12 @@ mod replay_tests {
     use super::*;
     use serde_json::json;
 
-    fn done(args: Value, answer: &str) -> Event {
+    /// A file was read.
+    fn read(args: Value, text: &str) -> Event {
         Event::Done {
-            kind: "probe".into(),
+            id: 1,
             args,
-            answer: json!(answer),
+            operation: Operation::File(json!(text)),
         }
     }
 
@@ -613,53 +657,63 @@ mod replay_tests {
     fn the_kth_call_gets_the_kth_answer() {
         let mut replay = Replay::default();
         let point = json!({ "input": 1, "output": 2 });
-        replay.add(done(point.clone(), "first"));
-        replay.add(done(json!({ "input": 2 }), "other"));
-        replay.add(done(point.clone(), "second"));
+        replay.add(read(point.clone(), "first"));
+        replay.add(read(json!({ "input": 2 }), "other"));
+        replay.add(read(point.clone(), "second"));
         assert_eq!(replay.size(), (3, 0));
         let same = json!({ "output": 2, "input": 1 });
         assert_eq!(
-            replay.answer("probe", &same),
+            replay.answer("file", &same),
             Some(json!("first")),
             "whatever the order of keys"
         );
         assert_eq!(replay.answer("load", &point), None, "another kind of call");
-        assert_eq!(replay.answer("probe", &point), Some(json!("second")));
-        assert_eq!(replay.answer("probe", &point), None);
+        assert_eq!(replay.answer("file", &point), Some(json!("second")));
+        assert_eq!(replay.answer("file", &point), None);
     }
 
     #[test]
     fn a_call_with_a_secret_finds_its_redacted_answer() {
         super::super::add_secrets(["given-in-a-test-of-the-replay".to_owned()]);
         let mut replay = Replay::default();
-        replay.add(done(json!({ "env": "***" }), "answer"));
+        replay.add(read(json!({ "env": "***" }), "answer"));
         let args = json!({ "env": "given-in-a-test-of-the-replay" });
-        assert_eq!(replay.answer("probe", &args), Some(json!("answer")));
+        assert_eq!(replay.answer("file", &args), Some(json!("answer")));
     }
 
     #[test]
-    fn a_forgotten_point_is_not_answered_by_its_recorded_answer() {
+    fn a_forgotten_point_is_not_answered_by_the_probes_that_were_recorded_for_it() {
         let mut replay = Replay::default();
         let point = Point::default().with("input", 1);
         let args = json!({ "point": { "input": 1, "concurrency": 1 } });
-        let recorded = Event::Point {
+        let probed = |id| Event::Done {
+            id,
+            args: args.clone(),
+            operation: Operation::Probe(Box::default()),
+        };
+        let recorded = |answer| Event::Point {
             boundary: 0,
             point: point.clone(),
             verdict: crate::boundary::Verdict::Ok,
             cause: None,
             moves: crate::boundary::Moves::Fits,
-            answer: json!("ok"),
+            answer,
         };
-        replay.add(done(args.clone(), "retried"));
-        replay.add(done(args.clone(), "recorded"));
-        replay.add(recorded);
-        replay.add(done(args.clone(), "probed again, killed before it was recorded"));
+        // Retried once.
+        (1..=2).for_each(|id| replay.add(probed(id)));
+        replay.add(recorded(
+            json!({ "verdict": "ok", "id": 2, "spent": { "answers": [1, 2] } }),
+        ));
+        // Probed again, and killed before that was recorded.
+        replay.add(probed(3));
+        assert_eq!(replay.unrecorded(), [json!({ "input": 1, "concurrency": 1 })]);
         replay.forget(&Point::default().with("input", 2));
         assert_eq!(replay.size().0, 3, "another point");
         replay.forget(&point);
-        let answer = replay.answer("probe", &args);
-        assert_eq!(answer, Some(json!("probed again, killed before it was recorded")));
+        let answer = replay.answer("probe", &args).unwrap();
+        assert_eq!(answer["id"], 3);
         assert_eq!(replay.answer("probe", &args), None);
+        assert!(replay.unrecorded().is_empty() && replay.last_id() == 3);
     }
 
     #[test]
@@ -670,30 +724,31 @@ mod replay_tests {
             kind: "experiment".into(),
             args,
         };
-        let of = |kind: &str, args: Value, answer: &str| Event::Done {
-            kind: kind.into(),
+        let given_up = |args: Value| Event::GivenUp {
+            kind: "experiment".into(),
             args,
-            answer: json!(answer),
+        };
+        let measured = |args: Value| Event::Done {
+            id: 1,
+            args,
+            operation: Operation::Experiment(json!("measured")),
         };
         let mut replay = Replay::default();
         replay.add(began(trial(1)));
-        replay.add(of("load", load.clone(), "within the first"));
-        replay.add(of("experiment", trial(1), "first"));
+        replay.add(read(load.clone(), "within the first"));
+        replay.add(measured(trial(1)));
         replay.add(began(trial(2)));
-        replay.add(Event::GivenUp {
-            kind: "experiment".into(),
-            args: trial(2),
-        });
-        replay.add(of("load", load.clone(), "by itself"));
+        replay.add(given_up(trial(2)));
+        replay.add(read(load.clone(), "by itself"));
         replay.add(began(trial(3)));
-        replay.add(of("load", load.clone(), "within one that was killed"));
+        replay.add(read(load.clone(), "within one that was killed"));
         replay.add(Event::Resumed { answers: 2, points: 0 });
-        replay.add(of("load", load.clone(), "of the next execution"));
-        assert_eq!(replay.answer("experiment", &trial(1)), Some(json!("first")));
+        replay.add(read(load.clone(), "of the next execution"));
+        assert_eq!(replay.answer("experiment", &trial(1)), Some(json!("measured")));
         assert_eq!(replay.answer("experiment", &trial(3)), None);
-        assert_eq!(replay.answer("load", &load), Some(json!("by itself")));
-        assert_eq!(replay.answer("load", &load), Some(json!("of the next execution")));
-        assert_eq!(replay.answer("load", &load), None);
+        assert_eq!(replay.answer("file", &load), Some(json!("by itself")));
+        assert_eq!(replay.answer("file", &load), Some(json!("of the next execution")));
+        assert_eq!(replay.answer("file", &load), None);
     }
 
     #[test]

@@ -14,15 +14,18 @@ use super::journal::{Entry, JOURNAL};
 use super::{Event, secrets};
 use crate::fault::{Fault, Kind, Result};
 
-/// Version of all files in a run's folder, and of `--json`.
+/// Version of `--json`, and of `result.json`.
 pub const SCHEMA: u32 = 1;
+
+/// Version of the journal and the manifest. From 2 on, a point refers to its probe's answer.
+pub(super) const FOLDER_SCHEMA: u32 = 2;
 
 pub(super) const MANIFEST: &str = "manifest.json";
 
 /// A run's manifest. In a damaged folder, unknown fields are empty.
 #[derive(Clone, Debug, Default, Deserialize, PartialEq, Serialize)]
 pub struct Manifest {
-    /// [`SCHEMA`] of the program that wrote it.
+    /// The version of the files in the folder.
     pub schema: u32,
     /// Version of the program that wrote it.
     pub profiler: String,
@@ -125,12 +128,12 @@ impl Manifest {
         let text = folder.read(MANIFEST)?.ok_or_else(|| not_a_run(folder.path()))?;
         let broken = |error: serde_json::Error| Fault::new(Kind::Io, format!("`{}`: {error}", path.display()));
         let value: Value = serde_json::from_slice(&text).map_err(broken)?;
-        if value["schema"] != SCHEMA {
+        if value["schema"] != FOLDER_SCHEMA {
             let schema = value["schema"]
                 .as_u64()
                 .map_or_else(|| "none".to_owned(), |schema| schema.to_string());
             let message = format!(
-                "`{}` has schema {schema}; this profiler reads schema {SCHEMA}",
+                "`{}` has schema {schema}; this profiler reads schema {FOLDER_SCHEMA}",
                 path.display()
             );
             return Err(Fault::usage(message).hint("use the profiler version that wrote it"));

@@ -5,6 +5,7 @@
 //! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
 //! what must be unchanged, `recorded` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
 
+mod answer;
 mod asked;
 mod event;
 mod files;
@@ -12,13 +13,14 @@ mod folder;
 mod journal;
 mod manifest;
 mod pack;
+mod probe_answer;
 mod recorded;
 mod remembered;
 mod secrets;
 mod sessions;
-mod unsent;
 mod writer;
 
+pub use answer::{Operation, PointAnswer, Spent};
 pub use asked::AskedServer;
 pub use event::{Event, Totals, engine_number, for_engine};
 pub use files::{BoundedFile, WrittenFile};
@@ -28,7 +30,8 @@ pub use folder::{Folder, check_free};
 pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
 pub use pack::{JobFolder, is_pack, pack};
-pub use recorded::{RecordedBoundary, RecordedRun};
+pub use probe_answer::{Allocation, Evidence, Limits, ProbeAnswer};
+pub use recorded::{RecordedBoundary, RecordedLoad, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};
 pub use secrets::{
     HIDDEN, add_secrets, can_be_hidden, has_hidden, hide, hide_json, hide_url, hide_variable, hide_variables,
@@ -38,7 +41,7 @@ pub use sessions::{EngineSession, Measurement};
 
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use serde_json::{Value, json};
@@ -65,6 +68,8 @@ pub struct Run {
     listeners: Mutex<Vec<Listener>>,
     simulated: AtomicBool,
     replay: Mutex<Replay>,
+    /// The id of the last operation that finished.
+    finished: AtomicU64,
     ordinals: Mutex<BTreeMap<String, u64>>,
     /// Files of the script that were already written to in this execution.
     started_files: Mutex<HashSet<PathBuf>>,
@@ -156,8 +161,8 @@ impl Run {
     }
 
     /// Answers a probe, load or experiment from the journal if an earlier execution finished it. Otherwise runs `work`,
-    /// and journals its answer before it is returned. What an experiment measured before it failed is given up: a resume
-    /// repeats all of it.
+    /// and journals its answer before it is returned, in the form for scripts. What an experiment measured before it failed is
+    /// given up: a resume repeats all of it.
     ///
     /// # Errors
     ///
@@ -166,7 +171,7 @@ impl Run {
         &self,
         kind: &str,
         args: Value,
-        work: impl FnOnce() -> Result<Value, E>,
+        work: impl FnOnce() -> Result<Operation, E>,
     ) -> Result<Value, E> {
         if let Some(answer) = self.replay(kind, &args) {
             return Ok(answer);
@@ -176,17 +181,27 @@ impl Run {
             kind: kind.clone(),
             args: args.clone(),
         })?;
-        let done = work();
-        match &done {
-            Ok(answer) => self.note(Event::Done {
-                kind,
-                args,
-                answer: answer.clone(),
-            })?,
-            Err(_) if kind == journal::EXPERIMENT => self.note(Event::GivenUp { kind, args })?,
-            Err(_) => {}
+        match work() {
+            Ok(operation) => Ok(self.finish(args, operation)?),
+            Err(error) => {
+                if kind == journal::EXPERIMENT {
+                    self.note(Event::GivenUp { kind, args })?;
+                }
+                Err(error)
+            }
         }
-        done
+    }
+
+    /// Journals a finished operation, and returns its answer for scripts.
+    ///
+    /// # Errors
+    ///
+    /// As [`Run::note`].
+    pub fn finish(&self, args: Value, operation: Operation) -> Result<Value> {
+        let id = self.finished.fetch_add(1, Ordering::Relaxed) + 1;
+        let answer = operation.for_script(id);
+        self.note(Event::Done { id, args, operation })?;
+        Ok(answer)
     }
 
     /// The points of probes that earlier executions finished, that no boundary recorded, and that were not replayed yet.

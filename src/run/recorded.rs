@@ -8,10 +8,11 @@ use std::path::Path;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use super::event::{self, Totals};
+use super::answer::Operation;
+use super::event::Totals;
 use super::folder::{Folder, not_a_run, not_found};
 use super::journal::{self, ExperimentDepth, JOURNAL, RecordedPoint};
-use super::manifest::{MANIFEST, Manifest, SCHEMA, Script};
+use super::manifest::{FOLDER_SCHEMA, MANIFEST, Manifest, Script};
 use super::sessions::{EngineSession, EngineSessions};
 use super::{Event, document};
 use crate::boundary::{Answer, Boundary, JsonText, Options};
@@ -54,9 +55,9 @@ pub struct RecordedRun {
     /// Charts drawn by the script ([`crate::report::plot::Plot`]), by name; the latest of each name.
     pub plots: Vec<(String, Value)>,
     /// Loads that finished outside of experiments: arguments and answers.
-    pub loads: Vec<(Value, Value)>,
+    pub loads: Vec<RecordedLoad>,
     /// Loads that finished within experiments: arguments and answers.
-    pub experiment_loads: Vec<(Value, Value)>,
+    pub experiment_loads: Vec<RecordedLoad>,
     /// What the run's jobs found, in the order in which they ended.
     pub jobs: Vec<Value>,
     /// Values recorded by the script, by name.
@@ -78,8 +79,6 @@ pub struct RecordedRun {
     pub manifest_lost: bool,
     /// Whether the run ended but its journal lacks the end: counts are lower limits.
     pub ends_early: bool,
-    /// Whether the journal has no checksums, as an older version wrote it: a change to it cannot be noticed.
-    pub without_checksums: bool,
     /// What is damaged in the folder, and what is therefore missing.
     pub missing: Vec<String>,
     /// Whether the run has a manifest and nothing else: it was killed at the start, or is just starting.
@@ -91,8 +90,11 @@ pub struct RecordedRun {
     /// The first damage of the journal that prevents a resume.
     damage: Option<Fault>,
     /// Loads of the experiment under way. An interrupted experiment is repeated completely.
-    pending: Vec<(Value, Value)>,
+    pending: Vec<RecordedLoad>,
 }
+
+/// A load's arguments and its answer.
+pub type RecordedLoad = (Value, LoadAnswer);
 
 impl RecordedBoundary {
     /// Rebuilds the boundary with its points.
@@ -166,7 +168,7 @@ impl RecordedRun {
 
     /// The warnings of each finished load, oldest first.
     pub fn load_warnings(&self) -> Vec<Vec<Warning>> {
-        let warnings = |(_, answer): &(Value, Value)| LoadAnswer::read(answer).stats.warnings;
+        let warnings = |(_, answer): &RecordedLoad| answer.stats.warnings.clone();
         self.loads.iter().chain(&self.experiment_loads).map(warnings).collect()
     }
 
@@ -210,7 +212,7 @@ impl RecordedRun {
                 "points": points.collect::<Vec<_>>(), "report": report,
             })
         };
-        let load = |(args, answer): &(Value, Value)| json!({ "args": args, "answer": answer });
+        let load = |(args, answer): &RecordedLoad| json!({ "args": args, "answer": answer });
         let record = |(name, value): &(String, Value)| json!({ "name": name, "value": value });
         let mut document = self.document();
         document["status"] = self.manifest.status.clone().into();
@@ -375,9 +377,8 @@ impl RecordedRun {
                 note(format!("it cannot be read to its end ({why}): events are missing"));
             }
         }
-        match read {
-            Ok(extent) => self.without_checksums = extent.unchecked,
-            Err(fault) => self.damage = Some(fault),
+        if let Err(fault) = read {
+            self.damage = Some(fault);
         }
         derived
     }
@@ -425,14 +426,14 @@ impl RecordedRun {
             }
             Event::Record { name, value } => self.records.push((name, value)),
             Event::Began { kind, args } if kind == "load" => self.loading = args.get("load").cloned(),
-            Event::Done { kind, args, answer } => {
-                self.finished += u64::from(event::measures(&kind));
+            Event::Done { args, operation, .. } => {
+                self.finished += u64::from(operation.measures());
                 self.loading = None;
-                match kind.as_str() {
-                    "load" if top_level => self.loads.push((args, answer)),
-                    "load" => self.pending.push((args, answer)),
-                    "job" => self.jobs.push(answer),
-                    "experiment" => self.experiment_loads.append(&mut self.pending),
+                match operation {
+                    Operation::Load(answer) if top_level => self.loads.push((args, *answer)),
+                    Operation::Load(answer) => self.pending.push((args, *answer)),
+                    Operation::Job(answer) => self.jobs.push(answer),
+                    Operation::Experiment(_) => self.experiment_loads.append(&mut self.pending),
                     _ => {}
                 }
             }
@@ -465,7 +466,7 @@ fn named_by_folder(derived: Manifest, folder: &Folder) -> Manifest {
     let path = std::fs::canonicalize(folder.path()).unwrap_or_else(|_| folder.path().to_owned());
     let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Manifest {
-        schema: SCHEMA,
+        schema: FOLDER_SCHEMA,
         run: name,
         script: Script {
             name: "script".to_owned(),

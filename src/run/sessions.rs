@@ -7,7 +7,9 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
+use super::answer::Operation;
 use super::event::Event;
+use crate::boundary::Moves;
 
 /// One start of an engine, or one attachment to a running engine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -84,7 +86,7 @@ impl EngineSessions {
                 }
             }
             Event::Began { .. } => drop(self.measuring.remove(&engine)),
-            Event::Done { args, answer, .. } => self.answered(now, args, answer),
+            Event::Done { args, operation, .. } => self.answered(now, args, operation),
             Event::Resumed { .. } => {
                 self.first = self.sessions.len();
                 self.measuring.clear();
@@ -139,7 +141,7 @@ impl EngineSessions {
         }
     }
 
-    fn answered(&mut self, now: f64, args: &Value, answer: &Value) {
+    fn answered(&mut self, now: f64, args: &Value, operation: &Operation) {
         let Some((from, what)) = self.measuring.remove(&self.engine) else {
             return;
         };
@@ -150,15 +152,18 @@ impl EngineSessions {
         let Some(session) = self.newest(|session| session.ready.is_some() && (!matched || is_launched(session))) else {
             return;
         };
-        let text = |key: &str| answer[key].as_str().map(str::to_owned);
+        let probed = match operation {
+            Operation::Probe(answer) => Some(answer),
+            _ => None,
+        };
         session.measurements.push(Measurement {
             from,
             to: now,
             what,
-            verdict: text("verdict"),
-            cause: text("cause"),
-            fails: answer["moves"] == "fails",
-            died: answer["evidence"]["survived"] == false,
+            verdict: probed.map(|answer| answer.verdict.name().to_owned()),
+            cause: probed.and_then(|answer| answer.cause.clone()),
+            fails: probed.is_some_and(|answer| answer.moves == Moves::Fails),
+            died: probed.is_some_and(|answer| answer.evidence.survived == Some(false)),
         });
     }
 
@@ -197,7 +202,7 @@ mod tests {
 
     fn done(launch: &Value, verdict: &str, survived: &Value) -> Value {
         json!({
-            "event": "done", "kind": "probe", "args": { "launch": launch },
+            "event": "done", "id": 1, "kind": "probe", "args": { "launch": launch },
             "answer": { "verdict": verdict, "cause": "cuda", "moves": if verdict == "oom" { "fails" } else { "fits" }, "evidence": { "survived": survived } }
         })
     }

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::fs::TryLockError;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ use super::event::Totals;
 use super::files::{Disk, RESERVE};
 use super::folder::Folder;
 use super::journal::{JOURNAL, Journal, Replay};
-use super::manifest::{Machine, Manifest, Plan, SCHEMA};
+use super::manifest::{FOLDER_SCHEMA, Machine, Manifest, Plan};
 use super::remembered::{own_run, remember};
 use super::{Event, Run, folder, manifest};
 use crate::fault::{Fault, Kind, Result};
@@ -162,7 +162,7 @@ impl Run {
         };
         folder.replace_text(Path::new("script.rhai"), &plan.text)?;
         let manifest = Manifest {
-            schema: SCHEMA,
+            schema: FOLDER_SCHEMA,
             profiler: env!("CARGO_PKG_VERSION").to_owned(),
             run: format!("{}-{name}-{:06x}", folder::stamp(), random() & 0xff_ffff),
             status: "running".to_owned(),
@@ -246,6 +246,7 @@ impl Run {
             seed: manifest.seed.unwrap_or_default(),
             script: manifest.script.path,
             simulated: AtomicBool::new(manifest.simulated),
+            finished: AtomicU64::new(replay.last_id()),
             replay: Mutex::new(replay),
             totals: Mutex::new(totals),
             writer: Some(RunWriter {

@@ -5,17 +5,17 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rhai::{Dynamic, Map};
-use serde::{Deserialize as _, Serialize};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::meter::MAP;
 use super::signature::misspelt_axis;
 use super::{Host, from_script, options};
-use crate::boundary::{Answer, Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
+use crate::boundary::{Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::Limits;
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Context, Extras, Findings, overview, simulated_line, text, with_model};
-use crate::run::Event;
+use crate::run::{Event, PointAnswer, Spent};
 use crate::task::lock;
 
 /// A boundary shared by every copy of its handle.
@@ -60,8 +60,9 @@ impl BoundaryHandle {
             axes: json!({ "axes": axes, "options": described, "question": question }),
         })?;
         for (point, answer) in host.run.points(index) {
-            map.record(&point, &Answer::parse(&answer)?)?;
-            spent.push(PointCost::from_answer(&point, &answer));
+            let read = PointAnswer::read(&answer)?;
+            map.record(&point, &read.judged)?;
+            spent.push(PointCost::new(&point, read));
             *replayed.entry(key(&point, &answer)).or_default() += 1;
             host.run.note(Event::Restored { point, answer })?;
         }
@@ -109,7 +110,8 @@ impl BoundaryHandle {
 
     /// Records an answer, and notes it in the run unless an earlier execution did.
     pub(super) fn record(&self, host: &Host, point: Point, given: Value) -> Result<Moves> {
-        let answer = Answer::parse(&given)?;
+        let (is_map, read) = (given.is_object(), PointAnswer::read(&given)?);
+        let answer = &read.judged;
         let mut replayed = lock(&self.0.replayed);
         if !replayed.is_empty()
             && let Some(times) = replayed.get_mut(&key(&point, &given)).filter(|times| **times > 0)
@@ -119,19 +121,19 @@ impl BoundaryHandle {
             return Ok(answer.verdict.moves(answer.cause.as_deref(), overload));
         }
         drop(replayed);
-        let moves = self.lock().record(&point, &answer)?;
-        // A bare verdict says nothing of its cost: a million of them would only take memory.
-        if given.is_object() {
-            self.spent().push(PointCost::from_answer(&point, &given));
-        }
+        let moves = self.lock().record(&point, answer)?;
         host.run.note(Event::Point {
             boundary: self.0.index,
-            point,
+            point: point.clone(),
             verdict: answer.verdict,
-            cause: answer.cause,
+            cause: answer.cause.clone(),
             moves,
             answer: given,
         })?;
+        // A bare verdict says nothing of its cost: a million of them would only take memory.
+        if is_map {
+            self.spent().push(PointCost::new(&point, read));
+        }
         Ok(moves)
     }
 }
@@ -209,15 +211,10 @@ pub struct PointCost {
     /// The point.
     pub point: JsonText,
     /// Its verdict.
-    pub verdict: Box<str>,
-    /// Number of probes.
-    pub probes: i64,
-    /// Number of engine starts.
-    pub starts: i64,
-    /// Duration in seconds.
-    pub seconds: f64,
-    /// Duration times the number of GPUs.
-    pub gpu_seconds: f64,
+    pub verdict: Verdict,
+    /// Probes, starts and time.
+    #[serde(flatten)]
+    pub spent: Spent,
     /// Limits reported by the engine.
     pub report: Option<BoundsReport>,
     /// Peak memory, bytes.
@@ -225,53 +222,13 @@ pub struct PointCost {
 }
 
 impl PointCost {
-    /// Reads it from the key `spent`, which searches add, or else from the probe's own fields.
-    fn from_answer(point: &Point, answer: &Value) -> Self {
-        let source = answer.get("spent").unwrap_or(answer);
-        let float = |key: &str| source.get(key).and_then(Value::as_f64);
-        let int = |key: &str| source.get(key).and_then(Value::as_i64);
-        let seconds = float("seconds").unwrap_or(0.0);
-        let started = source.get("started").and_then(Value::as_bool) == Some(true);
-        let verdict = answer.get("verdict").unwrap_or(answer).as_str();
+    fn new(point: &Point, answer: PointAnswer) -> Self {
         Self {
             point: JsonText::from(&json!(point)),
-            verdict: verdict.unwrap_or_default().into(),
-            probes: int("probes").unwrap_or(1),
-            starts: int("starts").unwrap_or(i64::from(started)),
-            seconds,
-            gpu_seconds: float("gpu_seconds").unwrap_or_else(|| seconds * float("gpus").unwrap_or(0.0)),
-            report: answer
-                .get("report")
-                .and_then(|report| BoundsReport::deserialize(report).ok()),
-            peak: answer.get("peak").and_then(Value::as_f64),
+            verdict: answer.judged.verdict,
+            spent: answer.spent,
+            report: answer.judged.report,
+            peak: answer.peak.map(|bytes| bytes as f64),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn of(answer: Value) -> (String, i64, i64, f64, f64) {
-        let cost = PointCost::from_answer(&Point::default(), &answer);
-        (
-            cost.verdict.into(),
-            cost.probes,
-            cost.starts,
-            cost.seconds,
-            cost.gpu_seconds,
-        )
-    }
-
-    #[test]
-    fn the_cost_is_read_from_spent_or_from_the_probe() {
-        let search = json!({ "probes": 3, "starts": 2, "seconds": 90.0, "gpu_seconds": 180.0 });
-        let answer = json!({ "verdict": "oom", "seconds": 30.0, "starts": 1, "spent": search });
-        assert_eq!(of(answer), ("oom".into(), 3, 2, 90.0, 180.0));
-        let answer = json!({ "verdict": "ok", "seconds": 30.0, "started": true, "gpus": 2 });
-        assert_eq!(of(answer), ("ok".into(), 1, 1, 30.0, 60.0));
-        assert_eq!(of(json!("timeout")), ("timeout".into(), 1, 0, 0.0, 0.0));
     }
 }

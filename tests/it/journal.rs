@@ -127,12 +127,3 @@ fn a_first_line_whose_checksum_is_damaged_is_not_taken_for_one_of_an_older_versi
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stderr.contains("line 1 was changed after it was written"), "{stderr}");
 }
-
-/// The runs kept from older versions.
-#[test]
-fn a_journal_without_checksums_is_shown_as_it_is_and_says_so() {
-    let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/runs/vllm-longest");
-    let (code, shown, _) = profiler(temp().path(), &["show", run]);
-    assert_eq!(code, Some(0));
-    assert!(shown.contains("journal without checksums"), "{shown}");
-}

@@ -317,12 +317,11 @@ fn a_cuda_oom_within_a_request_is_found_and_survived() {
     shown("transformers-12gib").stdout("(input=78202 output=64 fitted, less 5 %)");
     let asked = verdicts("transformers-12gib", "input");
     assert!(asked[&78_202] == "ok" && asked[&79_217] == "oom");
-    let journal = std::fs::read_to_string(folder("transformers-12gib").join("journal.jsonl")).unwrap();
-    let answers: Vec<Value> = journal
-        .lines()
-        .map(|line| serde_json::from_str::<Value>(line).unwrap())
-        .filter(|event| event["event"] == "point")
-        .map(|event| event["answer"].clone())
+    let run = RecordedRun::read(&folder("transformers-12gib")).unwrap();
+    let answers: Vec<Value> = run.boundaries[0]
+        .points
+        .iter()
+        .map(|(_, answer)| answer.value())
         .collect();
     assert_eq!(answers.iter().filter(|answer| answer["started"] == true).count(), 1);
     for answer in answers.iter().filter(|answer| answer["verdict"] == "oom") {

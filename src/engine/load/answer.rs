@@ -6,13 +6,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use serde_json::Value;
-
 use super::client::file_stem;
 use super::session::{Repeat, Session};
 use crate::compare::export::{Traffic, VllmBench};
 use crate::engine::Engine;
-use crate::fault::{Fault, Result};
+use crate::fault::Result;
 use crate::load::engine_side::{Cost, EngineStats, Observations, timeline, write};
 use crate::load::plan::{Arrivals, EndReason, Warmup};
 use crate::load::stats::{LoadStats, RepeatStats, Settings, TargetConcurrency};
@@ -24,7 +22,12 @@ const MAX_MESSAGE: usize = 160;
 
 impl Engine {
     /// The answer for one or more repeats of a load.
-    pub(super) fn answer(&self, session: &Session, repeats: Vec<Repeat>, died: Option<EngineDeath>) -> Result<Value> {
+    pub(super) fn answer(
+        &self,
+        session: &Session,
+        repeats: Vec<Repeat>,
+        died: Option<EngineDeath>,
+    ) -> Result<LoadAnswer> {
         let mut warnings = Vec::new();
         let mut each = Vec::new();
         for repeat in &repeats {
@@ -60,7 +63,7 @@ impl Engine {
         for warning in &answer.stats.warnings {
             self.context.run.warn(warning.clone())?;
         }
-        serde_json::to_value(answer).map_err(Fault::internal)
+        Ok(answer)
     }
 
     /// Writes the engine's timeline. Returns its path within the run's folder.

@@ -24,8 +24,9 @@ use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
 use crate::boundary::Verdict;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::plan::EndReason;
-use crate::load::{EngineDeath, Outcome, Record};
+use crate::load::{EngineDeath, LoadAnswer, Outcome, Record};
 use crate::prompt::PromptForm;
+use crate::run::Operation;
 use session::{LoadInputs, Repeat};
 
 impl Engine {
@@ -41,11 +42,12 @@ impl Engine {
         let number = self.context.run.ordinal("load");
         let args = json!({ "engine": self.name(), "launch": self.shown, "load": options });
         self.context.run.measure("load", args, || {
-            self.run_load(LoadInputs::read(options, &self.context.permits)?, number)
+            let answer = self.run_load(LoadInputs::read(options, &self.context.permits)?, number)?;
+            Ok(Operation::Load(Box::new(answer)))
         })
     }
 
-    fn run_load(&self, inputs: LoadInputs, number: u64) -> Result<Value> {
+    fn run_load(&self, inputs: LoadInputs, number: u64) -> Result<LoadAnswer> {
         let mut live = self.lock();
         let requested = self.prepare_engine(&mut live, &inputs)?;
         let Limits { input, output, .. } = requested;

@@ -52,8 +52,7 @@ pub type Thin = Percentiles<bool>;
 pub struct Statistics<T> {
     /// Of the mean.
     pub mean: T,
-    /// Of the median. Earlier versions wrote it as `p50`.
-    #[serde(alias = "p50")]
+    /// Of the median.
     pub median: T,
     /// Of the 90th percentile.
     pub p90: T,
@@ -68,8 +67,7 @@ pub struct Statistics<T> {
 /// Something of each percentile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles<T> {
-    /// Of the median. Earlier versions wrote it as `p50`.
-    #[serde(alias = "p50")]
+    /// Of the median.
     pub median: T,
     /// Of the 90th percentile.
     pub p90: T,
@@ -464,17 +462,6 @@ mod summary_tests {
         let values: Vec<f64> = (0..320).map(|at| f64::from((at / 32) * 7 % 10)).collect();
         let summary = Summary::from_sample(&Sample::per_request(values, 32));
         assert!(summary.thin.p90 && summary.p90 == Some(8.0), "{summary:?}");
-    }
-
-    #[test]
-    fn a_summary_of_an_earlier_version_is_read() {
-        let old = r#"{"n":20,"mean":1.0,"median":2.0,"std":null,"p50":2.0,"p90":null,"p95":null,"p99":null,"p99_9":null,
-            "ci":{"mean":null,"p50":[1.0,3.0],"p90":null,"p95":null,"p99":null,"p99_9":null}}"#;
-        let read: Summary = serde_json::from_str(old).unwrap();
-        assert_eq!(
-            (read.median, read.ci.median, read.p90, read.thin),
-            (Some(2.0), Some([1.0, 3.0]), None, Thin::default())
-        );
     }
 
     #[test]

@@ -21,7 +21,7 @@ use crate::report::terminal::shown;
 use crate::report::{
     Block, Clock, Count, Fact, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text,
 };
-use crate::run::{AskedServer, Event, Run, engine_number};
+use crate::run::{AskedServer, Event, PointAnswer, Run, engine_number};
 use crate::task::lock;
 
 /// The live view of a run.
@@ -331,8 +331,13 @@ impl Plain {
                 ..
             } => {
                 let cause = cause.as_deref();
-                let outcome = not_tried(*verdict, cause, answer).unwrap_or_else(|| with_cause(verdict, cause));
-                let said = answer["evidence"]["message"].as_str();
+                let answer = PointAnswer::read(answer).ok()?;
+                let outcome = not_tried(&answer, cause).unwrap_or_else(|| with_cause(verdict, cause));
+                let said = answer
+                    .judged
+                    .evidence
+                    .as_ref()
+                    .and_then(|evidence| evidence["message"].as_str());
                 let said = said.filter(|_| *verdict == Verdict::Error);
                 let said = said.map_or_else(String::new, |said| format!(": {said}"));
                 Some(format!("{point}: {outcome}{said}"))
@@ -363,13 +368,16 @@ impl Plain {
 }
 
 /// Why a point was not tried: the engine's own report rules it out, or its answer follows from a start that failed.
-fn not_tried(verdict: Verdict, cause: Option<&str>, answer: &Value) -> Option<String> {
-    match verdict {
-        Verdict::NotSent => Some(
-            reported(&answer["evidence"], cause)
-                .map_or_else(|| NOT_SENT.to_owned(), |reported| format!("not sent: {reported}")),
-        ),
-        Verdict::StartFailed if answer["starts"] == 0 => Some("skipped: the engine did not start for less".to_owned()),
+fn not_tried(answer: &PointAnswer, cause: Option<&str>) -> Option<String> {
+    match answer.judged.verdict {
+        Verdict::NotSent => {
+            let evidence = answer.judged.evidence.as_ref();
+            let reported = evidence.and_then(|evidence| reported(evidence, cause));
+            Some(reported.map_or_else(|| NOT_SENT.to_owned(), |reported| format!("not sent: {reported}")))
+        }
+        Verdict::StartFailed if answer.starts == Some(0) => {
+            Some("skipped: the engine did not start for less".to_owned())
+        }
         _ => None,
     }
 }
@@ -482,7 +490,7 @@ mod output_tests {
             verdict: Verdict::Refused,
             cause: Some("kv_cache".into()),
             moves: Moves::Fails,
-            answer: serde_json::Value::Null,
+            answer: json!({ "verdict": "refused", "cause": "kv_cache" }),
         }
     }
 
@@ -506,11 +514,11 @@ mod output_tests {
             };
             plain.line(&event, second).unwrap()
         };
-        let unsent = json!({ "starts": 0, "evidence": { "reported": 8352 } });
+        let unsent = json!({ "verdict": "not_sent", "starts": 0, "evidence": { "reported": 8352 } });
         let unsent = line(Verdict::NotSent, unsent);
         assert!(unsent.contains("not sent") && unsent.contains("8,352"), "{unsent}");
-        assert!(line(Verdict::StartFailed, json!({ "starts": 0 })).contains("skipped"));
-        let tried = line(Verdict::StartFailed, json!({ "starts": 1 }));
+        assert!(line(Verdict::StartFailed, json!({ "verdict": "start_failed", "starts": 0 })).contains("skipped"));
+        let tried = line(Verdict::StartFailed, json!({ "verdict": "start_failed", "starts": 1 }));
         assert_eq!(tried, "[0:01] input=7: start_failed (memory)");
     }
 

@@ -87,7 +87,7 @@ impl Levels {
     }
 
     /// The load that runs ended. Returns its figures and the time left as a line.
-    pub(super) fn end(&mut self, args: &Value, answer: &Value, elapsed: Duration) -> String {
+    pub(super) fn end(&mut self, args: &Value, answer: &LoadAnswer, elapsed: Duration) -> String {
         let began = self.running.take().map_or(elapsed, |running| running.began);
         let took = elapsed.saturating_sub(began).as_secs_f64();
         let options = options(&args["load"]);
@@ -96,7 +96,7 @@ impl Levels {
                 .all_requests()
                 .and_then(|requests| Pace::new(&options, requests, took)),
             level: level(&options),
-            stats: LoadAnswer::read(answer).stats,
+            stats: answer.stats.clone(),
         };
         let line = format!("{}: {}", self.name(&options), load.figures(self.untimed));
         if self.planned.is_empty() {

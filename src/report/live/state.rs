@@ -11,7 +11,7 @@ use crate::boundary::{Moves, Point};
 use crate::fmt;
 use crate::report::plot::{max_per_column, progress_bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
-use crate::run::{AskedServer, Event, engine_number};
+use crate::run::{AskedServer, Event, Operation, engine_number};
 use crate::warning::{CLOCK_TOO_FAST, add_warning};
 
 /// Redraw interval without events.
@@ -99,7 +99,10 @@ impl State {
                 let point = serde_json::from_value::<Point>(args["point"].clone());
                 engine.current = point.ok().map(|point| (point.to_string(), elapsed));
             }
-            Event::Done { kind, .. } if kind == "probe" => {
+            Event::Done {
+                operation: Operation::Probe(_),
+                ..
+            } => {
                 engine.current = None;
                 engine.sent = None;
                 if engine_number().is_some() {
@@ -116,7 +119,11 @@ impl State {
             Event::Watch { lines } => self.watched.clone_from(lines),
             Event::Planned { loads } => self.levels.plan(loads),
             Event::Began { kind, args } if kind == "load" => self.levels.begin(args, elapsed),
-            Event::Done { kind, args, answer } if kind == "load" => {
+            Event::Done {
+                args,
+                operation: Operation::Load(answer),
+                ..
+            } => {
                 let line = self.levels.end(args, answer, elapsed);
                 // What follows is the script's.
                 engine.phase.clear();
@@ -624,12 +631,12 @@ mod tests {
         match began {
             true => Event::Began { kind, args },
             false => Event::Done {
-                kind,
+                id: 1,
                 args,
-                answer: json!({
+                operation: Operation::Load(Box::new(crate::load::LoadAnswer::read(&json!({
                     "issued": requests, "completed": requests, "output_throughput": 571.2,
                     "ttft_ms": { "n": 60, "mean": 14.06, "p95": 15.02, "ci": {} }, "tpot_ms": { "n": 60, "mean": 1.634, "ci": {} },
-                }),
+                })))),
             },
         }
     }

@@ -67,9 +67,6 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         "" => format!("{}; the version of profiler is not known", manifest.run),
         version => format!("{}, by profiler {version}", manifest.run),
     };
-    let without_checksums = found
-        .without_checksums
-        .then_some("without checksums: an older version wrote it, and changes to it cannot be noticed");
     let lost_driver = found.manifest_lost.then(|| UNKNOWN.to_owned());
     let of_script = format!("{}, SHA-256 {}", script.path, or_unknown(&script.sha256));
     let terms = [
@@ -90,7 +87,6 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
         ("took", vec![time_taken(source)]),
         ("measured", vec![measured_counts(found)]),
         ("run", vec![run]),
-        ("journal", without_checksums.map(str::to_owned).into_iter().collect()),
     ];
     let mut facts = Vec::new();
     for (term, texts) in terms {

@@ -227,8 +227,9 @@ pub mod methods {
     /// Tests one point on the engine, which is started if necessary, and returns the result.
     ///
     /// A point is `#{ input, output, concurrency }`, in tokens and concurrent requests (default 1). The answer is `#{
-    /// point, verdict, cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started,
-    /// starts, seconds, gpus, report }`. `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`,
+    /// id, point, verdict, cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started,
+    /// starts, seconds, gpus, report }`. `id` is the answer's number in the run: give `map.record` the answer with it, so that
+    /// the journal keeps it once and a resume knows that it was recorded. `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`,
     /// `start_failed`, `not_sent`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails`, `bounds` (of `not_sent`) or `none`; `input` and `output`
     /// are the engine's own token counts; `counted`, which is there only if no prompt of exactly the asked length could be made, is `#{ input }`, the length
     /// for which the verdict holds, at most 1 % or 8 tokens off; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is

@@ -11,12 +11,9 @@ use serde_json::{Value, json};
 use crate::compare::export::TgiProfiler;
 use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
-use crate::run::Event;
+use crate::run::Operation;
 use crate::script::signature::{nearest, quoted};
 use crate::script::{BoundaryHandle, Caught, Host, host, shipped, to_script};
-
-/// The kind of these events in the journal. A resume replays the text even if the file has changed.
-const FILE_KIND: &str = "file";
 
 /// Longest text that a script can read, in bytes: it is stored in the journal.
 const MAX_TEXT: usize = 4 << 20;
@@ -24,9 +21,9 @@ const MAX_TEXT: usize = 4 << 20;
 /// Deepest brackets of a document. The time that the YAML parser takes grows with the square of the depth.
 const MAX_DEPTH: usize = 128;
 
-/// Reads a permitted file.
+/// Reads a permitted file. A resume replays the text even if the file has changed.
 fn read_text(host: &Host, path: &str) -> Result<String> {
-    let text = journaled(host, FILE_KIND, json!({ "path": path }), || {
+    let text = journaled(host, Operation::File, json!({ "path": path }), || {
         let text = host.permits.read_file(Path::new(path), "file")?;
         if text.len() > MAX_TEXT {
             return Err(
@@ -40,17 +37,16 @@ fn read_text(host: &Host, path: &str) -> Result<String> {
 }
 
 /// The answer of the journal to a question of this kind, or else that of `work`, which the journal keeps.
-pub(super) fn journaled(host: &Host, kind: &str, args: Value, work: impl FnOnce() -> Result<Value>) -> Result<Value> {
-    if let Some(answer) = host.run.replay(kind, &args) {
-        return Ok(answer);
+pub(super) fn journaled(
+    host: &Host,
+    operation: fn(Value) -> Operation,
+    args: Value,
+    work: impl FnOnce() -> Result<Value>,
+) -> Result<Value> {
+    match host.run.replay(operation(Value::Null).kind(), &args) {
+        Some(answer) => Ok(answer),
+        None => host.run.finish(args, operation(work()?)),
     }
-    let answer = work()?;
-    host.run.note(Event::Done {
-        kind: kind.to_owned(),
-        args,
-        answer: answer.clone(),
-    })?;
-    Ok(answer)
 }
 
 /// Reads and parses a `YAML` or `JSON` file.
@@ -85,12 +81,9 @@ fn written(path: Option<PathBuf>) -> Dynamic {
     path.map_or(Dynamic::UNIT, |path| path.display().to_string().into())
 }
 
-/// The kind of these events in the journal. A resume replays the answer even if the file has changed.
-const RESULTS_KIND: &str = "results";
-
-/// Reads the boundary of another tool's file that the user permitted.
+/// Reads the boundary of another tool's file that the user permitted. A resume replays it even if the file has changed.
 fn read_results_file(host: &Host, path: &str) -> Result<Value> {
-    journaled(host, RESULTS_KIND, json!({ "path": path }), || {
+    journaled(host, Operation::Results, json!({ "path": path }), || {
         let real = host.permits.check_file(Path::new(path), "resume_from")?;
         let subject = import::read(&real)?;
         let Some(boundary) = &subject.boundary else {

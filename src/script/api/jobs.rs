@@ -15,7 +15,7 @@ use sha2::Digest as _;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::shell_quoted;
 use crate::report::{job_result, jobs_text};
-use crate::run::{Event, JobFolder};
+use crate::run::{Event, JobFolder, Operation};
 use crate::runtime::{Input, Take, run_command};
 use crate::script::host::Service;
 use crate::script::{
@@ -140,11 +140,8 @@ fn note(host: &Host, job: Job, found: Value) -> Caught<Dynamic> {
     if found["simulated"] == true {
         host.run.set_simulated();
     }
-    host.run.note(Event::Done {
-        kind: KIND.to_owned(),
-        args: serde_json::from_str(&job.args).unwrap_or_default(),
-        answer: found,
-    })?;
+    let args = serde_json::from_str(&job.args).unwrap_or_default();
+    host.run.finish(args, Operation::Job(found))?;
     Ok(shown)
 }
 

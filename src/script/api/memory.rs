@@ -13,7 +13,7 @@ use crate::boundary::memory_model::{MemoryModel, Peak, Prior, Sample};
 use crate::fault::{Fault, Kind, Result};
 use crate::memory::{BaselineMemory, Breakdown, Component, EstimateRequest, Footprint, ModelFiles, Part};
 use crate::prompt::Hub;
-use crate::run::Event;
+use crate::run::{Event, Operation};
 use crate::script::convert::{deserialize_as, to_map};
 use crate::script::host::{EngineHandle, ModelHandle};
 use crate::script::{Caught, Host, from_script, host, options, to_script, type_of};
@@ -322,10 +322,8 @@ fn peak(model: &ModelHandle, point: &Map) -> Result<Peak> {
     })
 }
 
-/// The kind of these events in the journal. On a resume the answer must not depend on whether the hub is reachable.
-const ESTIMATE_KIND: &str = "estimate";
-
-/// Estimates, or replays the journal. A missing model is recorded as well.
+/// Estimates, or replays the journal: on a resume the answer must not depend on whether the hub is reachable. A missing model
+/// is recorded as well.
 fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Result<Value> {
     let offline = match given.remove("offline").map(|value| value.as_bool()) {
         None => false,
@@ -350,7 +348,7 @@ fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Resul
         };
         models::estimate(&known, &question)
     };
-    let mut answer = journaled(host, ESTIMATE_KIND, args, || match compute() {
+    let mut answer = journaled(host, Operation::Estimate, args, || match compute() {
         Ok(estimate) => Ok(json!({ "estimate": estimate })),
         Err(fault) if fault.kind == Kind::Missing => Ok(json!({ "missing": fault.message, "hint": fault.hint })),
         Err(fault) => Err(fault),

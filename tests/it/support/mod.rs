@@ -30,4 +30,4 @@ pub use needs::{
 };
 pub use outcome::Outcome;
 pub use profiler::{Profiler, SHARED_STATE};
-pub use temp::{copy_run, temp};
+pub use temp::{copy_run, sealed, temp};

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sha2::{Digest as _, Sha256};
+
 /// A fresh folder below the system's temporary one.
 #[track_caller]
 pub fn temp() -> tempfile::TempDir {
@@ -16,6 +18,31 @@ pub fn copy_run(run: &str, to: &Path) -> PathBuf {
     let from: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/data/runs", run].iter().collect();
     copy_all(&from, to);
     to.to_owned()
+}
+
+/// A journal with the checksums that its lines need; what is no object stays without one.
+pub fn sealed(journal: &str) -> String {
+    let (mut chain, mut sealed) = (Vec::new(), String::new());
+    for line in journal.split_inclusive('\n') {
+        let (line, end) = line.strip_suffix('\n').map_or((line, ""), |line| (line, "\n"));
+        let line = line
+            .rfind(r#","sum":"#)
+            .map_or(line.to_owned(), |at| format!("{}}}", &line[..at]));
+        chain = Sha256::new()
+            .chain_update(&chain)
+            .chain_update(&line)
+            .finalize()
+            .to_vec();
+        match line.strip_suffix('}') {
+            Some(line) => {
+                let sum: String = chain[..8].iter().map(|byte| format!("{byte:02x}")).collect();
+                sealed += &format!(r#"{line},"sum":"{sum}"}}"#);
+            }
+            None => sealed += &line,
+        }
+        sealed += end;
+    }
+    sealed
 }
 
 fn copy_all(from: &Path, to: &Path) {

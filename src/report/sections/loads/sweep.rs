@@ -11,7 +11,7 @@ use crate::fmt::number;
 use crate::load::LoadAnswer;
 pub(in crate::report::sections) use crate::load::engine_side::SweepAxis;
 use crate::load::engine_side::{LevelFigures, SweepFindings};
-use crate::run::RecordedRun;
+use crate::run::{RecordedLoad, RecordedRun};
 
 /// Load options that may differ within a sweep: the level, what follows from it, and what does not change the workload.
 const IGNORED_LOAD_OPTIONS: &str =
@@ -159,13 +159,13 @@ impl LoadArgs {
     }
 }
 
-fn group_loads(loads: &[(Value, Value)]) -> Vec<Sweep> {
+fn group_loads(loads: &[RecordedLoad]) -> Vec<Sweep> {
     let mut sweeps: Vec<Sweep> = Vec::new();
     for (args, answer) in loads {
         let args = LoadArgs::deserialize(args).unwrap_or_default();
         let (axis, at) = args.level();
         let settings = args.settings();
-        let mut load = LoadAnswer::read(answer);
+        let mut load = answer.clone();
         if let Some(goodput) = load.stats.goodput.as_mut().filter(|_| axis == SweepAxis::Rate) {
             // Of a rate, a request that waits in the client's queue counts from when it was due, as the script's verdict does.
             goodput.counts = goodput.response;
@@ -283,15 +283,13 @@ pub(super) mod tests {
         }
     }
 
-    fn load(engine: &str, concurrency: u64, seed: u64, tokens: f64) -> (Value, Value) {
+    fn load(engine: &str, concurrency: u64, seed: u64, tokens: f64) -> RecordedLoad {
         let args = json!({
             "engine": engine, "launch": { "model": "m", "limits": { "concurrency": concurrency } },
             "load": { "concurrency": concurrency, "rate": null, "input": 512, "seed": seed },
         });
-        (
-            args,
-            json!({ "issued": 20, "completed": 20, "output_throughput": tokens }),
-        )
+        let answer = json!({ "issued": 20, "completed": 20, "output_throughput": tokens });
+        (args, LoadAnswer::read(&answer))
     }
 
     #[test]
@@ -319,7 +317,7 @@ pub(super) mod tests {
     #[test]
     fn loads_without_a_level_are_not_grouped() {
         let trace = json!({ "engine": "vllm", "launch": {}, "load": { "trace": "t.jsonl", "concurrency": null } });
-        let sweeps = group_loads(&[(trace.clone(), json!({})), (trace, json!({}))]);
+        let sweeps = group_loads(&[(trace.clone(), LoadAnswer::default()), (trace, LoadAnswer::default())]);
         assert_eq!(sweeps.len(), 2);
         assert_eq!(sweeps[0].axis, SweepAxis::Other);
     }

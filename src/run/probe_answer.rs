@@ -1,0 +1,147 @@
+//! The answer of a probe: the verdict, its evidence, and what was measured.
+
+use serde::{Deserialize, Serialize};
+
+use crate::boundary::{BoundsReport, Moves, Point, Verdict};
+use crate::load::engine_side::EngineQueue;
+
+/// The result of one probe.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ProbeAnswer {
+    /// The tested point.
+    pub point: Point,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// The cause, unless the verdict is `ok`.
+    pub cause: Option<String>,
+    /// How the result moves the boundary, given the option `overload`.
+    pub moves: Moves,
+    /// The evidence for the verdict.
+    pub evidence: Evidence,
+    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the requested length
+    /// could be made: it is up to 1 % or 8 tokens off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Point>,
+    /// Prompt tokens as counted by the engine; the minimum over the requests.
+    pub input: Option<u64>,
+    /// Output tokens as counted by the engine; the minimum over the requests.
+    pub output: Option<u64>,
+    /// Time to first token, in ms; the median over the requests.
+    pub ttft_ms: Option<f64>,
+    /// Time per output token after the first, in ms; the median over the requests.
+    pub tpot_ms: Option<f64>,
+    /// Inter-token latency, in ms; the median over the events of all requests that carry tokens.
+    pub itl_ms: Option<f64>,
+    /// End-to-end latency, in ms; the median over the requests.
+    pub e2el_ms: Option<f64>,
+    /// Peak memory during the probe, in bytes, summed over the engine's devices.
+    pub peak: Option<u64>,
+    /// Memory during the probe: seconds since it began, and bytes. Reduced to a few hundred rows that keep the peak.
+    pub series: Vec<(f64, u64)>,
+    /// Whether the engine had to be started.
+    pub started: bool,
+    /// Start attempts, including failed ones.
+    pub starts: u64,
+    /// Duration in seconds, including starts.
+    pub seconds: f64,
+    /// Number of GPUs that the engine holds.
+    pub gpus: u64,
+    /// The engine's own bounds, if it has reported any.
+    pub report: Option<BoundsReport>,
+}
+
+/// The evidence for a verdict.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Evidence {
+    /// One sentence for the user.
+    pub message: Option<String>,
+    /// The decisive log lines, or the end of the log.
+    pub log: Vec<String>,
+    /// The phase of the failure: `weights`, `profiling`, `kv_cache`, `graph_capture` or `warm_up` during a start,
+    /// `request` after it.
+    pub phase: Option<String>,
+    /// Failed GPU allocations with the allocator's numbers; the last one of each GPU.
+    pub allocations: Vec<Allocation>,
+    /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
+    /// damaged it.
+    pub survived: Option<bool>,
+    /// Whether a server that was attached to died at this point, or answered nothing within the timeout: only its
+    /// operator can start it again.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ended_server: bool,
+    /// The engine's exit status, if it exited.
+    pub exit_code: Option<i64>,
+    /// Whether the kernel's OOM killer ended the engine.
+    pub oom_killed: Option<bool>,
+    /// HTTP status of a rejected request.
+    pub http_status: Option<u16>,
+    /// Memory in use after the probe, in bytes.
+    pub memory: Option<u64>,
+    /// The engine's finish reason.
+    pub finish: Option<String>,
+    /// Output tokens beyond the requested number.
+    pub excess: Option<u64>,
+    /// The input that the engine counted, where that is not what was requested.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<u64>,
+    /// Output tokens with which requests were sent once more, so that early ones would not end before late ones were admitted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub longer_output: Option<u64>,
+    /// Completed requests.
+    pub completed: u64,
+    /// Requests sent.
+    pub issued: u64,
+    /// The most tokens that the engine itself reports to fit, where that is why nothing was sent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reported: Option<u64>,
+    /// Attempts, including retries.
+    pub attempts: u64,
+    /// Requests that the server rejected for now (429, 503) and that were sent again when it had said that they may come.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rejected: Option<u64>,
+    /// Seconds that the server was waited for then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waited: Option<f64>,
+    /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
+    pub queue: Option<EngineQueue>,
+    /// Limits of the running start, or of the start that failed.
+    pub limits: Option<Limits>,
+}
+
+/// A failed allocation and the GPU's memory at that moment, in bytes. PyTorch prints sizes with two decimals.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Allocation {
+    /// Index of the GPU among the engine's visible devices.
+    pub gpu: u64,
+    /// Size of the failed allocation.
+    pub tried: u64,
+    /// Capacity of the GPU.
+    pub total: Option<u64>,
+    /// Free memory.
+    pub free: Option<u64>,
+    /// Memory in use by the process, including its CUDA context.
+    pub process: Option<u64>,
+    /// The allocator's limit, if one was set.
+    pub allowed: Option<u64>,
+    /// Allocated by PyTorch.
+    pub allocated: Option<u64>,
+    /// Reserved by PyTorch but unallocated.
+    pub reserved: Option<u64>,
+}
+
+/// The lengths and concurrency that one start of an engine must serve. Lengths are in tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Limits {
+    /// Longest input.
+    pub input: u64,
+    /// Longest output.
+    pub output: u64,
+    /// Longest input and output together.
+    pub total: u64,
+    /// Maximum concurrent sequences.
+    pub concurrency: u64,
+}
