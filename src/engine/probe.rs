@@ -21,7 +21,7 @@ use super::residency::longer_output;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
 use super::{Allocation, Engine, Limits, RequestForm, forms};
-use crate::boundary::{BoundsReport, Moves, NOT_RESIDENT, Overload, Point, Verdict};
+use crate::boundary::{BoundsReport, Cause, Moves, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::fmt::Count;
 use crate::load::{FailureForm, Record, Summary};
@@ -42,7 +42,7 @@ pub struct ProbeAnswer {
     /// The verdict.
     pub verdict: Verdict,
     /// The cause, unless the verdict is `ok`.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// How the result moves the boundary, given the option `overload`.
     pub moves: Moves,
     /// The evidence for the verdict.
@@ -187,7 +187,7 @@ impl Attempt {
 
     /// Whether it says nothing of memory, as not all requests were ever in flight at the same time.
     fn is_untested(&self) -> bool {
-        self.judgement.verdict == Verdict::Error && self.judgement.cause.as_deref() == Some(NOT_RESIDENT)
+        self.judgement.verdict == Verdict::Error && self.judgement.cause == Some(Cause::NotResident)
     }
 }
 
@@ -257,7 +257,7 @@ impl Engine {
                 answer
             }
         };
-        answer.moves = answer.verdict.moves(answer.cause.as_deref(), options.overload);
+        answer.moves = answer.verdict.moves(answer.cause.as_ref(), options.overload);
         answer.starts = live.tried - tried;
         answer.seconds = began.elapsed().as_secs_f64();
         answer.gpus = self.gpu_count()?;
@@ -291,12 +291,12 @@ impl Engine {
                 || (attempts - waits <= u64::from(options.retries) && worth_retrying(&attempt));
             live.health = attempt.health();
             let judged = attempt.near.as_ref().unwrap_or(&attempt.judgement);
-            if let (Some("length_limit"), Some(refusal), Some(running)) =
-                (judged.cause.as_deref(), &judged.line, &mut live.running)
+            if let (Some(Cause::LengthLimit), Some(refusal), Some(running)) =
+                (&judged.cause, &judged.line, &mut live.running)
             {
                 running.info.reported.learn(&self.rules.failures, refusal);
             }
-            let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
+            let overloaded = attempt.judgement.cause == Some(Cause::Overloaded);
             if best
                 .as_ref()
                 .is_none_or(|best| produced(&attempt.answers) >= produced(&best.answers))
@@ -558,7 +558,7 @@ impl Engine {
         let near = miscounted(&judgement)
             .then(|| judged(true))
             .filter(|near| !miscounted(near));
-        if judgement.cause.as_deref() == Some("end_of_text")
+        if judgement.cause == Some(Cause::EndOfText)
             && let Some(why) = running.accepted.early_end(form)
         {
             judgement.add(&why);
@@ -608,7 +608,7 @@ fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, att
 }
 
 fn miscounted(judgement: &Judgement) -> bool {
-    judgement.cause.as_deref() == Some("input_count")
+    judgement.cause == Some(Cause::InputCount)
 }
 
 /// Corrections of a prompt's length for one probe.
@@ -620,8 +620,8 @@ pub(super) const PAUSED: &str = "the engine's container was paused in the meanti
 /// An early end of text is random, and an overloaded engine may recover.
 fn worth_retrying(attempt: &Attempt) -> bool {
     match attempt.judgement.verdict {
-        Verdict::ShortOutput => attempt.judgement.cause.as_deref() == Some("end_of_text"),
-        Verdict::Error => attempt.judgement.cause.as_deref() == Some("overloaded"),
+        Verdict::ShortOutput => attempt.judgement.cause == Some(Cause::EndOfText),
+        Verdict::Error => attempt.judgement.cause == Some(Cause::Overloaded),
         _ => false,
     }
 }
@@ -652,7 +652,7 @@ fn judge_server(answer: &mut ProbeAnswer) {
     let silent = answer.verdict == Verdict::Timeout && answer.ttft_ms.is_none();
     answer.evidence.ended_server = died || silent;
     if died && answer.verdict == Verdict::Error {
-        answer.cause = Some("died".to_owned());
+        answer.cause = Some(Cause::Died);
     }
 }
 
@@ -675,7 +675,7 @@ fn no_start(point: &Point, failure: StartFailure) -> ProbeAnswer {
     let verdict = match failure.evidence.reported {
         Some(_) => Verdict::NotSent,
         // A configured limit is no lack of memory: it clips the search range, whether a start or a request exceeds it.
-        None if failure.cause == "length_limit" => Verdict::Refused,
+        None if failure.cause == Cause::LengthLimit => Verdict::Refused,
         None => Verdict::StartFailed,
     };
     ProbeAnswer {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::asked::AskedServer;
-use crate::boundary::{Moves, Point, Verdict};
+use crate::boundary::{Cause, Moves, Point, Verdict};
 use crate::warning::Warning;
 
 /// One thing that happened.
@@ -30,7 +30,7 @@ pub enum Event {
         /// Its verdict.
         verdict: Verdict,
         /// The cause of the verdict, if it has one.
-        cause: Option<String>,
+        cause: Option<Cause>,
         /// Whether the point fits, fails, or is inconclusive.
         moves: Moves,
         /// The complete answer that the script recorded.

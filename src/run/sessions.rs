@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::event::Event;
+use crate::boundary::Cause;
 
 /// One start of an engine, or one attachment to a running engine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,7 +47,7 @@ pub struct Measurement {
     /// Its verdict, if it is a probe.
     pub verdict: Option<String>,
     /// The cause of the verdict.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// Whether the verdict means that the point does not fit.
     pub fails: bool,
     /// Whether the engine died of it.
@@ -156,7 +157,7 @@ impl EngineSessions {
             to: now,
             what,
             verdict: text("verdict"),
-            cause: text("cause"),
+            cause: answer["cause"].as_str().map(Cause::from),
             fails: answer["moves"] == "fails",
             died: answer["evidence"]["survived"] == false,
         });
