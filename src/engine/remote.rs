@@ -165,7 +165,7 @@ impl Engine {
             Some(answer) => parsed(answer),
             None if all.all().all(Self::is_lost) => Err(all.no_host_is_left()),
             None => Ok(ProbeAnswer {
-                cause: Some(LOST.to_owned()),
+                cause: Some(LOST.into()),
                 seconds: began.elapsed().as_secs_f64(),
                 evidence: Evidence {
                     message: self.remote.as_ref().and_then(|remote| remote.lost.get().cloned()),
