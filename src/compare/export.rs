@@ -505,7 +505,7 @@ fn result(input: i64, output: i64, record: &crate::boundary::Record, time: &str)
         "output_length": output,
         "success": success,
         "error_type": (!success).then(|| record.verdict.name()),
-        "error_msg": record.cause.as_deref().filter(|_| !success),
+        "error_msg": record.cause.as_ref().filter(|_| !success),
         "container_logs": if success { String::new() } else { lines.join("\n") },
         "timestamp": time,
     })

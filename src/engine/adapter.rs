@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::LaunchOptions;
 use super::refusal::passes;
-use crate::boundary::{Point, Verdict};
+use crate::boundary::{Cause, Point, Verdict};
 use crate::fault::Result;
 use crate::http::ApiKey;
 use crate::prompt::PromptForm;
@@ -285,8 +285,8 @@ pub struct FailureRule {
     pub pattern: Pattern,
     /// The verdict.
     pub verdict: Verdict,
-    /// The cause: `cuda`, `host`, `allocator`, `memory`, `kv_cache`, `length_limit`, …
-    pub cause: Option<String>,
+    /// The cause: a known one, or one of the adapter's own.
+    pub cause: Option<Cause>,
     /// Whether the rule holds before the engine is ready (`start`), afterwards (`request`), or always (`any`).
     #[serde(default)]
     pub phase: RulePhase,

@@ -12,7 +12,7 @@ use super::failure::{Symptoms, allocations, classify};
 use super::limits::EngineBounds;
 use super::options::wrong;
 use super::{Adapter, Facts, FailureRule, Pattern, Patterns, ProgressRule, RulePhase, metrics, protocol};
-use crate::boundary::Verdict;
+use crate::boundary::{Cause, Verdict};
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;
 use crate::prompt::{Content, PromptForm};
@@ -305,7 +305,7 @@ pub struct Reading {
     /// The verdict, if a failure rule matches.
     pub verdict: Option<Verdict>,
     /// Its cause.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// The matching line.
     pub line: Option<String>,
     /// The longest input and output together, and the longest input, that it states.

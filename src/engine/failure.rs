@@ -7,7 +7,7 @@
 //! five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`.
 
 use super::{FailureRule, RulePhase};
-use crate::boundary::Verdict;
+use crate::boundary::{Cause, Effect, Verdict};
 use crate::fault::{Fault, Result};
 use crate::run::Allocation;
 use crate::runtime::Exit;
@@ -26,7 +26,7 @@ pub(super) struct Symptoms<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
-    pub(super) cause: Option<String>,
+    pub(super) cause: Option<Cause>,
     /// The matching message or log line.
     pub(super) line: Option<String>,
     /// The engine's count of input tokens, if the rule's pattern has a group `input`.
@@ -45,7 +45,7 @@ impl FailureRule {
             if rule.verdict == Verdict::Ok {
                 return Err(wrong("a failure cannot be `ok`"));
             }
-            if rule.verdict == Verdict::Oom && rule.cause.as_deref() == Some("host") {
+            if rule.verdict == Verdict::Oom && rule.cause == Some(Cause::Host) {
                 return Err(wrong("only the kernel says `oom` of the `host`")
                     .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
             }
@@ -99,7 +99,7 @@ pub(super) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Sympto
     let found = match symptoms.exit.is_some_and(|exit| exit.oom_killed) {
         true => Finding {
             verdict: Verdict::Oom,
-            cause: Some("host".into()),
+            cause: Some(Cause::Host),
             line: None,
             input: None,
         },
@@ -116,12 +116,15 @@ impl Finding {
     fn for_start(self) -> Self {
         let memory = match self.verdict {
             Verdict::Oom => true,
-            Verdict::Refused => matches!(self.cause.as_deref(), None | Some("memory" | "kv_cache")),
+            Verdict::Refused => {
+                let cause = self.cause.as_ref();
+                cause.is_none_or(|cause| cause.effect() == Effect::Memory)
+            }
             _ => false,
         };
         Self {
             verdict: Verdict::StartFailed,
-            cause: if memory { Some("memory".into()) } else { self.cause },
+            cause: if memory { Some(Cause::Memory) } else { self.cause },
             ..self
         }
     }
@@ -247,7 +250,7 @@ mod tests {
         exit: Option<Exit>,
         messages: &[&str],
         log: &[&str],
-    ) -> Option<(Verdict, Option<String>)> {
+    ) -> Option<(Verdict, Option<Cause>)> {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let (messages, log) = (own(messages), own(log));
         let symptoms = Symptoms {
@@ -268,7 +271,7 @@ mod tests {
                 ..Exit::default()
             })
         };
-        let some = |verdict, cause: &str| Some((verdict, Some(cause.to_owned())));
+        let some = |verdict, cause: &str| Some((verdict, Some(cause.into())));
         let oom = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB";
         // phase, exit, messages, log, answer
         let table = [

@@ -11,7 +11,7 @@ use super::protocol::error_text;
 use super::refusal::{Credentials, refusal};
 use super::residency::judge_residency;
 use super::{FailureRule, Limits, RulePhase};
-use crate::boundary::Verdict;
+use crate::boundary::{Cause, Verdict};
 use crate::load::{FailureForm, Outcome, Record};
 use crate::prompt::is_near;
 use crate::runtime::{Exit, Outside};
@@ -48,7 +48,7 @@ pub(super) struct Observation<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Judgement {
     pub(super) verdict: Verdict,
-    pub(super) cause: Option<String>,
+    pub(super) cause: Option<Cause>,
     /// One sentence for the user.
     pub(super) message: Option<String>,
     /// The text that decided the verdict.
@@ -62,19 +62,20 @@ pub(super) struct Judgement {
 impl Judgement {
     pub(super) fn ok(message: Option<String>) -> Self {
         Self {
+            verdict: Verdict::Ok,
+            cause: None,
             message,
-            ..Self::new(Verdict::Ok, "", "")
-        }
-    }
-
-    pub(super) fn new(verdict: Verdict, cause: &str, message: impl Into<String>) -> Self {
-        Self {
-            verdict,
-            cause: Some(cause.to_owned()).filter(|cause| !cause.is_empty()),
-            message: Some(message.into()),
             line: None,
             counted: None,
             running: None,
+        }
+    }
+
+    pub(super) fn new(verdict: Verdict, cause: Cause, message: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            cause: Some(cause),
+            ..Self::ok(Some(message.into()))
         }
     }
 
@@ -116,7 +117,7 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     let away = |answer: &Record| matches!(form(answer), Some(FailureForm::Status(429 | 503)));
     let dead = seen.survived == Some(false);
     let overloaded = match &found {
-        Some(found) => found.verdict == Verdict::Error && found.cause.as_deref() == Some("overloaded"),
+        Some(found) => found.verdict == Verdict::Error && found.cause == Some(Cause::Overloaded),
         None => seen.exit.is_none() && seen.answers.iter().any(away),
     };
     if overloaded && !dead {
@@ -128,9 +129,9 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     if let Some(exit) = seen.exit {
         let cause = match exit.outside {
             // That of this program: it would happen again.
-            Some(Outside::OwnLimit(_)) => "memory_limit",
-            Some(_) => "stopped",
-            None => "died",
+            Some(Outside::OwnLimit(_)) => Cause::MemoryLimit,
+            Some(_) => Cause::Stopped,
+            None => Cause::Died,
         };
         return Some(Judgement::new(Verdict::Error, cause, how_it_ended(exit)));
     }
@@ -140,7 +141,7 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     }
     let said = unexplained.message.unwrap_or_default();
     let message = format!("the engine no longer serves; {said}");
-    Some(Judgement::new(Verdict::Error, "dead", message))
+    Some(Judgement::new(Verdict::Error, Cause::Dead, message))
 }
 
 /// Why an engine exited, if its log does not say it.
@@ -154,7 +155,7 @@ pub(super) fn how_it_ended(exit: &Exit) -> String {
 
 /// The verdict of a failure rule, or of the OOM killer.
 fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
-    let length = found.verdict == Verdict::Refused && found.cause.as_deref() == Some("length_limit");
+    let length = found.verdict == Verdict::Refused && found.cause == Some(Cause::LengthLimit);
     // The refused length is not the requested one.
     let counted = found.input.filter(|counted| length && *counted != seen.requested.input);
     if let Some(counted) = counted.filter(|counted| !(seen.near && is_near(*counted, seen.requested.input))) {
@@ -171,8 +172,8 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
     let mut cause = found.cause;
     // What the engine calls its length limit may be the length that its memory allows.
     let bound = seen.reported.bound(&seen.requested);
-    if let Some(bound) = bound.filter(|bound| length && bound.cause == "kv_cache") {
-        cause = Some(bound.cause.to_owned());
+    if let Some(bound) = bound.filter(|bound| length && bound.cause == Cause::KvCache) {
+        cause = Some(bound.cause);
         message = format!("{message}; {}", bound.message);
     }
     Judgement {
@@ -195,7 +196,7 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
         None => "the engine rejected requests".to_owned(),
     };
     let message = format!("{words}; {served} of {} were served", seen.answers.len());
-    Judgement::new(verdict, "overloaded", message)
+    Judgement::new(verdict, Cause::Overloaded, message)
 }
 
 /// The verdict for a failed request that no rule matches.
@@ -205,7 +206,7 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
     // An error in another response may say more than the first failure.
     let in_stream = seen.answers.iter().find(form_is(FailureForm::InStream));
     if let Some(message) = in_stream.and_then(error_message) {
-        return error("engine", format!("error in the stream: {}", excerpt(message)));
+        return error(Cause::Engine, format!("error in the stream: {}", excerpt(message)));
     }
     let cut_off = |answer: &&Record| answer.outcome == Outcome::CutOff;
     let unfinished = |answer: &&Record| cut_off(answer) || form_is(FailureForm::Deadline)(answer);
@@ -214,7 +215,7 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
         Outcome::CutOff => {
             return Judgement::new(
                 Verdict::Refused,
-                "kv_cache",
+                Cause::KvCache,
                 format!(
                     "the engine ran nothing while {unfinished} of {} requests were queued; they were cancelled before their timeout",
                     seen.answers.len()
@@ -222,21 +223,21 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
             );
         }
         Outcome::Failed(failure) => failure,
-        Outcome::Completed => return error("no_finish", NO_FINISH.to_owned()),
+        Outcome::Completed => return error(Cause::NoFinish, NO_FINISH.to_owned()),
     };
     let why = &failure.message;
     match failure.form {
         FailureForm::Deadline if seen.queue.stuck(unfinished) => Judgement::new(
             Verdict::Refused,
-            "kv_cache",
+            Cause::KvCache,
             "timed out, and the engine's metrics show no progress",
         ),
-        FailureForm::Deadline => Judgement::new(Verdict::Timeout, "deadline", "timed out"),
-        FailureForm::Status(_) => error("status", refusal(failure, seen.path, seen.credentials)),
-        FailureForm::Broken => error("broken", format!("the stream broke: {why}")),
-        FailureForm::Unreachable => error("unreachable", format!("no connection: {why}")),
-        FailureForm::Malformed => error("malformed", why.clone()),
-        FailureForm::EndedEarly | FailureForm::InStream => error("no_finish", NO_FINISH.to_owned()),
+        FailureForm::Deadline => Judgement::new(Verdict::Timeout, Cause::Deadline, "timed out"),
+        FailureForm::Status(_) => error(Cause::Status, refusal(failure, seen.path, seen.credentials)),
+        FailureForm::Broken => error(Cause::Broken, format!("the stream broke: {why}")),
+        FailureForm::Unreachable => error(Cause::Unreachable, format!("no connection: {why}")),
+        FailureForm::Malformed => error(Cause::Malformed, why.clone()),
+        FailureForm::EndedEarly | FailureForm::InStream => error(Cause::NoFinish, NO_FINISH.to_owned()),
     }
 }
 
@@ -294,7 +295,7 @@ fn check_counts(answer: &Record, seen: &Observation<'_>) -> Option<Judgement> {
     let requested = &seen.requested;
     let (Some(input), Some(output)) = (answer.counts.input, answer.counts.output) else {
         let message = "the engine did not report token counts";
-        return Some(Judgement::new(Verdict::Error, "no_counts", message));
+        return Some(Judgement::new(Verdict::Error, Cause::NoCounts, message));
     };
     if input != requested.input && !(seen.near && is_near(input, requested.input)) {
         // Some engines silently truncate prompts to their limit.
@@ -312,17 +313,17 @@ fn check_counts(answer: &Record, seen: &Observation<'_>) -> Option<Judgement> {
     let message = format!("{output} of {} tokens, then `{finish}`", requested.output);
     if !answer.ended_at_length() {
         let message = format!("the text ended early: {message}");
-        return Some(Judgement::new(Verdict::ShortOutput, "end_of_text", message));
+        return Some(Judgement::new(Verdict::ShortOutput, Cause::EndOfText, message));
     }
     let message = format!("the engine clipped the output: {message}");
-    let clipped = Judgement::new(Verdict::ShortOutput, "clipped", message);
+    let clipped = Judgement::new(Verdict::ShortOutput, Cause::Clipped, message);
     Some(clipped.explained_by(seen.reported.bound_of_output(requested, output)))
 }
 
 /// The engine counted a different input length, so the prompt was not the requested one.
 fn input_count(counted: u64, requested: &Limits) -> Judgement {
     let message = format!("the engine counted {counted} tokens of input, not {}", requested.input);
-    Judgement::new(Verdict::Error, "input_count", message)
+    Judgement::new(Verdict::Error, Cause::InputCount, message)
 }
 
 #[cfg(test)]
@@ -429,7 +430,10 @@ mod tests {
             ..Observation::of(requested, answers, &queue, &bounds)
         };
         let judgement = judge(&rules(), &seen);
-        (judgement.verdict, judgement.cause.unwrap_or_default())
+        (
+            judgement.verdict,
+            judgement.cause.map_or_else(String::new, |cause| cause.to_string()),
+        )
     }
 
     fn one(change: impl FnOnce(&mut Record)) -> (Verdict, String) {
@@ -601,7 +605,10 @@ mod count_tests {
             ..Observation::of(REQUESTED, &[], &queue, &reported)
         };
         let judgement = check_counts(&answer, &seen)?;
-        Some((judgement.verdict, judgement.cause.unwrap_or_default()))
+        Some((
+            judgement.verdict,
+            judgement.cause.map_or_else(String::new, |cause| cause.to_string()),
+        ))
     }
 
     fn is(verdict: Verdict, cause: &str) -> Option<(Verdict, String)> {

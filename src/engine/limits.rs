@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{FailureRule, Limits};
-use crate::boundary::{BoundsReport, Point};
+use crate::boundary::{BoundsReport, Cause, Point};
 use crate::fault::{Fault, Result};
 use crate::run::Evidence;
 
@@ -164,8 +164,8 @@ pub(super) struct EngineBounds {
 /// A bound that a request exceeds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
-    /// `kv_cache` or `length_limit`.
-    pub(super) cause: &'static str,
+    /// [`Cause::KvCache`] or [`Cause::LengthLimit`].
+    pub(super) cause: Cause,
     /// One sentence for the user.
     pub(super) message: String,
 }
@@ -177,11 +177,11 @@ impl EngineBounds {
         let total = requested.total;
         let reached = |bound: Option<u64>| bound.filter(|bound| *bound <= total.saturating_add(1));
         let kv_cache = |message: String| Bound {
-            cause: "kv_cache",
+            cause: Cause::KvCache,
             message,
         };
         let limit = |what: &str, bound: u64| Bound {
-            cause: "length_limit",
+            cause: Cause::LengthLimit,
             message: format!("its {what} is {bound} tokens"),
         };
         let fitted = reached(self.fitted);
@@ -211,7 +211,7 @@ impl EngineBounds {
                 .max_input
                 .filter(|longest| requested.input.saturating_add(output) > *longest)?;
             Some(Bound {
-                cause: "length_limit",
+                cause: Cause::LengthLimit,
                 message: format!("its longest input is {longest} tokens, and what it produced becomes input"),
             })
         })
@@ -295,8 +295,7 @@ impl RequestSpeed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct StartFailure {
     pub(super) limits: Limits,
-    /// `memory`, `length_limit`, or another reason.
-    pub(super) cause: String,
+    pub(super) cause: Cause,
     /// The longest context that would fit, according to the engine.
     pub(super) longest: Option<u64>,
     pub(super) evidence: Evidence,
@@ -305,12 +304,12 @@ pub(super) struct StartFailure {
 impl StartFailure {
     /// Whether another start with the same limits would fail the same way.
     pub(super) fn is_permanent(&self) -> bool {
-        matches!(self.cause.as_str(), "memory" | "length_limit")
+        matches!(self.cause, Cause::Memory | Cause::LengthLimit)
     }
 
     /// Whether the same start may succeed a little later.
     pub(super) fn may_pass(&self) -> bool {
-        matches!(self.cause.as_str(), "port" | "gpu_busy" | "foreign_tenant")
+        matches!(self.cause, Cause::Port | Cause::GpuBusy | Cause::ForeignTenant)
     }
 
     /// Whether a start with these limits would fail the same way: they are no smaller, or too long by the engine's own
@@ -323,7 +322,7 @@ impl StartFailure {
     /// because fewer leave more room.
     fn rules_out(&self, limits: &Limits) -> bool {
         let longer = self.longest.is_some_and(|longest| longest < limits.total);
-        longer && (self.cause == "length_limit" || limits.concurrency >= self.limits.concurrency)
+        longer && (self.cause == Cause::LengthLimit || limits.concurrency >= self.limits.concurrency)
     }
 
     /// The failure as the answer for a point that no start serves. Where a start with smaller limits did not fail, it is the
@@ -360,7 +359,7 @@ impl StartHistory {
 
     /// Whether a start failed for lack of memory and estimated that a context of just this length would fit.
     pub(super) fn memory_allows(&self, longest: u64) -> bool {
-        let failed = self.failed.iter().filter(|failure| failure.cause == "memory");
+        let failed = self.failed.iter().filter(|failure| failure.cause == Cause::Memory);
         failed.filter_map(|failure| failure.longest).min() == Some(longest)
     }
 
@@ -469,7 +468,7 @@ mod bounds_tests {
         concurrency: 1,
     };
 
-    fn cause(reported: EngineBounds) -> Option<&'static str> {
+    fn cause(reported: EngineBounds) -> Option<Cause> {
         reported.bound(&REQUESTED).map(|bound| bound.cause)
     }
 
@@ -484,12 +483,12 @@ mod bounds_tests {
         };
         assert_eq!(of(None, None), None);
         assert_eq!(of(Some(5000), Some(2000)), None);
-        assert_eq!(of(Some(900), Some(2000)), Some("kv_cache"));
-        assert_eq!(of(Some(1000), None), Some("kv_cache"), "one token is kept");
-        assert_eq!(of(Some(5000), Some(900)), Some("length_limit"));
-        assert_eq!(of(Some(900), Some(800)), Some("length_limit"));
+        assert_eq!(of(Some(900), Some(2000)), Some(Cause::KvCache));
+        assert_eq!(of(Some(1000), None), Some(Cause::KvCache), "one token is kept");
+        assert_eq!(of(Some(5000), Some(900)), Some(Cause::LengthLimit));
+        assert_eq!(of(Some(900), Some(800)), Some(Cause::LengthLimit));
         // A KV cache exactly as large as the configured length says nothing about memory.
-        assert_eq!(of(Some(900), Some(900)), Some("length_limit"));
+        assert_eq!(of(Some(900), Some(900)), Some(Cause::LengthLimit));
     }
 
     #[test]
@@ -500,7 +499,7 @@ mod bounds_tests {
             fitted: Some(900),
             max_input: None,
         };
-        assert_eq!(cause(shrunk), Some("kv_cache"));
+        assert_eq!(cause(shrunk), Some(Cause::KvCache));
     }
 
     #[test]
@@ -510,11 +509,11 @@ mod bounds_tests {
             max_model_len: Some(4096),
             ..EngineBounds::default()
         };
-        assert_eq!(cause(of(599)), Some("length_limit"));
+        assert_eq!(cause(of(599)), Some(Cause::LengthLimit));
         assert_eq!(cause(of(600)), None);
         assert_eq!(of(900).bound_of_output(&REQUESTED, 300), None);
         let bound = of(900).bound_of_output(&REQUESTED, 301).unwrap();
-        assert_eq!(bound.cause, "length_limit");
+        assert_eq!(bound.cause, Cause::LengthLimit);
     }
 }
 
@@ -534,7 +533,7 @@ mod report_tests {
         let failed = |cause: &str, longest| StartHistory {
             failed: vec![StartFailure {
                 limits: Limits::SMALLEST,
-                cause: cause.to_owned(),
+                cause: cause.into(),
                 longest: Some(longest),
                 evidence: Evidence::default(),
             }],
@@ -721,6 +720,6 @@ mod start_tests {
         starts.failed.push(failure(whole, "length_limit", Some(4096)));
         assert_eq!(starts.next(whole, limits(1000, 1000), true), Ok(whole.capped(4096)));
         let beyond = limits(4000, 1000);
-        assert!(matches!(starts.next(whole, beyond, true), Err(failure) if failure.cause == "length_limit"));
+        assert!(matches!(starts.next(whole, beyond, true), Err(failure) if failure.cause == Cause::LengthLimit));
     }
 }

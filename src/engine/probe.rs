@@ -21,7 +21,7 @@ use super::residency::longer_output;
 use super::send::{Batch, Prompting, STALL, origin};
 use super::start::TAIL;
 use super::{Engine, RequestForm, forms};
-use crate::boundary::{BoundsReport, NOT_RESIDENT, Overload, Point, Verdict};
+use crate::boundary::{BoundsReport, Cause, Overload, Point, Verdict};
 use crate::fault::{Fault, Result};
 use crate::fmt::Count;
 use crate::load::{FailureForm, Record, Summary};
@@ -142,7 +142,7 @@ impl Attempt {
 
     /// Whether it says nothing of memory, as not all requests were ever in flight at the same time.
     fn is_untested(&self) -> bool {
-        self.judgement.verdict == Verdict::Error && self.judgement.cause.as_deref() == Some(NOT_RESIDENT)
+        self.judgement.verdict == Verdict::Error && self.judgement.cause == Some(Cause::NotResident)
     }
 }
 
@@ -208,7 +208,7 @@ impl Engine {
                 answer
             }
         };
-        answer.moves = answer.verdict.moves(answer.cause.as_deref(), options.overload);
+        answer.moves = answer.verdict.moves(answer.cause.as_ref(), options.overload);
         answer.starts = live.tried - tried;
         answer.seconds = began.elapsed().as_secs_f64();
         answer.gpus = self.gpu_count()?;
@@ -242,12 +242,12 @@ impl Engine {
                 || (attempts - waits <= u64::from(options.retries) && worth_retrying(&attempt));
             live.health = attempt.health();
             let judged = attempt.near.as_ref().unwrap_or(&attempt.judgement);
-            if let (Some("length_limit"), Some(refusal), Some(running)) =
-                (judged.cause.as_deref(), &judged.line, &mut live.running)
+            if let (Some(Cause::LengthLimit), Some(refusal), Some(running)) =
+                (&judged.cause, &judged.line, &mut live.running)
             {
                 running.info.reported.learn(&self.rules.failures, refusal);
             }
-            let overloaded = attempt.judgement.cause.as_deref() == Some("overloaded");
+            let overloaded = attempt.judgement.cause == Some(Cause::Overloaded);
             if best
                 .as_ref()
                 .is_none_or(|best| produced(&attempt.answers) >= produced(&best.answers))
@@ -509,7 +509,7 @@ impl Engine {
         let near = miscounted(&judgement)
             .then(|| judged(true))
             .filter(|near| !miscounted(near));
-        if judgement.cause.as_deref() == Some("end_of_text")
+        if judgement.cause == Some(Cause::EndOfText)
             && let Some(why) = running.accepted.early_end(form)
         {
             judgement.add(&why);
@@ -559,7 +559,7 @@ fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, att
 }
 
 fn miscounted(judgement: &Judgement) -> bool {
-    judgement.cause.as_deref() == Some("input_count")
+    judgement.cause == Some(Cause::InputCount)
 }
 
 /// Corrections of a prompt's length for one probe.
@@ -571,8 +571,8 @@ pub(super) const PAUSED: &str = "the engine's container was paused in the meanti
 /// An early end of text is random, and an overloaded engine may recover.
 fn worth_retrying(attempt: &Attempt) -> bool {
     match attempt.judgement.verdict {
-        Verdict::ShortOutput => attempt.judgement.cause.as_deref() == Some("end_of_text"),
-        Verdict::Error => attempt.judgement.cause.as_deref() == Some("overloaded"),
+        Verdict::ShortOutput => attempt.judgement.cause == Some(Cause::EndOfText),
+        Verdict::Error => attempt.judgement.cause == Some(Cause::Overloaded),
         _ => false,
     }
 }
@@ -603,7 +603,7 @@ fn judge_server(answer: &mut ProbeAnswer) {
     let silent = answer.verdict == Verdict::Timeout && answer.ttft_ms.is_none();
     answer.evidence.ended_server = died || silent;
     if died && answer.verdict == Verdict::Error {
-        answer.cause = Some("died".to_owned());
+        answer.cause = Some(Cause::Died);
     }
 }
 
@@ -626,7 +626,7 @@ fn no_start(point: &Point, failure: StartFailure) -> ProbeAnswer {
     let verdict = match failure.evidence.reported {
         Some(_) => Verdict::NotSent,
         // A configured limit is no lack of memory: it clips the search range, whether a start or a request exceeds it.
-        None if failure.cause == "length_limit" => Verdict::Refused,
+        None if failure.cause == Cause::LengthLimit => Verdict::Refused,
         None => Verdict::StartFailed,
     };
     ProbeAnswer {

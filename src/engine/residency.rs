@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Limits;
 use super::judge::{Judgement, Observation};
-use crate::boundary::{NOT_RESIDENT, Verdict};
+use crate::boundary::{Cause, Verdict};
 use crate::fmt::thousands;
 use crate::load::Record;
 
@@ -33,7 +33,7 @@ pub(super) fn judge_residency(seen: &Observation<'_>) -> Judgement {
     if let Some(preempted @ 1..) = queue.preempted() {
         let sequences = if preempted == 1 { "sequence" } else { "sequences" };
         let message = format!("the engine preempted {preempted} {sequences}");
-        return Judgement::new(Verdict::Preempted, "kv_cache", message);
+        return Judgement::new(Verdict::Preempted, Cause::KvCache, message);
     }
     let wanted = requested.concurrency;
     let peaks = queue.peaks();
@@ -63,19 +63,19 @@ pub(super) fn judge_residency(seen: &Observation<'_>) -> Judgement {
             "{ran}: {:.0} % of the KV cache was in use, no room for one more",
             100.0 * usage
         );
-        return judged(Verdict::Queued, "kv_cache", message);
+        return judged(Verdict::Queued, Cause::KvCache, message);
     }
     if let Some(most) = seen.max_num_seqs.filter(|most| running >= *most) {
         return judged(
             Verdict::Queued,
-            "admission",
+            Cause::Admission,
             format!("{ran}: the engine's own limit is {most} at the same time"),
         );
     }
     let least = if simulated { Duration::ZERO } else { LEAST_QUIET };
     if first.as_ref().is_some_and(|first| first.held_back(least)) {
         let message = format!("{ran}: the others waited though nothing else was to be done; the engine admits no more");
-        return judged(Verdict::Queued, "admission", message);
+        return judged(Verdict::Queued, Cause::Admission, message);
     }
     let budget = seen
         .prefill_budget
@@ -85,7 +85,7 @@ pub(super) fn judge_residency(seen: &Observation<'_>) -> Judgement {
         .map_or("", |_| "; answers were too short to overlap, longer outputs may");
     let message =
         format!("{ran}{budget}; all {wanted} were served; memory with {wanted} resident was not tested{short}");
-    judged(Verdict::Error, NOT_RESIDENT, message)
+    judged(Verdict::Error, Cause::NotResident, message)
 }
 
 /// The output with which all requests would be in flight at the same time, as far as `longest` allows; `None` if that is not longer.
@@ -225,7 +225,7 @@ mod tests {
             prefill_budget: Some(8192),
             ..Observation::of(requested, answers, queue, &EngineBounds::default())
         });
-        let found = (judgement.verdict, judgement.cause.as_deref().unwrap_or_default());
+        let found = (judgement.verdict, judgement.cause.as_ref().map_or("", Cause::name));
         assert_eq!(found, (verdict, cause), "{:?}", judgement.message);
         judgement.message.unwrap_or_default()
     }

@@ -16,6 +16,7 @@ use super::options::wrong;
 use super::served::AskedModel;
 use super::usage::MemoryStages;
 use super::{Context, Engine, Limits, Patience, Readiness, Rejection, RulePhase, WAIT, await_reachable, wait_longer};
+use crate::boundary::Cause;
 use crate::fault::{Fault, Kind, Result};
 use crate::run::{Event, Evidence};
 use crate::runtime::{Exit, HubModel, Launch, Mount, Origin, RuntimeKind, Service, StartContext, attach, start};
@@ -258,19 +259,19 @@ impl Engine {
                 .unwrap_or_else(|| format!("it exited with {} before it was ready", exit.status())),
             (None, None) => format!("the engine was not ready after {} s", self.options.start_timeout.0),
         };
-        let memory = cause.as_deref() == Some("memory");
+        let memory = cause == Some(Cause::Memory);
         let log_shown = match line {
-            Some(line) if memory || cause.as_deref() == Some("length_limit") => vec![line],
+            Some(line) if memory || cause == Some(Cause::LengthLimit) => vec![line],
             _ => last_words(log),
         };
         let unexplained = match (exit, said) {
-            (Some(_), _) => "exited",
-            (None, Some(_)) => "engine",
-            (None, None) => "timeout",
+            (Some(_), _) => Cause::Exited,
+            (None, Some(_)) => Cause::Engine,
+            (None, None) => Cause::Timeout,
         };
         StartFailure {
             limits,
-            cause: cause.unwrap_or_else(|| unexplained.to_owned()),
+            cause: cause.unwrap_or(unexplained),
             longest: facts.get("longest").and_then(Value::as_u64),
             evidence: Evidence {
                 message: Some(message),
@@ -302,7 +303,7 @@ impl Engine {
             Kind::StartFailed,
             format!("`{}` cannot start: {said}{lines}", self.name()),
         )
-        .hint(format!("{}{logs}", remedy(&failure.cause)))
+        .hint(format!("{}{logs}", failure.cause.remedy().unwrap_or(REMEDY)))
     }
 
     /// The options as the adapter sees them: every key, the chosen runtime, this start's limits, mounts for a local
@@ -373,29 +374,9 @@ impl Engine {
     }
 }
 
-/// What to do about a start that failed for this cause.
-fn remedy(cause: &str) -> &'static str {
-    match cause {
-        "module" => {
-            "a part of the engine is not installed where it runs: install it there, or name another `program` or `image`"
-        }
-        "flag" => {
-            "this version of the engine does not take this option: see `engine_args`, or use the version that the adapter is made for"
-        }
-        "file" => "give a path that exists where the engine runs; in a container, only mounted folders do",
-        "model" => "check `model`: the engine cannot read it, or is too old for its architecture",
-        "gated" => {
-            "accept the model's licence on its page of the hub, set HF_TOKEN, and add `--allow token`; or choose another `model`"
-        }
-        "gpu" => "see what `profiler doctor` says of GPU and driver",
-        "gpu_busy" => "wait until the GPU is free, or choose another one with `gpus`",
-        "foreign_tenant" => "end the other process on the GPU, or choose another one with `gpus`",
-        "port" => "end what listens on that port, or choose another one with `port`",
-        "shm" => "give it more shared memory with `shm_size`, in bytes",
-        "timeout" => "see where it was, and give it longer with `start_timeout`, in seconds",
-        _ => "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests",
-    }
-}
+/// The remedy for a failed start whose cause has none of its own.
+const REMEDY: &str =
+    "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests";
 
 /// The first error in a log, and its last lines. Of several processes the first one to fail says why.
 fn last_words(log: &[String]) -> Vec<String> {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use stats::{LoadStats, RepeatStats};
 
-use crate::boundary::Verdict;
+use crate::boundary::{Cause, Verdict};
 
 /// One load, or several repeats of it evaluated together. Every JSON key is always present; `null` means unknown.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -100,7 +100,7 @@ pub struct EngineDeath {
     /// The verdict that a probe would have.
     pub verdict: Verdict,
     /// Its cause.
-    pub cause: String,
+    pub cause: Cause,
     /// One sentence for the user.
     pub message: String,
     /// The decisive log line, or the end of the log.

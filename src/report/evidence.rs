@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::boundary::{Boundary, Moves, NOT_RESIDENT, Point, Record, Verdict};
+use crate::boundary::{Boundary, Cause, Moves, Point, Record, Verdict};
 use crate::fmt::thousands;
 use crate::report::answer::axis_position;
 
@@ -61,10 +61,10 @@ impl ProbeClass {
 }
 
 /// What the engine reports that rules out a point: `the engine reports room for 8,352 tokens`. None if the answer has no report.
-pub(super) fn reported(evidence: &Value, cause: Option<&str>) -> Option<String> {
+pub(super) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String> {
     let tokens = thousands(evidence["reported"].as_u64()?);
     Some(match cause {
-        Some("length_limit") => format!("the engine reports a limit of {tokens} tokens"),
+        Some(Cause::LengthLimit) => format!("the engine reports a limit of {tokens} tokens"),
         _ => format!("the engine reports room for {tokens} tokens"),
     })
 }
@@ -72,7 +72,7 @@ pub(super) fn reported(evidence: &Value, cause: Option<&str>) -> Option<String> 
 /// Why a point does not fit, with the engine's own words in quotes, or with ours where it said nothing.
 fn failure_sentence(point: &Point, record: &Record) -> String {
     let evidence = record.evidence().unwrap_or_default();
-    let cause = record.cause.as_deref();
+    let cause = record.cause.as_ref();
     let figure = evidence["reported"].as_u64().map(|tokens| tokens.to_string());
     let quoted = said_by_engine(&evidence).map(|said| match figure {
         Some(figure) => sentence_with(&said, &figure),
@@ -92,33 +92,25 @@ fn failure_sentence(point: &Point, record: &Record) -> String {
 }
 
 /// A verdict in words: `the engine ran out of GPU memory (cuda)`.
-fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
-    let words = match (verdict, cause) {
-        (Verdict::Ok, _) => "the engine served it",
-        (Verdict::Oom, Some("cuda")) => "the engine ran out of GPU memory",
-        (Verdict::Oom, Some("host")) => "the kernel killed the engine because host memory ran out",
-        (Verdict::Oom, Some("allocator")) => "an allocation of the engine failed",
-        (Verdict::Oom, _) => "the engine ran out of memory",
-        (Verdict::Refused, Some("length_limit")) => "a length limit refused it (not for lack of memory)",
-        (Verdict::Refused, Some("kv_cache")) => "the engine had no room for it in its KV cache",
-        (Verdict::Refused, Some("memory")) => "the engine refused it for lack of memory",
-        (Verdict::Refused, _) => "the engine refused it",
-        (Verdict::Preempted, _) => "the engine served it only by preempting sequences",
-        (Verdict::Queued, _) => "the engine ran fewer concurrent requests than requested",
-        (Verdict::StartFailed, Some("memory")) => "the engine did not start with these limits for lack of memory",
-        (Verdict::StartFailed, _) => "the engine did not start",
-        (Verdict::NotSent, _) => NOT_SENT,
-        (Verdict::Timeout, _) => "the request timed out",
-        (Verdict::ShortOutput, _) => "the output was shorter than requested",
-        (Verdict::Error, Some(NOT_RESIDENT)) => "early requests ended before late ones were admitted",
-        (Verdict::Error, Some("died")) => "the engine died",
-        (Verdict::Error, _) => "the answer was inconclusive",
-    };
-    with_cause(words, cause.filter(|cause| !words.contains(cause)))
+fn verdict_text(verdict: Verdict, cause: Option<&Cause>) -> String {
+    let phrase = cause.and_then(|cause| cause.phrase(verdict));
+    let phrase = phrase.unwrap_or(match verdict {
+        Verdict::Ok => "the engine served it",
+        Verdict::Oom => "the engine ran out of memory",
+        Verdict::Refused => "the engine refused it",
+        Verdict::Preempted => "the engine served it only by preempting sequences",
+        Verdict::Queued => "the engine ran fewer concurrent requests than requested",
+        Verdict::StartFailed => "the engine did not start",
+        Verdict::NotSent => NOT_SENT,
+        Verdict::Timeout => "the request timed out",
+        Verdict::ShortOutput => "the output was shorter than requested",
+        Verdict::Error => "the answer was inconclusive",
+    });
+    with_cause(phrase, cause.filter(|cause| !phrase.contains(cause.name())))
 }
 
 /// `oom (cuda)`.
-pub(super) fn with_cause(verdict: impl Display, cause: Option<&str>) -> String {
+pub(super) fn with_cause(verdict: impl Display, cause: Option<impl Display>) -> String {
     match cause {
         Some(cause) => format!("{verdict} ({cause})"),
         None => verdict.to_string(),

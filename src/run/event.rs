@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::answer::{Operation, PointAnswer};
 use super::asked::AskedServer;
-use crate::boundary::{Moves, Point, Verdict};
+use crate::boundary::{Cause, Moves, Point, Verdict};
 use crate::warning::Warning;
 
 /// One thing that happened.
@@ -31,7 +31,7 @@ pub enum Event {
         /// Its verdict.
         verdict: Verdict,
         /// The cause of the verdict, if it has one.
-        cause: Option<String>,
+        cause: Option<Cause>,
         /// Whether the point fits, fails, or is inconclusive.
         moves: Moves,
         /// The complete answer that the script recorded. In the journal, what it has of a probe's answer is left out, and its

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::boundary::{BoundsReport, Moves, Point, Verdict};
+use crate::boundary::{BoundsReport, Cause, Moves, Point, Verdict};
 use crate::load::engine_side::EngineQueue;
 
 /// The result of one probe.
@@ -14,7 +14,7 @@ pub struct ProbeAnswer {
     /// The verdict.
     pub verdict: Verdict,
     /// The cause, unless the verdict is `ok`.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// How the result moves the boundary, given the option `overload`.
     pub moves: Moves,
     /// The evidence for the verdict.

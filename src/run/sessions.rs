@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::answer::Operation;
 use super::event::Event;
-use crate::boundary::Moves;
+use crate::boundary::{Cause, Moves};
 
 /// One start of an engine, or one attachment to a running engine.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -48,7 +48,7 @@ pub struct Measurement {
     /// Its verdict, if it is a probe.
     pub verdict: Option<String>,
     /// The cause of the verdict.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// Whether the verdict means that the point does not fit.
     pub fails: bool,
     /// Whether the engine died of it.

@@ -118,7 +118,7 @@ impl BoundaryHandle {
         {
             *times -= 1;
             let overload = self.lock().options().overload;
-            return Ok(answer.verdict.moves(answer.cause.as_deref(), overload));
+            return Ok(answer.verdict.moves(answer.cause.as_ref(), overload));
         }
         drop(replayed);
         let moves = self.lock().record(&point, answer)?;

@@ -17,9 +17,10 @@ use super::diagnose::{Diagnostic, Place, diagnose};
 use super::interpreter::{CANNOT_LIST, run_source};
 use super::params::{Declared, check_values, in_script, merge_values, search_options};
 use super::resolver::locate;
-use super::signature::{Signature, forms, is_name, misspelt_axis, natives, suggest};
+use super::signature::{Signature, forms, is_name, misspelt_axis, natives, nearest, suggest};
 use super::source::{Main, Source};
 use super::{Caught, Host, describe_params, interpreter, on_thread, resolver, shipped};
+use crate::boundary::Cause;
 use crate::engine::check_adapter;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Count;
@@ -36,6 +37,29 @@ pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
 /// All errors in a script that is open.
 pub fn check_main(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     on_thread(|| Ok(find_all(host, main))).unwrap_or_else(|diagnostic| vec![*diagnostic])
+}
+
+/// A warning for each cause in the failure rules of an adapter that is nearly a known one. It may be the adapter's own, so
+/// [`check`] does not report it. Empty for what is no adapter, or not a sound one.
+pub fn misspelt_causes(host: &Arc<Host>, script: &Path) -> Vec<String> {
+    let warnings = on_thread(|| {
+        let main = open(script)?;
+        let Subject::Adapter = subject(host, &main)? else {
+            return Ok(Vec::new());
+        };
+        let rules = adapter::from_source(host, &main.source.key, &main.source)?.failures()?;
+        let misspelt = rules.iter().enumerate().filter_map(|(index, rule)| match &rule.cause {
+            Some(Cause::Other(name)) => Some((index, name, nearest(name, Cause::ALL.iter().map(Cause::name))?)),
+            _ => None,
+        });
+        let warning = |(index, name, near)| {
+            format!(
+                "`failures()[{index}]` has the cause `{name}`, which is none of the known ones: did you mean `{near}`?"
+            )
+        };
+        Ok(misspelt.map(warning).collect())
+    });
+    warnings.unwrap_or_default()
 }
 
 fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {

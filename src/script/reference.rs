@@ -31,6 +31,7 @@ use super::convert::type_name;
 use super::lexer::is_word;
 use super::shipped;
 use super::signature::suggest;
+use crate::boundary::Cause;
 use crate::fault::{Fault, Result};
 
 /// Documentation of what is not listed here: arithmetic, strings, arrays, maps.
@@ -52,6 +53,8 @@ impl Reference {
             let text = shipped::module(name).unwrap_or_default();
             sections.add_standard(engine, &format!("std/{name}"), &text);
         }
+        let failures = sections.section(SectionKind::Standard, "std/failures");
+        failures.docs.push_str(&known_causes());
         Self {
             sections: sections.sorted(),
         }
@@ -141,6 +144,16 @@ impl Reference {
         let known = known.iter().map(String::as_str);
         suggest(fault, name, known, "`profiler doc` lists everything")
     }
+}
+
+/// A list of the causes that reports and searches know, for whoever writes failure rules.
+fn known_causes() -> String {
+    let mut text =
+        "\n\nKnown causes of verdicts; a rule may also give one of its own, which is shown by its name:\n".to_owned();
+    for cause in Cause::ALL {
+        let _ = write!(text, "\n- `{cause}`: {}", cause.meaning());
+    }
+    text
 }
 
 /// Whether a word of the text begins so.

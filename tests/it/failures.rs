@@ -2,9 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use profiler::boundary::Cause;
 use profiler::engine::{FailureRule, Reading, RulePhase, Rules};
+use profiler::fault::Kind;
 use profiler::script;
 use regex::Regex;
 use serde::Deserialize;
@@ -27,7 +29,7 @@ struct Failure {
     message: Option<String>,
     exit: Option<i64>,
     verdict: Option<String>,
-    cause: Option<String>,
+    cause: Option<Cause>,
     phase: Option<String>,
     /// The longest input and output together, and the longest input, that the message states.
     limit: Option<u64>,
@@ -223,4 +225,51 @@ fn every_rule_of_every_engine_decides_a_failure() {
         .filter(|(pattern, of)| of.len() == engines.len() || !shared(pattern))
         .collect();
     assert!(wrong.is_empty(), "no failure shows them: {wrong:#?}");
+}
+
+#[test]
+fn shipped_adapters_give_known_causes() {
+    let host = Bench::script("").host();
+    for name in script::shipped::modules().filter_map(|module| module.strip_prefix("engines/")) {
+        for rule in script::adapter(&host, name).unwrap().failures().unwrap() {
+            assert!(!matches!(rule.cause, Some(Cause::Other(_))), "{name}: {rule:?}");
+        }
+    }
+}
+
+/// The Rhai files below a folder.
+fn scripts(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let rhai = files
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "rhai"));
+    rhai.chain(folders.iter().flat_map(|folder| scripts(folder))).collect()
+}
+
+#[test]
+fn shipped_scripts_name_known_causes() {
+    let given =
+        Regex::new(r#"\bcause(?:"\))?\s*(?:[!=]?=|:|!?in)\s*(\[[^\]]*\]|"[^"]*")|not_measured\("\w+", ("\w+")"#)
+            .unwrap();
+    let text = Regex::new(r#""([^"]*)""#).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut named = 0;
+    for path in ["stdlib", "scripts"]
+        .iter()
+        .flat_map(|folder| scripts(&root.join(folder)))
+    {
+        let script = fs::read_to_string(&path).unwrap();
+        for found in given.captures_iter(&script) {
+            let causes = found.get(1).or(found.get(2)).unwrap();
+            for cause in text.captures_iter(causes.as_str()).map(|cause| cause[1].to_owned()) {
+                named += 1;
+                // Where a fault ends a measurement, its kind is the cause.
+                let is_kind = Kind::ALL.iter().any(|kind| kind.name() == cause);
+                let is_known = !matches!(Cause::from(cause.as_str()), Cause::Other(_));
+                assert!(is_known || is_kind, "{}: `{cause}`", path.display());
+            }
+        }
+    }
+    assert!(named > 50, "only {named} found");
 }

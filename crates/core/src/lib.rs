@@ -22,4 +22,29 @@ macro_rules! names {
             }
         }
     };
+    // The last variant holds any other name.
+    ($type:ident { $($variant:ident $name:literal,)* } or $other:ident) => {
+        impl $type {
+            /// Every known variant.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The name in scripts, JSON and reports.
+            #[must_use]
+            pub fn name(&self) -> &str {
+                match self {
+                    $(Self::$variant => $name,)*
+                    Self::$other(name) => name,
+                }
+            }
+        }
+
+        impl From<&str> for $type {
+            fn from(name: &str) -> Self {
+                match name {
+                    $($name => Self::$variant,)*
+                    other => Self::$other(other.into()),
+                }
+            }
+        }
+    };
 }

@@ -9,7 +9,7 @@
 use serde_json::{Map, Value, json};
 
 use super::document::Node;
-use crate::boundary::{JsonText, Point, Verdict};
+use crate::boundary::{Cause, JsonText, Point, Verdict};
 use crate::compare::{Case, ComparisonInput, Unit};
 use crate::run::RecordedBoundary;
 
@@ -111,7 +111,7 @@ fn answer(tested: &Tested<'_>) -> Value {
     }
     let says = |word: &&str| [message, logs, kind].iter().any(|text| text.contains(*word));
     let (verdict, cause) = match kind {
-        _ if OUT_OF_MEMORY.iter().any(says) => ("oom", Some("cuda")),
+        _ if OUT_OF_MEMORY.iter().any(says) => ("oom", Some(Cause::Cuda)),
         "TokenGenerationError" => ("short_output", None),
         "ContainerError" => ("start_failed", None),
         _ => ("error", None),

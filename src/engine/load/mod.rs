@@ -21,7 +21,7 @@ use super::probe::PAUSED;
 use super::send::key;
 use super::start::TAIL;
 use super::{Engine, Limits, ProbeOptions, RequestForm, RulePhase};
-use crate::boundary::Verdict;
+use crate::boundary::{Cause, Verdict};
 use crate::fault::{Fault, Kind, Result};
 use crate::load::plan::EndReason;
 use crate::load::{EngineDeath, LoadAnswer, Outcome, Record};
@@ -163,7 +163,7 @@ impl Engine {
             Some(found) => (found.verdict, found.cause, found.line),
             None => (Verdict::Error, None, None),
         };
-        let unexplained = if exit.is_some() { "died" } else { "dead" };
+        let unexplained = if exit.is_some() { Cause::Died } else { Cause::Dead };
         let message = match (&line, &exit) {
             (Some(line), _) => line.clone(),
             (None, Some(exit)) => how_it_ended(exit),
@@ -172,7 +172,7 @@ impl Engine {
         };
         let death = EngineDeath {
             verdict,
-            cause: cause.unwrap_or_else(|| unexplained.to_owned()),
+            cause: cause.unwrap_or(unexplained),
             message,
             log: line.map_or_else(|| running.server.last(TAIL), |line| vec![line]),
             exit_code: exit.as_ref().and_then(|exit| exit.code),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Answer, Context, State};
-use crate::boundary::{Boundary, Class, Limit, Moves, Point, Quantity, Record, Verdict};
+use crate::boundary::{Boundary, Cause, Class, Limit, Moves, Point, Quantity, Record, Verdict};
 use crate::fault::Result;
 use crate::fmt::thousands;
 use crate::report::evidence::NOT_SENT;
@@ -77,10 +77,10 @@ pub(super) fn cause(boundary: &Boundary, limit: &Limit) -> &'static str {
     }
     let mut failing = boundary.records().filter(|(_, record)| record.is_out_of_memory());
     let record = failing.find(|(point, _)| *point == limit.beyond);
-    match record.map(|(_, record)| (record.verdict, record.cause.as_deref())) {
-        Some((Verdict::Preempted, _) | (_, Some("kv_cache"))) => KV_CACHE,
+    match record.map(|(_, record)| (record.verdict, record.cause.as_ref())) {
+        Some((Verdict::Preempted, _) | (_, Some(Cause::KvCache))) => KV_CACHE,
         Some((Verdict::Queued, _)) => ADMISSION,
-        Some((Verdict::Oom, Some("host"))) => "host memory",
+        Some((Verdict::Oom, Some(Cause::Host))) => "host memory",
         Some((Verdict::Error, _)) => "beyond it the server died; why is not known",
         Some((Verdict::Timeout, _)) => "beyond it the server did not answer in time; why is not known",
         _ => "GPU memory",

@@ -414,7 +414,7 @@ impl Findings {
             json!({
                 "point": point,
                 "verdict": record.verdict,
-                "cause": record.cause.as_deref(),
+                "cause": record.cause,
                 "moves": record.moves,
                 "evidence": record.evidence(),
             })

@@ -368,5 +368,5 @@ fn inside(axes: &[Axis], point: &Point) -> bool {
 }
 
 fn verdict_text(record: &Record) -> String {
-    with_cause(record.verdict, record.cause.as_deref())
+    with_cause(record.verdict, record.cause.as_ref())
 }

@@ -15,7 +15,7 @@ use console::{Term, measure_text_width};
 use serde_json::Value;
 use state::{State, TICK, one_line};
 
-use crate::boundary::Verdict;
+use crate::boundary::{Cause, Verdict};
 use crate::report::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::report::terminal::shown;
 use crate::report::{
@@ -262,7 +262,10 @@ fn redacted(event: &Event) -> Cow<'_, Event> {
         Event::Warning(warning) => &mut warning.message,
         Event::Log { line } => line,
         Event::Phase { detail, .. } => detail,
-        Event::Point { cause: Some(cause), .. } => cause,
+        Event::Point { cause: Some(cause), .. } => {
+            *cause = Cause::from(&*shown(cause.name(), drawn));
+            return event;
+        }
         _ => return event,
     };
     *text = shown(text, drawn).into_owned();
@@ -330,7 +333,7 @@ impl Plain {
                 answer,
                 ..
             } => {
-                let cause = cause.as_deref();
+                let cause = cause.as_ref();
                 let answer = PointAnswer::read(answer).ok()?;
                 let outcome = not_tried(&answer, cause).unwrap_or_else(|| with_cause(verdict, cause));
                 let said = answer
@@ -368,7 +371,7 @@ impl Plain {
 }
 
 /// Why a point was not tried: the engine's own report rules it out, or its answer follows from a start that failed.
-fn not_tried(answer: &PointAnswer, cause: Option<&str>) -> Option<String> {
+fn not_tried(answer: &PointAnswer, cause: Option<&Cause>) -> Option<String> {
     match answer.judged.verdict {
         Verdict::NotSent => {
             let evidence = answer.judged.evidence.as_ref();

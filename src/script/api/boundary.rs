@@ -180,7 +180,7 @@ pub mod boundary {
         let map = map.lock();
         let row = |(point, record): (Point, &crate::boundary::Record)| -> Caught<Dynamic> {
             let evidence = record.evidence().map(|evidence| to_script(&evidence)).transpose()?;
-            let cause = maybe(record.cause.as_deref(), |cause| cause.to_owned().into());
+            let cause = maybe(record.cause.as_ref(), |cause| cause.name().to_owned().into());
             let row = Map::from([
                 ("point".into(), from_point(&point)),
                 ("verdict".into(), record.verdict.name().into()),

@@ -245,7 +245,7 @@ pub mod methods {
     /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `queued` `kv_cache`, `admission` (the
     /// engine admits no more), `overloaded`; of `error` `died`, `stopped` (by somebody else), `dead` (its process runs but
     /// does not respond), `overloaded`, `not_resident` (all were served, but early requests ended before late ones were
-    /// admitted: memory was not tested), …
+    /// admitted: memory was not tested), …; `std/failures` lists the known ones.
     ///
     /// `evidence` has the details: `message` (one sentence), `log` (the relevant line, or the end of the log), `phase`
     /// (of a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`), `allocations`

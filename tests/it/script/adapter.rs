@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
-use profiler::boundary::Point;
+use profiler::boundary::{Cause, Point};
 use profiler::engine::{Adapter, Limits, Protocol, Readiness};
 use profiler::fault::Fault;
 use profiler::prompt::PromptForm;
@@ -64,7 +64,7 @@ fn every_function_gives_its_shape() {
     );
     assert_eq!(form.body, json!({ "max_tokens": 5 }));
     assert_eq!(adapter.facts().unwrap().log["kv_tokens"][0].as_str(), "(\\d+) tokens");
-    assert_eq!(adapter.failures().unwrap()[0].cause.as_deref(), Some("cuda"));
+    assert_eq!(adapter.failures().unwrap()[0].cause, Some(Cause::Cuda));
     let limits = Limits {
         input: 1,
         output: 2,

@@ -38,6 +38,31 @@ fn check_knows_shipped_scripts_and_parameters() {
 }
 
 #[test]
+fn check_warns_of_a_cause_that_is_nearly_a_known_one() {
+    let adapter = |cause: &str| {
+        let adapter = format!(
+            "import \"std/engines/sim\" as sim;
+            fn launch(options) {{ sim::launch(options) }}
+            fn ready(engine) {{ sim::ready(engine) }}
+            fn request(point) {{ sim::request(point) }}
+            fn facts() {{ sim::facts() }}
+            fn failures() {{ [#{{ pattern: \"x\", verdict: \"refused\", cause: \"{cause}\" }}] }}
+            fn flags(limits) {{ sim::flags(limits) }}"
+        );
+        let check = Profiler::new().args(["check", "mine.rhai"]).file("mine.rhai", &adapter);
+        check.run().success().stdout("mine.rhai: ok").stderr
+    };
+    let warned = adapter("kv_cahce");
+    assert!(
+        warned.contains("failures()[0]") && warned.contains("`kv_cache`"),
+        "{warned}"
+    );
+    for cause in ["kv_cache", "adapter_slots"] {
+        assert_eq!(adapter(cause), "", "{cause}");
+    }
+}
+
+#[test]
 fn list_shows_scripts_and_modules_with_their_first_line() {
     let listing = Profiler::new().args(["list", "--json"]).run().success().json();
     for (kind, name) in [

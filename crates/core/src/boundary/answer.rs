@@ -5,16 +5,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use super::{BoundsReport, Point, Scalar};
+use super::{BoundsReport, Cause, Effect, Point, Scalar};
 use crate::fault::{Fault, Result, name_hint};
 use crate::names;
-
-/// The cause of an `error` that says nothing of memory: early requests ended before late ones were admitted, so that not all were ever resident
-/// at once. Harder points would not be either, so that they are not asked.
-pub const NOT_RESIDENT: &str = "not_resident";
-
-/// The cause of a limit that was configured, or that the model has: no lack of memory.
-const LENGTH_LIMIT: &str = "length_limit";
 
 /// The verdict of one probe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -69,26 +62,29 @@ impl Verdict {
     /// word. A `length_limit` has no effect here; it excludes the harder points instead. `short_output` proves only
     /// what was produced.
     #[must_use]
-    pub fn moves(self, cause: Option<&str>, overload: Overload) -> Moves {
+    pub fn moves(self, cause: Option<&Cause>, overload: Overload) -> Moves {
         match self {
             Verdict::Ok => Moves::Fits,
             Verdict::Oom => Moves::Fails,
-            Verdict::Refused => match cause {
-                None | Some("memory" | "kv_cache") => Moves::Fails,
-                Some(_) => Moves::None,
+            Verdict::Refused => match cause.map(Cause::effect) {
+                None | Some(Effect::Memory) => Moves::Fails,
+                Some(Effect::Length | Effect::Untested | Effect::None) => Moves::None,
             },
             Verdict::Preempted | Verdict::Queued => match overload {
                 Overload::Fails => Moves::Fails,
                 Overload::Fits => Moves::Fits,
             },
             Verdict::StartFailed => match cause {
-                Some("memory") => Moves::Fails,
+                Some(Cause::Memory) => Moves::Fails,
                 _ => Moves::None,
             },
             Verdict::NotSent => Moves::Bounds,
-            // Served, though not all at once: enough where surviving is.
-            Verdict::Error if cause == Some(NOT_RESIDENT) && overload == Overload::Fits => Moves::Fits,
-            Verdict::Timeout | Verdict::ShortOutput | Verdict::Error => Moves::None,
+            Verdict::Error => match (cause.map(Cause::effect), overload) {
+                // Served, though not all at once: enough where surviving is.
+                (Some(Effect::Untested), Overload::Fits) => Moves::Fits,
+                _ => Moves::None,
+            },
+            Verdict::Timeout | Verdict::ShortOutput => Moves::None,
         }
     }
 }
@@ -133,7 +129,7 @@ pub struct Answer {
     /// The verdict.
     pub verdict: Verdict,
     /// The cause, if known.
-    pub cause: Option<String>,
+    pub cause: Option<Cause>,
     /// Where it holds, if not exactly at the point: see [`super::Boundary::record`].
     pub counted: Option<Point>,
     /// Output tokens produced, if counted. A `short_output` proves that many.
@@ -173,7 +169,7 @@ impl Answer {
         }
         Ok(Self {
             verdict,
-            cause: field("cause").and_then(Value::as_str).map(str::to_owned),
+            cause: field("cause").and_then(Value::as_str).map(Cause::from),
             counted: field("counted").and_then(|counted| serde_json::from_value(counted.clone()).ok()),
             output: field("output").and_then(Value::as_i64),
             evidence: field("evidence").cloned(),
@@ -208,7 +204,7 @@ pub struct Record {
     /// The verdict.
     pub verdict: Verdict,
     /// The cause, if any.
-    pub cause: Option<Box<str>>,
+    pub cause: Option<Cause>,
     /// The effect on the boundary.
     pub moves: Moves,
     pub(super) evidence: Option<JsonText>,
@@ -246,10 +242,14 @@ impl Record {
         self.evidence.as_ref().map(JsonText::value)
     }
 
+    fn effect(&self) -> Effect {
+        self.cause.as_ref().map_or(Effect::None, Cause::effect)
+    }
+
     /// Whether memory could not be tested here: for the engine's scheduling, or because the server ended.
     #[must_use]
     pub fn is_untested(&self) -> bool {
-        self.moves == Moves::None && (self.cause.as_deref() == Some(NOT_RESIDENT) || self.ended_server())
+        self.moves == Moves::None && (self.effect() == Effect::Untested || self.ended_server())
     }
 
     /// Whether a limit that was configured excludes the point, not a lack of memory.
@@ -257,7 +257,7 @@ impl Record {
     pub fn is_length_limit(&self) -> bool {
         match self.moves {
             Moves::None => self.verdict == Verdict::Refused,
-            Moves::Bounds => self.cause.as_deref() == Some(LENGTH_LIMIT),
+            Moves::Bounds => self.effect() == Effect::Length,
             Moves::Fits | Moves::Fails => false,
         }
     }

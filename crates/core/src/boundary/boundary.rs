@@ -14,7 +14,7 @@ use super::lattice::{Cell, below, incomparable};
 use super::open_region::OpenRegionEstimate;
 use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
-use super::{Answer, BoundsReport, JsonText, Lattice, Moves, NOT_RESIDENT, Overload, Point, Record, Scalar, Verdict};
+use super::{Answer, BoundsReport, Cause, Effect, JsonText, Lattice, Moves, Overload, Point, Record, Scalar, Verdict};
 use crate::fault::{Fault, Kind, Result};
 use crate::names;
 
@@ -193,13 +193,13 @@ impl Boundary {
             self.verified.insert(harder.clone());
         }
         let moves = match (
-            answer.verdict.moves(answer.cause.as_deref(), self.options.overload),
+            answer.verdict.moves(answer.cause.as_ref(), self.options.overload),
             answer.crash,
         ) {
             (Moves::None, Some(crash)) => crash,
             (moves, _) => moves,
         };
-        let untested = answer.crash.is_some() || answer.cause.as_deref() == Some(NOT_RESIDENT);
+        let untested = answer.crash.is_some() || answer.cause.as_ref().map(Cause::effect) == Some(Effect::Untested);
         let change = match moves {
             Moves::Fits => self.fit(easier),
             Moves::Fails => self.fail(&harder),
@@ -221,7 +221,7 @@ impl Boundary {
         self.records.push(Record {
             coordinates,
             verdict: answer.verdict,
-            cause: answer.cause.as_deref().map(Into::into),
+            cause: answer.cause.clone(),
             moves,
             evidence: answer.evidence.as_ref().map(JsonText::from),
         });

@@ -21,6 +21,7 @@ mod answer;
 mod axis;
 #[expect(clippy::module_inception, reason = "the module is named after its main type")]
 mod boundary;
+mod cause;
 mod committee;
 mod contradictions;
 mod dominance;
@@ -43,9 +44,10 @@ mod version_space;
 mod view;
 mod volume;
 
-pub use answer::{Answer, JsonText, Moves, NOT_RESIDENT, Overload, Record, Verdict};
+pub use answer::{Answer, JsonText, Moves, Overload, Record, Verdict};
 pub use axis::{Axis, Easier, Point, Scalar, Scale};
 pub use boundary::{Boundary, Class, Options};
+pub use cause::{Cause, Effect};
 pub use contradictions::{AnswerCounts, Band};
 pub use known_boundary::KnownBoundary;
 pub use lattice::Lattice;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use self::panel::{FigureContext, MAX_CUTS};
 use super::{Section, Source, numbered};
-use crate::boundary::{Axis, Band, Boundary, Moves, Point, Record, Scalar, Verdict, Volume};
+use crate::boundary::{Axis, Band, Boundary, Cause, Moves, Point, Record, Scalar, Verdict, Volume};
 use crate::fault::Result;
 use crate::fmt::{GIB, rounded};
 use crate::report::answer::{Extras, State};
@@ -385,7 +385,7 @@ impl Probes {
             let mut entries = vec![Entry::Number((index + 1) as f64)];
             entries.extend(axes.iter().map(|axis| axis.of(&point).into()));
             entries.push(verdict_text(record.verdict, class).into());
-            entries.push(record.cause.as_deref().into());
+            entries.push(record.cause.as_ref().map(Cause::name).into());
             entries.push(evidence::line(record.evidence().as_ref()).into());
             entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(&answer, place, by, digits)));
             rows.push(entries);

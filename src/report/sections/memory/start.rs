@@ -114,7 +114,7 @@ fn activity_name(name: &str) -> String {
 pub(super) fn verdict(measurement: &Measurement) -> String {
     with_cause(
         measurement.verdict.as_deref().unwrap_or("no verdict"),
-        measurement.cause.as_deref(),
+        measurement.cause.as_ref(),
     )
 }
 
