@@ -5,6 +5,7 @@ pub mod compare;
 pub mod csv;
 pub mod engine;
 pub mod file;
+pub mod home;
 pub mod http;
 pub mod load;
 pub mod memory;

@@ -1,16 +1,14 @@
-//! `profiler compare`: compares runs, files of other tools and estimates; thresholds make it a check for CI. `profiler
-//! estimate`: estimates the memory of models without starting anything.
+//! `profiler compare`: compares runs, files of other tools and estimates; thresholds make it a check for CI.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::program::{Program, Status, json_text};
+use super::program::{Program, Status};
 use crate::compare::{self, Case, ComparisonInput, Unit};
 use crate::fault::{Fault, Kind, Result};
-use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate, Facts, Term};
-use crate::memory::{self, Component, Estimate, EstimateRequest, ModelFiles};
+use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate, model_facts, our_estimate};
 use crate::report::{self, Block, Comparison, Finding, Page, Rule, Thresholds, Verdict, Weight};
 use crate::run::SCHEMA;
 
@@ -306,9 +304,8 @@ impl<'a> With<'a> {
                 })?;
                 let named = |fault| if self.model.is_some() { fault } else { elsewhere(fault) };
                 let known = self.program.read_model(model).map_err(named)?;
-                let estimate =
-                    memory::estimate(&known, &question(&case.facts)).map_err(|fault| cannot(model, fault))?;
-                return Ok(Some(estimated(model, &known, &estimate, case)));
+                let claim = our_estimate(model, &known, &case.facts, case.breakdown.as_ref());
+                return claim.map(Some).map_err(|fault| cannot(model, fault));
             }
             Reference::Figures(claim) => Some(claim.as_ref().clone()),
             Reference::Input(other) => {
@@ -319,8 +316,8 @@ impl<'a> With<'a> {
         let Some(mut claim) = claimed else { return Ok(None) };
         if let Some(model) = self.model {
             let known = self.program.read_model(model)?;
-            let whole = memory::estimate(&known, &EstimateRequest::default()).map_err(|fault| cannot(model, fault))?;
-            claim.facts = claim.facts.or(&architecture(&known, &whole));
+            let facts = model_facts(&known).map_err(|fault| cannot(model, fault))?;
+            claim.facts = claim.facts.or(&facts);
         }
         Ok(Some(claim))
     }
@@ -348,145 +345,4 @@ fn of_case(other: &ComparisonInput, claimed: &Case) -> Option<ExternalEstimate> 
     let implausible = implausible.map(|found| format!("implausible: {}: {}", found.name, found.text));
     claim.notes.extend(implausible);
     Some(claim)
-}
-
-/// The conditions under which the case was measured, as far as known.
-fn question(facts: &Facts) -> EstimateRequest {
-    let default = EstimateRequest::default();
-    EstimateRequest {
-        input: facts.input.unwrap_or(default.input),
-        output: facts.output.unwrap_or(default.output),
-        concurrency: facts.concurrency.unwrap_or(default.concurrency),
-        dtype: facts.weight_dtype.clone(),
-        quantization: facts.quantization.clone(),
-        kv_cache_dtype: facts.kv_dtype.clone(),
-        tensor_parallel: facts.tensor_parallel.unwrap_or(1),
-        prefill_chunk: facts.prefill_chunk,
-        ..default
-    }
-}
-
-/// Facts of the model's files.
-fn architecture(known: &ModelFiles, estimate: &Estimate) -> Facts {
-    let config = known.config.get("text_config").unwrap_or(&known.config);
-    let number = |key: &str| config.get(key).and_then(Value::as_u64);
-    Facts {
-        parameters: Some(estimate.parameters as f64),
-        layers: Some(estimate.layers.iter().map(|kind| kind.count).sum()),
-        heads: number("num_attention_heads"),
-        kv_heads: number("num_key_value_heads"),
-        head_dim: number("head_dim"),
-        hidden_size: number("hidden_size"),
-        ..Facts::default()
-    }
-}
-
-/// Our estimate, of all ranks. KV is estimated for as many tokens as the measured pool holds and uses, if
-/// known.
-fn estimated(model: &str, known: &ModelFiles, estimate: &Estimate, case: &Case) -> ExternalEstimate {
-    let question = &estimate.question;
-    let facts = Facts {
-        kv_dtype: Some(estimate.kv_cache_dtype.to_string()),
-        quantization: estimate.quantization.clone(),
-        kv_tokens: case.facts.kv_tokens,
-        tensor_parallel: Some(question.tensor_parallel),
-        input: Some(question.input),
-        output: Some(question.output),
-        concurrency: Some(question.concurrency),
-        ..architecture(known, estimate)
-    };
-    let mut claim =
-        ExternalEstimate::from_breakdown(format!("our estimate of {model}"), &estimate.total, facts.counted());
-    // The total follows from the compared components, whose number of tokens may differ from the requested one.
-    claim.figures.retain(|(term, _)| *term != Term::Total);
-    claim.notes.extend(estimate.notes.iter().cloned());
-    claim.notes.push(match question.prefill_chunk {
-        Some(chunk) => format!("activations are estimated for a full step of {chunk} tokens, as the engine reports"),
-        None => format!(
-            "activations are estimated for a step of all {} input tokens: the engine does not report the size of a full step",
-            question.input
-        ),
-    });
-    let each = estimate
-        .kv_bytes_per_token_per_rank
-        .saturating_mul(question.tensor_parallel);
-    let part = |component| {
-        let breakdown = case.breakdown.as_ref()?;
-        u64::try_from(breakdown.part(component)?.bytes)
-            .ok()
-            .filter(|bytes| *bytes > 0)
-    };
-    if let (Some(pool), Some(capacity)) = (part(Component::KvPool), case.facts.kv_tokens) {
-        claim.figures.retain(|(term, _)| *term != Term::KvUsed);
-        let mut add = |term, tokens: u64| {
-            let bytes = i64::try_from(each.saturating_mul(tokens)).unwrap_or(i64::MAX);
-            claim.figures.push((term, bytes));
-        };
-        add(Term::KvPool, capacity);
-        claim.facts.tokens = None;
-        if let Some(used) = part(Component::KvUsed) {
-            // The number of tokens according to the source, else in proportion to the pool.
-            let share = u128::from(used) * u128::from(capacity) / u128::from(pool);
-            let used_tokens = case.facts.tokens.or(u64::try_from(share).ok()).unwrap_or(u64::MAX);
-            add(Term::KvUsed, used_tokens);
-            claim.facts.tokens = Some(used_tokens);
-        }
-        claim.notes.push(format!(
-            "KV is estimated for the tokens that the engine's pool holds ({capacity}), {each} bytes each on all ranks"
-        ));
-    } else {
-        claim.notes.push(format!(
-            "estimated for {} concurrent requests of {} tokens in and {} out",
-            question.concurrency, question.input, question.output
-        ));
-    }
-    claim.figures.sort_by_key(|(term, _)| *term);
-    claim
-}
-
-/// The version of the `--json` document of estimates.
-const ESTIMATES: u32 = 1;
-
-/// Arguments.
-#[derive(clap::Args, Debug)]
-pub(super) struct EstimateArgs {
-    /// Models: folders with `config.json`, or models of the Hugging Face hub
-    #[arg(value_name = "MODEL", required = true)]
-    models: Vec<String>,
-    #[command(flatten)]
-    question: EstimateRequest,
-    /// One JSON document, in bytes
-    #[arg(long)]
-    json: bool,
-}
-
-/// A model's estimate in the JSON document.
-#[derive(Serialize)]
-struct Named<'a> {
-    model: &'a str,
-    #[serde(flatten)]
-    estimate: &'a Estimate,
-}
-
-pub(super) fn estimate(args: &EstimateArgs, program: &Program) -> Result<Status> {
-    let mut estimates = Vec::new();
-    for model in &args.models {
-        let named = |fault: Fault| fault.while_doing(format!("`{model}`"));
-        let known = program.read_model(model)?;
-        estimates.push((model.as_str(), memory::estimate(&known, &args.question).map_err(named)?));
-    }
-    let text = if args.json {
-        document(&estimates)?
-    } else {
-        report::text(&report::estimates(&estimates), Page::from(&program.terminal))
-    };
-    program.terminal.print_wrapped(&text)?;
-    let fits = |(_, estimate): &(&str, Estimate)| estimate.fits.as_ref().is_none_or(|fits| fits.fits);
-    Ok(Status::from(!estimates.iter().all(fits)))
-}
-
-fn document(estimates: &[(&str, Estimate)]) -> Result<String> {
-    let named = estimates.iter().map(|(model, estimate)| Named { model, estimate });
-    let estimates: Vec<Named> = named.collect();
-    json_text(&json!({"schema": ESTIMATES, "estimates": estimates}))
 }

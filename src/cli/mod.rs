@@ -6,6 +6,7 @@ mod compare;
 mod doc;
 mod doctor;
 mod dry_run;
+mod estimate;
 mod flags;
 mod fleet;
 mod foreign;
@@ -103,7 +104,7 @@ enum Command {
     /// Check what works on this machine, and what to do about the rest
     Doctor(doctor::Args),
     /// Estimate the memory of models from their architecture, without starting anything
-    Estimate(compare::EstimateArgs),
+    Estimate(estimate::Args),
     /// Show what a run found, or a file of another tool
     Show(show::Args),
     /// Make a self-contained page of a run, and files of its pictures
@@ -239,7 +240,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
         Command::Completions(args) => doc::complete(args, program),
         Command::Doc(args) => doc::execute(args, program),
         Command::Doctor(args) => doctor::execute(args, program),
-        Command::Estimate(args) => compare::estimate(args, program),
+        Command::Estimate(args) => estimate::execute(args, program),
         Command::Fleet(args) => fleet::execute(args, program),
         Command::Fork(args) => new::fork(args, program),
         Command::List(args) => doc::list(args, program),

@@ -20,6 +20,7 @@ use super::options::{Author, ScriptOptions, ask_consent};
 use super::program::{GRACE, INTERRUPTED, Program, Signals, Status, json_text};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::wrap;
+use crate::home;
 use crate::report::Terminal;
 use crate::run::{Event, Run};
 use crate::script::repl::{Command, HELP, Line, LineHelper, Session, Variable, bind_keys};
@@ -171,7 +172,7 @@ fn editor(terminal: &Terminal) -> rustyline::Result<Editor<LineHelper, FileHisto
 
 /// Loads the history file into the editor; `None` without a home directory.
 fn open_history(editor: &mut Editor<LineHelper, FileHistory>) -> Result<Option<PathBuf>> {
-    let Some(folder) = dirs::state_dir().map(|state| state.join("profiler")) else {
+    let Some(folder) = home::state().map(|state| state.join("profiler")) else {
         return Ok(None);
     };
     let file = folder.join("history");

@@ -340,10 +340,10 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     let _ = inventory.join();
     tell_refusals(args, main, host, &mut ended, program);
     live.close();
-    let wrong_usage = ended
+    let cannot_be_asked = ended
         .as_ref()
-        .is_err_and(|diagnostic| diagnostic.fault.kind == Kind::Usage);
-    let nothing_found = host.run.not_started() || wrong_usage && host.run.nothing_asked();
+        .is_err_and(|diagnostic| matches!(diagnostic.fault.kind, Kind::Usage | Kind::Missing));
+    let nothing_found = host.run.not_started() || cannot_be_asked && host.run.nothing_asked();
     let nothing_asked = args.resume.is_none() && nothing_found && !host.state().commands;
     if let (true, Err(diagnostic)) = (nothing_asked, &ended)
         && matches!(

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use super::folder::{Folder, not_a_run};
 use super::journal::{Entry, JOURNAL};
-use super::{Event, secrets};
+use super::{Event, Operation, secrets};
 use crate::fault::{Fault, Kind, Result};
 
 /// Version of `--json`, and of `result.json`.
@@ -192,8 +192,13 @@ impl Manifest {
     /// were read and notes, and there are no other files of a run.
     pub(super) fn not_started(&self, folder: &Folder) -> bool {
         let idle = |line: io::Result<String>| {
-            let harmless = [r#"{"event":"done","kind":"file","#, r#"{"event":"note","#];
-            line.is_ok_and(|line| harmless.iter().any(|event| line.starts_with(event)))
+            let entry = line.ok().and_then(|line| serde_json::from_str::<Entry>(&line).ok());
+            let is_idle = |event: &Event| match event {
+                Event::Done { operation, .. } => matches!(operation, Operation::File(_)),
+                Event::Note { .. } => true,
+                _ => false,
+            };
+            entry.is_some_and(|entry| is_idle(&entry.event))
         };
         let left = ["result.json", "logs", "loads", "memory", "tables"];
         self.status == "running"

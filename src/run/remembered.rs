@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use super::{Folder, WrittenFile};
 use crate::fault::{Fault, Result};
+use crate::home;
 use crate::world;
 
 /// The name of the file.
@@ -24,7 +25,7 @@ const MAX_SIZE: usize = 1 << 20;
 
 /// The folder of the file, which need not exist; `None` without a home.
 fn folder() -> Option<PathBuf> {
-    Some(dirs::state_dir()?.join("profiler"))
+    Some(home::state()?.join("profiler"))
 }
 
 /// Whether this fact was remembered.

@@ -19,6 +19,7 @@ use url::Url;
 use super::signature::{quoted, suggest};
 use super::{Header, shipped, source};
 use crate::fault::{Fault, Kind, Result};
+use crate::home;
 use crate::http;
 use crate::task::Tasks;
 
@@ -61,7 +62,7 @@ pub(super) struct Found {
 }
 
 fn data() -> Result<PathBuf> {
-    let folder = dirs::data_dir().map(|folder| folder.join("profiler"));
+    let folder = home::data().map(|folder| folder.join("profiler"));
     folder.ok_or_else(|| Fault::missing("there is no home to keep scripts in", "set HOME or XDG_DATA_HOME"))
 }
 

@@ -177,6 +177,9 @@ fn a_key_that_the_server_refuses_is_not_asked_for_again() {
             "{}",
             user.stderr
         );
+        for outcome in [&wrong, &none, &user] {
+            assert!(!outcome.folder().join("runs").exists(), "{engine}: nothing to keep");
+        }
     }
 }
 

@@ -69,8 +69,7 @@ impl Run {
             .unwrap();
         let out = folder.path().join("out");
         let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
-        let wanted = format!(r#""phase":"{phase}""#);
-        eventually(phase, || text("journal.jsonl").contains(&wanted));
+        reaches(&out, phase);
         let manifest: Value = serde_json::from_str(&text("manifest.json")).unwrap();
         Self {
             child,
@@ -108,6 +107,14 @@ impl Drop for Run {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Waits until the run in this folder is in a phase.
+fn reaches(out: &Path, phase: &str) {
+    let wanted = format!(r#""phase":"{phase}""#);
+    eventually(phase, || {
+        std::fs::read_to_string(out.join("journal.jsonl")).is_ok_and(|text| text.contains(&wanted))
+    });
 }
 
 /// Both runtimes, or the one that is there.
@@ -232,7 +239,7 @@ fn a_second_control_c_kills_at_once() {
         let mut run = Run::until("probing", docker, STUBBORN, 60);
         run.signal(Signal::SIGINT);
         // The first one is being obeyed, which this engine does not let come to an end.
-        std::thread::sleep(Duration::from_millis(300));
+        reaches(&run.folder.path().join("out"), "stopping");
         assert!(
             run.child.try_wait().unwrap().is_none(),
             "the engine was not that stubborn"

@@ -6,10 +6,12 @@
 //! that is too high is positive.
 
 mod explain;
+mod ours;
 
 use serde::{Serialize, Serializer};
 
 pub use explain::Explanation;
+pub use ours::{model_facts, our_estimate};
 
 use crate::fault::{Fault, Result, name_hint};
 use crate::fmt::{GIB, Gib};

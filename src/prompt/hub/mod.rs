@@ -21,6 +21,7 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use crate::fault::{Fault, Result};
+use crate::home;
 use crate::task::lock;
 
 /// The public hub.
@@ -50,7 +51,7 @@ impl Hub {
     ///
     /// `usage` if `HF_ENDPOINT` is no HTTP URL; `missing` if there is no folder for the cache.
     pub fn from_env() -> Result<Self> {
-        Self::from_variables(|name| std::env::var(name).ok(), dirs::cache_dir())
+        Self::from_variables(|name| std::env::var(name).ok(), home::cache())
     }
 
     /// The settings from these variables; `caches` is the user's cache folder.

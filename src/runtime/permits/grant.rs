@@ -10,6 +10,7 @@ use serde::Serialize;
 use super::{Access, Allowed, Permits};
 use crate::fault::{Fault, Result};
 use crate::fmt::shell_quoted;
+use crate::home;
 use crate::runtime::{Launch, Mount, RuntimeKind};
 
 /// What one launch gets.
@@ -319,7 +320,7 @@ fn sockets() -> Vec<PathBuf> {
     if let Some(folder) = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from) {
         all.extend([folder.join("docker.sock"), folder.join("podman/podman.sock")]);
     }
-    if let Some(home) = dirs::home_dir() {
+    if let Some(home) = home::home() {
         all.extend([
             home.join(".docker/run/docker.sock"),
             home.join(".docker/desktop/docker.sock"),

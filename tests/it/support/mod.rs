@@ -1,9 +1,4 @@
 //! What the tests share: the program as a user runs it, folders of their own, and what a machine may lack.
-#![allow(
-    dead_code,
-    unused_imports,
-    reason = "a tool waits here for the test that first needs it"
-)]
 
 pub mod browser;
 mod dialogue;

@@ -1,0 +1,90 @@
+//! The figures of a run for monitoring and tracking.
+
+use std::collections::BTreeMap;
+
+use crate::compare::{ComparisonInput, Unit};
+use crate::run::{RecordedRun, hide};
+
+/// One figure of a run.
+pub(super) struct Figure {
+    pub(super) name: String,
+    pub(super) unit: Unit,
+    pub(super) value: f64,
+    /// What sets it apart from others of this name: the case, the component, the axis.
+    pub(super) labels: BTreeMap<&'static str, String>,
+}
+
+/// What holds of the whole run.
+pub(super) fn subject(found: &RecordedRun) -> BTreeMap<&'static str, String> {
+    let input = ComparisonInput::from_run(found, "");
+    let manifest = &found.manifest;
+    let all = [
+        ("run", Some(manifest.run.clone())),
+        ("script", Some(manifest.script.name.clone())),
+        ("model", input.model),
+        ("engine", input.engine),
+        ("simulated", Some(manifest.simulated.to_string())),
+    ];
+    let some = all.into_iter();
+    let some = some.filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+    some.map(|(name, value)| (name, hide(&value).into_owned())).collect()
+}
+
+/// Every figure that `compare` knows of the run, the memory by component, and the largest points that fit.
+pub(super) fn figures(found: &RecordedRun) -> Vec<Figure> {
+    let input = ComparisonInput::from_run(found, "");
+    let mut figures = Vec::new();
+    for case in &input.cases {
+        let labels = |more: Option<(&'static str, String)>| {
+            let named = (!case.name.is_empty()).then(|| ("case", hide(&case.name).into_owned()));
+            named.into_iter().chain(more).collect()
+        };
+        figures.extend(case.figures.iter().map(|metric| Figure {
+            name: metric.name.clone(),
+            unit: metric.unit,
+            value: metric.value,
+            labels: labels(None),
+        }));
+        let parts = case.breakdown.iter().flat_map(|breakdown| &breakdown.parts);
+        figures.extend(parts.map(|part| Figure {
+            name: "memory".to_owned(),
+            unit: Unit::Bytes,
+            value: part.bytes as f64,
+            labels: labels(Some(("component", part.component.name().to_owned()))),
+        }));
+    }
+    // What was probed or follows from it: nothing that is only predicted.
+    let frontier = input.boundary;
+    let frontier = frontier.and_then(|boundary| boundary.rebuild().ok()?.frontier().ok());
+    for (number, point) in (1..).zip(frontier.iter().flatten()) {
+        figures.extend(point.0.iter().map(|(axis, value)| Figure {
+            name: "largest_that_fits".to_owned(),
+            unit: Unit::Count,
+            value: value.as_f64(),
+            labels: BTreeMap::from([("axis", axis.clone()), ("point", number.to_string())]),
+        }));
+    }
+    figures
+}
+
+/// The end of a Prometheus name, and the unit as OpenTelemetry writes it (UCUM).
+pub(super) fn unit(unit: Unit) -> (&'static str, &'static str) {
+    match unit {
+        Unit::Bytes => ("_bytes", "By"),
+        Unit::Tokens => ("_tokens", "{token}"),
+        Unit::TokensPerSecond => ("_tokens_per_second", "{token}/s"),
+        Unit::RequestsPerSecond => ("_requests_per_second", "{request}/s"),
+        Unit::Seconds => ("_seconds", "s"),
+        Unit::Milliseconds => ("_ms", "ms"),
+        Unit::Percent => ("_percent", "%"),
+        Unit::Watts => ("_watts", "W"),
+        Unit::Celsius => ("_celsius", "Cel"),
+        Unit::Count => ("", "1"),
+    }
+}
+
+/// Milliseconds since 1970 of a time as text; 0 where it is not known.
+pub(super) fn milliseconds(time: Option<&String>) -> i64 {
+    let parsed = time.and_then(|time| time.parse::<jiff::Timestamp>().ok());
+    parsed.map_or(0, jiff::Timestamp::as_millisecond)
+}

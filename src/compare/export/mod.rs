@@ -1,0 +1,16 @@
+//! Writes results in formats that other programs read, one file for each: the counterpart of `import`.
+
+mod figures;
+mod mlflow;
+mod opentelemetry;
+mod prometheus;
+mod sheets;
+mod tgi_profiler;
+mod vllm_bench;
+
+pub use mlflow::mlflow;
+pub use opentelemetry::opentelemetry;
+pub use prometheus::prometheus;
+pub use sheets::{Sheet, sheets, stored_tables};
+pub use tgi_profiler::TgiProfiler;
+pub use vllm_bench::{Traffic, VllmBench};
