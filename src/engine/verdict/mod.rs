@@ -1,0 +1,3 @@
+//! What failures and answers mean.
+
+pub(super) mod rules;
