@@ -11,16 +11,11 @@
 
 mod adapter;
 mod facts;
-mod failure;
 mod in_process;
-mod judge;
 mod lifecycle;
-mod limits;
 mod load;
 mod pool;
 mod probe;
-mod refusal;
-mod residency;
 mod send;
 mod start_limits;
 mod verdict;
@@ -48,7 +43,7 @@ pub use load::load;
 pub use load::options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
 pub use pool::Pool;
 pub use probe::answer::{COORDINATES, ProbeOptions};
-pub use refusal::{COMPRESSED, Credentials, remedy, title, wait_longer, words};
 pub use send::{SendAnswer, SendOptions, send};
 pub use verdict::rules::{Reading, Rules, check_adapter};
 pub use wire::protocol::decoder;
+pub use wire::refusal::{COMPRESSED, Credentials, remedy, title, wait_longer, words};

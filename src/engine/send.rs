@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::judge::succeeded;
 use super::lifecycle::engine::Engine;
 use super::lifecycle::ensure::{Ensured, ensure};
 use super::lifecycle::memory::{begin_requests, end_requests};
 use super::lifecycle::options::seconds;
 use super::lifecycle::requests::{request, send_one};
 use super::lifecycle::state::Health;
+use super::verdict::judge::succeeded;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::FailureForm;
 use crate::prompt::Content;

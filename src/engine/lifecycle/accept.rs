@@ -7,11 +7,11 @@ use super::requests::send_one;
 use super::served::{AskedModel, refused_model};
 use super::state::Running;
 use crate::engine::adapter::passes;
-use crate::engine::refusal::{COMPRESSED, Credentials, complaint, refusal, remedy, title, wait_longer};
 use crate::engine::wire::forms::{
     Accepted, LENGTH, NEWER_LENGTH, OPTIONAL, described, failure_text, is_of_the_form, is_of_the_model, remove,
 };
 use crate::engine::wire::prompting::VOCABULARY;
+use crate::engine::wire::refusal::{COMPRESSED, Credentials, complaint, refusal, remedy, title, wait_longer};
 use crate::fault::{Fault, Result};
 use crate::fmt::Count;
 use crate::load::FailureForm;

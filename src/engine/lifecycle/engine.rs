@@ -12,7 +12,7 @@ use super::patience::{Patience, WAIT};
 use super::server::Server;
 use super::state::{Live, Running};
 use crate::engine::adapter::{Adapter, Readiness};
-use crate::engine::limits::StartHistory;
+use crate::engine::verdict::bounds::StartHistory;
 use crate::engine::verdict::rules::Rules;
 use crate::engine::wire::page::{MetricsPage, read_page};
 use crate::fault::{Fault, Kind, Result};

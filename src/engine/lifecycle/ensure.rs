@@ -14,7 +14,7 @@ use super::start::{Ready, attach_to, cannot_start, find_server, start_with};
 use super::state::{Health, Live, Running};
 use super::usage::MemoryStages;
 use crate::engine::facts::log::degraded;
-use crate::engine::limits::StartFailure;
+use crate::engine::verdict::bounds::StartFailure;
 use crate::engine::wire::forms::Accepted;
 use crate::fault::{Fault, Kind, Result};
 use crate::prompt::Hub;

@@ -8,7 +8,7 @@ use super::engine::Engine;
 use super::memory::end_server;
 use super::state::{Health, Live, Running};
 use crate::engine::adapter::Readiness;
-use crate::engine::judge::succeeded;
+use crate::engine::verdict::judge::succeeded;
 use crate::fault::{Fault, Result};
 use crate::load::{FailureForm, Outcome, Record};
 use crate::run::Limits;

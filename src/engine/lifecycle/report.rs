@@ -10,7 +10,7 @@ use super::server::Server;
 use super::start::Ready;
 use super::state::Info;
 use crate::engine::facts::log::{ReportedFact, group_by_name, matches};
-use crate::engine::limits::EngineBounds;
+use crate::engine::verdict::bounds::EngineBounds;
 use crate::fault::Result;
 use crate::load::engine_side::EngineMetrics;
 use crate::runtime::{LogLine, RuntimeKind};
@@ -51,8 +51,8 @@ pub(crate) fn read_info(engine: &Engine, ready: &mut Ready) -> Result<(Info, Vec
     };
     let count = |field: &str| facts.get(field).and_then(Value::as_u64);
     let version = text("version");
-    let simulated = engine.runtime == crate::runtime::RuntimeKind::Sim
-        || version.as_deref().is_some_and(|version| version.contains("SIMULATED"));
+    let simulated =
+        engine.runtime == RuntimeKind::Sim || version.as_deref().is_some_and(|version| version.contains("SIMULATED"));
     let reported = EngineBounds {
         kv_tokens: count("kv_tokens"),
         max_model_len: count("max_model_len"),

@@ -8,7 +8,7 @@ use super::server::Server;
 use super::speed::RequestSpeed;
 use super::usage::MemoryStages;
 use crate::engine::facts::log::ReportedFact;
-use crate::engine::limits::EngineBounds;
+use crate::engine::verdict::bounds::EngineBounds;
 use crate::engine::wire::forms::Accepted;
 use crate::engine::wire::prompting::Prompting;
 use crate::http::ApiKey;

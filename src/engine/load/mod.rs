@@ -18,8 +18,6 @@ use serde_json::{Value, json};
 
 use crate::boundary::{Cause, Verdict};
 use crate::engine::adapter::{Protocol, RequestForm, RulePhase};
-use crate::engine::failure::{Symptoms, classify};
-use crate::engine::judge::how_it_ended;
 use crate::engine::lifecycle::engine::Engine;
 use crate::engine::lifecycle::ensure::{Ensured, ensure};
 use crate::engine::lifecycle::health::state_after;
@@ -31,6 +29,8 @@ use crate::engine::lifecycle::state::{Health, Live, Running};
 use crate::engine::probe::answer::ProbeOptions;
 use crate::engine::probe::attempt::PAUSED;
 use crate::engine::probe::probe_running;
+use crate::engine::verdict::failure::{Symptoms, classify};
+use crate::engine::verdict::judge::how_it_ended;
 use crate::engine::wire::prompting::key;
 use crate::fault::{Fault, Kind, Result};
 use crate::load::plan::EndReason;

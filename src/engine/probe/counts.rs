@@ -8,9 +8,9 @@ use reqwest::Response;
 use serde_json::{Value, json};
 
 use crate::engine::adapter::{Protocol, RequestForm};
-use crate::engine::judge::succeeded;
 use crate::engine::lifecycle::engine::Engine;
 use crate::engine::lifecycle::state::Running;
+use crate::engine::verdict::judge::succeeded;
 use crate::fault::{Fault, Result};
 use crate::http;
 use crate::load::Record;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::bounds::EngineBounds;
+use super::failure::{Symptoms, allocations, classify};
 use crate::boundary::{Cause, Verdict};
 use crate::engine::adapter::{Adapter, Facts, FailureRule, RulePhase, check_path};
 use crate::engine::facts::log::{REQUEST, ReportedFact, find, group_by_name, matches, phase_of, strip_colours};
 use crate::engine::facts::metrics;
-use crate::engine::failure::{Symptoms, allocations, classify};
-use crate::engine::limits::EngineBounds;
 use crate::engine::wire::protocol;
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::EngineMetrics;

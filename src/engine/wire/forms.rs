@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::refusal::words;
 use crate::engine::adapter::RequestForm;
-use crate::engine::refusal::words;
 use crate::load::{Failure, FailureForm};
 use crate::prompt::PromptForm;
 use crate::warning::Warning;

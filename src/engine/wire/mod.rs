@@ -6,3 +6,4 @@ pub(super) mod forms;
 pub(super) mod page;
 pub(super) mod prompting;
 pub(super) mod protocol;
+pub(super) mod refusal;

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use super::judge::{Judgement, Observation};
+use super::observation::{Judgement, Observation};
 use crate::boundary::{Cause, Verdict};
 use crate::fmt::thousands;
 use crate::load::Record;
@@ -176,7 +176,7 @@ mod tests {
     use super::*;
     use crate::boundary::{Answer, Boundary, Class, Options, Point};
     use crate::engine::facts::queue::QueueMetrics;
-    use crate::engine::limits::EngineBounds;
+    use crate::engine::verdict::bounds::EngineBounds;
     use crate::load::engine_side::EngineQueue;
 
     fn limits(input: u64, output: u64, concurrency: u64) -> Limits {

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use url::Url;
 
-use super::wire::protocol::error_text;
+use super::protocol::error_text;
 use crate::fmt::excerpt;
 use crate::http::ApiKey;
 use crate::load::{Failure, FailureForm};

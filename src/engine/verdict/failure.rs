@@ -6,8 +6,8 @@
 //! Supported allocation messages are PyTorch's `CUDA out of memory. Tried to allocate …` (since 2.1, also with HIP; used by
 //! five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`.
 
-use super::adapter::{FailureRule, RulePhase};
 use crate::boundary::{Cause, Effect, Verdict};
+use crate::engine::adapter::{FailureRule, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Allocation;
 use crate::runtime::Exit;

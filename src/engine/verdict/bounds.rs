@@ -6,8 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::adapter::FailureRule;
 use crate::boundary::{BoundsReport, Cause};
+use crate::engine::adapter::FailureRule;
 use crate::run::{Evidence, Limits};
 
 /// Bounds in tokens; `None` if the engine does not report them.
