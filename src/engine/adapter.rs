@@ -9,10 +9,8 @@ use regex::Regex;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 
-use super::LaunchOptions;
-use super::refusal::passes;
 use crate::boundary::{Cause, Point, Verdict};
-use crate::fault::Result;
+use crate::fault::{Fault, Result};
 use crate::http::ApiKey;
 use crate::prompt::PromptForm;
 use crate::run::Limits;
@@ -70,16 +68,16 @@ pub struct Harmless {
 }
 
 impl Harmless {
-    /// The variables and arguments among the options that are not in these lists.
-    pub(super) fn unlisted(&self, options: &LaunchOptions) -> Vec<String> {
-        let args = options.engine_args.iter();
+    /// The variables and arguments that are not in these lists.
+    pub(super) fn unlisted(&self, args: &[String], env: &BTreeMap<String, String>) -> Vec<String> {
         let flag = |word: &&String| word.starts_with('-') && word.parse::<f64>().is_err();
         let flags = args
+            .iter()
             // Without a list of flags, every argument may mean anything.
             .filter(|word| self.flags.is_empty() || flag(word))
             .map(|word| word.split('=').next().unwrap_or(word))
             .filter(|name| !self.flags.contains(&name.replace('_', "-")));
-        let env = options.env.keys().filter(|name| !self.env.contains(name));
+        let env = env.keys().filter(|name| !self.env.contains(name));
         env.map(String::as_str).chain(flags).map(str::to_owned).collect()
     }
 }
@@ -116,6 +114,11 @@ impl Rejection {
     pub fn passes(&self) -> bool {
         self.remedy.is_none() && passes(self.status, self.retry_after)
     }
+}
+
+/// Whether a server that answers with this status and `Retry-After` is worth waiting for.
+pub(super) fn passes(status: u16, retry_after: Option<Duration>) -> bool {
+    status == 503 || status == 429 && retry_after.is_some()
 }
 
 /// Wire protocols.
@@ -324,6 +327,15 @@ fn one_or_more<'de, D: Deserializer<'de>>(
     Ok(listed.collect())
 }
 
+/// Rejects a path that would redirect a request to another host: after `http://127.0.0.1:8000`, `@elsewhere/` would.
+pub(super) fn check_path(path: &str) -> Result<()> {
+    if path.starts_with('/') {
+        return Ok(());
+    }
+    let wrong = Fault::usage(format!("the path `{path}` does not begin with `/`"));
+    Err(wrong.hint("an adapter's paths are below the address of its engine"))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -338,20 +350,14 @@ mod tests {
 
     #[test]
     fn only_listed_variables_and_flags_are_harmless() {
-        let options: LaunchOptions = serde_json::from_value(json!({
-            "env": { "OMP_NUM_THREADS": "1", "NCCL_NET_PLUGIN": "/x" },
-            "engine_args": ["--max_num_seqs=8", "--seed", "-1", "--middleware", "x:y"],
-        }))
-        .unwrap();
+        let args = ["--max_num_seqs=8", "--seed", "-1", "--middleware", "x:y"].map(str::to_owned);
+        let env = [("OMP_NUM_THREADS", "1"), ("NCCL_NET_PLUGIN", "/x")];
+        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
         let listed: Harmless =
             serde_json::from_value(json!({ "env": ["OMP_NUM_THREADS"], "flags": ["--max-num-seqs", "--seed"] }))
                 .unwrap();
-        assert_eq!(listed.unlisted(&options), ["NCCL_NET_PLUGIN", "--middleware"]);
-        let all = Harmless::default().unlisted(&options);
-        assert_eq!(
-            all.len(),
-            2 + options.engine_args.len(),
-            "without lists nothing is: {all:?}"
-        );
+        assert_eq!(listed.unlisted(&args, &env), ["NCCL_NET_PLUGIN", "--middleware"]);
+        let all = Harmless::default().unlisted(&args, &env);
+        assert_eq!(all.len(), 2 + args.len(), "without lists nothing is: {all:?}");
     }
 }

@@ -7,17 +7,23 @@ use std::io::Write as _;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::handle::Live;
-use super::options::wrong;
-use super::{DefaultsTo, Engine, Limits};
+use super::lifecycle::engine::Engine;
+use super::lifecycle::ensure;
+use super::lifecycle::health::stop_if_exited;
+use super::lifecycle::memory::wait_for_baseline;
+use super::lifecycle::options::{DefaultsTo, wrong};
+use super::lifecycle::preview::preview;
+use super::lifecycle::state::Live;
 use crate::fault::{Fault, Kind, Result};
-use crate::run::{Operation, Run, hide, hide_variable};
+use crate::run::{Limits, Operation, Run, hide, hide_variable};
 use crate::runtime::{Captured, Program, RuntimeKind, environment, placeholder_launch, start};
 
 /// Set for a program that runs next to a serving engine.
 const SERVING: &str = "PROFILER_SERVING";
+
 /// Lines of standard error shown in an error.
 const STDERR_LINES: usize = 20;
+
 /// Exit statuses of the shipped probes; see stdlib/probes/profiler_probe.py.
 const IS_MISSING: i64 = 3;
 const REFUSED: i64 = 4;
@@ -177,68 +183,66 @@ impl ProbeProgram {
     }
 }
 
-impl Engine {
-    /// Runs a program inside the running engine, or in a fresh container or process in place of it.
-    ///
-    /// # Errors
-    ///
-    /// `not_allowed` for a script's own program, or its environment, in a container; `usage` for the simulated engine;
-    /// `missing` and `usage` as reported by the program; `timeout`; `engine` if it fails or prints no JSON object.
-    pub fn run_probe(&self, probe: &ProbeProgram, options: &ProgramOptions) -> Result<Value> {
-        let mut program = probe.with(options)?;
-        self.check_program(probe, options)?;
-        if self.context.dry_run {
-            return Err(Fault::dry_run(format!("the probe `{}` would be run", probe.name)));
+/// Runs a program inside the running engine, or in a fresh container or process in place of it.
+///
+/// # Errors
+///
+/// `not_allowed` for a script's own program, or its environment, in a container; `usage` for the simulated engine;
+/// `missing` and `usage` as reported by the program; `timeout`; `engine` if it fails or prints no JSON object.
+pub fn run_probe(engine: &Engine, probe: &ProbeProgram, options: &ProgramOptions) -> Result<Value> {
+    let mut program = probe.with(options)?;
+    check_program(engine, probe, options)?;
+    if engine.context.dry_run {
+        return Err(Fault::dry_run(format!("the probe `{}` would be run", probe.name)));
+    }
+    let place = json!({ "engine": engine.name(), "launch": engine.shown });
+    let journal_key = probe.journal_key(place, options);
+    probe.run_or_replay(&engine.context.run, journal_key, || {
+        if engine.runtime == RuntimeKind::Attach {
+            ensure::start(engine)?;
         }
-        let place = json!({ "engine": self.name(), "launch": self.shown });
-        let journal_key = probe.journal_key(place, options);
-        probe.run_or_replay(&self.context.run, journal_key, || {
-            if self.runtime == RuntimeKind::Attach {
-                self.start()?;
+        let mut live = engine.lock();
+        stop_if_exited(engine, &mut live)?;
+        engine.phase("probing", &probe.name)?;
+        match &live.running {
+            Some(running) => {
+                program.env.insert(SERVING.to_owned(), "1".to_owned());
+                engine.wait(running.server.service.run_program(&program))
             }
-            let mut live = self.lock();
-            self.stop_if_exited(&mut live)?;
-            self.phase("probing", &probe.name)?;
-            match &live.running {
-                Some(running) => {
-                    program.env.insert(SERVING.to_owned(), "1".to_owned());
-                    self.wait(running.server.service.run_program(&program))
-                }
-                None => self.run_without_engine(&mut live, &program),
-            }
-        })
-    }
-
-    /// Containers of shipped adapters hold the token and the model cache, so code from a script needs permission to run
-    /// there.
-    fn check_program(&self, probe: &ProbeProgram, options: &ProgramOptions) -> Result<()> {
-        match self.runtime {
-            RuntimeKind::Sim => wrong(
-                "the simulated engine cannot run in-process probes",
-                "use the runtime `docker` or `process`, or `probe::run`",
-            ),
-            RuntimeKind::Process => self.context.permits.check_process(),
-            RuntimeKind::Docker | RuntimeKind::Attach if !probe.shipped => {
-                self.context.permits.check_program(&format!("`{}`", probe.name))
-            }
-            RuntimeKind::Docker | RuntimeKind::Attach if !options.env.is_empty() => {
-                self.context.permits.check_program("a probe's own environment")
-            }
-            RuntimeKind::Docker | RuntimeKind::Attach => Ok(()),
+            None => run_without_engine(engine, &mut live, &program),
         }
-    }
+    })
+}
 
-    /// Runs the program in the same image with the same devices and mounts, but without the engine.
-    fn run_without_engine(&self, live: &mut Live, program: &Program) -> Result<Captured> {
-        let launch = self.launch_for(Limits::SMALLEST)?;
-
-        self.wait_for_baseline(&mut live.baseline)?;
-        let launch = placeholder_launch(launch, program.python.as_deref());
-        let service = self.wait(start(self.runtime, &launch, &self.start_context(self.origin()?)))?;
-        let captured = self.wait(service.run_program(program));
-        self.context.tasks.finish(service.stop(self.grace()))?;
-        captured
+/// Containers of shipped adapters hold the token and the model cache, so code from a script needs permission to run
+/// there.
+fn check_program(engine: &Engine, probe: &ProbeProgram, options: &ProgramOptions) -> Result<()> {
+    match engine.runtime {
+        RuntimeKind::Sim => wrong(
+            "the simulated engine cannot run in-process probes",
+            "use the runtime `docker` or `process`, or `probe::run`",
+        ),
+        RuntimeKind::Process => engine.context.permits.check_process(),
+        RuntimeKind::Docker | RuntimeKind::Attach if !probe.shipped => {
+            engine.context.permits.check_program(&format!("`{}`", probe.name))
+        }
+        RuntimeKind::Docker | RuntimeKind::Attach if !options.env.is_empty() => {
+            engine.context.permits.check_program("a probe's own environment")
+        }
+        RuntimeKind::Docker | RuntimeKind::Attach => Ok(()),
     }
+}
+
+/// Runs the program in the same image with the same devices and mounts, but without the engine.
+fn run_without_engine(engine: &Engine, live: &mut Live, program: &Program) -> Result<Captured> {
+    let launch = engine.launch_for(Limits::SMALLEST)?;
+
+    wait_for_baseline(engine, &mut live.baseline)?;
+    let launch = placeholder_launch(launch, program.python.as_deref());
+    let service = engine.wait(start(engine.runtime, &launch, &engine.start_context(engine.origin()?)))?;
+    let captured = engine.wait(service.run_program(program));
+    engine.context.tasks.finish(service.stop(engine.grace()))?;
+    captured
 }
 
 /// Parses the JSON object that a program printed.
@@ -288,32 +292,34 @@ fn begin(text: &[u8]) -> String {
     format!("`{}`", begin.escape_debug())
 }
 
-impl Engine {
-    /// Returns the journaled answer of the trial `what`, or runs `work` and journals its answer. What an interrupted
-    /// run measured in an unfinished trial is discarded, including its loads.
-    ///
-    /// A dry run only previews the first launch and returns null.
-    ///
-    /// # Errors
-    ///
-    /// Errors of `work`; `missing` if the journal cannot be written.
-    pub fn trial<E: From<Fault>>(&self, what: &Value, work: impl FnOnce() -> Result<Value, E>) -> Result<Value, E> {
-        let run = &self.context.run;
-        if self.context.dry_run {
-            let mut live = self.lock();
-            live.dry_run_probes += 1;
-            if live.dry_run_probes == 1 {
-                // The preview's fault would end the script; an experiment continues with its next setting.
-                let _end = self.preview(self.full_limits(Limits::SMALLEST))?;
-            }
-            return Ok(Value::Null);
+/// Returns the journaled answer of the trial `what`, or runs `work` and journals its answer. What an interrupted
+/// run measured in an unfinished trial is discarded, including its loads.
+///
+/// A dry run only previews the first launch and returns null.
+///
+/// # Errors
+///
+/// Errors of `work`; `missing` if the journal cannot be written.
+pub fn trial<E: From<Fault>>(
+    engine: &Engine,
+    what: &Value,
+    work: impl FnOnce() -> Result<Value, E>,
+) -> Result<Value, E> {
+    let run = &engine.context.run;
+    if engine.context.dry_run {
+        let mut live = engine.lock();
+        live.dry_run_probes += 1;
+        if live.dry_run_probes == 1 {
+            // The preview's fault would end the script; an experiment continues with its next setting.
+            let _end = preview(engine, engine.full_limits(Limits::SMALLEST))?;
         }
-        let args = json!({ "engine": self.name(), "launch": self.shown, "trial": what });
-        run.measure("experiment", args, || {
-            self.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
-            work().map(Operation::Experiment)
-        })
+        return Ok(Value::Null);
     }
+    let args = json!({ "engine": engine.name(), "launch": engine.shown, "trial": what });
+    run.measure("experiment", args, || {
+        engine.phase("measuring", what["setting"].as_str().unwrap_or_default())?;
+        work().map(Operation::Experiment)
+    })
 }
 
 #[cfg(test)]

@@ -1,55 +1,49 @@
-//! A running engine: adapter contract, start and stop, wire protocols (OpenAI completions and chat, TGI, llama.cpp,
-//! Ollama), facts from logs, metrics, probes, loads and verdicts. Engine-specific code is limited to the protocols; the
-//! rest is in `stdlib/engines/*.rhai`.
+//! Inference engines under test. Engine-specific code is limited to the protocols; the rest is in `stdlib/engines/*.rhai`.
 //!
-//! [`Engine`] is the handle that scripts hold. `handle` keeps the engine running: `limits` chooses the limits and
-//! `start` starts it. `probe` tests a point: `send` sends the requests and `judge` decides the verdict with the rules in
-//! `failure`. `load` runs a load.
+//! From the bottom up, each part importing only those before it, and no file importing one that imports it:
 //!
-//! Files without `impl Engine` do not import those with it: `handle` holds the state, and `start`, `memory`, `info`,
-//! `preview`, `served`, `forms`, `probe`, `send`, `in_process` and `load` add methods to it.
+//! * `adapter`: what an engine's Rhai file says; `start_limits`: what one start must serve
+//! * `facts`: what logs and metrics say; `wire`: requests, answers and pages of a server; `verdict`: what failures and
+//!   answers mean
+//! * `lifecycle`: one engine, started, kept running, measured and stopped
+//! * `probe`, `load`, `send`, `in_process`: what is done with an engine that runs
+//! * `pool`: several engines of this machine behind the handle that scripts hold
 
 mod adapter;
 mod facts;
-mod failure;
-mod forms;
-mod handle;
 mod in_process;
-mod info;
-mod judge;
-mod limits;
+mod lifecycle;
 mod load;
-mod memory;
-mod metrics;
-mod options;
-mod patience;
-mod preview;
+mod pool;
 mod probe;
-mod protocol;
-mod refusal;
-mod residency;
 mod send;
-mod served;
-mod start;
-mod usage;
+mod start_limits;
+mod verdict;
+mod wire;
 
 pub use crate::run::Limits;
 pub use adapter::{
     Adapter, Facts, FailureRule, Harmless, InfoRule, MetricFormat, MetricRules, Pattern, Patterns, ProgressRule,
     Protocol, Readiness, Rejection, RequestForm, RulePhase,
 };
-pub use facts::{Reading, ReportedFact, Rules, check_adapter};
-pub use handle::Engine;
-pub use in_process::{Arguments, ProbeProgram, ProgramOptions};
-pub use info::{Architecture, Info};
-pub use judge::words;
-pub use load::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
-pub use memory::Memory;
-pub use options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
-pub use patience::{Patience, WAIT, await_reachable};
-pub use preview::{Device, Needs};
-pub use probe::{COORDINATES, ProbeOptions};
-pub use protocol::decoder;
-pub use refusal::{COMPRESSED, Credentials, remedy, title, wait_longer};
-pub use send::{SendAnswer, SendOptions};
-pub use usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};
+pub use facts::log::ReportedFact;
+pub use in_process::{Arguments, ProbeProgram, ProgramOptions, run_probe, trial};
+pub use lifecycle::architecture::{Architecture, architecture, simulated_profile};
+pub use lifecycle::engine::Engine;
+pub use lifecycle::ensure::{serves, start};
+pub use lifecycle::flags::{flags, production_flags};
+pub use lifecycle::memory::{Memory, memory, usage};
+pub use lifecycle::options::{Axes, Context, DefaultsTo, Gpus, LaunchOptions, LimitsOption, Speculation};
+pub use lifecycle::patience::{Patience, WAIT, await_reachable};
+pub use lifecycle::preview::{Device, Needs, needs};
+pub use lifecycle::report::{facts, info, logs, metrics};
+pub use lifecycle::state::Info;
+pub use lifecycle::usage::{DeviceUsage, OverTime, ProcessUsage, Stage, Usage, UsageFile};
+pub use load::load;
+pub use load::options::{ArrivalOption, LoadOptions, StepOption, WarmupOption};
+pub use pool::Pool;
+pub use probe::answer::{COORDINATES, ProbeOptions};
+pub use send::{SendAnswer, SendOptions, send};
+pub use verdict::rules::{Reading, Rules, check_adapter};
+pub use wire::protocol::decoder;
+pub use wire::refusal::{COMPRESSED, Credentials, remedy, title, wait_longer, words};

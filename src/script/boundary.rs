@@ -12,7 +12,7 @@ use super::meter::MAP;
 use super::signature::misspelt_axis;
 use super::{Host, from_script, options};
 use crate::boundary::{Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
-use crate::engine::Limits;
+use crate::engine::{Limits, production_flags};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{Context, Extras, Findings, overview, simulated_line, text, with_model};
 use crate::run::{Event, PointAnswer, Spent};
@@ -150,7 +150,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
     let boundary = map.lock();
     let engine = host.state().engine.upgrade();
     let flags = |point: &Point, concurrency: bool| match (&engine, Limits::of_point(point)) {
-        (Some(engine), Ok(limits)) => engine.production_flags(limits, concurrency),
+        (Some(engine), Ok(limits)) => production_flags(engine.first(), limits, concurrency),
         // Flags exist only for an engine and for axes that are lengths.
         _ => Ok(Vec::new()),
     };

@@ -17,7 +17,7 @@ use super::source::{self, Sources};
 use super::{adapter, options};
 use crate::boundary::KnownBoundary;
 use crate::boundary::memory_model::MemoryModel;
-use crate::engine::{Context, Engine, LaunchOptions};
+use crate::engine::{Context, Engine, LaunchOptions, Pool, simulated_profile};
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
 use crate::report::Page;
@@ -152,7 +152,7 @@ pub struct State {
     /// Axes of the latest boundary: engine start limits should cover its range.
     pub axes: Option<Value>,
     /// The latest engine, while the script holds it. Reports show its flags. Weak, because it holds the host.
-    pub engine: Weak<Engine>,
+    pub engine: Weak<Pool>,
     /// Jobs that the script prepared, by name.
     pub jobs: BTreeMap<String, Job>,
     /// What jobs of a script and these parameters run that does not ship with the program.
@@ -182,15 +182,20 @@ pub fn host(context: &NativeCallContext) -> Arc<Host> {
     host
 }
 
-/// An engine shared by all copies of its handle.
+/// An engine, or several as one, shared by all copies of its handle.
 #[derive(Clone)]
-pub struct EngineHandle(pub Arc<Engine>);
+pub struct EngineHandle(pub Arc<Pool>);
 
 impl EngineHandle {
-    /// The engine, for a call that the host is told of.
-    pub(super) fn called(&self, context: &NativeCallContext) -> &Engine {
+    /// The engines, for a call that the host is told of.
+    pub(super) fn called(&self, context: &NativeCallContext) -> &Pool {
         host(context);
         &self.0
+    }
+
+    /// The first of them, for a call that the host is told of.
+    pub(super) fn first(&self, context: &NativeCallContext) -> &Engine {
+        self.called(context).first()
     }
 
     /// Describes the engine `name`, or several of that name as one. Options that are `()` or `""` count as not given.
@@ -200,9 +205,9 @@ impl EngineHandle {
             .map(|one| one.into_iter().filter(|(_, value)| is_given(value)));
         let all: Vec<LaunchOptions> = given.map(|one| options(one.collect())).collect::<Result<_>>()?;
         let adapter = adapter::load(host, name)?;
-        let engine = Arc::new(Engine::describe(&context(host), &adapter, all)?);
+        let engine = Arc::new(Pool::describe(&context(host), &adapter, all)?);
         if let (Some(Value::String(model)), Ok(Some(profile))) =
-            (host.settings.set.get("model"), engine.simulated_profile())
+            (host.settings.set.get("model"), simulated_profile(engine.first()))
             && !model.is_empty()
             && *model != profile.model
         {

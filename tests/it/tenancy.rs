@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use profiler::boundary::Point;
-use profiler::engine::{Context, Engine, ProbeOptions};
+use profiler::engine::{Context, Pool, ProbeOptions};
 use profiler::fault::{Fault, Kind};
 use profiler::runtime::{Permits, Services};
 use profiler::script;
@@ -27,7 +27,7 @@ const MIB: u64 = 1 << 20;
 
 /// An engine on a made-up GPU.
 struct Tested {
-    engine: Engine,
+    engine: Pool,
     services: Arc<Services>,
     looks: Arc<Mutex<VecDeque<(u64, u64)>>>,
     /// MiB in use at each look, and how many starts there were by then.
@@ -70,7 +70,7 @@ impl Tested {
         let options = json!({ "runtime": "process", "gpus": [0], "settle_timeout": 0.3 });
         let adapter = script::adapter(&host, "./mine.rhai").unwrap();
         Self {
-            engine: Engine::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap(),
+            engine: Pool::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap(),
             services: Arc::clone(&host.services),
             looks,
             seen,

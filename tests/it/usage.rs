@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use profiler::boundary::Point;
-use profiler::engine::{Context, Engine, ProbeOptions, Usage};
+use profiler::engine::{Context, Pool, ProbeOptions, Usage};
 use profiler::runtime::Permits;
 use profiler::script::{self, Host};
 use profiler::telemetry::{Device, Polled, Reading, Source, Tenant};
@@ -24,7 +24,7 @@ struct Look(u64, Option<u64>, u64);
 
 /// An engine in a process of its own, on a GPU that the test makes up.
 struct Tested {
-    engine: Engine,
+    engine: Pool,
     host: Arc<Host>,
     _bench: Bench,
 }
@@ -63,7 +63,7 @@ impl Tested {
         };
         let options = json!({ "runtime": "process", "gpus": [0] });
         let adapter = script::adapter(&host, "./mine.rhai").unwrap();
-        let engine = Engine::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap();
+        let engine = Pool::describe(&context, &adapter, vec![serde_json::from_value(options).unwrap()]).unwrap();
         Self {
             engine,
             host,
@@ -78,11 +78,19 @@ impl Tested {
 
     /// A whole life.
     fn live(&self) -> Usage {
-        assert_eq!(self.engine.usage().unwrap(), Usage::default(), "nothing was started");
+        assert_eq!(
+            profiler::engine::usage(self.engine.first()).unwrap(),
+            Usage::default(),
+            "nothing was started"
+        );
         assert_eq!(self.probe()["verdict"], "ok");
-        assert_eq!(self.engine.usage().unwrap().after, None, "it still runs");
+        assert_eq!(
+            profiler::engine::usage(self.engine.first()).unwrap().after,
+            None,
+            "it still runs"
+        );
         self.engine.stop().unwrap();
-        self.engine.usage().unwrap()
+        profiler::engine::usage(self.engine.first()).unwrap()
     }
 }
 
@@ -167,7 +175,7 @@ fn each_stage_is_a_look_of_its_own_and_the_other_tenant_is_never_ours() {
 
     // Another start has stages of its own.
     assert_eq!(tested.probe()["verdict"], "ok");
-    assert_eq!(tested.engine.usage().unwrap().after, None);
+    assert_eq!(profiler::engine::usage(tested.engine.first()).unwrap().after, None);
     tested
         .host
         .tasks

@@ -210,6 +210,16 @@ pub fn with_blanks(name: &str) -> String {
     name.replace('_', " ")
 }
 
+/// The first line of a text, shortened to 300 characters.
+pub fn excerpt(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let line = text.trim().lines().next().unwrap_or_default();
+    if line.chars().count() <= LONGEST {
+        return line.to_owned();
+    }
+    line.chars().take(LONGEST).chain(['…']).collect()
+}
+
 /// Breaks a text between words into lines of at most `width` columns. All but the first are indented by `hanging`.
 pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
     let mut lines: Vec<String> = Vec::new();

@@ -6,10 +6,11 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::client::file_stem;
-use super::session::{Repeat, Session};
+use super::feed::file_stem;
+use super::repeat::Repeat;
+use super::session::Session;
 use crate::compare::export::{Traffic, VllmBench};
-use crate::engine::Engine;
+use crate::engine::lifecycle::engine::Engine;
 use crate::fault::Result;
 use crate::load::engine_side::{Cost, EngineStats, Observations, timeline, write};
 use crate::load::plan::{Arrivals, EndReason, Warmup};
@@ -20,95 +21,93 @@ use crate::warning::Warning;
 /// Maximum characters shown of a failed request's message.
 const MAX_MESSAGE: usize = 160;
 
-impl Engine {
-    /// The answer for one or more repeats of a load.
-    pub(super) fn answer(
-        &self,
-        session: &Session,
-        repeats: Vec<Repeat>,
-        died: Option<EngineDeath>,
-    ) -> Result<LoadAnswer> {
-        let mut warnings = Vec::new();
-        let mut each = Vec::new();
-        for repeat in &repeats {
-            let mut one = describe(session, repeat)?;
-            one.engine.timeline.file = self.write_timeline(session.number, repeat)?;
-            one.records = self.relative(repeat.file.as_deref());
-            warnings.extend(load_warnings(session, repeat));
-            warnings.extend(one.engine.warnings(&repeat.records));
-            self.write_bench(session, repeat, &one.stats)?;
-            each.push(one);
-        }
-        let mut answer = match <[Repeat; 1]>::try_from(repeats) {
-            Ok(_) => each.remove(0),
-            Err(repeats) => {
-                let stats: Vec<LoadStats> = each.iter().map(|one| one.stats.clone()).collect();
-                let stats = RepeatStats::new(&stats);
-                LoadAnswer {
-                    records: each.first().and_then(|first| first.records.clone()),
-                    repeats: Some(LoadRepeats { stats, each }),
-                    ..describe(session, &pool(repeats))?
-                }
+/// The answer for one or more repeats of a load.
+pub(crate) fn answer(
+    engine: &Engine,
+    session: &Session,
+    repeats: Vec<Repeat>,
+    died: Option<EngineDeath>,
+) -> Result<LoadAnswer> {
+    let mut warnings = Vec::new();
+    let mut each = Vec::new();
+    for repeat in &repeats {
+        let mut one = describe(session, repeat)?;
+        one.engine.timeline.file = write_timeline(engine, session.number, repeat)?;
+        one.records = relative(engine, repeat.file.as_deref());
+        warnings.extend(load_warnings(session, repeat));
+        warnings.extend(one.engine.warnings(&repeat.records));
+        write_bench(engine, session, repeat, &one.stats)?;
+        each.push(one);
+    }
+    let mut answer = match <[Repeat; 1]>::try_from(repeats) {
+        Ok(_) => each.remove(0),
+        Err(repeats) => {
+            let stats: Vec<LoadStats> = each.iter().map(|one| one.stats.clone()).collect();
+            let stats = RepeatStats::new(&stats);
+            LoadAnswer {
+                records: each.first().and_then(|first| first.records.clone()),
+                repeats: Some(LoadRepeats { stats, each }),
+                ..describe(session, &pool(repeats))?
             }
-        };
-        warnings.extend(failures(&answer.stats));
-        if let Some(died) = &died {
-            let message = format!("the engine died within the load: {}", died.message);
-            warnings.push(Warning::new("engine_died", message));
-            answer.stopped = EndReason::Died;
         }
-        answer.died = died;
-        answer.stats.warnings.extend(warnings);
-        answer.stats.warnings.dedup();
-        for warning in &answer.stats.warnings {
-            self.context.run.warn(warning.clone())?;
-        }
-        Ok(answer)
+    };
+    warnings.extend(failures(&answer.stats));
+    if let Some(died) = &died {
+        let message = format!("the engine died within the load: {}", died.message);
+        warnings.push(Warning::new("engine_died", message));
+        answer.stopped = EndReason::Died;
     }
+    answer.died = died;
+    answer.stats.warnings.extend(warnings);
+    answer.stats.warnings.dedup();
+    for warning in &answer.stats.warnings {
+        engine.context.run.warn(warning.clone())?;
+    }
+    Ok(answer)
+}
 
-    /// Writes the engine's timeline. Returns its path within the run's folder.
-    fn write_timeline(&self, number: u64, repeat: &Repeat) -> Result<Option<String>> {
-        let name = format!("{}-timeline.csv", file_stem(number, repeat.number));
-        let rows = timeline(&repeat.seen, &repeat.records);
-        let path = self.context.run.write("loads", &name, |file| write(file, &rows))?;
-        Ok(self.relative(path.as_deref()))
-    }
+/// Writes the engine's timeline. Returns its path within the run's folder.
+fn write_timeline(engine: &Engine, number: u64, repeat: &Repeat) -> Result<Option<String>> {
+    let name = format!("{}-timeline.csv", file_stem(number, repeat.number));
+    let rows = timeline(&repeat.seen, &repeat.records);
+    let path = engine.context.run.write("loads", &name, |file| write(file, &rows))?;
+    Ok(relative(engine, path.as_deref()))
+}
 
-    /// Writes the load in the format of vLLM's benchmark.
-    fn write_bench(&self, session: &Session, repeat: &Repeat, figures: &LoadStats) -> Result<()> {
-        let began = repeat.began.and_then(|began| jiff::Timestamp::try_from(began).ok());
-        let bench = VllmBench {
-            date: began.map_or_else(String::new, |began| began.strftime("%Y%m%d-%H%M%S").to_string()),
-            backend: self.name().to_owned(),
-            model: session.model.clone().or_else(|| self.options.model.clone()),
-            tokenizer: self.options.tokenizer.clone(),
-            arrivals: match (&session.plan.arrivals, session.options.rate) {
-                (Arrivals::Closed { .. }, _) => Traffic::Closed,
-                (Arrivals::Open { pattern, .. }, Some(rate)) => Traffic::Rate(rate, pattern.burstiness()),
-                _ => Traffic::Other,
-            },
-            max_concurrency: session
-                .plan
-                .arrivals
-                .max_concurrency()
-                .or(session.options.max_concurrency),
-        };
-        let document = bench.document(&repeat.records, &settings(session, repeat), figures);
-        let name = format!("{}.json", file_stem(session.number, repeat.number));
-        self.context.run.write_json("loads", &name, &document)?;
-        Ok(())
-    }
+/// Writes the load in the format of vLLM's benchmark.
+fn write_bench(engine: &Engine, session: &Session, repeat: &Repeat, figures: &LoadStats) -> Result<()> {
+    let began = repeat.began.and_then(|began| jiff::Timestamp::try_from(began).ok());
+    let bench = VllmBench {
+        date: began.map_or_else(String::new, |began| began.strftime("%Y%m%d-%H%M%S").to_string()),
+        backend: engine.name().to_owned(),
+        model: session.model.clone().or_else(|| engine.options.model.clone()),
+        tokenizer: engine.options.tokenizer.clone(),
+        arrivals: match (&session.plan.arrivals, session.options.rate) {
+            (Arrivals::Closed { .. }, _) => Traffic::Closed,
+            (Arrivals::Open { pattern, .. }, Some(rate)) => Traffic::Rate(rate, pattern.burstiness()),
+            _ => Traffic::Other,
+        },
+        max_concurrency: session
+            .plan
+            .arrivals
+            .max_concurrency()
+            .or(session.options.max_concurrency),
+    };
+    let document = bench.document(&repeat.records, &settings(session, repeat), figures);
+    let name = format!("{}.json", file_stem(session.number, repeat.number));
+    engine.context.run.write_json("loads", &name, &document)?;
+    Ok(())
+}
 
-    /// The path relative to the run's folder.
-    fn relative(&self, path: Option<&Path>) -> Option<String> {
-        let path = path?;
-        let inside = self
-            .context
-            .run
-            .folder()
-            .and_then(|folder| path.strip_prefix(folder).ok());
-        Some(inside.unwrap_or(path).display().to_string())
-    }
+/// The path relative to the run's folder.
+fn relative(engine: &Engine, path: Option<&Path>) -> Option<String> {
+    let path = path?;
+    let inside = engine
+        .context
+        .run
+        .folder()
+        .and_then(|folder| path.strip_prefix(folder).ok());
+    Some(inside.unwrap_or(path).display().to_string())
 }
 
 /// The answer of one repeat, or of all of them pooled: statistics and engine-side measurements within the measured window.
@@ -239,7 +238,7 @@ fn held(arrivals: &Arrivals, repeat: &Repeat) -> TargetConcurrency {
 
 /// Joins the measured parts on one clock, without the time between them. Drops the warm-up and samples outside the
 /// measured parts.
-pub(super) fn pool(repeats: Vec<Repeat>) -> Repeat {
+pub(crate) fn pool(repeats: Vec<Repeat>) -> Repeat {
     let mut whole = Repeat {
         pooled: true,
         from: Some(Duration::ZERO),

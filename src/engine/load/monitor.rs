@@ -9,10 +9,11 @@ use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::super::handle::Running;
-use super::super::metrics::MetricsPage;
-use super::super::{Engine, ReportedFact};
-use crate::engine::options::wrong;
+use crate::engine::facts::log::ReportedFact;
+use crate::engine::lifecycle::engine::Engine;
+use crate::engine::lifecycle::options::wrong;
+use crate::engine::lifecycle::state::Running;
+use crate::engine::wire::page::MetricsPage;
 use crate::fault::{Fault, Result};
 use crate::load::engine_side::{EngineMetrics, EngineQueue, MemoryInUse, MetricsSample, Observations, PowerSample};
 use crate::task::lock;
@@ -28,7 +29,7 @@ const HZ_RANGE: std::ops::RangeInclusive<f64> = 1.0..=50.0;
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Background task that polls engine metrics during a load. Dropping it stops polling.
-pub(in crate::engine) struct LoadMonitor {
+pub(crate) struct LoadMonitor {
     hz: f64,
     began: Instant,
     stop: DropGuard,
@@ -53,97 +54,95 @@ impl Poll {
     }
 }
 
-impl Engine {
-    /// Starts polling a running engine `hz` times a second (1 to 50). The first poll is finished when this returns, so
-    /// it precedes every request sent afterwards.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if the rate is out of range.
-    pub(in crate::engine) fn start_monitor(&self, running: &Running, hz: f64) -> Result<LoadMonitor> {
-        if !HZ_RANGE.contains(&hz) {
-            let message = format!(
-                "option `metrics_hz` is {hz}, not within {} to {}",
-                HZ_RANGE.start(),
-                HZ_RANGE.end()
-            );
-            return wrong(message, "10 polls per second are usual");
-        }
-        let stop = CancellationToken::new();
-        let began = Instant::now();
-        let latest = Latest::default();
-        let mut task = None;
-        if let Some(page) = self.page(running) {
-            let first = self.wait(async { Ok(stamped(&page).await) })?;
-            let period = Duration::from_secs_f64(1.0 / hz);
-            let polls = poll_until(page, period, first, stop.clone(), Arc::clone(&latest));
-            task = Some(self.context.tasks.runtime().spawn(polls));
-        }
-        Ok(LoadMonitor {
-            hz,
-            began,
-            stop: stop.drop_guard(),
-            task,
-            latest,
-        })
+/// Starts polling a running engine `hz` times a second (1 to 50). The first poll is finished when this returns, so
+/// it precedes every request sent afterwards.
+///
+/// # Errors
+///
+/// `usage` if the rate is out of range.
+pub(crate) fn start_monitor(engine: &Engine, running: &Running, hz: f64) -> Result<LoadMonitor> {
+    if !HZ_RANGE.contains(&hz) {
+        let message = format!(
+            "option `metrics_hz` is {hz}, not within {} to {}",
+            HZ_RANGE.start(),
+            HZ_RANGE.end()
+        );
+        return wrong(message, "10 polls per second are usual");
     }
+    let stop = CancellationToken::new();
+    let began = Instant::now();
+    let latest = Latest::default();
+    let mut task = None;
+    if let Some(page) = engine.page(running) {
+        let first = engine.wait(async { Ok(stamped(&page).await) })?;
+        let period = Duration::from_secs_f64(1.0 / hz);
+        let polls = poll_until(page, period, first, stop.clone(), Arc::clone(&latest));
+        task = Some(engine.context.tasks.runtime().spawn(polls));
+    }
+    Ok(LoadMonitor {
+        hz,
+        began,
+        stop: stop.drop_guard(),
+        task,
+        latest,
+    })
+}
 
-    /// Stops polling once the engine has counted the last requests, and returns the measurements. `clock` is the start
-    /// of the load's clock.
-    ///
-    /// # Errors
-    ///
-    /// `internal` if the polling task failed.
-    pub(in crate::engine) fn finish_monitor(
-        &self,
-        monitor: LoadMonitor,
-        running: &Running,
-        clock: Instant,
-    ) -> Result<Observations> {
-        drop(monitor.stop);
-        let mut polls = Vec::new();
-        if let Some(task) = monitor.task {
-            let failed = |error| Fault::internal(format!("polling the metrics page failed: {error}"));
-            polls = self.wait(async { task.await.map_err(failed) })?;
-        }
-        let mut seen = Observations {
-            hz: monitor.hz,
-            kv_tokens: running.info.kv_tokens,
-            kv_bytes: kv_bytes(&running.facts),
-            ..Observations::default()
-        };
-        let mut before = monitor.began;
-        for poll in polls {
-            let sent = poll.sent;
-            seen.samples.extend(spread(poll, before, clock));
-            before = sent;
-        }
-        if let Some(sampler) = &running.sampler {
-            let (now, origin) = (Instant::now(), seconds(sampler.origin(), clock));
-            let at = |micros: u64| origin + micros as f64 / 1e6;
-            seen.source = Some(sampler.source().to_owned());
-            let series = sampler.between(monitor.began, now);
-            let memory = series.rows().iter().map(|row| MemoryInUse {
-                from: at(row.from),
-                to: at(row.to),
-                bytes: row.total,
-            });
-            seen.memory = memory.collect();
-            let power = sampler.activity_between(monitor.began, now).into_iter();
-            let power = power.map(|sample| PowerSample {
-                from: at(sample.from),
-                to: at(sample.to),
-                devices: sample.devices,
-            });
-            seen.power = power.collect();
-        }
-        Ok(seen)
+/// Stops polling once the engine has counted the last requests, and returns the measurements. `clock` is the start
+/// of the load's clock.
+///
+/// # Errors
+///
+/// `internal` if the polling task failed.
+pub(crate) fn finish_monitor(
+    engine: &Engine,
+    monitor: LoadMonitor,
+    running: &Running,
+    clock: Instant,
+) -> Result<Observations> {
+    drop(monitor.stop);
+    let mut polls = Vec::new();
+    if let Some(task) = monitor.task {
+        let failed = |error| Fault::internal(format!("polling the metrics page failed: {error}"));
+        polls = engine.wait(async { task.await.map_err(failed) })?;
     }
+    let mut seen = Observations {
+        hz: monitor.hz,
+        kv_tokens: running.info.kv_tokens,
+        kv_bytes: kv_bytes(&running.facts),
+        ..Observations::default()
+    };
+    let mut before = monitor.began;
+    for poll in polls {
+        let sent = poll.sent;
+        seen.samples.extend(spread(poll, before, clock));
+        before = sent;
+    }
+    if let Some(sampler) = &running.sampler {
+        let (now, origin) = (Instant::now(), seconds(sampler.origin(), clock));
+        let at = |micros: u64| origin + micros as f64 / 1e6;
+        seen.source = Some(sampler.source().to_owned());
+        let series = sampler.between(monitor.began, now);
+        let memory = series.rows().iter().map(|row| MemoryInUse {
+            from: at(row.from),
+            to: at(row.to),
+            bytes: row.total,
+        });
+        seen.memory = memory.collect();
+        let power = sampler.activity_between(monitor.began, now).into_iter();
+        let power = power.map(|sample| PowerSample {
+            from: at(sample.from),
+            to: at(sample.to),
+            devices: sample.devices,
+        });
+        seen.power = power.collect();
+    }
+    Ok(seen)
 }
 
 impl LoadMonitor {
     /// The newest snapshot; `None` if the last poll was not answered or had no snapshot.
-    pub(super) fn latest(&self) -> Option<EngineQueue> {
+    pub(crate) fn latest(&self) -> Option<EngineQueue> {
         *lock(&self.latest)
     }
 }

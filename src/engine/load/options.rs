@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::engine::options::{seconds, some_seconds, wrong};
+use crate::engine::lifecycle::options::{seconds, some_seconds, wrong};
 use crate::fault::Result;
 use crate::load::plan::{Arrival, Arrivals, Length, Pattern, Precision, Profile, Stop, Warmup};
 use crate::load::stats::Slo;
@@ -15,7 +15,6 @@ const DEFAULT_CONCURRENCY: u64 = 256;
 
 /// Time limit in seconds of a load with `precision` but no other end.
 const PRECISION_TIME_LIMIT: f64 = 600.0;
-
 const MAX_REPEATS: u64 = 1000;
 
 /// Options of `engine.load`. Exactly one of `concurrency`, `rate`, `steps` and `trace` determines when requests are

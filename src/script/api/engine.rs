@@ -183,7 +183,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn start(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<bool> {
-        Ok(engine.called(&context).start()?)
+        Ok(crate::engine::start(engine.first(&context))?)
     }
 
     /// Stops the engine, unless it was attached to. The next probe starts it again.
@@ -220,7 +220,7 @@ pub mod methods {
     #[rhai_fn(return_raw)]
     pub fn serves(context: NativeCallContext, engine: &mut EngineHandle, point: Map) -> Caught<Dynamic> {
         let requested = Limits::of_point(&super::point(&point)?)?;
-        let serves = engine.called(&context).serves(requested);
+        let serves = crate::engine::serves(engine.first(&context), requested);
         Ok(serves.map_or(Dynamic::UNIT, Dynamic::from))
     }
 
@@ -344,9 +344,9 @@ pub mod methods {
         prompt: Dynamic,
         options: Map,
     ) -> Caught<Dynamic> {
-        let engine = engine.called(&context);
+        let engine = engine.first(&context);
         let options = crate::script::options(options)?;
-        Ok(to_script(&engine.send(&wire(&prompt)?, options)?)?)
+        Ok(to_script(&crate::engine::send(engine, &wire(&prompt)?, options)?)?)
     }
 
     /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
@@ -371,7 +371,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn needs(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).needs()?)?)
+        Ok(to_script(&crate::engine::needs(engine.first(&context))?)?)
     }
 
     /// Current memory use in bytes: `#{ used, total, source, per_gpu, processes }`. `source` is `nvml`, `amd`, `host`
@@ -387,7 +387,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn memory(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).memory())?)
+        Ok(to_script(&crate::engine::memory(engine.first(&context)))?)
     }
 
     /// Memory by stage of the engine's latest start, measured while it runs:
@@ -430,7 +430,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn usage(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).usage()?)?)
+        Ok(to_script(&crate::engine::usage(engine.first(&context))?)?)
     }
 
     /// The current state of the engine's queue, and its counters since the start: `#{ running, waiting, kv_usage,
@@ -448,7 +448,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn metrics(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).metrics()?)?)
+        Ok(to_script(&crate::engine::metrics(engine.first(&context))?)?)
     }
 
     /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens, `model` as requests name
@@ -465,7 +465,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn info(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).info())?)
+        Ok(to_script(&crate::engine::info(engine.first(&context)))?)
     }
 
     /// All facts that the running engine reported, by name, sizes in bytes: `#{ kv_bytes: [#{ value, origin, text,
@@ -488,7 +488,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn facts(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).facts())?)
+        Ok(to_script(&crate::engine::facts(engine.first(&context)))?)
     }
 
     /// The latest 200 log lines of the running engine, oldest first. The whole log is in the run's folder.
@@ -518,9 +518,9 @@ pub mod methods {
     /// ```
     #[rhai_fn(name = "logs", return_raw)]
     pub fn logs_last(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        let engine = engine.called(&context);
+        let engine = engine.first(&context);
         let options: LogOptions = crate::script::options(options)?;
-        Ok(to_script(&engine.logs(options.last.unwrap_or(LINES)))?)
+        Ok(to_script(&crate::engine::logs(engine, options.last.unwrap_or(LINES)))?)
     }
 
     /// The command line flags for production, for the limits that the engine runs with.
@@ -538,7 +538,7 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn flags(context: NativeCallContext, engine: &mut EngineHandle) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).flags(None)?)?)
+        Ok(to_script(&crate::engine::flags(engine.first(&context), None)?)?)
     }
 
     /// The command line flags for production, for `#{ input, output, total, concurrency }` in tokens and sequences. The
@@ -553,9 +553,9 @@ pub mod methods {
     /// ```
     #[rhai_fn(name = "flags", return_raw)]
     pub fn flags_for(context: NativeCallContext, engine: &mut EngineHandle, limits: Map) -> Caught<Dynamic> {
-        let engine = engine.called(&context);
+        let engine = engine.first(&context);
         let limits: LimitsOption = options(limits)?;
-        Ok(to_script(&engine.flags(Some(Limits::from(limits)))?)?)
+        Ok(to_script(&crate::engine::flags(engine, Some(Limits::from(limits)))?)?)
     }
 
     /// Measures one start of an experiment, or replays it: `measure` is called with the engine and returns a value that
@@ -580,7 +580,7 @@ pub mod methods {
         let _ = host(&context);
         let what = from_script(&Dynamic::from(what))?;
         let handle = engine.clone();
-        let answer = engine.0.trial(&what, || -> Caught<Value> {
+        let answer = crate::engine::trial(engine.0.first(), &what, || -> Caught<Value> {
             let measured: Dynamic = measure.call_within_context(&context, (handle,))?;
             Ok(from_script(&measured)?)
         })?;
@@ -754,7 +754,10 @@ pub mod methods {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn load(context: NativeCallContext, engine: &mut EngineHandle, given: Map) -> Caught<Dynamic> {
-        Ok(to_script(&engine.called(&context).load(&options(given)?)?)?)
+        Ok(to_script(&crate::engine::load(
+            engine.first(&context),
+            &options(given)?,
+        )?)?)
     }
 
     /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which

@@ -247,7 +247,7 @@ pub mod memory {
     /// ```
     #[rhai_fn(name = "estimate", return_raw)]
     pub fn estimate_of_engine(context: NativeCallContext, engine: &mut EngineHandle, options: Map) -> Caught<Dynamic> {
-        let model = engine.0.architecture()?;
+        let model = crate::engine::architecture(engine.0.first())?;
         Ok(to_script(&estimated(&host(&context), &model, options)?)?)
     }
 }

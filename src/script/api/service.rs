@@ -307,7 +307,11 @@ pub mod service {
     ) -> Caught<Dynamic> {
         let host = host(&context);
         let given = crate::script::options(options)?;
-        Ok(to_script(&engine.0.run_probe(&program(&host, name)?, &given)?)?)
+        Ok(to_script(&crate::engine::run_probe(
+            engine.0.first(),
+            &program(&host, name)?,
+            &given,
+        )?)?)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use profiler::boundary::Point;
-use profiler::engine::{Context, Engine, ProbeOptions};
+use profiler::engine::{Context, Pool, ProbeOptions};
 use profiler::run::Run;
 use profiler::runtime::Permits;
 use profiler::script::{self, Host, Settings};
@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 /// An engine as `engines::launch(name, options)` makes it.
 pub struct Probed {
-    engine: Engine,
+    engine: Pool,
     _runtime: Runtime,
 }
 
@@ -56,7 +56,7 @@ impl Probed {
             wait: None,
             dry_run: false,
         };
-        let engine = Engine::describe(
+        let engine = Pool::describe(
             &context,
             &script::adapter(&host, name).unwrap(),
             vec![serde_json::from_value(options).unwrap()],

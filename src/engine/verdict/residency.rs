@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use super::Limits;
-use super::judge::{Judgement, Observation};
+use super::observation::{Judgement, Observation};
 use crate::boundary::{Cause, Verdict};
 use crate::fmt::thousands;
 use crate::load::Record;
+use crate::run::Limits;
 
 /// Tokens that what runs must produce while others wait, before the wait is the engine's limit. Schedulers let running requests decode for
 /// a while before they admit more: TGI 20 tokens (`--max-waiting-tokens`).
@@ -22,7 +22,7 @@ const MARGIN: Duration = Duration::from_millis(10);
 
 /// All requests completed: judges whether all of them were running at the same time. The time of a simulated engine may pass
 /// faster than any clock can tell, but its gauges miss nothing.
-pub(super) fn judge_residency(seen: &Observation<'_>) -> Judgement {
+pub(crate) fn judge_residency(seen: &Observation<'_>) -> Judgement {
     let Observation {
         requested,
         answers,
@@ -89,7 +89,7 @@ pub(super) fn judge_residency(seen: &Observation<'_>) -> Judgement {
 }
 
 /// The output with which all requests would be in flight at the same time, as far as `longest` allows; `None` if that is not longer.
-pub(super) fn longer_output(requested: &Limits, answers: &[Record], longest: u64) -> Option<u64> {
+pub(crate) fn longer_output(requested: &Limits, answers: &[Record], longest: u64) -> Option<u64> {
     let firsts = || answers.iter().filter_map(|answer| answer.first_token);
     let spread = firsts().max()?.saturating_sub(firsts().min()?);
     let gaps = answers
@@ -175,8 +175,8 @@ mod tests {
 
     use super::*;
     use crate::boundary::{Answer, Boundary, Class, Options, Point};
-    use crate::engine::limits::EngineBounds;
-    use crate::engine::metrics::QueueMetrics;
+    use crate::engine::facts::queue::QueueMetrics;
+    use crate::engine::verdict::bounds::EngineBounds;
     use crate::load::engine_side::EngineQueue;
 
     fn limits(input: u64, output: u64, concurrency: u64) -> Limits {

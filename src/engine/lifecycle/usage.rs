@@ -12,7 +12,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::start::Server;
+use super::server::Server;
 use crate::fault::Result;
 use crate::memory::Provenance;
 use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Sampler, SamplerHealth, Source, Spread, Tenant};
@@ -77,27 +77,27 @@ fn without_nulls(value: &Value) -> Value {
 
 /// The memory stages of one start so far.
 #[derive(Default)]
-pub(super) struct MemoryStages {
+pub(crate) struct MemoryStages {
     /// Before the start; `None` if that is unknown, as for an attached engine.
-    pub(super) before: Option<Reading>,
+    pub(crate) before: Option<Reading>,
     /// Every process id that ever belonged to the engine: exited processes are no longer listed anywhere.
-    pub(super) ours: BTreeSet<u32>,
+    pub(crate) ours: BTreeSet<u32>,
     /// Whether nobody else can use these devices: the memory of a process tree or a cgroup.
-    pub(super) alone: bool,
+    pub(crate) alone: bool,
     /// Whether the engine was attached to.
-    pub(super) attached: bool,
+    pub(crate) attached: bool,
     /// Times of the launch, of readiness and of the first request.
-    pub(super) began: Option<Instant>,
-    pub(super) ready: Option<Instant>,
-    pub(super) first: Option<Instant>,
-    pub(super) usage: Usage,
+    pub(crate) began: Option<Instant>,
+    pub(crate) ready: Option<Instant>,
+    pub(crate) first: Option<Instant>,
+    pub(crate) usage: Usage,
     /// Tells the name of a process that is visible from here: [`command`], but in tests.
-    pub(super) name: Option<fn(u32) -> Option<String>>,
+    pub(crate) name: Option<fn(u32) -> Option<String>>,
 }
 
 impl MemoryStages {
     /// Sets the memory source. If only the engine's own processes count, nothing was in use before them.
-    pub(super) fn watch(&mut self, server: &Server, source: &mut dyn Source) -> Result<()> {
+    pub(crate) fn watch(&mut self, server: &Server, source: &mut dyn Source) -> Result<()> {
         self.usage.source = Some(source.name().to_owned());
         self.alone = source.name() == "host";
         if self.attached {
@@ -113,14 +113,14 @@ impl MemoryStages {
         Ok(())
     }
 
-    pub(super) fn record_peak(&mut self, sampler: &Sampler) {
+    pub(crate) fn record_peak(&mut self, sampler: &Sampler) {
         self.usage.peak = Some(Stage {
             over_time: over(sampler, &Phase::ALL, self.began),
             ..self.at_peak(&sampler.peak_snapshot())
         });
     }
 
-    pub(super) fn stage(&self, reading: &Reading) -> Stage {
+    pub(crate) fn stage(&self, reading: &Reading) -> Stage {
         self.stage_of(&reading.devices, reading, true)
     }
 
@@ -229,14 +229,14 @@ impl MemoryStages {
 }
 
 /// The same devices with nothing in use.
-pub(super) fn emptied(mut reading: Reading) -> Reading {
+pub(crate) fn emptied(mut reading: Reading) -> Reading {
     reading.tenants.clear();
     reading.devices.iter_mut().for_each(|device| device.used = 0);
     reading
 }
 
 /// Memory in these phases since a moment.
-pub(super) fn over(sampler: &Sampler, phases: &[Phase], from: Option<Instant>) -> Option<OverTime> {
+pub(crate) fn over(sampler: &Sampler, phases: &[Phase], from: Option<Instant>) -> Option<OverTime> {
     let (from, to) = (from?, Instant::now());
     Some(OverTime {
         seconds: to.saturating_duration_since(from).as_secs_f64(),

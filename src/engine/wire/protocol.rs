@@ -8,8 +8,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Value, json};
 
-use super::options::wrong;
-use super::{Protocol, RequestForm};
+use crate::engine::adapter::{Protocol, RequestForm};
 use crate::fault::{Fault, Result};
 use crate::load::{Counts, Decode, Framing, StreamEvent};
 use crate::prompt::Content;
@@ -45,7 +44,7 @@ impl Decode for Decoder {
 }
 
 /// The request body with its prompt. Adds `model`, if the adapter's body has none: servers of one model ignore it.
-pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) -> Result<Bytes> {
+pub(crate) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) -> Result<Bytes> {
     let Value::Object(mut body) = form.body.clone() else {
         return Err(Fault::usage(
             "`request(point)` of the adapter must give `body` as an object map",
@@ -55,13 +54,13 @@ pub(super) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
         (Protocol::OpenaiCompletions | Protocol::Llamacpp, Content::Tokens(ids)) => json!(ids),
         (_, Content::Text(text)) => json!(text),
         (protocol, Content::Tokens(_)) => {
-            return wrong(
-                format!(
-                    "protocol `{}` takes no token ids",
-                    json!(protocol).as_str().unwrap_or_default()
-                ),
-                "let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer",
+            let protocol = json!(protocol);
+            let wrong = format!(
+                "protocol `{}` takes no token ids",
+                protocol.as_str().unwrap_or_default()
             );
+            return Err(Fault::usage(wrong)
+                .hint("let `request(point)` of the adapter say `prompt: \"text\"`, and name a tokenizer"));
         }
     };
     match form.protocol {
@@ -156,7 +155,7 @@ impl<'de> Visitor<'de> for Field<'de> {
 }
 
 /// What an error says is wrong, without a request that it repeats: a string, or the messages in an object with the fields that they name; else the value as JSON.
-pub(super) fn error_text(error: &Value) -> String {
+pub(crate) fn error_text(error: &Value) -> String {
     fn gather<'a>(value: &'a Value, said: &mut Vec<&'a str>) {
         match value {
             Value::String(text) => said.push(text),

@@ -5,9 +5,10 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
+use super::engine::Engine;
 use super::options::{LaunchOptions, without_password};
-use super::start::Server;
-use super::{Engine, InfoRule};
+use super::server::Server;
+use crate::engine::adapter::InfoRule;
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::warning::Warning;
@@ -34,15 +35,15 @@ struct Listed {
 
 /// The model that requests name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct AskedModel {
+pub(crate) struct AskedModel {
     /// `None` where none was named and the server lists none.
-    pub(super) name: Option<String>,
+    pub(crate) name: Option<String>,
     /// Whether a request must show that the server takes the name, as its list does not have it.
-    pub(super) untried: bool,
+    pub(crate) untried: bool,
     /// The base model of a LoRA.
     parent: Option<String>,
     /// The names that the server lists.
-    pub(super) listed: Vec<String>,
+    pub(crate) listed: Vec<String>,
 }
 
 /// What follows from a list and the name that the user gave.
@@ -59,7 +60,7 @@ enum Choice {
 impl AskedModel {
     /// The pointer to a fact of this model. In a list with several models it leads to the item of the model, or of its base
     /// model if that item lacks the fact; `None` if there is none.
-    pub(super) fn pointer<'a>(&self, page: &Value, pointer: &'a str) -> Option<Cow<'a, str>> {
+    pub(crate) fn pointer<'a>(&self, page: &Value, pointer: &'a str) -> Option<Cow<'a, str>> {
         let as_it_is = Some(Cow::Borrowed(pointer));
         let (Some((list, field)), Some(name)) = (pointer.split_once("/0/"), &self.name) else {
             return as_it_is;
@@ -85,7 +86,7 @@ impl AskedModel {
     }
 
     /// The only model that the server lists, where another name is asked.
-    pub(super) fn only_listed(&self) -> Option<String> {
+    pub(crate) fn only_listed(&self) -> Option<String> {
         match self.listed.as_slice() {
             [only] if self.untried => Some(only.clone()),
             _ => None,
@@ -93,7 +94,7 @@ impl AskedModel {
     }
 
     /// That a name is asked which the server's list does not have.
-    pub(super) fn warning(&self) -> Option<Warning> {
+    pub(crate) fn warning(&self) -> Option<Warning> {
         let name = self.name.as_ref().filter(|_| self.untried && !self.listed.is_empty())?;
         let listed = match self.listed.as_slice() {
             [only] => format!("it lists `{only}`"),
@@ -106,7 +107,7 @@ impl AskedModel {
     }
 
     /// `; it lists:` and each name on a line of its own.
-    pub(super) fn listing(&self) -> String {
+    pub(crate) fn listing(&self) -> String {
         listing(&self.listed)
     }
 }
@@ -199,121 +200,117 @@ fn is_path(options: &LaunchOptions) -> bool {
     given.starts_with(['/', '.', '~']) || given.ends_with(".gguf") || options.model != options.given_model
 }
 
-impl Engine {
-    /// The model that requests to this server name.
-    ///
-    /// # Errors
-    ///
-    /// `usage`, with the server's list, where it serves several and none is named or chosen at the terminal.
-    pub(super) fn asked_model(&self, server: &Server) -> Result<AskedModel> {
-        let mut listed: Vec<Listed> = Vec::new();
-        let usual = InfoRule {
-            path: "/v1/models".to_owned(),
-            pointer: "/data/0/id".to_owned(),
-        };
-        let rules = match self.rules.facts.info.get("model") {
-            Some(rules) => rules.as_slice(),
-            // An adapter that does not say where the list is.
-            None if !server.ours() => std::slice::from_ref(&usual),
-            None => &[],
-        };
-        for rule in rules {
-            let url = server.url(&rule.path)?;
-            let page = self.wait(async { Ok(self.fetch(&url).await) })?;
-            let page: Value = page
-                .and_then(|page| serde_json::from_str(&page).ok())
-                .unwrap_or_default();
-            for one in models(&page, rule) {
-                if listed.iter().all(|known| known.name != one.name) {
-                    listed.push(one);
-                }
-            }
-        }
-        let options = &self.options;
-        let names: Vec<&str> = options
-            .given_model
-            .iter()
-            .chain(&options.model)
-            .map(String::as_str)
-            .collect();
-        let all: Vec<String> = listed.iter().map(|one| one.name.clone()).collect();
-        let (name, untried) = match choose(&listed, &names, is_path(options), server.ours()) {
-            Choice::Listed(index) => (Some(self.served_name(server, &listed, index, &names)?), false),
-            Choice::Unlisted(name) => (Some(name), true),
-            Choice::Open => (Some(self.ask_model(server, &all, names.first().copied())?), false),
-            Choice::Unknown => (None, false),
-        };
-        let own = listed.iter().find(|one| name.as_ref() == Some(&one.name));
-        Ok(AskedModel {
-            parent: own.and_then(|own| own.parent.clone()),
-            listed: all,
-            name,
-            untried,
-        })
-    }
-
-    /// The name of a listed model in requests: as the user wrote it where the server lists it so, else the server's, and the
-    /// user is told.
-    fn served_name(&self, server: &Server, listed: &[Listed], index: usize, names: &[&str]) -> Result<String> {
-        let served = &listed[index];
-        if let Some(name) = names.iter().find(|name| is_same(&served.name, name)) {
-            return Ok((*name).to_owned());
-        }
-        let others = listed.len() - 1;
-        let said = match names.first() {
-            Some(name) => format!("the server serves `{name}` as `{}`, which requests name", served.name),
-            None if others > 0 => format!(
-                "`{}` is asked, the base model: the server lists {others} more of it, which `--model NAME` asks",
-                served.name
-            ),
-            None => return Ok(served.name.clone()),
-        };
-        // What we started serves what it was started with.
-        if !server.ours() {
-            self.context.run.note(Event::Note { text: said })?;
-        }
-        Ok(served.name.clone())
-    }
-
-    /// Asks at the terminal which of several models to ask, unless this run has asked already.
-    fn ask_model(&self, server: &Server, listed: &[String], given: Option<&str>) -> Result<String> {
-        let run = &self.context.run;
-        let before = run.recorded_engine(&self.shown);
-        let before = before
-            .as_ref()
-            .and_then(|engine| engine.pointer("/info/model")?.as_str());
-        if let Some(before) = before.filter(|before| listed.iter().any(|name| name == before)) {
-            return Ok(before.to_owned());
-        }
-        let at = without_password(server.base_url());
-        let which = match given {
-            Some(path) => format!("none of which is said to be `{path}`"),
-            None => "and none is named".to_owned(),
-        };
-        let question = format!("the server at `{at}` serves {} models, {which}", listed.len());
-        match run.choose(&question, listed)? {
-            Some(chosen) => Ok(chosen),
-            None => {
-                Err(Fault::usage(format!("{question}{}", listing(listed))).hint("name one of them: `--model NAME`"))
+/// The model that requests to this server name.
+///
+/// # Errors
+///
+/// `usage`, with the server's list, where it serves several and none is named or chosen at the terminal.
+pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel> {
+    let mut listed: Vec<Listed> = Vec::new();
+    let usual = InfoRule {
+        path: "/v1/models".to_owned(),
+        pointer: "/data/0/id".to_owned(),
+    };
+    let rules = match engine.rules.facts.info.get("model") {
+        Some(rules) => rules.as_slice(),
+        // An adapter that does not say where the list is.
+        None if !server.ours() => std::slice::from_ref(&usual),
+        None => &[],
+    };
+    for rule in rules {
+        let url = server.url(&rule.path)?;
+        let page = engine.wait(async { Ok(engine.fetch(&url).await) })?;
+        let page: Value = page
+            .and_then(|page| serde_json::from_str(&page).ok())
+            .unwrap_or_default();
+        for one in models(&page, rule) {
+            if listed.iter().all(|known| known.name != one.name) {
+                listed.push(one);
             }
         }
     }
+    let options = &engine.options;
+    let names: Vec<&str> = options
+        .given_model
+        .iter()
+        .chain(&options.model)
+        .map(String::as_str)
+        .collect();
+    let all: Vec<String> = listed.iter().map(|one| one.name.clone()).collect();
+    let (name, untried) = match choose(&listed, &names, is_path(options), server.ours()) {
+        Choice::Listed(index) => (Some(served_name(engine, server, &listed, index, &names)?), false),
+        Choice::Unlisted(name) => (Some(name), true),
+        Choice::Open => (Some(ask_model(engine, server, &all, names.first().copied())?), false),
+        Choice::Unknown => (None, false),
+    };
+    let own = listed.iter().find(|one| name.as_ref() == Some(&one.name));
+    Ok(AskedModel {
+        parent: own.and_then(|own| own.parent.clone()),
+        listed: all,
+        name,
+        untried,
+    })
+}
 
-    /// The fault for a name that the server neither lists nor takes; `said` is its answer.
-    pub(super) fn refused_model(&self, server: &Server, asked: &AskedModel, said: &str) -> Fault {
-        let (at, name) = (
-            without_password(server.base_url()),
-            asked.name.as_deref().unwrap_or_default(),
-        );
-        let message = format!(
-            "the server at `{at}` does not serve `{name}` ({said}){}",
-            asked.listing()
-        );
-        Fault::usage(message).hint(match asked.listed.is_empty() {
-            true => "name a model that it serves: `--model NAME`",
-            false => "name one of them: `--model NAME`",
-        })
+/// The name of a listed model in requests: as the user wrote it where the server lists it so, else the server's, and the
+/// user is told.
+fn served_name(engine: &Engine, server: &Server, listed: &[Listed], index: usize, names: &[&str]) -> Result<String> {
+    let served = &listed[index];
+    if let Some(name) = names.iter().find(|name| is_same(&served.name, name)) {
+        return Ok((*name).to_owned());
     }
+    let others = listed.len() - 1;
+    let said = match names.first() {
+        Some(name) => format!("the server serves `{name}` as `{}`, which requests name", served.name),
+        None if others > 0 => format!(
+            "`{}` is asked, the base model: the server lists {others} more of it, which `--model NAME` asks",
+            served.name
+        ),
+        None => return Ok(served.name.clone()),
+    };
+    // What we started serves what it was started with.
+    if !server.ours() {
+        engine.context.run.note(Event::Note { text: said })?;
+    }
+    Ok(served.name.clone())
+}
+
+/// Asks at the terminal which of several models to ask, unless this run has asked already.
+fn ask_model(engine: &Engine, server: &Server, listed: &[String], given: Option<&str>) -> Result<String> {
+    let run = &engine.context.run;
+    let before = run.recorded_engine(&engine.shown);
+    let before = before
+        .as_ref()
+        .and_then(|engine| engine.pointer("/info/model")?.as_str());
+    if let Some(before) = before.filter(|before| listed.iter().any(|name| name == before)) {
+        return Ok(before.to_owned());
+    }
+    let at = without_password(server.base_url());
+    let which = match given {
+        Some(path) => format!("none of which is said to be `{path}`"),
+        None => "and none is named".to_owned(),
+    };
+    let question = format!("the server at `{at}` serves {} models, {which}", listed.len());
+    match run.choose(&question, listed)? {
+        Some(chosen) => Ok(chosen),
+        None => Err(Fault::usage(format!("{question}{}", listing(listed))).hint("name one of them: `--model NAME`")),
+    }
+}
+
+/// The fault for a name that the server neither lists nor takes; `said` is its answer.
+pub(crate) fn refused_model(server: &Server, asked: &AskedModel, said: &str) -> Fault {
+    let (at, name) = (
+        without_password(server.base_url()),
+        asked.name.as_deref().unwrap_or_default(),
+    );
+    let message = format!(
+        "the server at `{at}` does not serve `{name}` ({said}){}",
+        asked.listing()
+    );
+    Fault::usage(message).hint(match asked.listed.is_empty() {
+        true => "name a model that it serves: `--model NAME`",
+        false => "name one of them: `--model NAME`",
+    })
 }
 
 #[cfg(test)]

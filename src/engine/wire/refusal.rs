@@ -1,10 +1,10 @@
-//! Statuses of servers by name, such as `429 rate limit`, and the remedy for each.
+//! Refusals of servers: statuses by name, such as `429 rate limit`, the remedy for each, and the complaint in a body.
 
-use std::time::Duration;
-
+use serde_json::Value;
 use url::Url;
 
-use super::judge::words;
+use super::protocol::error_text;
+use crate::fmt::excerpt;
 use crate::http::ApiKey;
 use crate::load::{Failure, FailureForm};
 
@@ -77,7 +77,7 @@ pub fn wait_longer(status: u16) -> &'static str {
 }
 
 /// The path, the status and the words of a refusal.
-pub(super) fn refusal(failure: &Failure, path: &str, credentials: Credentials<'_>) -> String {
+pub(crate) fn refusal(failure: &Failure, path: &str, credentials: Credentials<'_>) -> String {
     let FailureForm::Status(status) = failure.form else {
         return words(&failure.message);
     };
@@ -89,11 +89,19 @@ pub(super) fn refusal(failure: &Failure, path: &str, credentials: Credentials<'_
 }
 
 /// Whether the server wants a key, or another one.
-pub(super) fn needs_key(failure: &Failure) -> bool {
+pub(crate) fn needs_key(failure: &Failure) -> bool {
     matches!(failure.form, FailureForm::Status(401 | 403))
 }
 
-/// Whether a server that answers with this status and `Retry-After` is worth waiting for.
-pub(super) fn passes(status: u16, retry_after: Option<Duration>) -> bool {
-    status == 503 || status == 429 && retry_after.is_some()
+/// What a refusal says is wrong, without the request that it may repeat.
+pub(crate) fn complaint(body: &str) -> String {
+    let json = serde_json::from_str(body).ok();
+    let said = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
+    // Python repeats it in a message of its own form.
+    said.split("'input':").next().unwrap_or_default().to_owned()
+}
+
+/// The complaint of a refusal, in one short line.
+pub fn words(body: &str) -> String {
+    excerpt(&complaint(body))
 }

@@ -6,31 +6,31 @@
 //! Supported allocation messages are PyTorch's `CUDA out of memory. Tried to allocate …` (since 2.1, also with HIP; used by
 //! five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`.
 
-use super::{FailureRule, RulePhase};
 use crate::boundary::{Cause, Effect, Verdict};
+use crate::engine::adapter::{FailureRule, RulePhase};
 use crate::fault::{Fault, Result};
 use crate::run::Allocation;
 use crate::runtime::Exit;
 
 /// What was observed when something failed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Symptoms<'a> {
-    pub(super) exit: Option<&'a Exit>,
+pub(crate) struct Symptoms<'a> {
+    pub(crate) exit: Option<&'a Exit>,
     /// Response bodies of rejected requests, and errors within streams.
-    pub(super) messages: &'a [String],
+    pub(crate) messages: &'a [String],
     /// Log lines since the start or since the probe began, oldest first.
-    pub(super) log: &'a [String],
+    pub(crate) log: &'a [String],
 }
 
 /// The classification of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Finding {
-    pub(super) verdict: Verdict,
-    pub(super) cause: Option<Cause>,
+pub(crate) struct Finding {
+    pub(crate) verdict: Verdict,
+    pub(crate) cause: Option<Cause>,
     /// The matching message or log line.
-    pub(super) line: Option<String>,
+    pub(crate) line: Option<String>,
     /// The engine's count of input tokens, if the rule's pattern has a group `input`.
-    pub(super) input: Option<u64>,
+    pub(crate) input: Option<u64>,
 }
 
 impl FailureRule {
@@ -39,7 +39,7 @@ impl FailureRule {
     /// # Errors
     ///
     /// `usage`.
-    pub(super) fn check(rules: &[Self]) -> Result<()> {
+    pub(crate) fn check(rules: &[Self]) -> Result<()> {
         for (index, rule) in rules.iter().enumerate() {
             let wrong = |why: &str| Fault::usage(format!("`failures()[{index}]` of the adapter: {why}"));
             if rule.verdict == Verdict::Ok {
@@ -82,7 +82,7 @@ fn quotes(line: &str) -> bool {
 }
 
 /// Classifies a failure in `phase`. The first rule with any match wins.
-pub(super) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Symptoms<'_>) -> Option<Finding> {
+pub(crate) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Symptoms<'_>) -> Option<Finding> {
     let by_rule = |rule: &FailureRule| {
         if rule.phase != RulePhase::Any && rule.phase != phase {
             return None;
@@ -131,7 +131,7 @@ impl Finding {
 }
 
 /// Failed allocations in these texts; the last one of each GPU.
-pub(super) fn allocations<'a>(texts: impl IntoIterator<Item = &'a String>) -> Vec<Allocation> {
+pub(crate) fn allocations<'a>(texts: impl IntoIterator<Item = &'a String>) -> Vec<Allocation> {
     let mut found: Vec<Allocation> = Vec::new();
     for text in texts {
         let Some(new) = torch(text).or_else(|| ggml(text)) else {

@@ -1,6 +1,5 @@
-//! What an adapter's rules find in an engine's output: facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) in log lines
-//! and JSON pages, and the phase of a start. Each fact keeps its location; `std/memory` interprets them. Also reads recorded
-//! output of an engine, for tests of adapters.
+//! Facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) that an adapter's patterns find in log lines and JSON pages, and the
+//! phase of a start. Each fact keeps its location; `std/memory` interprets them.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +7,22 @@ use console::strip_ansi_codes;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use super::failure::{Symptoms, allocations, classify};
-use super::limits::EngineBounds;
-use super::options::wrong;
-use super::{Adapter, Facts, FailureRule, Pattern, Patterns, ProgressRule, RulePhase, metrics, protocol};
-use crate::boundary::{Cause, Verdict};
-use crate::fault::{Fault, Result};
-use crate::load::engine_side::EngineMetrics;
-use crate::prompt::{Content, PromptForm};
-use crate::run::{Allocation, Limits};
-use crate::runtime::Exit;
+use crate::engine::adapter::{Pattern, Patterns, ProgressRule};
 use crate::telemetry::UsedByDevice;
 
 /// Values by fact name; sizes in bytes.
-pub(super) type FactValues = BTreeMap<String, Value>;
+pub(crate) type FactValues = BTreeMap<String, Value>;
 
 /// Facts in these lines. Per fact, the first pattern with any match is used, and its last match wins, because an
 /// engine that retries (llama.cpp's fit) reports the final value last.
-pub(super) fn find(patterns: &Patterns, lines: &[String]) -> FactValues {
+pub(crate) fn find(patterns: &Patterns, lines: &[String]) -> FactValues {
     let found = matches(patterns, &[], lines, "").into_iter();
     found.map(|fact| (fact.name, fact.value)).collect()
 }
 
 /// Every line that reports a fact, for example one per rank or device, with its number. Sorted by fact, then by line.
 /// Per fact, only the first pattern with any match is used. `ranks` find the prefix that names the rank.
-pub(super) fn matches(patterns: &Patterns, ranks: &[Pattern], lines: &[String], origin: &str) -> Vec<ReportedFact> {
+pub(crate) fn matches(patterns: &Patterns, ranks: &[Pattern], lines: &[String], origin: &str) -> Vec<ReportedFact> {
     let found = |(fact, patterns): (&String, &Vec<Pattern>)| {
         let found = patterns.iter().map(|pattern| {
             let numbered = (0..).zip(lines);
@@ -83,7 +73,7 @@ const UNITS: [(&str, f64); 6] = [
 
 /// Converts a JSON value into a fact: a number in the unit of the fact's name, the sum of a map's numbers, or the value
 /// itself.
-pub(super) fn fact_from_json(fact: &str, value: &Value) -> Option<(String, Value)> {
+pub(crate) fn fact_from_json(fact: &str, value: &Value) -> Option<(String, Value)> {
     let number = match value {
         Value::Number(number) => number.as_f64(),
         Value::Object(parts) if !parts.is_empty() => parts.values().map(Value::as_f64).sum(),
@@ -119,7 +109,7 @@ fn value(fact: &str, text: &str) -> (String, Value) {
 }
 
 /// Removes the colour codes that some engines write even to pipes.
-pub(super) fn strip_colours(lines: &[String]) -> Vec<String> {
+pub(crate) fn strip_colours(lines: &[String]) -> Vec<String> {
     lines.iter().map(|line| strip_ansi_codes(line).into_owned()).collect()
 }
 
@@ -148,7 +138,7 @@ pub struct ReportedFact {
 }
 
 /// Groups facts by name, oldest first.
-pub(super) fn group_by_name(reported: Vec<ReportedFact>) -> BTreeMap<String, Vec<ReportedFact>> {
+pub(crate) fn group_by_name(reported: Vec<ReportedFact>) -> BTreeMap<String, Vec<ReportedFact>> {
     let mut facts: BTreeMap<String, Vec<ReportedFact>> = BTreeMap::new();
     for one in reported {
         facts.entry(one.name.clone()).or_default().push(one);
@@ -160,7 +150,7 @@ pub(super) fn group_by_name(reported: Vec<ReportedFact>) -> BTreeMap<String, Vec
 
 impl ReportedFact {
     /// The fact in a field of an information page, if it has a value.
-    pub(super) fn from_page(field: &str, path: &str, pointer: &str, at_pointer: &Value) -> Option<Self> {
+    pub(crate) fn from_page(field: &str, path: &str, pointer: &str, at_pointer: &Value) -> Option<Self> {
         let (name, value) = fact_from_json(field, at_pointer)?;
         Some(Self {
             name,
@@ -172,118 +162,9 @@ impl ReportedFact {
     }
 }
 
-/// An adapter's `facts()` and `failures()`.
-#[derive(Clone, Debug, Default)]
-pub struct Rules {
-    pub(super) facts: Facts,
-    pub(super) failures: Vec<FailureRule>,
-}
-
-impl Rules {
-    /// Calls the adapter and checks its rules.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for unusable rules.
-    pub fn from_adapter(adapter: &dyn Adapter) -> Result<Self> {
-        check_request(adapter)?;
-        Ok(Self {
-            facts: checked_facts(adapter)?,
-            failures: checked_failures(adapter)?,
-        })
-    }
-
-    /// Reads the log of a start that ended with status `code`. For tests of adapters.
-    pub fn read_start(&self, log: &[String], code: i64) -> Reading {
-        self.read(RulePhase::Start, &[], log, Some(code))
-    }
-
-    /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
-    /// an engine that died. For tests of adapters.
-    pub fn read_request(&self, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
-        self.read(RulePhase::Request, messages, log, code)
-    }
-
-    /// Reads a metrics page as snapshots. For tests of adapters.
-    pub fn read_metrics(&self, page: &str) -> Vec<EngineMetrics> {
-        metrics::read(page, &self.facts.metrics)
-    }
-
-    fn read(&self, phase: RulePhase, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
-        let log = strip_colours(log);
-        let exit = code.map(|code| Exit {
-            code: Some(code),
-            ..Exit::default()
-        });
-        let symptoms = Symptoms {
-            exit: exit.as_ref(),
-            messages,
-            log: &log,
-        };
-        let found = classify(&self.failures, phase, symptoms);
-        let mut stated = EngineBounds::default();
-        if let Some(line) = found.as_ref().and_then(|found| found.line.as_ref()) {
-            stated.learn(&self.failures, line);
-        }
-        Reading {
-            limits: (stated.max_model_len, stated.max_input),
-            facts: find(&self.facts.log, &log),
-            reported: group_by_name(matches(&self.facts.log, &self.facts.rank, &log, "log")),
-            verdict: found.as_ref().map(|found| found.verdict),
-            cause: found.as_ref().and_then(|found| found.cause.clone()),
-            line: found.and_then(|found| found.line),
-            phase: match phase {
-                RulePhase::Start => phase_of(&self.facts.progress, &log),
-                RulePhase::Any | RulePhase::Request => Some(REQUEST.to_owned()),
-            },
-            allocations: allocations(messages.iter().chain(&log)),
-        }
-    }
-}
-
-/// What is wrong with an adapter's rules and the form of its request, by function. Starts nothing.
-pub fn check_adapter(adapter: &dyn Adapter) -> Vec<(&'static str, Fault)> {
-    let checks = [
-        ("facts", checked_facts(adapter).map(drop)),
-        ("failures", checked_failures(adapter).map(drop)),
-        ("request", check_request(adapter)),
-    ];
-    checks
-        .into_iter()
-        .filter_map(|(name, check)| Some((name, check.err()?)))
-        .collect()
-}
-
-fn checked_facts(adapter: &dyn Adapter) -> Result<Facts> {
-    let facts = adapter.facts()?;
-    let pages = facts.info.values().flatten().map(|rule| rule.path.as_str());
-    let metrics = Some(facts.metrics.path.as_str()).filter(|path| !path.is_empty());
-    pages.chain(metrics).try_for_each(check_path)?;
-    Ok(facts)
-}
-
-fn checked_failures(adapter: &dyn Adapter) -> Result<Vec<FailureRule>> {
-    let rules = adapter.failures()?;
-    FailureRule::check(&rules).map(|()| rules)
-}
-
-/// Builds one small request.
-fn check_request(adapter: &dyn Adapter) -> Result<()> {
-    let limits = Limits::new(16, 16, 1);
-    for form in adapter.request(&limits.point()?, Some(&limits))? {
-        let prompt = match form.prompt {
-            PromptForm::Tokens => Content::Tokens(vec![1; 16]),
-            PromptForm::Text => Content::Text("a".to_owned()),
-        };
-        check_path(&form.path)?;
-        protocol::body(&form, &prompt, None)?;
-    }
-    Ok(())
-}
-
 /// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on
 /// the GPUs. If no GPUs were requested, nothing needs to be on them.
-pub(super) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
+pub(crate) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
     let words = facts
         .get("degraded")
         .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned));
@@ -295,46 +176,14 @@ pub(super) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_
     words.into_iter().chain(partly).collect()
 }
 
-/// What an adapter extracts from an engine's output.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Reading {
-    /// Facts by name; sizes in bytes.
-    pub facts: BTreeMap<String, Value>,
-    /// Every line that reports a fact, by fact, oldest first.
-    pub reported: BTreeMap<String, Vec<ReportedFact>>,
-    /// The verdict, if a failure rule matches.
-    pub verdict: Option<Verdict>,
-    /// Its cause.
-    pub cause: Option<Cause>,
-    /// The matching line.
-    pub line: Option<String>,
-    /// The longest input and output together, and the longest input, that it states.
-    pub limits: (Option<u64>, Option<u64>),
-    /// The phase that the engine had reached.
-    pub phase: Option<String>,
-    /// Failed allocations.
-    pub allocations: Vec<Allocation>,
-}
-
-/// Rejects a path that would redirect a request to another host: after `http://127.0.0.1:8000`, `@elsewhere/` would.
-pub(super) fn check_path(path: &str) -> Result<()> {
-    if path.starts_with('/') {
-        return Ok(());
-    }
-    wrong(
-        format!("the path `{path}` does not begin with `/`"),
-        "an adapter's paths are below the address of its engine",
-    )
-}
-
 /// The phase before the first match.
 const FIRST: &str = "weights";
 
 /// The phase of a ready engine.
-pub(super) const REQUEST: &str = "request";
+pub(crate) const REQUEST: &str = "request";
 
 /// The phase of a start with this log: that of the last matching line. `None` if the adapter defines no phases.
-pub(super) fn phase_of(rules: &[ProgressRule], log: &[String]) -> Option<String> {
+pub(crate) fn phase_of(rules: &[ProgressRule], log: &[String]) -> Option<String> {
     let of_line = |line: &String| rules.iter().find(|rule| rule.pattern.is_match(line));
     let last = log.iter().rev().find_map(of_line);
     (!rules.is_empty()).then(|| last.map_or(FIRST, |rule| rule.phase.as_str()).to_owned())

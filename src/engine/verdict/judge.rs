@@ -2,99 +2,19 @@
 //!
 //! Output shorter than requested is never `ok`: the engine's token counts are compared with the requested ones.
 
-use serde_json::Value;
-
 use super::failure::{Finding, Symptoms, classify};
-use super::limits::{Bound, EngineBounds};
-use super::metrics::QueueMetrics;
-use super::protocol::error_text;
-use super::refusal::{Credentials, refusal};
+use super::observation::{Judgement, Observation};
 use super::residency::judge_residency;
-use super::{FailureRule, Limits, RulePhase};
 use crate::boundary::{Cause, Verdict};
+use crate::engine::adapter::{FailureRule, RulePhase};
+use crate::engine::wire::refusal::refusal;
+use crate::fmt::excerpt;
 use crate::load::{FailureForm, Outcome, Record};
 use crate::prompt::is_near;
+use crate::run::Limits;
 use crate::runtime::{Exit, Outside};
 
-/// What was observed during a probe.
-pub(super) struct Observation<'a> {
-    pub(super) requested: Limits,
-    /// Output tokens that may be missing.
-    pub(super) tolerance: u64,
-    pub(super) answers: &'a [Record],
-    /// How the engine's process exited, if it did.
-    pub(super) exit: Option<&'a Exit>,
-    /// Whether the engine still serves after failed requests; `None` if that was not checked.
-    pub(super) survived: Option<bool>,
-    /// Log lines since the probe began.
-    pub(super) log: &'a [String],
-    pub(super) queue: &'a QueueMetrics,
-    /// The engine's own bounds.
-    pub(super) reported: &'a EngineBounds,
-    /// Tokens of prompts that the engine reads in one step, if known.
-    pub(super) prefill_budget: Option<u64>,
-    /// How many sequences the engine says that it runs at the same time.
-    pub(super) max_num_seqs: Option<u64>,
-    /// Whether the engine is simulated.
-    pub(super) simulated: bool,
-    /// Where the requests were sent, and by what they said who sends them.
-    pub(super) path: &'a str,
-    pub(super) credentials: Credentials<'a>,
-    /// Whether a count of the input that is near the requested one is taken for it.
-    pub(super) near: bool,
-}
-
-/// A verdict and its reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Judgement {
-    pub(super) verdict: Verdict,
-    pub(super) cause: Option<Cause>,
-    /// One sentence for the user.
-    pub(super) message: Option<String>,
-    /// The text that decided the verdict.
-    pub(super) line: Option<String>,
-    /// Input tokens as counted in a refusal, if they differ from the requested number.
-    pub(super) counted: Option<u64>,
-    /// The most requests that ran together, where not all did.
-    pub(super) running: Option<u64>,
-}
-
-impl Judgement {
-    pub(super) fn ok(message: Option<String>) -> Self {
-        Self {
-            verdict: Verdict::Ok,
-            cause: None,
-            message,
-            line: None,
-            counted: None,
-            running: None,
-        }
-    }
-
-    pub(super) fn new(verdict: Verdict, cause: Cause, message: impl Into<String>) -> Self {
-        Self {
-            verdict,
-            cause: Some(cause),
-            ..Self::ok(Some(message.into()))
-        }
-    }
-
-    /// `Refused` instead if a bound explains it.
-    fn explained_by(self, bound: Option<Bound>) -> Self {
-        let Some(bound) = bound else { return self };
-        let message = format!("{}; {}", self.message.unwrap_or_default(), bound.message);
-        Self::new(Verdict::Refused, bound.cause, message)
-    }
-
-    /// Adds to the message.
-    pub(super) fn add(&mut self, more: &str) {
-        let said = self.message.get_or_insert_default();
-        said.push_str(if said.is_empty() { "" } else { "; " });
-        said.push_str(more);
-    }
-}
-
-pub(super) fn judge(rules: &[FailureRule], seen: &Observation<'_>) -> Judgement {
+pub(crate) fn judge(rules: &[FailureRule], seen: &Observation<'_>) -> Judgement {
     check_failure(rules, seen)
         .or_else(|| seen.answers.iter().find_map(|answer| check_counts(answer, seen)))
         .unwrap_or_else(|| judge_residency(seen))
@@ -145,7 +65,7 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
 }
 
 /// Why an engine exited, if its log does not say it.
-pub(super) fn how_it_ended(exit: &Exit) -> String {
+pub(crate) fn how_it_ended(exit: &Exit) -> String {
     match exit.stopped_by() {
         _ if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
         Some(stopped) => stopped,
@@ -249,7 +169,7 @@ fn form(answer: &Record) -> Option<FailureForm> {
 
 /// Whether the stream completed with a proper finish reason. A probe also accepts tokens without text, such as the end
 /// of a text, of which the stream shows no event: the engine's counts say how many there were.
-pub(super) fn succeeded(answer: &Record) -> bool {
+pub(crate) fn succeeded(answer: &Record) -> bool {
     let finished = answer
         .finish
         .as_deref()
@@ -259,32 +179,9 @@ pub(super) fn succeeded(answer: &Record) -> bool {
 }
 
 /// The engine's error message for a request.
-pub(super) fn error_message(answer: &Record) -> Option<&String> {
+pub(crate) fn error_message(answer: &Record) -> Option<&String> {
     let failure = answer.failure()?;
     matches!(failure.form, FailureForm::InStream | FailureForm::Status(_)).then_some(&failure.message)
-}
-
-/// What a refusal says is wrong, without the request that it may repeat.
-pub(super) fn complaint(body: &str) -> String {
-    let json = serde_json::from_str(body).ok();
-    let said = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
-    // Python repeats it in a message of its own form.
-    said.split("'input':").next().unwrap_or_default().to_owned()
-}
-
-/// The complaint of a refusal, in one short line.
-pub fn words(body: &str) -> String {
-    excerpt(&complaint(body))
-}
-
-/// The first line, shortened.
-pub(super) fn excerpt(text: &str) -> String {
-    const LONGEST: usize = 300;
-    let line = text.trim().lines().next().unwrap_or_default();
-    if line.chars().count() <= LONGEST {
-        return line.to_owned();
-    }
-    line.chars().take(LONGEST).chain(['…']).collect()
 }
 
 /// [`EngineBounds::bound`] counts what nearly reaches a bound; a prompt is cut only where it and its output exceed it.
@@ -327,35 +224,10 @@ fn input_count(counted: u64, requested: &Limits) -> Judgement {
 }
 
 #[cfg(test)]
-impl<'a> Observation<'a> {
-    pub(super) fn of(
-        requested: Limits,
-        answers: &'a [Record],
-        queue: &'a QueueMetrics,
-        reported: &'a EngineBounds,
-    ) -> Self {
-        Self {
-            requested,
-            tolerance: 0,
-            answers,
-            exit: None,
-            survived: None,
-            log: &[],
-            queue,
-            reported,
-            prefill_budget: None,
-            max_num_seqs: None,
-            simulated: false,
-            path: "/v1/completions",
-            credentials: Credentials::None,
-            near: false,
-        }
-    }
-}
-
-#[cfg(test)]
 mod tests {
+    use super::super::bounds::EngineBounds;
     use super::*;
+    use crate::engine::facts::queue::QueueMetrics;
     use crate::load::engine_side::EngineQueue;
     use crate::load::{Counts, Failure};
 
@@ -579,7 +451,9 @@ mod tests {
 
 #[cfg(test)]
 mod count_tests {
+    use super::super::bounds::EngineBounds;
     use super::*;
+    use crate::engine::facts::queue::QueueMetrics;
     use crate::load::Counts;
 
     const REQUESTED: Limits = Limits {

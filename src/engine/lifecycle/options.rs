@@ -8,10 +8,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Limits;
 use crate::fault::{Fault, Result};
 use crate::prompt::PromptCache;
-use crate::run::Run;
+use crate::run::{Limits, Run};
 use crate::runtime::{Permits, Services, Target, bytes, environment, gpu_names};
 use crate::task::Tasks;
 use crate::telemetry::Source;
@@ -24,7 +23,7 @@ pub struct LaunchOptions {
     pub model: Option<String>,
     /// The same as it was given, before a folder's path was made absolute.
     #[serde(skip)]
-    pub(super) given_model: Option<String>,
+    pub(crate) given_model: Option<String>,
     /// Revision of the model.
     pub revision: Option<String>,
     /// Tokenizer if it is not the model's own: id, folder or `tokenizer.json`.
@@ -156,7 +155,7 @@ impl From<LimitsOption> for Limits {
 }
 
 /// The error for what was given, and what to give.
-pub(super) fn wrong<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T> {
+pub(crate) fn wrong<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T> {
     Err(Fault::usage(message).hint(hint))
 }
 
@@ -165,7 +164,7 @@ pub(super) fn wrong<T>(message: impl Into<String>, hint: impl Into<String>) -> R
 /// # Errors
 ///
 /// `usage` for any other number.
-pub(super) fn seconds(name: &str, value: f64) -> Result<Duration> {
+pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration> {
     match Duration::try_from_secs_f64(value) {
         Ok(time) if value <= 1e7 => Ok(time),
         _ => wrong(
@@ -176,7 +175,7 @@ pub(super) fn seconds(name: &str, value: f64) -> Result<Duration> {
 }
 
 /// The same for one that may be left out, but is not 0.
-pub(super) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
+pub(crate) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
     match given.map(|given| seconds(name, given)).transpose()? {
         Some(Duration::ZERO) => wrong(format!("option `{name}` is 0 seconds"), "leave it out, or give more"),
         _ => Ok(()),
@@ -185,12 +184,12 @@ pub(super) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
 
 impl LaunchOptions {
     /// The address to attach to, or else the container.
-    pub(super) fn target(&self) -> Option<Target> {
+    pub(crate) fn target(&self) -> Option<Target> {
         let container = || Some(Target::Container(self.container.clone()?, self.port));
         self.url.clone().map(Target::Url).or_else(container)
     }
 
-    pub(super) fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if let Some(model) = self.model.as_deref().filter(|model| model.starts_with('-')) {
             // An engine would take it for a flag.
             return wrong(
@@ -240,7 +239,7 @@ impl LaunchOptions {
     }
 
     /// Checks that the model and the tokenizer may be read, for prompts.
-    pub(super) fn check_files(&mut self, context: &Context) -> Result<()> {
+    pub(crate) fn check_files(&mut self, context: &Context) -> Result<()> {
         if let Some(model) = &self.model {
             context.permits.check_model(model, &context.home)?;
         }
@@ -251,7 +250,7 @@ impl LaunchOptions {
     }
 
     /// Rejects options that only a start could apply, for an attached engine.
-    pub(super) fn check_attached(&self) -> Result<()> {
+    pub(crate) fn check_attached(&self) -> Result<()> {
         let given = [
             ("dtype", self.dtype.is_some()),
             ("quantization", self.quantization.is_some()),
@@ -274,7 +273,7 @@ impl LaunchOptions {
     }
 
     /// Makes a local model's path absolute, so that a container sees it under the same name.
-    pub(super) fn find_model(&mut self, home: &Path) {
+    pub(crate) fn find_model(&mut self, home: &Path) {
         self.given_model.clone_from(&self.model);
         // A folder may happen to have the name of a model id; only one that contains a model counts.
         let is_model = |path: &Path| path.is_file() || path.join("config.json").is_file();
@@ -303,7 +302,7 @@ impl LaunchOptions {
 }
 
 /// Removes user name and password from a URL.
-pub(super) fn without_password(url: &str) -> String {
+pub(crate) fn without_password(url: &str) -> String {
     match url::Url::parse(url) {
         Ok(mut parsed) if !parsed.username().is_empty() || parsed.password().is_some() => {
             // Both fail only for URLs that cannot have a user.

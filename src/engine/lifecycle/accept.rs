@@ -1,0 +1,168 @@
+//! Finds out, once after a start, which of an adapter's requests the server takes, with small ones, if there are several.
+
+use std::time::Duration;
+
+use super::engine::Engine;
+use super::requests::send_one;
+use super::served::{AskedModel, refused_model};
+use super::state::Running;
+use crate::engine::adapter::passes;
+use crate::engine::wire::forms::{
+    Accepted, LENGTH, NEWER_LENGTH, OPTIONAL, described, failure_text, is_of_the_form, is_of_the_model, remove,
+};
+use crate::engine::wire::prompting::VOCABULARY;
+use crate::engine::wire::refusal::{COMPRESSED, Credentials, complaint, refusal, remedy, title, wait_longer};
+use crate::fault::{Fault, Result};
+use crate::fmt::Count;
+use crate::load::FailureForm;
+use crate::prompt::{Origin, PromptSpec};
+use crate::run::{Event, Limits};
+use crate::warning::Warning;
+
+/// Of the small request.
+pub(crate) const INPUT: u64 = 16;
+const OUTPUT: u64 = 4;
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Finds out which of the adapter's forms the server takes, and says so where it is not the first.
+///
+/// # Errors
+///
+/// `missing` where it takes none, with what it said to each.
+pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedModel) -> Result<()> {
+    let requested = Limits::new(INPUT, if asked.untried { 1 } else { OUTPUT }, 1);
+    let forms = engine.adapter.request(&requested.point()?, running.limits.as_ref())?;
+    if forms.len() < 2 && !asked.untried {
+        return Ok(());
+    }
+    engine.phase("probing", "which requests the server takes")?;
+    let timeout = engine.options.request_timeout.map_or(TIMEOUT, Duration::from_secs_f64);
+    engine.context.run.note(Event::Sent {
+        timeout: timeout.as_secs_f64(),
+    })?;
+    let origin = Origin::Words(running.info.vocabulary.unwrap_or(VOCABULARY));
+    let prompts = engine.wait(engine.context.prompt_cache.prompts(&origin, engine.context.seed))?;
+    let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
+    let mut refused = Vec::new();
+    let mut absent = None;
+    // No path of the API, and no list of models either.
+    let mut nothing_there = running.facts.iter().all(|fact| fact.name != "model");
+    let mut patience = engine.patience();
+    let mut rejected = 0;
+    for (index, mut form) in forms.into_iter().enumerate() {
+        if absent.as_ref() == Some(&form.path) {
+            continue;
+        }
+        let prompt = prompts.make(&PromptSpec {
+            form: form.prompt,
+            ..PromptSpec::ids(INPUT as usize)
+        })?;
+        let mut left_out = Vec::new();
+        let failure = loop {
+            let record = send_one(engine, running, &form, &prompt, requested, timeout)?;
+            // A stream that ended early began: the form was taken, and a probe says what is wrong.
+            let failure = record
+                .failure()
+                .filter(|failure| failure.form != FailureForm::EndedEarly);
+            let Some(failure) = failure else {
+                running.accepted = Accepted {
+                    index,
+                    form: described(&form),
+                    left_out,
+                    refused,
+                    counted: record.counts.input,
+                };
+                if rejected > 0 {
+                    count_rejected(engine, running, rejected, patience.waited)?;
+                }
+                let mut warnings = asked.warning().into_iter().chain(running.accepted.warning());
+                return warnings.try_for_each(|warning| engine.context.run.warn(warning));
+            };
+            let status = failure.form.status().unwrap_or_default();
+            if passes(status, record.retry_after)
+                && patience.wait(&refusal(failure, &form.path, credentials), record.retry_after)?
+            {
+                rejected += u64::from(status == 429);
+                continue;
+            }
+            let complaint = complaint(&failure.message);
+            let names = |word: &str| complaint.contains(word);
+            if asked.untried && is_of_the_model(failure, &complaint, running.info.model.as_deref()) {
+                return Err(refused_model(&running.server, asked, &failure_text(failure, timeout)));
+            }
+            // Of an own program only its start knows the model, and a name that was given is never left out.
+            let unstated =
+                running.server.ours() && !asked.untried && running.facts.iter().all(|fact| fact.name != "model");
+            if unstated && running.info.model.as_deref().is_some_and(names) {
+                running.info.model = None;
+            } else if let Some(field) = OPTIONAL.iter().find(|field| names(field) && remove(&mut form, field)) {
+                left_out.push((*field).to_owned());
+            } else if names(NEWER_LENGTH) && remove(&mut form, LENGTH) {
+                left_out.push(LENGTH.to_owned());
+            } else {
+                break failure.clone();
+            }
+        };
+        let status = failure.form.status().unwrap_or_default();
+        let said = format!("{} ({})", described(&form), failure_text(&failure, timeout));
+        if !is_of_the_form(&failure) {
+            let remedy = match failure.form {
+                FailureForm::Status(429 | 503) => wait_longer(status).to_owned(),
+                FailureForm::Deadline => {
+                    "see whether it hangs or still loads its model; a slow one gets more time with `--set request_timeout=600`".to_owned()
+                }
+                _ => remedy(status, credentials)
+                    .unwrap_or_else(|| "when it answers again, run this again".to_owned()),
+            };
+            let sent = requested.output;
+            let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
+            let mut message = format!("{title}the server did not serve a request of {INPUT} + {sent} tokens: {said}");
+            if let Some(name) = asked.name.as_ref().filter(|_| asked.untried) {
+                message += &format!("; whether it serves `{name}`, which it does not list, is not known");
+            }
+            return Err(Fault::missing(message, remedy));
+        }
+        if matches!(status, 404 | 405) {
+            absent = Some(form.path);
+        } else {
+            nothing_there = false;
+        }
+        // A server that lacks the model says so by the same status.
+        nothing_there &= !complaint(&failure.message).contains("model");
+        refused.push(said);
+    }
+    if asked.untried {
+        return Err(refused_model(&running.server, asked, &refused.join("; ")));
+    }
+    Err(Fault::missing(
+        format!(
+            "the server takes no request of the adapter `{}`: {}",
+            engine.name(),
+            refused.join("; ")
+        ),
+        if refused.iter().all(|said| said.contains("does not stream")) {
+            "let it stream (`stream: true`): without a stream it is not seen when tokens come"
+        } else if refused.iter().all(|said| said.contains("content encoding")) {
+            COMPRESSED
+        } else if nothing_there {
+            "nothing of the engine's API is at this address: give the path that it begins with, as `--url http://HOST:PORT/PREFIX` (without `/v1`)"
+        } else {
+            "name the model that it serves (`model=NAME`), or its engine (`engine=vllm`); for any other protocol write an adapter (stdlib/engines/README.md)"
+        },
+    ))
+}
+
+/// Counts the requests that the server rejected and that were sent again after it had been waited for.
+pub(crate) fn count_rejected(engine: &Engine, running: &mut Running, rejected: u64, waited: Duration) -> Result<()> {
+    running.rejected += rejected;
+    running.waited += waited;
+    let (all, seconds) = (running.rejected, running.waited.as_secs_f64());
+    let message = format!(
+        "rate limit: the server rejected {} (status 429 or 503), sent again when it had said that they may come, after {seconds:.0} s in all",
+        Count(usize::try_from(all).unwrap_or(usize::MAX), "request")
+    );
+    engine
+        .context
+        .run
+        .warn(Warning::new("rate_limited", message).sized(all as f64))
+}

@@ -1,0 +1,225 @@
+//! Keeps an engine running: starts it on first use, and again where a point needs larger limits or it is no longer well.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::accept::find_form;
+use super::engine::Engine;
+use super::health::drop_unusable;
+use super::memory::{gpus, wait_for_baseline};
+use super::preview::preview;
+use super::report::{read_gauges, read_info, read_lines};
+use super::start::{Ready, attach_to, cannot_start, find_server, start_with};
+use super::state::{Health, Live, Running};
+use super::usage::MemoryStages;
+use crate::engine::facts::log::degraded;
+use crate::engine::verdict::bounds::StartFailure;
+use crate::engine::wire::forms::Accepted;
+use crate::fault::{Fault, Kind, Result};
+use crate::prompt::Hub;
+use crate::run::{Event, Limits};
+use crate::runtime::RuntimeKind;
+use crate::task::lock;
+use crate::telemetry::Sampler;
+
+/// Starts in a row where what prevents them may pass, and the pause after the first; the next one is twice as long.
+const MAX_STARTS: u32 = 3;
+const START_PAUSE: Duration = Duration::from_secs(1);
+
+/// Whether an engine runs that serves what is requested.
+pub(crate) enum Ensured {
+    /// It runs; `true` if it had to be started.
+    Running(bool),
+    /// No start serves the requested limits.
+    Failed(Box<StartFailure>),
+}
+
+/// Starts the engine with limits that cover the whole search range. Returns whether it had to be started.
+///
+/// # Errors
+///
+/// `engine` if it does not become ready; `missing` for something that the runtime needs.
+pub fn start(engine: &Engine) -> Result<bool> {
+    match ensure(engine, &mut engine.lock(), Limits::SMALLEST)? {
+        Ensured::Running(started) => Ok(started),
+        Ensured::Failed(failure) => {
+            let message = failure.evidence.message.unwrap_or_default();
+            let message = format!("`{}` did not start: {message}", engine.name());
+            Err(Fault::new(Kind::Engine, message).hint(format!("{}; see its log", failure.cause)))
+        }
+    }
+}
+
+/// Whether the engine serves a request of these limits as it runs, without another start; `None` before the first start.
+pub fn serves(engine: &Engine, requested: Limits) -> Option<bool> {
+    let live = engine.lock();
+    match &live.running {
+        Some(running) => {
+            let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
+            Some(covers && live.health == Health::Good)
+        }
+        None => (live.tried > 0).then_some(false),
+    }
+}
+
+/// Makes sure that an engine runs that serves what is requested: starts one if need be, after another one was stopped.
+///
+/// # Errors
+///
+/// `missing` for something that a start needs; `start_failed` where no other start would succeed either.
+pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Result<Ensured> {
+    let whole = engine.full_limits(requested);
+    // A running engine is not stopped for a point that no start can serve.
+    if let Some(running) = &live.running
+        && running.limits.is_some_and(|limits| !limits.cover(&requested))
+        && let Err(failure) = next_start(engine, whole, requested)
+    {
+        return Ok(Ensured::Failed(failure));
+    }
+    drop_unusable(engine, live, requested)?;
+    if live.running.is_some() {
+        return Ok(Ensured::Running(false));
+    }
+    if engine.context.dry_run {
+        return Err(preview(engine, whole)?);
+    }
+    if engine.runtime == RuntimeKind::Attach {
+        let _starting = lock(&engine.starting);
+        let ready = attach_to(engine, find_server(engine)?, &mut live.stages)?;
+        register_running(engine, live, ready, None)?;
+        return Ok(Ensured::Running(true));
+    }
+    if live.tried == 0 {
+        check_model(engine)?;
+    }
+    let mut failures = 0;
+    loop {
+        let limits = match next_start(engine, whole, requested) {
+            Ok(limits) => limits,
+            Err(failure) => return Ok(Ensured::Failed(failure)),
+        };
+        wait_for_baseline(engine, &mut live.baseline)?;
+        live.stages = MemoryStages {
+            before: gpus(engine)?.map(|mut source| source.read()).transpose()?,
+            began: Some(Instant::now()),
+            ..MemoryStages::default()
+        };
+        live.tried += 1;
+        match start_with(engine, limits, &mut live.stages)? {
+            Ok(ready) => {
+                register_running(engine, live, ready, Some(limits))?;
+                return Ok(Ensured::Running(true));
+            }
+            Err(failure) if failure.is_permanent() => {
+                engine.context.run.note(Event::StartFailed {
+                    args: start_args(engine),
+                    failure: json!(failure),
+                })?;
+                lock(&engine.starts).failed.push(failure);
+            }
+            Err(failure) => {
+                failures += 1;
+                if failure.may_pass() && failures < MAX_STARTS {
+                    engine.context.tasks.sleep(START_PAUSE * failures)?;
+                } else if lock(&engine.starts).served {
+                    return Ok(Ensured::Failed(Box::new(failure)));
+                } else {
+                    return Err(cannot_start(engine, &failure));
+                }
+            }
+        }
+    }
+}
+
+/// Takes over the starts that failed in an earlier execution.
+pub(crate) fn recall_failed_starts(engine: &Engine) {
+    // Those written by another version of this program may not parse; they are tried again.
+    let failed = engine.context.run.failed_starts(&start_args(engine)).into_iter();
+    let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
+    lock(&engine.starts).failed = failed.collect();
+}
+
+/// The key under which a resumed run finds earlier starts of the same engine.
+pub(crate) fn start_args(engine: &Engine) -> Value {
+    json!({ "engine": engine.name(), "launch": engine.shown })
+}
+
+/// The limits of the next start, or why none serves the point.
+fn next_start(engine: &Engine, whole: Limits, requested: Limits) -> std::result::Result<Limits, Box<StartFailure>> {
+    let starts = lock(&engine.starts);
+    starts
+        .next(whole, requested, engine.options.use_report.unwrap_or(true))
+        .map_err(|failure| Box::new(failure.for_point(&requested)))
+}
+
+/// A model that is not there, or that the hub does not give to this user, costs no start.
+fn check_model(engine: &Engine) -> Result<()> {
+    let named = engine.options.model.as_deref();
+    let Some(name) = named.filter(|_| engine.runtime != RuntimeKind::Sim) else {
+        return Ok(());
+    };
+    let is_path = name.starts_with(['/', '.', '~']) || name.ends_with(".gguf");
+    if is_path && !engine.context.home.join(name).exists() {
+        return Err(Fault::missing(
+            format!("there is no model `{name}`"),
+            "check the path; a model of the Hugging Face hub is named `org/name`",
+        ));
+    }
+    match engine.hub_model() {
+        Some(model) => engine.wait(async { Hub::from_env()?.check_gate(&model).await }),
+        None => Ok(()),
+    }
+}
+
+fn register_running(engine: &Engine, live: &mut Live, mut ready: Ready, limits: Option<Limits>) -> Result<()> {
+    let (mut info, mut facts) = read_info(engine, &mut ready)?;
+    let gauges = read_gauges(engine, &ready.server)?;
+    if info.kv_tokens.is_none() {
+        let pool = gauges.iter().find(|fact| fact.name == "kv_tokens");
+        info.kv_tokens = pool.and_then(|fact| fact.value.as_u64());
+        info.reported.kv_tokens = info.kv_tokens;
+    }
+    facts.extend(gauges);
+    let log = ready.server.service.logs().lines_since(0);
+    facts.extend(read_lines(engine, &log, &ready.server, ready.sampler.as_ref()));
+    let facts_read = log.last().map_or(0, |line| line.number + 1);
+    // An attached engine or a process may be simulated too; its version says so.
+    if info.simulated {
+        engine.context.run.set_simulated();
+    }
+    let mut running = Running {
+        server: ready.server,
+        key: engine.key.clone(),
+        sampler: ready.sampler,
+        limits,
+        info,
+        accepted: Accepted::default(),
+        facts,
+        facts_read,
+        rejected: 0,
+        waited: Duration::ZERO,
+    };
+    find_form(engine, &mut running, &ready.asked)?;
+    engine.context.run.note(Event::Engine {
+        info: json!({
+            "info": running.info,
+            "facts": ready.facts,
+            "limits": limits,
+            "request": (running.accepted != Accepted::default()).then_some(&running.accepted),
+            "memory_source": running.sampler.as_ref().map(Sampler::source),
+            "memory_total": running.sampler.as_ref().map(|sampler| sampler.latest().total()),
+            "runtime": engine.runtime,
+            "launched": running.server.service.info(),
+            "options": engine.shown,
+        }),
+    })?;
+    for how in degraded(&ready.facts, &engine.rules.facts.parts, engine.gpu_vendor().is_some()) {
+        let message = format!("`{}` serves another configuration than asked: {how}", engine.name());
+        engine.warn("other_configuration", message)?;
+    }
+    live.health = Health::Good;
+    lock(&engine.starts).serves(running.info.kv_tokens);
+    live.running = Some(running);
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! Whether an engine that runs still serves, and the end of one that does not.
+
+use std::time::Duration;
+
+use serde_json::json;
+
+use super::engine::Engine;
+use super::memory::end_server;
+use super::state::{Health, Live, Running};
+use crate::engine::adapter::Readiness;
+use crate::engine::verdict::judge::succeeded;
+use crate::fault::{Fault, Result};
+use crate::load::{FailureForm, Outcome, Record};
+use crate::run::Limits;
+use crate::runtime::Exit;
+
+/// How long an engine may take to answer again after a failure before it is restarted.
+const RECOVERY: Duration = Duration::from_secs(5);
+
+/// Stops an engine that has exited, no longer answers, or was started for smaller limits.
+pub(crate) fn drop_unusable(engine: &Engine, live: &mut Live, requested: Limits) -> Result<()> {
+    let Some(running) = &live.running else { return Ok(()) };
+    let covers = running.limits.is_none_or(|limits| limits.cover(&requested));
+    let usable = covers
+        && engine.wait(running.server.exit())?.is_none()
+        && match live.health {
+            Health::Good => true,
+            Health::Suspect => recovers(engine, running)?,
+            // An attached engine may have been restarted by its operator.
+            Health::Lost => !running.server.ours() && recovers(engine, running)?,
+        };
+    live.health = Health::Good;
+    if usable {
+        return Ok(());
+    }
+    if !running.server.ours() {
+        return Err(Fault::missing(
+            "the attached engine no longer answers",
+            "start it again, and resume the run",
+        ));
+    }
+    stop_running(engine, live)
+}
+
+/// Whether an engine answers again after a failure and has no requests left.
+pub(crate) fn recovers(engine: &Engine, running: &Running) -> Result<bool> {
+    let deadline = tokio::time::Instant::now() + RECOVERY;
+    let mut options = engine.adapter_options(running.limits);
+    if !running.server.ours() {
+        options["model"] = json!(running.info.model);
+    }
+    loop {
+        if engine.wait(running.server.exit())?.is_some() {
+            return Ok(false);
+        }
+        let mut idle = true;
+        if let Some(page) = engine.page(running) {
+            let metrics = engine.wait(async { Ok(page.fetch().await) })?;
+            // No new snapshot means that nothing has run since the last poll.
+            idle = metrics.is_some_and(|facts| facts.last().is_none_or(|newest| newest.queue.is_idle()));
+        }
+        if idle {
+            match engine.readiness(&running.server, &options)? {
+                Readiness::Ready => return Ok(true),
+                // It lives, and lets no request in for now.
+                Readiness::Rejecting(rejection) if rejection.status == 429 => return Ok(true),
+                Readiness::Rejecting(rejection) if rejection.remedy.is_some() => return Ok(false),
+                Readiness::Failed(_) => return Ok(false),
+                Readiness::Rejecting(_) | Readiness::NotYet => {}
+            }
+        }
+        if tokio::time::Instant::now() >= deadline {
+            return Ok(false);
+        }
+        engine.context.tasks.sleep(Duration::from_millis(50))?;
+    }
+}
+
+/// How the engine exited after these requests, and whether it still serves. Only checked after failures that may have
+/// damaged it, or if `died`: its death was already noticed. If a connection broke, waits for the exit.
+pub(crate) fn state_after(
+    engine: &Engine,
+    running: &Running,
+    answers: &[Record],
+    died: bool,
+) -> Result<(Option<Exit>, Option<bool>)> {
+    let failed: Vec<&Record> = answers.iter().filter(|answer| !succeeded(answer)).collect();
+    if failed.is_empty() && !died {
+        return Ok((None, None));
+    }
+    let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
+    // A server that closes the connection after each answer does so when it is killed, too.
+    let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
+    let broke = |form| {
+        use FailureForm::{Broken, EndedEarly, Unreachable};
+        matches!(form, EndedEarly | Broken | Unreachable)
+    };
+    let broken = died || failed.iter().any(unfinished) || failures().any(broke);
+    let exit = engine.wait(running.server.ended(broken))?;
+    if exit.is_some() {
+        return Ok((exit, Some(false)));
+    }
+    if !died && !failures().any(may_damage) {
+        return Ok((None, None));
+    }
+    if recovers(engine, running)? {
+        return Ok((None, Some(true)));
+    }
+    // Engines report an error first and exit a moment later.
+    Ok((engine.wait(running.server.exit())?, Some(false)))
+}
+
+/// Whether such a failure may have damaged the engine.
+fn may_damage(form: FailureForm) -> bool {
+    match form {
+        // TGI answers 424 where other engines answer 500.
+        FailureForm::Status(status) => status >= 500 || status == 424,
+        FailureForm::InStream | FailureForm::Broken | FailureForm::Unreachable | FailureForm::EndedEarly => true,
+        FailureForm::Deadline | FailureForm::Malformed => false,
+    }
+}
+
+/// Cleans up an engine that has exited.
+pub(crate) fn stop_if_exited(engine: &Engine, live: &mut Live) -> Result<()> {
+    let dead = match &live.running {
+        Some(running) => engine.wait(running.server.exit())?.is_some(),
+        None => false,
+    };
+    if dead { stop_running(engine, live) } else { Ok(()) }
+}
+
+/// Stops an engine that runs, unless it was attached to.
+pub(crate) fn stop_running(engine: &Engine, live: &mut Live) -> Result<()> {
+    let Some(running) = live.running.take() else {
+        return Ok(());
+    };
+    engine.phase("stopping", engine.name())?;
+    end_server(
+        engine,
+        &mut live.stages,
+        &running.server,
+        running.sampler,
+        engine.name(),
+    )
+}

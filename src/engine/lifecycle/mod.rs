@@ -1,0 +1,24 @@
+//! One engine: what is wanted of it, how it is started and stopped, and what is known of it while it runs.
+//!
+//! `engine` has the object, `state` what changes of it. All else is functions over it: `ensure` keeps it running, by `start`;
+//! `health` tells whether it still serves; `memory` measures it; `accept` finds the requests that it takes.
+
+pub(super) mod accept;
+pub(super) mod architecture;
+pub(super) mod engine;
+pub(super) mod ensure;
+pub(super) mod flags;
+pub(super) mod health;
+pub(super) mod memory;
+pub(super) mod options;
+pub(super) mod patience;
+pub(super) mod preview;
+pub(super) mod prompts;
+pub(super) mod report;
+pub(super) mod requests;
+pub(super) mod served;
+pub(super) mod server;
+pub(super) mod speed;
+pub(super) mod start;
+pub(super) mod state;
+pub(super) mod usage;

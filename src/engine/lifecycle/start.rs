@@ -1,0 +1,375 @@
+//! Starts an engine, or attaches to one, waits until it is ready, and explains a start that failed.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::engine::Engine;
+use super::memory::{end_server, record_processes, record_ready, sample_memory, show_memory};
+use super::options::{Context, without_password, wrong};
+use super::patience::await_reachable;
+use super::served::{AskedModel, asked_model};
+use super::server::Server;
+use super::usage::MemoryStages;
+use crate::boundary::Cause;
+use crate::engine::adapter::{Readiness, Rejection, RulePhase};
+use crate::engine::facts::log::{FactValues, find, phase_of};
+use crate::engine::verdict::bounds::StartFailure;
+use crate::engine::verdict::failure::{Symptoms, allocations, classify};
+use crate::engine::wire::refusal::wait_longer;
+use crate::fault::{Fault, Kind, Result};
+use crate::fmt::excerpt;
+use crate::run::{Event, Evidence, Limits};
+use crate::runtime::{Exit, HubModel, Launch, Origin, RuntimeKind, attach, start};
+use crate::sim::Spec;
+use crate::task::lock;
+use crate::telemetry::{Phase, Sampler};
+
+/// Pauses between readiness checks. Short at first, because the simulated engine is ready immediately.
+const FIRST_PAUSE: Duration = Duration::from_millis(2);
+const LONGEST_PAUSE: Duration = Duration::from_millis(250);
+
+/// Seconds that an attached engine may take to answer.
+const ATTACH_TIMEOUT: f64 = 5.0;
+
+/// The remedy where something else than an engine may answer.
+const OTHER_SERVER: &str = "see whether the address is that of an inference server, with the prefix of its path if it has one: `--url http://HOST:PORT/PREFIX`";
+
+/// How often to list the processes of a starting server, before a failed one takes them with it.
+const PROCESSES_EVERY: Duration = Duration::from_secs(1);
+
+/// Why a server is not ready; if it says nothing, its time was up.
+struct NotReady {
+    exit: Option<Exit>,
+    /// Alive, but it reported that it will not become ready.
+    said: Option<String>,
+    /// How it answered at last, if that is no success.
+    rejection: Option<Rejection>,
+}
+
+impl NotReady {
+    fn new(exit: Option<Exit>, said: Option<String>) -> Self {
+        let rejection = None;
+        Self { exit, said, rejection }
+    }
+}
+
+/// A server that is ready.
+pub(crate) struct Ready {
+    pub(crate) server: Server,
+    pub(crate) sampler: Option<Sampler>,
+    /// Facts in its start log.
+    pub(crate) facts: FactValues,
+    /// The model that requests name.
+    pub(crate) asked: AskedModel,
+}
+
+/// Starts the engine with these limits. A failed start is an ordinary answer (the inner error); the outer error
+/// ends the script.
+pub(crate) fn start_with(
+    engine: &Engine,
+    limits: Limits,
+    stages: &mut MemoryStages,
+) -> Result<Result<Ready, StartFailure>> {
+    let shown = format!("{} {limits}", engine.name());
+    engine.phase("starting", &shown)?;
+    let options = engine.adapter_options(Some(limits));
+    let launch = engine.adapter.launch(&options)?;
+    let server = {
+        let _starting = lock(&engine.starting);
+        let server = launch_server(engine, launch)?;
+        engine.phase("loading", &shown)?;
+        server
+    };
+    let timeout = Duration::from_secs_f64(engine.options.start_timeout.0);
+    let waited = sample_memory(engine, &server, stages, Phase::Loading).and_then(|sampler| {
+        let state = poll_readiness(engine, &server, &options, timeout, stages, sampler.as_ref())?;
+        let asked = match state {
+            Ok(()) => asked_model(engine, &server)?,
+            Err(_) => AskedModel::default(),
+        };
+        Ok((sampler, state, asked))
+    });
+    let (sampler, state, asked) = match waited {
+        Ok(came) => came,
+        Err(fault) => {
+            engine.context.tasks.finish(server.service.stop(engine.grace()))?;
+            return Err(fault);
+        }
+    };
+    if let Some(sampler) = &sampler {
+        sampler.mark(Phase::Ready);
+    }
+    let log = server.since(0);
+    let facts = find(&engine.rules.facts.log, &log);
+    let Err(why) = state else {
+        record_ready(engine, stages, &server)?;
+        engine.phase("ready", &shown)?;
+        return Ok(Ok(Ready {
+            server,
+            sampler,
+            facts,
+            asked,
+        }));
+    };
+    let memory = sampler.as_ref().and_then(|sampler| sampler.series().peak());
+    end_server(engine, stages, &server, sampler, &shown)?;
+    let mut failure = start_failure(engine, limits, &why, &log, &facts);
+    failure.evidence.memory = memory;
+    Ok(Err(failure))
+}
+
+/// Waits for a server that already runs.
+pub(crate) fn attach_to(engine: &Engine, server: Server, stages: &mut MemoryStages) -> Result<Ready> {
+    if let Some(url) = &engine.options.url {
+        let Context {
+            permits,
+            tasks,
+            run,
+            wait,
+            ..
+        } = &engine.context;
+        await_reachable(url, permits, tasks, run, *wait)?;
+    }
+    let usual = Duration::from_secs_f64(engine.options.start_timeout.0.min(ATTACH_TIMEOUT));
+    // Where the user says how long to wait, one that does not answer is waited for too.
+    let timeout = engine.context.wait.unwrap_or(usual);
+    let mut options = engine.adapter_options(None);
+    let mut state = poll_readiness(engine, &server, &options, timeout, stages, None)?;
+    let mut asked = AskedModel::default();
+    if state.is_ok() {
+        asked = asked_model(engine, &server)?;
+        if asked.name != engine.options.model && !asked.untried {
+            // Ollama loads a model once it is known which.
+            options["model"] = json!(asked.name);
+            state = poll_readiness(engine, &server, &options, timeout, stages, None)?;
+        }
+    }
+    match state {
+        Ok(()) => {
+            let facts = find(&engine.rules.facts.log, &server.since(0));
+            *stages = MemoryStages {
+                attached: true,
+                began: Some(std::time::Instant::now()),
+                ..MemoryStages::default()
+            };
+            let sampler = sample_memory(engine, &server, stages, Phase::Ready)?;
+            record_ready(engine, stages, &server)?;
+            Ok(Ready {
+                server,
+                sampler,
+                facts,
+                asked,
+            })
+        }
+        Err(NotReady {
+            rejection: Some(rejection),
+            ..
+        }) => {
+            let Rejection { status, message, .. } = &rejection;
+            let message = format!("the attached engine is not ready: {message}");
+            Err(match rejection.remedy {
+                Some(remedy) => Fault::missing(message, remedy),
+                None if matches!(status, 429 | 503) => Fault::missing(message, wait_longer(*status)),
+                None => Fault::missing(message, OTHER_SERVER),
+            })
+        }
+        Err(NotReady { said: Some(why), .. }) => Err(Fault::missing(
+            format!("the attached engine is not ready: {}", why.trim()),
+            OTHER_SERVER,
+        )),
+        Err(_) => Err(Fault::missing(
+            format!(
+                "the engine at `{}` is not ready after {} s",
+                without_password(server.base_url()),
+                timeout.as_secs_f64()
+            ),
+            "wait until it has loaded its model, or name the URL or container where it runs",
+        )),
+    }
+}
+
+fn poll_readiness(
+    engine: &Engine,
+    server: &Server,
+    options: &Value,
+    timeout: Duration,
+    stages: &mut MemoryStages,
+    sampler: Option<&Sampler>,
+) -> Result<Result<(), NotReady>> {
+    let deadline = Instant::now() + timeout;
+    let mut pause = FIRST_PAUSE;
+    let mut patience = engine.patience();
+    let mut last_listed = Instant::now();
+    loop {
+        if last_listed.elapsed() >= PROCESSES_EVERY {
+            record_processes(engine, stages, server)?;
+            if let Some(sampler) = sampler {
+                show_memory(engine, sampler)?;
+            }
+            if let Some(line) = server.last(1).pop() {
+                let line = excerpt(&line);
+                engine.context.run.note(Event::Log { line })?;
+            }
+            last_listed = Instant::now();
+        }
+        if let Some(exit) = engine.wait(server.exit())? {
+            return Ok(Err(NotReady::new(Some(exit), None)));
+        }
+        let mut not_ready = NotReady::new(None, None);
+        match engine.readiness(server, options)? {
+            Readiness::Ready => return Ok(Ok(())),
+            Readiness::Failed(why) => return Ok(Err(NotReady::new(None, Some(why)))),
+            Readiness::Rejecting(rejection) if server.ours() => {
+                // It would answer so for ever.
+                if let Some(remedy) = &rejection.remedy {
+                    let said = format!("{}; {remedy}", rejection.message);
+                    return Ok(Err(NotReady::new(None, Some(said))));
+                }
+            }
+            Readiness::Rejecting(rejection) => {
+                let (passes, remedy) = (rejection.passes(), rejection.remedy.is_some());
+                if passes && patience.wait(&rejection.message, rejection.retry_after)? {
+                    continue;
+                }
+                not_ready.rejection = Some(rejection);
+                if passes || remedy {
+                    return Ok(Err(not_ready));
+                }
+            }
+            Readiness::NotYet if !server.ours() && engine.context.wait.is_some() => {
+                if patience.wait("the server does not answer yet", None)? {
+                    continue;
+                }
+            }
+            Readiness::NotYet => {}
+        }
+        if Instant::now() >= deadline {
+            return Ok(Err(not_ready));
+        }
+        engine.context.tasks.sleep(pause)?;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String], facts: &FactValues) -> StartFailure {
+    let NotReady { exit, said, .. } = why;
+    let symptoms = Symptoms {
+        exit: exit.as_ref(),
+        messages: said.as_slice(),
+        log,
+    };
+    let found = classify(&engine.rules.failures, RulePhase::Start, symptoms);
+    let (cause, line) = found.map_or((None, None), |found| (found.cause, found.line));
+    let message = match (line.as_ref().or(said.as_ref()), exit) {
+        (Some(said), _) => said.trim().to_owned(),
+        (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine while it started".to_owned(),
+        (None, Some(exit)) => exit
+            .stopped_by()
+            .unwrap_or_else(|| format!("it exited with {} before it was ready", exit.status())),
+        (None, None) => format!("the engine was not ready after {} s", engine.options.start_timeout.0),
+    };
+    let memory = cause == Some(Cause::Memory);
+    let log_shown = match line {
+        Some(line) if memory || cause == Some(Cause::LengthLimit) => vec![line],
+        _ => last_words(log),
+    };
+    let unexplained = match (exit, said) {
+        (Some(_), _) => Cause::Exited,
+        (None, Some(_)) => Cause::Engine,
+        (None, None) => Cause::Timeout,
+    };
+    StartFailure {
+        limits,
+        cause: cause.unwrap_or(unexplained),
+        longest: facts.get("longest").and_then(Value::as_u64),
+        evidence: Evidence {
+            message: Some(message),
+            log: log_shown,
+            phase: phase_of(&engine.rules.facts.progress, log),
+            allocations: if memory { allocations(log) } else { Vec::new() },
+            exit_code: exit.as_ref().and_then(|exit| exit.code),
+            oom_killed: exit.as_ref().map(|exit| exit.oom_killed),
+            limits: Some(limits),
+            ..Evidence::default()
+        },
+    }
+}
+
+/// The fault that ends a run: no other start would succeed either.
+pub(crate) fn cannot_start(engine: &Engine, failure: &StartFailure) -> Fault {
+    let said = failure.evidence.message.as_deref().unwrap_or_default();
+    let folder = engine.context.run.folder();
+    let logs = folder.map_or_else(String::new, |folder| {
+        format!("; its whole log is in `{}`", folder.join("logs").display())
+    });
+    let lines: String = failure
+        .evidence
+        .log
+        .iter()
+        .map(|line| format!("\n    {line}"))
+        .collect();
+    Fault::new(
+        Kind::StartFailed,
+        format!("`{}` cannot start: {said}{lines}", engine.name()),
+    )
+    .hint(format!("{}{logs}", failure.cause.remedy().unwrap_or(REMEDY)))
+}
+
+/// The remedy for a failed start whose cause has none of its own.
+const REMEDY: &str =
+    "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests";
+
+/// The first error in a log, and its last lines. Of several processes the first one to fail says why.
+fn last_words(log: &[String]) -> Vec<String> {
+    const LAST: usize = 12;
+    let lines: Vec<&str> = log
+        .iter()
+        .map(|line| line.trim_end())
+        .filter(|line| !line.is_empty())
+        .collect();
+    let (before, last) = lines.split_at(lines.len().saturating_sub(LAST));
+    // The name of a process and a place may stand before it.
+    let is_error = |line: &&&str| {
+        let (_, said) = line.rsplit_once("] ").unwrap_or(("", line));
+        let kind = said.trim_start().split_once(": ").map(|(kind, _)| kind);
+        kind.is_some_and(|kind| kind.ends_with("Error") && !kind.contains(' '))
+    };
+    let first = before.iter().find(is_error);
+    first.into_iter().chain(last).map(|line| (*line).to_owned()).collect()
+}
+
+/// Starts the server that the adapter describes.
+pub(crate) fn launch_server(engine: &Engine, mut launch: Launch) -> Result<Server> {
+    launch.in_process |= engine.options.in_process;
+    let weights = !engine.options.random_weights;
+    launch.model = engine.hub_model().map(|id| HubModel { id, weights });
+    if let Some(spec) = launch.sim.take() {
+        // Files named by a script are relative to its folder.
+        launch.sim = Some(json!(Spec::from_script(spec, &engine.context.home)?));
+    }
+    let mut words = launch.command.iter().chain(launch.env.values());
+    if engine.runtime == RuntimeKind::Process && words.any(|word| word.contains("{port}")) {
+        // The adapter's port is the one inside a container; on this machine it may be taken.
+        launch.port = engine.options.port.unwrap_or_default();
+    }
+    let context = engine.start_context(engine.origin()?);
+    let service = engine.wait(start(engine.runtime, &launch, &context))?;
+    Server::new(service)
+}
+
+/// Connects to a server that already runs.
+pub(crate) fn find_server(engine: &Engine) -> Result<Server> {
+    if engine.options.url.is_some() && engine.options.container.is_some() {
+        return wrong("`url` and `container` are both given", "give one of them");
+    }
+    let Some(target) = engine.options.target() else {
+        return wrong(
+            "nothing to attach to",
+            "give `url`, or the name of a running `container`",
+        );
+    };
+    let context = engine.start_context(Origin::Script);
+    Server::new(engine.wait(attach(&target, &context))?)
+}

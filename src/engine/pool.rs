@@ -1,0 +1,139 @@
+//! One or several engines of a kind on this machine, each on GPUs or a server of its own, behind one handle: points that are probed
+//! at the same time are shared out among them, and anything else is done by the first.
+
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+
+use serde_json::{Value, json};
+
+use super::adapter::Adapter;
+use super::lifecycle::engine::Engine;
+use super::lifecycle::ensure::recall_failed_starts;
+use super::lifecycle::health::stop_running;
+use super::lifecycle::options::{Context, LaunchOptions};
+use super::probe;
+use super::probe::answer::ProbeOptions;
+use super::probe::dry_run::dry_run;
+use crate::boundary::Point;
+use crate::fault::{Fault, Result};
+use crate::run::{Operation, for_engine};
+use crate::task::lock;
+
+/// One or several engines of a kind.
+pub struct Pool {
+    first: Member,
+    others: Vec<Member>,
+}
+
+struct Member {
+    engine: Engine,
+    /// Held while it is probed, if there are others.
+    busy: Mutex<()>,
+}
+
+impl Pool {
+    /// Describes an engine without starting it; or several, which differ in their GPUs or their server alone.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a wrong option or unusable adapter rules, and if there is no engine; `not_allowed` for a local model
+    /// or tokenizer that the script may not read.
+    pub fn describe(context: &Context, adapter: &Arc<dyn Adapter>, all: Vec<LaunchOptions>) -> Result<Self> {
+        let new = |options| Engine::new(context.clone(), Arc::clone(adapter), options);
+        let mut engines: Vec<Engine> = all.into_iter().map(new).collect::<Result<_>>()?;
+        let shown = shown_together(&engines);
+        let (starting, starts) = (Arc::default(), Arc::default());
+        for engine in &mut engines {
+            engine.shown = shown.clone();
+            engine.starting = Arc::clone(&starting);
+            engine.starts = Arc::clone(&starts);
+        }
+        let busy = Mutex::default;
+        let mut members = engines.into_iter().map(|engine| Member { engine, busy: busy() });
+        let first = members.next().ok_or_else(|| Fault::usage("no engine is described"))?;
+        recall_failed_starts(&first.engine);
+        Ok(Self {
+            others: members.collect(),
+            first,
+        })
+    }
+
+    /// The engine that does all but probes.
+    pub fn first(&self) -> &Engine {
+        &self.first.engine
+    }
+
+    /// Tests one point, `#{ input, output, concurrency }`, on an engine that is not being probed, else on the first once it is free.
+    /// The answer is a [`ProbeAnswer`](crate::run::ProbeAnswer), and journaled before it is returned.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for a wrong point or option; `missing` for something that the engine needs. The engine's failures are
+    /// verdicts, never errors.
+    pub fn probe(&self, point: &Point, options: ProbeOptions) -> Result<Value> {
+        let requested = probe::check(point, &options)?;
+        let first = self.first();
+        if first.context.dry_run {
+            let others = self.others.iter().map(|member| &member.engine);
+            return dry_run(first, others, point, requested, options.overload);
+        }
+        let args = json!({ "engine": first.name(), "launch": first.shown, "point": point, "options": options });
+        self.with_idle(|engine| {
+            first.context.run.measure("probe", args, || {
+                let answer = probe::probe(engine, point, requested, options)?;
+                Ok(Operation::Probe(Box::new(answer)))
+            })
+        })
+    }
+
+    /// Stops the engines, unless they were attached to. The next probe starts one again.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading and writing the memory that they used.
+    pub fn stop(&self) -> Result<()> {
+        self.all()
+            .try_for_each(|member| stop_running(&member.engine, &mut member.engine.lock()))
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Member> {
+        std::iter::once(&self.first).chain(&self.others)
+    }
+
+    /// Lets an engine that is not being probed do `work`, else the first once it is free. Events that are noted meanwhile are about
+    /// that one.
+    fn with_idle<T>(&self, work: impl FnOnce(&Engine) -> T) -> T {
+        if self.others.is_empty() {
+            return work(self.first());
+        }
+        let mut numbered = (1..).zip(self.all());
+        let free = numbered.find_map(|(number, member)| Some((number, member, member.if_free()?)));
+        let (number, member, _busy) = free.unwrap_or_else(|| (1, &self.first, lock(&self.first.busy)));
+        for_engine(number, || work(&member.engine))
+    }
+}
+
+impl Member {
+    /// Held while it is probed; `None` if it is being probed.
+    fn if_free(&self) -> Option<MutexGuard<'_, ()>> {
+        match self.busy.try_lock() {
+            Ok(busy) => Some(busy),
+            Err(TryLockError::Poisoned(busy)) => Some(busy.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+}
+
+/// The options of several engines: where they differ, a list of what all have.
+fn shown_together(engines: &[Engine]) -> Value {
+    let mut shown = engines.first().map_or(Value::Null, |first| first.shown.clone());
+    for (name, value) in shown.as_object_mut().into_iter().flatten() {
+        if engines.iter().any(|other| other.shown[name] != *value) {
+            let each = engines.iter().flat_map(|other| match &other.shown[name] {
+                Value::Array(items) => items.clone(),
+                one => vec![one.clone()],
+            });
+            *value = each.collect();
+        }
+    }
+    shown
+}

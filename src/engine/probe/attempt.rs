@@ -1,0 +1,259 @@
+//! One attempt at a point: its requests sent once, and judged.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::answer::ProbeOptions;
+use super::counts::count_unreported;
+use crate::boundary::{Cause, Verdict};
+use crate::engine::adapter::RequestForm;
+use crate::engine::facts::log;
+use crate::engine::facts::queue::QueueMetrics;
+use crate::engine::lifecycle::engine::Engine;
+use crate::engine::lifecycle::health::state_after;
+use crate::engine::lifecycle::prompts::prepare_prompts;
+use crate::engine::lifecycle::requests::batch;
+use crate::engine::lifecycle::server::TAIL;
+use crate::engine::lifecycle::speed::MIN_TIMEOUT;
+use crate::engine::lifecycle::state::{Health, Live, Running};
+use crate::engine::verdict::failure::allocations;
+use crate::engine::verdict::judge::{error_message, judge, succeeded};
+use crate::engine::verdict::observation::{Judgement, Observation};
+use crate::engine::wire::batch::STALL;
+use crate::engine::wire::refusal::{Credentials, needs_key, refusal, remedy};
+use crate::fault::{Fault, Result};
+use crate::load::{FailureForm, Record};
+use crate::run::{Allocation, Event, Limits};
+use crate::runtime::{Exit, RuntimeKind};
+
+/// The result of sending a point's requests once.
+pub(crate) struct Attempt {
+    pub(crate) answers: Vec<Record>,
+    pub(crate) queue: QueueMetrics,
+    pub(crate) exit: Option<Exit>,
+    /// Whether the engine still serves; `None` if that was not checked.
+    pub(crate) survived: Option<bool>,
+    /// Failed GPU allocations.
+    pub(crate) allocations: Vec<Allocation>,
+    /// The end of the whole log; the last lines before a death may be older than the probe.
+    pub(crate) ending: Vec<String>,
+    /// Output tokens of a further attempt that kept requests in flight longer.
+    pub(crate) longer_output: Option<u64>,
+    /// Whether the engine stood still in the meantime.
+    pub(crate) paused: bool,
+    pub(crate) judgement: Judgement,
+    /// The judgement of the length that the engine counted, if it is near the requested one.
+    pub(crate) near: Option<Judgement>,
+    /// Whether that is the judgement.
+    pub(crate) at_counted: bool,
+    /// Where the requests were sent.
+    pub(crate) path: String,
+    /// Of the whole probe: how many requests were rejected, and how long the server was waited for.
+    pub(crate) waited: Option<(u64, Duration)>,
+}
+
+impl Attempt {
+    /// Requests that the server rejected for now.
+    pub(crate) fn rejected(&self) -> impl Iterator<Item = &Record> {
+        let rejects = |answer: &&Record| {
+            let status = answer.failure().and_then(|failure| failure.form.status());
+            matches!(status, Some(429 | 503))
+        };
+        self.answers.iter().filter(rejects)
+    }
+
+    /// The engine's health; if its state was checked already, it need not be checked again.
+    pub(crate) fn health(&self) -> Health {
+        match self.survived {
+            Some(true) => Health::Good,
+            Some(false) => Health::Lost,
+            None => Health::after(self.answers.iter().all(succeeded)),
+        }
+    }
+
+    /// Takes the length that the engine counted for the requested one, if it is near.
+    pub(crate) fn take_near(&mut self) {
+        if let Some(near) = self.near.take() {
+            self.judgement = near;
+            self.at_counted = true;
+            if let Some(input) = self.counted() {
+                self.judgement.add(&format!(
+                    "this holds for {input} tokens of input, as the engine counts them"
+                ));
+            }
+        }
+    }
+
+    /// The input for which the judgement holds, if it is not the requested one: with several requests the shortest
+    /// that fits, or the longest that fails.
+    pub(crate) fn counted(&self) -> Option<u64> {
+        let inputs = || self.answers.iter().filter_map(|answer| answer.counts.input);
+        let seen = match self.judgement.verdict {
+            Verdict::Ok | Verdict::ShortOutput => inputs().min(),
+            _ => inputs().max(),
+        };
+        self.judgement.counted.or(seen).filter(|_| self.at_counted)
+    }
+
+    /// Whether it says nothing of memory, as not all requests were ever in flight at the same time.
+    pub(crate) fn is_untested(&self) -> bool {
+        self.judgement.verdict == Verdict::Error && self.judgement.cause == Some(Cause::NotResident)
+    }
+}
+
+pub(crate) fn attempt(
+    engine: &Engine,
+    live: &mut Live,
+    form: &RequestForm,
+    requested: Limits,
+    options: ProbeOptions,
+) -> Result<Attempt> {
+    prepare_prompts(engine, live, form)?;
+    let timeout = match options.timeout.or(engine.options.request_timeout) {
+        Some(seconds) => Duration::from_secs_f64(seconds),
+        // A server that nobody here started may hang.
+        None if engine.runtime == RuntimeKind::Attach && !live.speed.is_known() => Duration::from_secs_f64(MIN_TIMEOUT),
+        None => live.speed.timeout(&requested),
+    };
+    let (Some(running), Some(prompting)) = (&live.running, &live.prompting) else {
+        return Err(Fault::internal("a probe of an engine that does not run"));
+    };
+    let prompts = prompting.make(form, requested.input, requested.concurrency)?;
+    let batch = batch(running, form, &prompts, requested, timeout)?;
+    let cursor = running.server.service.logs().cursor();
+    let page = engine.page(running);
+    let stall = options.stall.map_or(STALL, Duration::from_secs_f64);
+    engine.context.run.note(Event::Sent {
+        timeout: timeout.as_secs_f64(),
+    })?;
+    let sent = Instant::now();
+    let (mut answers, queue) = engine.wait(batch.send(page.as_ref(), stall))?;
+    let failed = |answer: &Record| answer.failure().map(|failure| failure.form);
+    let unsent = |answer: &Record| failed(answer) == Some(FailureForm::Unreachable);
+    if !running.server.ours() && answers.iter().all(unsent) {
+        // Nothing was requested of this point.
+        let why = answers.iter().find_map(Record::failure).map(|failure| &failure.message);
+        return Err(Fault::missing(
+            format!(
+                "the attached engine no longer accepts connections: {}",
+                why.map_or("", String::as_str)
+            ),
+            "start it again, and resume the run",
+        ));
+    }
+    let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
+    let away = answers
+        .first()
+        .and_then(Record::failure)
+        .filter(|failure| needs_key(failure));
+    if let (false, Some(refused)) = (running.server.ours(), away) {
+        let status = refused.form.status().unwrap_or_default();
+        return Err(Fault::missing(
+            format!(
+                "the server refused the request: {}",
+                refusal(refused, &form.path, credentials)
+            ),
+            remedy(status, credentials).unwrap_or_default(),
+        ));
+    }
+    count_unreported(engine, running, form, &prompts, &mut answers)?;
+    let paused = engine.wait(running.server.service.was_paused(sent.elapsed()))?;
+    let (exit, survived) = state_after(engine, running, &answers, false)?;
+    let log = running.server.since(cursor);
+    let ending = running.server.last(TAIL);
+    let judged = |near| {
+        let seen = Observation {
+            requested,
+            tolerance: options.output_tolerance.max(engine.options.output_tolerance),
+            answers: &answers,
+            exit: exit.as_ref(),
+            survived,
+            log: &log,
+            queue: &queue,
+            reported: &running.info.reported,
+            prefill_budget: prefill_budget(engine, running),
+            max_num_seqs: newest(running, "max_num_seqs"),
+            simulated: running.info.simulated,
+            path: &form.path,
+            credentials,
+            near,
+        };
+        judge(&engine.rules.failures, &seen)
+    };
+    let mut judgement = judged(false);
+    let near = miscounted(&judgement)
+        .then(|| judged(true))
+        .filter(|near| !miscounted(near));
+    if judgement.cause == Some(Cause::EndOfText)
+        && let Some(why) = running.accepted.early_end(form)
+    {
+        judgement.add(&why);
+        engine.warn("early_end", why)?;
+    }
+    if judgement.verdict == Verdict::Timeout {
+        judgement.message = Some(format!("unfinished after {} s", timeout.as_secs_f64()));
+    }
+    if paused {
+        judgement.add(PAUSED);
+    }
+    let allocations = if judgement.verdict == Verdict::Oom {
+        allocations(answers.iter().filter_map(error_message).chain(&log))
+    } else {
+        Vec::new()
+    };
+    Ok(Attempt {
+        answers,
+        queue,
+        exit,
+        survived,
+        allocations,
+        ending,
+        longer_output: None,
+        paused,
+        judgement,
+        near,
+        at_counted: false,
+        path: form.path.clone(),
+        waited: None,
+    })
+}
+
+/// Said of requests whose times mean nothing.
+pub(crate) const PAUSED: &str = "the engine's container was paused in the meantime: times are not used";
+
+/// Adapts the calibration to the engine's input count. Returns how many counts in a row were wrong.
+pub(crate) fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, attempt: &Attempt) -> u32 {
+    let inputs = || attempt.answers.iter().filter_map(|answer| answer.counts.input);
+    let other = || inputs().find(|input| *input != requested.input);
+    let seen = match miscounted(&attempt.judgement) {
+        true => attempt.judgement.counted.or_else(other),
+        false => inputs().next().filter(|_| other().is_none()),
+    };
+    match (live.prompting.as_mut(), seen) {
+        (Some(prompting), Some(seen)) => prompting.observe(form, requested.input, seen),
+        _ => 0,
+    }
+}
+
+fn miscounted(judgement: &Judgement) -> bool {
+    judgement.cause == Some(Cause::InputCount)
+}
+
+/// The newest value of a fact that counts something.
+pub(crate) fn newest(running: &Running, name: &str) -> Option<u64> {
+    running.facts.iter().rfind(|fact| fact.name == name)?.value.as_u64()
+}
+
+/// The tokens of prompts that the engine reads in one step: from its log, or its command line.
+fn prefill_budget(engine: &Engine, running: &Running) -> Option<u64> {
+    const FACT: &str = "max_num_batched_tokens";
+    let said = newest(running, FACT);
+    let info = running.server.service.info();
+    let words = ["command", "args"]
+        .into_iter()
+        .filter_map(|key| info[key].as_array())
+        .flatten();
+    let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
+    said.or_else(|| log::find(&engine.rules.facts.log, &words).remove(FACT)?.as_u64())
+}

@@ -1,0 +1,9 @@
+//! What failures and answers mean: rules for messages, bounds that an engine reports, starts that failed, and the verdict of a
+//! probe. Pure.
+
+pub(super) mod bounds;
+pub(super) mod failure;
+pub(super) mod judge;
+pub(super) mod observation;
+pub(super) mod residency;
+pub(super) mod rules;

@@ -1,0 +1,114 @@
+//! What was observed during a probe, and the judgement of it.
+
+use super::bounds::{Bound, EngineBounds};
+use crate::boundary::{Cause, Verdict};
+use crate::engine::facts::queue::QueueMetrics;
+use crate::engine::wire::refusal::Credentials;
+use crate::load::Record;
+use crate::run::Limits;
+use crate::runtime::Exit;
+
+/// What was observed during a probe.
+pub(crate) struct Observation<'a> {
+    pub(crate) requested: Limits,
+    /// Output tokens that may be missing.
+    pub(crate) tolerance: u64,
+    pub(crate) answers: &'a [Record],
+    /// How the engine's process exited, if it did.
+    pub(crate) exit: Option<&'a Exit>,
+    /// Whether the engine still serves after failed requests; `None` if that was not checked.
+    pub(crate) survived: Option<bool>,
+    /// Log lines since the probe began.
+    pub(crate) log: &'a [String],
+    pub(crate) queue: &'a QueueMetrics,
+    /// The engine's own bounds.
+    pub(crate) reported: &'a EngineBounds,
+    /// Tokens of prompts that the engine reads in one step, if known.
+    pub(crate) prefill_budget: Option<u64>,
+    /// How many sequences the engine says that it runs at the same time.
+    pub(crate) max_num_seqs: Option<u64>,
+    /// Whether the engine is simulated.
+    pub(crate) simulated: bool,
+    /// Where the requests were sent, and by what they said who sends them.
+    pub(crate) path: &'a str,
+    pub(crate) credentials: Credentials<'a>,
+    /// Whether a count of the input that is near the requested one is taken for it.
+    pub(crate) near: bool,
+}
+
+/// A verdict and its reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Judgement {
+    pub(crate) verdict: Verdict,
+    pub(crate) cause: Option<Cause>,
+    /// One sentence for the user.
+    pub(crate) message: Option<String>,
+    /// The text that decided the verdict.
+    pub(crate) line: Option<String>,
+    /// Input tokens as counted in a refusal, if they differ from the requested number.
+    pub(crate) counted: Option<u64>,
+    /// The most requests that ran together, where not all did.
+    pub(crate) running: Option<u64>,
+}
+
+impl Judgement {
+    pub(crate) fn ok(message: Option<String>) -> Self {
+        Self {
+            verdict: Verdict::Ok,
+            cause: None,
+            message,
+            line: None,
+            counted: None,
+            running: None,
+        }
+    }
+
+    pub(crate) fn new(verdict: Verdict, cause: Cause, message: impl Into<String>) -> Self {
+        Self {
+            verdict,
+            cause: Some(cause),
+            ..Self::ok(Some(message.into()))
+        }
+    }
+
+    /// `Refused` instead if a bound explains it.
+    pub(crate) fn explained_by(self, bound: Option<Bound>) -> Self {
+        let Some(bound) = bound else { return self };
+        let message = format!("{}; {}", self.message.unwrap_or_default(), bound.message);
+        Self::new(Verdict::Refused, bound.cause, message)
+    }
+
+    /// Adds to the message.
+    pub(crate) fn add(&mut self, more: &str) {
+        let said = self.message.get_or_insert_default();
+        said.push_str(if said.is_empty() { "" } else { "; " });
+        said.push_str(more);
+    }
+}
+
+#[cfg(test)]
+impl<'a> Observation<'a> {
+    pub(crate) fn of(
+        requested: Limits,
+        answers: &'a [Record],
+        queue: &'a QueueMetrics,
+        reported: &'a EngineBounds,
+    ) -> Self {
+        Self {
+            requested,
+            tolerance: 0,
+            answers,
+            exit: None,
+            survived: None,
+            log: &[],
+            queue,
+            reported,
+            prefill_budget: None,
+            max_num_seqs: None,
+            simulated: false,
+            path: "/v1/completions",
+            credentials: Credentials::None,
+            near: false,
+        }
+    }
+}

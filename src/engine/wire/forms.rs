@@ -1,0 +1,125 @@
+//! How requests of one adapter differ between servers: which of its forms a server took, without which fields, and what a
+//! failure says of the form.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::refusal::words;
+use crate::engine::adapter::RequestForm;
+use crate::load::{Failure, FailureForm};
+use crate::prompt::PromptForm;
+use crate::warning::Warning;
+
+/// Fields that a server need not know.
+pub(crate) const OPTIONAL: [&str; 4] = ["min_tokens", "ignore_eos", "stream_options", "temperature"];
+
+/// Fields that keep a text from ending before its length.
+const LENGTHENING: [&str; 2] = ["ignore_eos", "min_tokens"];
+
+/// The longest output, and what newer servers call it.
+pub(crate) const LENGTH: &str = "max_tokens";
+pub(crate) const NEWER_LENGTH: &str = "max_completion_tokens";
+
+/// The form of the requests that a server takes: by default the adapter's first.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Accepted {
+    /// Its place in the adapter's list.
+    pub(crate) index: usize,
+    /// In words, such as ``text to `/v1/completions` ``.
+    pub(crate) form: String,
+    /// Fields of its body that the server refused.
+    pub(crate) left_out: Vec<String>,
+    /// The forms that it refused, each with the reason.
+    pub(crate) refused: Vec<String>,
+    /// Its count of the small request's prompt.
+    pub(crate) counted: Option<u64>,
+}
+
+impl Accepted {
+    /// Why a text ended early, if the server does not do what keeps it going, and what to do.
+    pub(crate) fn early_end(&self, form: &RequestForm) -> Option<String> {
+        let of = |has: &dyn Fn(&str) -> bool| {
+            let fields: Vec<&str> = LENGTHENING.iter().copied().filter(|field| has(field)).collect();
+            (!fields.is_empty()).then(|| fields.join("` and `"))
+        };
+        let refused = of(&|field| self.left_out.iter().any(|left| left == field)).map(|fields| ("take", fields));
+        let sent = || of(&|field| form.body.get(field).is_some()).map(|fields| ("heed", fields));
+        refused.or_else(sent).map(|(verb, fields)| {
+            format!(
+                "texts end early, as the server does not {verb} `{fields}`: ask for short outputs, such as `output=16`, or let the server ignore \
+                 the end of a text"
+            )
+        })
+    }
+
+    /// What differs from the adapter's first choice.
+    pub(crate) fn warning(&self) -> Option<Warning> {
+        let mut parts = Vec::new();
+        if !self.refused.is_empty() {
+            parts.push(format!(
+                "prompts are sent as {}, as the server refused {}",
+                self.form,
+                self.refused.join("; ")
+            ));
+        }
+        if !self.left_out.is_empty() {
+            let fields = self.left_out.join("`, `");
+            parts.push(format!("requests go without `{fields}`, which the server refused"));
+        }
+        if self.left_out.iter().any(|field| field == LENGTH) {
+            parts.push(format!("they say `{NEWER_LENGTH}` instead of `{LENGTH}`"));
+        }
+        (!parts.is_empty()).then(|| Warning::new("request_form", parts.join("; ")))
+    }
+}
+
+/// A failure in a few words.
+pub(crate) fn failure_text(failure: &Failure, timeout: Duration) -> String {
+    match failure.form {
+        FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
+        FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),
+        _ => words(&failure.message),
+    }
+}
+
+/// Whether a server refuses the model that a request names: another form of it would be refused, too. A model that the server
+/// serves by another path only is not refused.
+pub(crate) fn is_of_the_model(failure: &Failure, complaint: &str, model: Option<&str>) -> bool {
+    let FailureForm::Status(status @ 400..=499) = failure.form else {
+        return false;
+    };
+    !matches!(status, 408 | 429)
+        && model.is_some_and(|model| complaint.contains(model))
+        && !complaint.contains("completions")
+}
+
+/// Whether a server that fails in this way may take another form.
+pub(crate) fn is_of_the_form(failure: &Failure) -> bool {
+    match failure.form {
+        FailureForm::Status(status) => matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501),
+        FailureForm::InStream | FailureForm::Malformed => true,
+        FailureForm::Broken | FailureForm::Unreachable | FailureForm::Deadline | FailureForm::EndedEarly => false,
+    }
+}
+
+/// Removes a field of the body, or gives it its newer name. Returns whether it was there.
+pub(crate) fn remove(form: &mut RequestForm, field: &str) -> bool {
+    let Some(body) = form.body.as_object_mut() else {
+        return false;
+    };
+    let Some(value) = body.remove(field) else { return false };
+    if field == LENGTH {
+        body.insert(NEWER_LENGTH.to_owned(), value);
+    }
+    true
+}
+
+/// A form in words, such as ``text to `/v1/completions` ``.
+pub(crate) fn described(form: &RequestForm) -> String {
+    let prompt = match form.prompt {
+        PromptForm::Tokens => "token ids",
+        PromptForm::Text => "text",
+    };
+    format!("{prompt} to `{}`", form.path)
+}

@@ -1,0 +1,9 @@
+//! What goes to a server and comes back: request bodies and decoders by protocol, forms of requests, prompts as long as the
+//! engine counts them, batches of requests, pages, and refusals by status.
+
+pub(super) mod batch;
+pub(super) mod forms;
+pub(super) mod page;
+pub(super) mod prompting;
+pub(super) mod protocol;
+pub(super) mod refusal;
