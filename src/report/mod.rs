@@ -10,12 +10,10 @@
 //! Terminal: `terminal` owns stdout and stderr and knows what they can show, `live` shows a run in progress.
 //! `picture` draws a boundary in characters, `drawing` the charts of scripts.
 
-mod answer;
 mod comparison;
 mod document;
 mod drawing;
 mod estimate;
-mod evidence;
 pub mod html;
 mod live;
 mod picture;
@@ -24,9 +22,9 @@ pub mod sections;
 mod so_far;
 mod terminal;
 
+pub use crate::answer::{Advice, Answer, Context, Extras, Findings, advise, candidates, simulated_notice};
 pub use crate::fmt::{Bytes, Clock, Count};
 pub use crate::warning::{WarningGroup, group_warnings};
-pub use answer::{Advice, Answer, Context, Extras, Findings, advise, candidates, simulated_notice};
 pub use comparison::{
     ChangedPoint, Comparison, Finding, Rule, SetupDifference, Thresholds, Verdict, comparison_findings,
     comparison_markdown, comparison_sections, completeness_warnings, matching_case, threshold_blocks,

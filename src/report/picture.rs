@@ -8,12 +8,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use console::{Style, measure_text_width};
 
+use crate::answer::at_most_as_hard;
+use crate::answer::evidence::{NOT_SENT, ProbeClass};
 use crate::boundary::{Axis, Boundary, Class, Point, Scalar};
 use crate::fault::Result;
 use crate::fmt::flow;
 use crate::report::Page;
-use crate::report::answer::at_most_as_hard;
-use crate::report::evidence::{NOT_SENT, ProbeClass};
 use crate::report::plot::{AxisLayout, canvas, canvas_columns};
 
 /// What a cell shows.

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
-use super::answer::Extras;
 use super::sections::{jobs_text, resume};
 use super::{Block, Count, Fact, Page, breakdown, experiment, overview, run_findings, simulated_notice};
+use crate::answer::Extras;
 use crate::compare;
 use crate::fault::{Fault, Result};
 use crate::run::{Folder, RecordedBoundary, RecordedRun};

@@ -10,12 +10,12 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::{Comparison, MetricValue, NotJudged, label};
+use crate::answer::evidence::with_cause;
+use crate::answer::{advise, at_most_as_hard};
 use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Record, Scalar, Scale};
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
 use crate::report::Extras;
-use crate::report::answer::{advise, at_most_as_hard};
-use crate::report::evidence::with_cause;
 use crate::run::RecordedBoundary;
 
 /// Larger than any metric, but small enough that percentages of it stay finite.

@@ -218,7 +218,7 @@ pub struct Fact {
 }
 
 impl Fact {
-    pub(super) fn new(term: &str, text: impl Into<String>) -> Self {
+    pub(crate) fn new(term: &str, text: impl Into<String>) -> Self {
         Self {
             term: term.to_owned(),
             text: text.into(),
@@ -226,7 +226,7 @@ impl Fact {
         }
     }
 
-    pub(super) fn code(term: &str, text: impl Into<String>) -> Self {
+    pub(crate) fn code(term: &str, text: impl Into<String>) -> Self {
         Self {
             paste: true,
             ..Self::new(term, text)

@@ -15,8 +15,8 @@ use console::{Term, measure_text_width};
 use serde_json::Value;
 use state::{State, TICK, one_line};
 
+use crate::answer::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::boundary::Verdict;
-use crate::report::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::report::terminal::shown;
 use crate::report::{
     Block, Clock, Count, Fact, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text,

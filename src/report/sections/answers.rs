@@ -208,7 +208,7 @@ fn command(found: &RecordedRun) -> String {
 }
 
 /// `profiler run SCRIPT --set KEY=VALUE …`
-pub(in crate::report) fn run_command(script: &str, set: &Map<String, Value>, flags: &[String]) -> String {
+pub(crate) fn run_command(script: &str, set: &Map<String, Value>, flags: &[String]) -> String {
     let mut words = vec!["profiler".to_owned(), "run".to_owned(), shell_quoted(script)];
     for (key, value) in set {
         words.push("--set".to_owned());

@@ -22,8 +22,9 @@ pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
+pub(super) use answers::resume;
+pub(crate) use answers::run_command;
 pub use answers::{allow_flags, findings as run_findings, resume_command, with_model};
-pub(super) use answers::{resume, run_command};
 
 use std::path::{Path, PathBuf};
 

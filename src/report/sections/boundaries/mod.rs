@@ -11,12 +11,12 @@ use serde_json::Value;
 
 use self::panel::{FigureContext, MAX_CUTS};
 use super::{Section, Source, numbered};
+use crate::answer::evidence::{self, ProbeClass, nearest_failure};
+use crate::answer::{Extras, State};
 use crate::boundary::{Axis, Band, Boundary, Moves, Point, Record, Scalar, Verdict, Volume};
 use crate::fault::Result;
 use crate::fmt::{GIB, rounded};
-use crate::report::answer::{Extras, State};
 use crate::report::document::sentence;
-use crate::report::evidence::{self, ProbeClass, nearest_failure};
 use crate::report::picture::{Projection, RULED_OUT, beyond, projection};
 use crate::report::plot::{Entry, Plot, Sheet};
 use crate::report::{Block, Count, Page, Weight, advise, draw};
@@ -443,8 +443,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::answer::evidence::NOT_SENT;
     use crate::boundary::{JsonText, Options, Point};
-    use crate::report::evidence::NOT_SENT;
     use crate::report::plot::{Colour, Layer, Marks, Panel, Shape};
     use crate::report::{Page, text};
     use crate::run::RecordedBoundary;

@@ -8,13 +8,13 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
+use crate::answer::axis_position;
 use crate::boundary::{Boundary, Moves, NOT_RESIDENT, Point, Record, Verdict};
 use crate::fmt::thousands;
-use crate::report::answer::axis_position;
 
 /// The nearest point to `point` that fails or that the engine's report rules out, as a sentence. The distance is the sum over all axes, each relative to the axis length in its
 /// scale. Of equally near probes, one that is at least as hard on every axis is preferred.
-pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
+pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
     let axes = boundary.lattice().axes();
     let distance = |other: &Point| -> Option<(f64, bool)> {
         let (mut sum, mut harder) = (0.0, true);
@@ -34,11 +34,11 @@ pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
 }
 
 /// Said of a point that was not sent.
-pub(super) const NOT_SENT: &str = "not sent: the engine's own report rules it out";
+pub(crate) const NOT_SENT: &str = "not sent: the engine's own report rules it out";
 
 /// What a probe says of its point. Of several in one cell of a map, the last of these is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ProbeClass {
+pub(crate) enum ProbeClass {
     Unclear,
     Fits,
     /// Refused for its length.
@@ -49,7 +49,7 @@ pub(super) enum ProbeClass {
 }
 
 impl ProbeClass {
-    pub(super) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &Record) -> Self {
         match (record.moves, record.verdict) {
             (Moves::Fits, _) => Self::Fits,
             (Moves::Fails, _) => Self::Fails,
@@ -61,7 +61,7 @@ impl ProbeClass {
 }
 
 /// What the engine reports that rules out a point: `the engine reports room for 8,352 tokens`. None if the answer has no report.
-pub(super) fn reported(evidence: &Value, cause: Option<&str>) -> Option<String> {
+pub(crate) fn reported(evidence: &Value, cause: Option<&str>) -> Option<String> {
     let tokens = thousands(evidence["reported"].as_u64()?);
     Some(match cause {
         Some("length_limit") => format!("the engine reports a limit of {tokens} tokens"),
@@ -118,7 +118,7 @@ fn verdict_text(verdict: Verdict, cause: Option<&str>) -> String {
 }
 
 /// `oom (cuda)`.
-pub(super) fn with_cause(verdict: impl Display, cause: Option<&str>) -> String {
+pub(crate) fn with_cause(verdict: impl Display, cause: Option<&str>) -> String {
     match cause {
         Some(cause) => format!("{verdict} ({cause})"),
         None => verdict.to_string(),
@@ -145,7 +145,7 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The line of evidence, at most [`MAX_CHARS`] characters; none if the answer has no evidence.
-pub(in crate::report) fn line(evidence: Option<&Value>) -> Option<String> {
+pub(crate) fn line(evidence: Option<&Value>) -> Option<String> {
     let evidence = evidence?;
     let mut text = main_text(evidence).unwrap_or_default();
     if let Some(reported) = reported(evidence, None) {

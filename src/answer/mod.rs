@@ -2,6 +2,7 @@
 //! much room is left, what to ask next. The terminal, the page and `--json` all show this value. [`Findings`] adds what
 //! else is known of the boundary, with the operating point to recommend.
 
+pub(crate) mod evidence;
 mod limit;
 mod workload;
 
@@ -10,14 +11,14 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::evidence::nearest_failure;
-use super::plot::AxisScale;
-use super::sections::{allow_flags, run_command, with_model};
-use super::{Bytes, Fact, simulated_line};
 use crate::boundary::{Axis, Band, Boundary, Class, Easier, Limit, Moves, Point, PredictedCrossing, Quantity, Scalar};
 use crate::fault::{Fault, Result};
 use crate::fmt::{rounded, thousands};
+use crate::report::plot::AxisScale;
+use crate::report::sections::run_command;
+use crate::report::{Bytes, Fact, allow_flags, simulated_line, with_model};
 use crate::run::RecordedRun;
+use evidence::nearest_failure;
 use limit::{
     KV_CACHE, along_one_axis, cause, counted_otherwise, limit_text, report_failed, sure, unanswered, untested,
 };
@@ -482,13 +483,13 @@ fn score(axes: &[Axis], point: &Point) -> f64 {
 }
 
 /// Position of a value between the lowest (0) and the highest (1) end of its axis, on the axis's own scale.
-pub(super) fn axis_position(axis: &Axis, value: f64) -> f64 {
+pub(crate) fn axis_position(axis: &Axis, value: f64) -> f64 {
     // An axis of one value has one position.
     AxisScale::of(axis).share(value).clamp(0.0, 1.0)
 }
 
 /// Whether a point is at most as hard as another on every axis.
-pub(super) fn at_most_as_hard(axes: &[Axis], one: &Point, other: &Point) -> bool {
+pub(crate) fn at_most_as_hard(axes: &[Axis], one: &Point, other: &Point) -> bool {
     axes.iter().all(|axis| match (axis.of(one), axis.of(other)) {
         (Some(one), Some(other)) => axis.difficulty(one) <= axis.difficulty(other),
         _ => false,

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{Answer, Context, State};
+use crate::answer::evidence::NOT_SENT;
 use crate::boundary::{Boundary, Class, Limit, Moves, Point, Quantity, Record, Verdict};
 use crate::fault::Result;
 use crate::fmt::thousands;
-use crate::report::evidence::NOT_SENT;
 use crate::report::{Clock, Count};
 
 /// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; where nothing beyond it was sent `…: fits up to 8,320 (tested); the
