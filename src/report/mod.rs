@@ -19,6 +19,7 @@ mod live;
 mod picture;
 pub mod plot;
 pub mod sections;
+mod sheet;
 mod so_far;
 mod terminal;
 
