@@ -28,7 +28,7 @@ pub use crate::fmt::{Bytes, Clock, Count};
 pub use crate::warning::{WarningGroup, group_warnings};
 pub use comparison::{
     ChangedPoint, Comparison, Finding, Rule, SetupDifference, Thresholds, Verdict, comparison_findings,
-    comparison_markdown, comparison_sections, completeness_warnings, matching_case, threshold_blocks,
+    comparison_markdown, comparison_sections, completeness_warnings, implausible, matching_case, threshold_blocks,
 };
 pub use document::{Block, Fact, List, Section, Weight, grouped_text_table, markdown, text};
 pub use drawing::{BarChart, HeatMap, LineChart, ScriptPlot};
@@ -36,9 +36,8 @@ pub use estimate::{estimate_errors, estimates, memory_comparison};
 pub use live::Live;
 pub use picture::draw;
 pub use sections::{
-    allow_flags, breakdown, breakdown_finding, comparison_input, experiment, experiment_findings, implausible,
-    job_result, jobs_text, memory, overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet,
-    with_model,
+    allow_flags, breakdown, breakdown_finding, comparison_input, experiment, experiment_findings, job_result,
+    jobs_text, memory, overview, planned_starts, resume_command, run_findings, run_markdown, stages_sheet, with_model,
 };
 pub use so_far::{SoFar, results};
 pub use terminal::{OutputChoice, Page, Terminal};

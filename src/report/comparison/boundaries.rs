@@ -6,10 +6,9 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Comparison, MetricValue, NotJudged, label};
+use super::finding::{ChangedPoint, Comparison, MetricValue, NotJudged, label};
 use crate::answer::evidence::with_cause;
 use crate::answer::{advise, at_most_as_hard};
 use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Record, Scalar, Scale};
@@ -276,24 +275,6 @@ fn unit(axis: &str) -> Unit {
 
 /// Points of each kind that are listed; the rest is only counted.
 const MAX_LISTED: usize = 200;
-
-/// A point with opposite verdicts in the baseline and another input.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ChangedPoint {
-    /// Index of the other input; the baseline is 0.
-    pub subject: usize,
-    /// The point, as the baseline has it.
-    pub point: Point,
-    /// Whether it fits now; otherwise it fails now, or the engine's own report rules it out.
-    pub fits: bool,
-    /// The verdict in the baseline: `ok`, `oom (cuda)`; or `recommended`.
-    pub before: String,
-    /// The contradicting verdict in the other input.
-    pub after: String,
-    /// Where the other input has it, if not at the point itself: an easier point that fails or was not sent, or a harder
-    /// one that fits.
-    pub at: Option<Point>,
-}
 
 /// The points of `first` for which `other` has the opposite, at most [`MAX_LISTED`] of each kind, and how many fail or are
 /// ruled out, and fit now. `recommended` need not have been tested.

@@ -8,7 +8,7 @@ use crate::compare::{Case, ComparisonInput, Metric};
 use crate::fault::Result;
 use crate::fmt::with_unit;
 use crate::memory::Footprint;
-use crate::report::comparison::MAIN_METRICS;
+use crate::report::comparison::{MAIN_METRICS, implausible};
 use crate::report::plot::{Entry, Sheet};
 use crate::report::{Block, Extras, Fact, Page, SIMULATED, Section, Weight};
 
@@ -89,17 +89,6 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
     }
     blocks.extend(Block::list("notes", input.notes.clone(), Weight::Normal));
     Ok(blocks)
-}
-
-/// The implausible values of a case; `None` if there are none. `of` says which case it is, where there are several.
-pub fn implausible(case: &Case, of: &str) -> Option<Block> {
-    let title = match of {
-        "" => "implausible".to_owned(),
-        of => format!("implausible ({of})"),
-    };
-    let found = case.implausible.iter();
-    let found = found.map(|found| format!("{}: {}", found.name, found.text));
-    Block::list(&title, found.collect(), Weight::Warning)
 }
 
 fn case_blocks(case: &Case, page: Page) -> Vec<Block> {

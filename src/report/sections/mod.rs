@@ -17,7 +17,7 @@ mod together;
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
-pub use foreign::{comparison_input, implausible, imported};
+pub use foreign::{comparison_input, imported};
 pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
