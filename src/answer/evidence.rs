@@ -8,29 +8,33 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::Value;
 
-use crate::answer::axis_position;
 use crate::boundary::{Boundary, Moves, NOT_RESIDENT, Point, Record, Verdict};
 use crate::fmt::thousands;
 
-/// The nearest point to `point` that fails or that the engine's report rules out, as a sentence. The distance is the sum over all axes, each relative to the axis length in its
-/// scale. Of equally near probes, one that is at least as hard on every axis is preferred.
+/// Why the nearest point to `point` that fails, or that the engine's report rules out, does not fit, as a sentence.
 pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
-    let axes = boundary.lattice().axes();
-    let distance = |other: &Point| -> Option<(f64, bool)> {
-        let (mut sum, mut harder) = (0.0, true);
-        for axis in axes {
-            let (here, there) = (axis.of(point)?, axis.of(other)?);
-            sum += (axis_position(axis, there) - axis_position(axis, here)).abs();
-            harder &= axis.difficulty(there) >= axis.difficulty(here);
-        }
-        Some((sum, harder))
-    };
-    let failing = boundary.records();
-    let failing = failing.filter(|(_, record)| matches!(record.moves, Moves::Fails | Moves::Bounds));
-    let nearest = failing.filter_map(|(other, record)| Some((distance(&other)?, other, record)));
-    let (_, point, record) =
-        nearest.min_by(|((a, a_further), ..), ((b, b_further), ..)| a.total_cmp(b).then(b_further.cmp(a_further)))?;
+    let (point, record) = nearest_failing(boundary, point)?;
     Some(failure_sentence(&point, record))
+}
+
+/// The nearest point to `point` that fails or that the engine's report rules out. The distance is the sum over all axes, each
+/// relative to the axis length in its scale. Of equally near probes, one that is at least as hard on every axis is preferred.
+pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Option<(Point, &'a Record)> {
+    let distance = |other: &Point| -> Option<f64> {
+        let axes = boundary.lattice().axes().iter();
+        let apart = axes.map(|axis| Some((axis.share(axis.of(other)?) - axis.share(axis.of(point)?)).abs()));
+        apart.sum()
+    };
+    let failing = boundary
+        .records()
+        .filter(|(_, record)| matches!(record.moves, Moves::Fails | Moves::Bounds));
+    let nearest = failing.filter_map(|(other, record)| {
+        let is_harder = boundary.lattice().is_at_most_as_hard(point, &other);
+        Some((distance(&other)?, is_harder, other, record))
+    });
+    let (.., point, record) =
+        nearest.min_by(|(a, a_harder, ..), (b, b_harder, ..)| a.total_cmp(b).then(b_harder.cmp(a_harder)))?;
+    Some((point, record))
 }
 
 /// Said of a point that was not sent.
@@ -70,7 +74,7 @@ pub(crate) fn reported(evidence: &Value, cause: Option<&str>) -> Option<String> 
 }
 
 /// Why a point does not fit, with the engine's own words in quotes, or with ours where it said nothing.
-fn failure_sentence(point: &Point, record: &Record) -> String {
+pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
     let evidence = record.evidence().unwrap_or_default();
     let cause = record.cause.as_deref();
     let figure = evidence["reported"].as_u64().map(|tokens| tokens.to_string());

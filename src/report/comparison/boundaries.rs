@@ -9,12 +9,12 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value, json};
 
 use super::finding::{ChangedPoint, Comparison, MetricValue, NotJudged, label};
+use crate::answer::advise;
 use crate::answer::evidence::with_cause;
-use crate::answer::{advise, at_most_as_hard};
-use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Record, Scalar, Scale};
+use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Lattice, Moves, Point, Record, Scalar, Scale};
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
-use crate::report::Extras;
+use crate::report::recorded_answer::Extras;
 use crate::run::RecordedBoundary;
 
 /// Larger than any metric, but small enough that percentages of it stay finite.
@@ -304,7 +304,7 @@ fn changed_points(
         if counts[usize::from(fits)] > MAX_LISTED {
             continue;
         }
-        let witness = witness(axes, &point, fits, &records);
+        let witness = witness(first.lattice(), &point, fits, &records);
         listed.push(ChangedPoint {
             subject,
             fits,
@@ -321,7 +321,7 @@ fn changed_points(
 
 /// The record that says it: of the point itself, else the first one that implies it.
 fn witness<'a>(
-    axes: &[Axis],
+    lattice: &Lattice,
     point: &Point,
     fits: bool,
     records: &'a [(Point, &'a Record)],
@@ -333,7 +333,7 @@ fn witness<'a>(
             Moves::Fails | Moves::Bounds => !fits,
             Moves::None => false,
         };
-        moved && at_most_as_hard(axes, easier, harder)
+        moved && lattice.is_at_most_as_hard(easier, harder)
     };
     let mut proving = records.iter().filter(proves).peekable();
     let first = proving.peek().copied();

@@ -10,7 +10,8 @@ use crate::fmt::with_unit;
 use crate::memory::Footprint;
 use crate::report::comparison::{MAIN_METRICS, implausible};
 use crate::report::plot::{Entry, Sheet};
-use crate::report::{Block, Extras, Fact, Page, SIMULATED, Section, Weight};
+use crate::report::recorded_answer::{Extras, answer_facts};
+use crate::report::{Block, Fact, Page, SIMULATED, Section, Weight};
 
 /// With more cases than this, one table shows only the main metrics.
 const MAX_FULL_CASES: usize = 2;
@@ -40,7 +41,7 @@ pub fn imported(input: &ComparisonInput) -> Result<Document> {
     if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
         let boundary = found.rebuild()?;
         let answer = Extras::default().answer(&boundary)?;
-        document.answers.extend(answer.facts().into_iter().skip(1));
+        document.answers.extend(answer_facts(&answer).into_iter().skip(1));
         document.headline = answer.limit;
         document.sections.push(section(&boundary, &found.points, None, None)?);
     }
