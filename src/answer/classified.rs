@@ -195,26 +195,30 @@ fn next(boundary: &Boundary, outcome: &Outcome, run: &RunFacts) -> Option<Map<St
     }
 }
 
-/// Asks how many requests of these lengths run concurrently.
+/// Asks how many requests of these lengths run concurrently; `None` if the script cannot.
 fn concurrency(lengths: &Point, run: &RunFacts) -> Option<Map<String, Value>> {
     let mut set = run.set.clone();
     set.retain(|name, _| name != "workload" && name != "concurrency");
     for axis in ["input", "output"] {
         set.insert(axis.to_owned(), json!(lengths.int(axis)?));
     }
-    Some(set)
+    are_declared(["input", "output", "concurrency"], run).then_some(set)
 }
 
-/// Asks beyond the search range, with all else as it was set. `longest` says that requests
+/// Asks beyond the search range, with all else as it was set; `None` if the script cannot. `longest` says that requests
 /// cannot be longer.
 fn further(boundary: &Boundary, longest: bool, run: &RunFacts) -> Option<Map<String, Value>> {
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let mut set = run.set.clone();
     let axes = boundary.lattice().axes().iter().map(Axis::name);
     let asked = axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency"));
-    for axis in asked {
+    for axis in asked.clone() {
         let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
         set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
     }
-    Some(set)
+    are_declared(asked, run).then_some(set)
+}
+
+fn are_declared<'a>(names: impl IntoIterator<Item = &'a str>, run: &RunFacts) -> bool {
+    names.into_iter().all(|name| run.declared.contains(name))
 }

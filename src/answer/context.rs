@@ -1,5 +1,7 @@
 //! What the answer of a search needs to know besides the boundary: of the run, and of what the strategy returned.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Map, Value};
 
 use crate::boundary::Point;
@@ -24,6 +26,8 @@ pub struct RunFacts {
     pub stopped: Option<String>,
     /// The script as the user named it.
     pub script: String,
+    /// The names of the parameters that the script declares.
+    pub declared: BTreeSet<String>,
     /// The parameters that were set.
     pub set: Map<String, Value>,
     /// What `--allow` allowed.
@@ -32,6 +36,14 @@ pub struct RunFacts {
     pub on_host: bool,
     /// Which servers and models were asked.
     pub asked: Vec<String>,
+}
+
+impl RunFacts {
+    /// The names of the parameters in the map that `params` returned; none for a script that did not call it.
+    pub fn declared_in(parameters: Option<&Value>) -> BTreeSet<String> {
+        let parameters = parameters.and_then(Value::as_object);
+        parameters.into_iter().flat_map(Map::keys).cloned().collect()
+    }
 }
 
 /// What a search strategy returned. Scripts may return any map: what it lacks, or has in another form, is not known.

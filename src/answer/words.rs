@@ -444,6 +444,15 @@ mod tests {
     }
 
     fn answer(map: &Boundary, search: Option<&Value>, stopped: Option<&str>) -> Answer {
+        answer_of_script(["input", "output", "concurrency"], map, search, stopped)
+    }
+
+    fn answer_of_script<const N: usize>(
+        declared: [&str; N],
+        map: &Boundary,
+        search: Option<&Value>,
+        stopped: Option<&str>,
+    ) -> Answer {
         let flags = |point: &Point, concurrency: bool| {
             let total = Quantity::Total.of(point).unwrap_or(0);
             let many = point.int("concurrency").filter(|_| concurrency);
@@ -457,6 +466,7 @@ mod tests {
             run: &RunFacts {
                 stopped: stopped.map(str::to_owned),
                 script: "adaptive".to_owned(),
+                declared: declared.map(str::to_owned).into(),
                 ..RunFacts::default()
             },
             flags: &flags,
@@ -542,6 +552,23 @@ mod tests {
             answer.next.as_deref(),
             Some("profiler run adaptive --set input=8192 --set output=4096")
         );
+    }
+
+    #[test]
+    fn only_parameters_that_the_script_declares_are_suggested() {
+        let fits = |tokens: u64| json!({ "verdict": "ok", "report": { "tokens": tokens } });
+        let next = |tokens| {
+            let map = lengths(&[(8192, 4096, fits(tokens))]);
+            answer_of_script(["input", "output"], &map, None, None).next
+        };
+        assert_eq!(next(458_224), None, "the script has no concurrency");
+        assert_eq!(
+            next(12_300).as_deref(),
+            Some("profiler run adaptive --set 'input=[128,32768]' --set 'output=[128,16384]'"),
+            "longer requests may fill the KV cache"
+        );
+        let map = lengths(&[(8192, 4096, fits(12_300))]);
+        assert_eq!(answer_of_script(["length"], &map, None, None).next, None);
     }
 
     #[test]

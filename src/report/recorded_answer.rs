@@ -30,6 +30,7 @@ impl Extras {
         let run = RunFacts {
             stopped: found.stopped(),
             script: manifest.script.path.clone(),
+            declared: RunFacts::declared_in(manifest.parameters.as_ref()),
             set: with_model(manifest.set.clone(), manifest.parameters.as_ref(), &found.totals.asked),
             allow: manifest.permissions.clone(),
             on_host: manifest.engines.iter().any(|engine| engine["memory_source"] == "host"),

@@ -163,6 +163,7 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
     let run = RunFacts {
         stopped: None,
         script: host.settings.script.display().to_string(),
+        declared: RunFacts::declared_in(parameters.as_ref()),
         set: with_model(host.settings.set.clone(), parameters.as_ref(), &asked),
         allow: host.settings.allow.clone(),
         on_host: host.run.on_host(),
