@@ -1,5 +1,6 @@
 #![doc = include_str!("../ARCHITECTURE.md")]
 
+pub mod answer;
 pub mod cli;
 pub mod compare;
 pub mod csv;

@@ -15,9 +15,9 @@ use serde_json::Value;
 
 use super::program::{Program, Status, json_text};
 use super::{Arguments, flags};
+use crate::answer::allow_flags;
 use crate::fault::{Fault, Result};
 use crate::fmt::{columns, wrap};
-use crate::report::allow_flags;
 use crate::script::form::{Takes, flag_name};
 use crate::script::params::{Declared, in_script, settable};
 use crate::script::reference::{FunctionDoc, Reference};

@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::options::{Author, ScriptOptions, ask_consent};
 use super::program::{GRACE, Program, Status};
 use super::{doc, dry_run, report, show};
+use crate::answer::allow_flags;
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Live, Page, SoFar, allow_flags, resume_command, simulated_line, text};
+use crate::report::{Live, Page, SoFar, resume_command, simulated_line, text};
 use crate::run::{
     Folder, Manifest, Plan, RecordedRun, Run, Script, check_free, completed, failure_document, has_hidden, is_pack,
     is_remembered, own_run,

@@ -8,12 +8,11 @@ use std::collections::{BTreeMap, HashSet};
 
 use console::{Style, measure_text_width};
 
+use crate::answer::evidence::{NOT_SENT, ProbeClass};
 use crate::boundary::{Axis, Boundary, Class, Point, Scalar};
 use crate::fault::Result;
 use crate::fmt::flow;
 use crate::report::Page;
-use crate::report::answer::at_most_as_hard;
-use crate::report::evidence::{NOT_SENT, ProbeClass};
 use crate::report::plot::{AxisLayout, canvas, canvas_columns};
 
 /// What a cell shows.
@@ -60,13 +59,13 @@ impl Cell {
 
     /// What the boundary says of a point; `clipped` are the smallest points that are beyond a length limit.
     fn of(point: &Point, boundary: &Boundary, clipped: &[Point]) -> Result<Self> {
-        let axes = boundary.lattice().axes();
+        let is_beyond = |limit: &Point| boundary.lattice().is_at_most_as_hard(limit, point);
         Ok(match boundary.classify(point)? {
             Class::Fits => Self::Fits,
             Class::Fails if boundary.is_in_band(point)? => Self::Band,
             Class::Fails => Self::Fails,
             Class::NotSent => Self::RuledOut,
-            Class::Unknown if clipped.iter().any(|limit| at_most_as_hard(axes, limit, point)) => Self::Beyond,
+            Class::Unknown if clipped.iter().any(is_beyond) => Self::Beyond,
             Class::Unknown if boundary.is_likely(point)? => Self::Likely,
             Class::Unknown if boundary.is_unlikely(point)? => Self::Unlikely,
             Class::Unknown => Self::Open,

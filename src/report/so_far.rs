@@ -3,9 +3,10 @@
 
 use serde_json::{Value, json};
 
-use super::answer::Extras;
-use super::sections::{jobs_text, resume};
-use super::{Block, Count, Fact, Page, breakdown, experiment, overview, run_findings, simulated_notice};
+use super::commands::resume;
+use super::recorded_answer::Extras;
+use super::sections::{jobs_text, missing};
+use super::{Block, Fact, Page, breakdown, experiment, overview, run_findings, simulated_notice};
 use crate::compare;
 use crate::fault::{Fault, Result};
 use crate::run::{Folder, RecordedBoundary, RecordedRun};
@@ -99,40 +100,6 @@ fn last_result(found: &RecordedRun) -> Value {
 
 fn findings(found: &RecordedRun, boundary: &RecordedBoundary) -> Result<Value> {
     Extras::of_run(found, boundary.report.clone()).findings(&boundary.rebuild()?)
-}
-
-/// What is missing of a run that is not done; `None` where only the end of its script is.
-pub(super) fn missing(found: &RecordedRun, folder: &Folder) -> Option<String> {
-    if let Some((_, missing)) = &found.so_far {
-        return (!missing.is_empty()).then(|| missing.clone());
-    }
-    if found.not_started {
-        return None;
-    }
-    if !found.totals.has_measured() {
-        return Some("nothing was measured to its end".to_owned());
-    }
-    let jobs = folder.names("jobs").unwrap_or_default();
-    let jobs = jobs.iter().filter(|name| name.ends_with(".json")).count();
-    if jobs > found.jobs.len() {
-        return Some(format!(
-            "{} of {} had not ended",
-            jobs - found.jobs.len(),
-            Count(jobs, "job")
-        ));
-    }
-    let open = found.drawn().filter(|boundary| boundary.report.is_none());
-    let open = open.filter_map(|boundary| unknown_share(boundary).ok());
-    let open: Vec<String> = open
-        .map(|percent| format!("{percent:.1} % of the search range is unknown"))
-        .collect();
-    (!open.is_empty()).then(|| open.join("; "))
-}
-
-/// The percentage of the search range that is neither known to fit nor to fail.
-fn unknown_share(boundary: &RecordedBoundary) -> Result<f64> {
-    let volume = boundary.rebuild()?.volume()?;
-    Ok(100.0 * volume.open as f64 / volume.total.max(1) as f64)
 }
 
 /// The results of a run, first its boundaries. With `so_far`, only those that the run has not shown by itself.

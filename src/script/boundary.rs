@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 use super::meter::MAP;
 use super::signature::misspelt_axis;
 use super::{Host, from_script, options};
+use crate::answer::{Context, Findings, RunFacts};
 use crate::boundary::{Boundary, BoundsReport, JsonText, Moves, Options, Point, Verdict};
 use crate::engine::{Limits, production_flags};
 use crate::fault::{Fault, Kind, Result};
-use crate::report::{Context, Extras, Findings, overview, simulated_line, text, with_model};
+use crate::report::{Extras, overview, simulated_line, text, with_model};
 use crate::run::{Event, PointAnswer, Spent};
 use crate::task::lock;
 
@@ -161,25 +162,28 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
     }
     let asked = host.run.asked();
     let parameters = host.state().params.clone().map(Value::Object);
-    let mut extras = Extras {
-        report: None,
+    let run = RunFacts {
         stopped: None,
         script: host.settings.script.display().to_string(),
+        declared: RunFacts::declared_in(parameters.as_ref()),
         set: with_model(host.settings.set.clone(), parameters.as_ref(), &asked),
         allow: host.settings.allow.clone(),
-        simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
         on_host: host.run.on_host(),
         asked: asked.iter().map(ToString::to_string).collect(),
     };
     let context = Context {
         search: search.as_ref(),
-        run: &extras,
+        run: &run,
         flags: &flags,
         headroom: &|safe| host.run.headroom(map.0.index, safe),
     };
     let findings = Findings::new(&boundary, &context)?;
     let value = serde_json::to_value(&findings).map_err(Fault::internal)?;
-    extras.report = Some(value.clone());
+    let extras = Extras {
+        run,
+        report: Some(value.clone()),
+        simulated: (host.run.simulated()).then(|| simulated_line(&host.run.simulated_engines())),
+    };
     let page = host.settings.page;
     let text = text(&overview(&boundary, &extras, page)?, page);
     let ended = boundary.records().last().filter(|(_, record)| record.ended_server());

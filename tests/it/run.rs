@@ -285,6 +285,26 @@ fn a_simulated_run_says_so_everywhere_and_tells_flags_and_headroom() {
         .stdout("--max-model-len 2304");
 }
 
+/// `neighbours` has no parameter for the number of concurrent requests.
+#[test]
+fn what_to_ask_next_is_a_command_that_the_script_takes() {
+    let next = |script: &str| {
+        let ranges = ["--input", "128..256", "--output", "64..128", "--out", "out"];
+        let outcome = Profiler::new()
+            .args(["run", script, "--engine", "sim"])
+            .args(ranges)
+            .run()
+            .success()
+            .stdout("limit not reached");
+        json(&outcome.folder().join("out/result.json"))["result"]["answer"]["next"].clone()
+    };
+    let command = next("adaptive");
+    let words = command.as_str().unwrap().split(' ').skip(1);
+    assert!(words.clone().any(|word| word == "input=256"), "{command}");
+    let _ = Profiler::new().args(words).arg("--dry-run").run().success();
+    assert!(next("neighbours").is_null());
+}
+
 #[test]
 fn a_folder_does_not_hide_the_shipped_script_of_its_name() {
     let program = Profiler::new().file("adaptive/manifest.json", "{}");

@@ -6,16 +6,15 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Comparison, MetricValue, NotJudged, label};
-use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Moves, Point, Record, Scalar, Scale};
+use super::finding::{ChangedPoint, Comparison, MetricValue, NotJudged, label};
+use crate::answer::advise;
+use crate::answer::evidence::with_cause;
+use crate::boundary::{Answer, Axis, Boundary, Class, Easier, Lattice, Moves, Point, Record, Scalar, Scale};
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::Result;
-use crate::report::Extras;
-use crate::report::answer::{advise, at_most_as_hard};
-use crate::report::evidence::with_cause;
+use crate::report::recorded_answer::Extras;
 use crate::run::RecordedBoundary;
 
 /// Larger than any metric, but small enough that percentages of it stay finite.
@@ -277,24 +276,6 @@ fn unit(axis: &str) -> Unit {
 /// Points of each kind that are listed; the rest is only counted.
 const MAX_LISTED: usize = 200;
 
-/// A point with opposite verdicts in the baseline and another input.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct ChangedPoint {
-    /// Index of the other input; the baseline is 0.
-    pub subject: usize,
-    /// The point, as the baseline has it.
-    pub point: Point,
-    /// Whether it fits now; otherwise it fails now, or the engine's own report rules it out.
-    pub fits: bool,
-    /// The verdict in the baseline: `ok`, `oom (cuda)`; or `recommended`.
-    pub before: String,
-    /// The contradicting verdict in the other input.
-    pub after: String,
-    /// Where the other input has it, if not at the point itself: an easier point that fails or was not sent, or a harder
-    /// one that fits.
-    pub at: Option<Point>,
-}
-
 /// The points of `first` for which `other` has the opposite, at most [`MAX_LISTED`] of each kind, and how many fail or are
 /// ruled out, and fit now. `recommended` need not have been tested.
 fn changed_points(
@@ -323,7 +304,7 @@ fn changed_points(
         if counts[usize::from(fits)] > MAX_LISTED {
             continue;
         }
-        let witness = witness(axes, &point, fits, &records);
+        let witness = witness(first.lattice(), &point, fits, &records);
         listed.push(ChangedPoint {
             subject,
             fits,
@@ -340,7 +321,7 @@ fn changed_points(
 
 /// The record that says it: of the point itself, else the first one that implies it.
 fn witness<'a>(
-    axes: &[Axis],
+    lattice: &Lattice,
     point: &Point,
     fits: bool,
     records: &'a [(Point, &'a Record)],
@@ -352,7 +333,7 @@ fn witness<'a>(
             Moves::Fails | Moves::Bounds => !fits,
             Moves::None => false,
         };
-        moved && at_most_as_hard(axes, easier, harder)
+        moved && lattice.is_at_most_as_hard(easier, harder)
     };
     let mut proving = records.iter().filter(proves).peekable();
     let first = proving.peek().copied();

@@ -3,12 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use super::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label, property};
-use crate::compare::{ComparisonInput, Direction};
+use super::finding::{ChangedPoint, Comparison, EFFORT, Finding, Verdict, label};
+use super::setup::property;
+use crate::compare::{Case, ComparisonInput, Direction};
 use crate::fmt::{GIB, Unit, list, metric_label, metric_term, relative, with_unit};
 use crate::report::document::{Block, Section, Weight, markdown};
 use crate::report::plot::{Entry, Sheet, unit_name};
-use crate::report::{Count, SIMULATED, implausible};
+use crate::report::{Count, SIMULATED};
+
+/// Better and worse metrics that a finding names.
+const MAX_NAMED: usize = 3;
 
 /// Setup properties that are always listed.
 const SETUP: [&str; 8] = [
@@ -106,6 +110,17 @@ fn threshold_headline(inputs: &[ComparisonInput], findings: &[Finding]) -> Strin
     format!("{verdict}{others}{unfinished}")
 }
 
+/// The implausible values of a case; `None` if there are none. `of` says which case it is, where there are several.
+pub fn implausible(case: &Case, of: &str) -> Option<Block> {
+    let title = match of {
+        "" => "implausible".to_owned(),
+        of => format!("implausible ({of})"),
+    };
+    let found = case.implausible.iter();
+    let found = found.map(|found| format!("{}: {}", found.name, found.text));
+    Block::list(&title, found.collect(), Weight::Warning)
+}
+
 /// What each input is.
 pub(in crate::report) fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
     let row = |name: &str, value: &dyn Fn(&ComparisonInput) -> Option<String>| -> Option<Vec<Entry>> {
@@ -172,7 +187,7 @@ fn is_detail(name: &str) -> bool {
 
 /// The finding about each input but the first.
 pub fn comparison_findings(comparison: &Comparison) -> Vec<String> {
-    findings(comparison, &labels(comparison.inputs), super::MAX_NAMED)
+    findings(comparison, &labels(comparison.inputs), MAX_NAMED)
 }
 
 /// The finding about each input but the first, which are called `names`. Names up to `most` better and as many worse

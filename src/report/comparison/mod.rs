@@ -1,272 +1,28 @@
 //! Compares runs and files of other tools with a baseline, the first of them.
 //!
-//! A [`Finding`] is one metric in the baseline and in one other input. `boundaries` compares boundaries as metrics.
-//! `thresholds` parses and evaluates thresholds. `layout` makes sentences, tables and their order of the result.
+//! A [`Finding`] is one metric in the baseline and in one other input. `boundaries` compares boundaries as metrics, `setup` how they
+//! were made. `thresholds` parses and evaluates thresholds. `layout` makes sentences, tables and their order of the result.
 
 mod boundaries;
+mod finding;
 mod layout;
+mod setup;
 mod thresholds;
 
 use std::collections::BTreeSet;
 
-pub use boundaries::ChangedPoint;
+pub use finding::{ChangedPoint, Comparison, Finding, Verdict};
 pub(super) use layout::{MAIN_METRICS, change_phrase, decimals, findings, setup_table};
 pub use layout::{
-    comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, threshold_blocks,
+    comparison_findings, comparison_markdown, comparison_sections, completeness_warnings, implausible, threshold_blocks,
 };
-use serde::Serialize;
+pub use setup::SetupDifference;
 pub use thresholds::{Rule, Thresholds};
 
-use crate::compare::{Case, ComparisonInput, Direction, Unit};
-use crate::experiment::is_negligible;
+use self::finding::{MetricValue, Proof, is_recommendation};
+use self::setup::setup_differences;
+use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::Result;
-use crate::fmt::list;
-
-/// Metrics that describe the effort of measuring. Only thresholds that name them apply.
-const EFFORT: [&str; 3] = ["points", "runs", "timeline_samples"];
-
-/// Better and worse metrics that a finding names.
-const MAX_NAMED: usize = 3;
-
-/// A comparison of several inputs with the first.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Comparison {
-    /// Every metric of the boundary and of each case, in every input but the first. Ordered by case, metric and input.
-    #[serde(skip)]
-    pub findings: Vec<Finding>,
-    /// Cases without a counterpart, and what else must be known.
-    pub notes: Vec<String>,
-    /// Differences of setup between the baseline and each other input.
-    pub setup_differences: Vec<SetupDifference>,
-    /// Points that fit in the baseline and fail in another input, or the reverse: at most a few hundred of each
-    /// kind.
-    pub changed_points: Vec<ChangedPoint>,
-    /// Whether the baseline's recommended point still fits, in sentences.
-    pub advice: Vec<String>,
-    /// Inputs whose search had another question than the baseline's, so that nothing is judged.
-    pub not_judged: Vec<NotJudged>,
-    /// Number of inputs.
-    #[serde(skip)]
-    inputs: usize,
-    /// Case and name of percentiles that too few requests support: nothing is concluded from them.
-    #[serde(skip)]
-    thin: Vec<(String, String)>,
-}
-
-/// The limits of two searches that answer different questions.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct NotJudged {
-    /// Index of the other input; the baseline is 0.
-    pub subject: usize,
-    /// The limit that the baseline found.
-    pub before: String,
-    /// The limit that the other input found.
-    pub after: String,
-}
-
-/// What is concluded about one metric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(into = "&'static str")]
-pub enum Verdict {
-    /// Beyond its threshold.
-    Exceeded,
-    /// Missing on one side, or a run is unfinished and its final value could change the verdict.
-    NotCompared,
-    /// The difference lies within an uncertainty interval, or is too small to matter.
-    NotSignificant,
-    /// Within its threshold.
-    Within,
-    /// Worse, without a threshold.
-    Worse,
-    /// Better, without a threshold.
-    Better,
-    /// Changed, and the metric has no better direction.
-    Other,
-    /// Unchanged.
-    Same,
-}
-
-impl From<Verdict> for &'static str {
-    fn from(verdict: Verdict) -> Self {
-        verdict.words()
-    }
-}
-
-impl Verdict {
-    /// The name, as in JSON.
-    pub fn words(self) -> &'static str {
-        match self {
-            Self::Exceeded => "exceeded",
-            Self::NotCompared => "not compared",
-            Self::NotSignificant => "not significant",
-            Self::Within => "within",
-            Self::Worse => "worse",
-            Self::Better => "better",
-            Self::Other => "other",
-            Self::Same => "same",
-        }
-    }
-}
-
-/// One metric in the baseline and in another input, with its verdict.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Finding {
-    /// Index of the other input; the baseline is 0.
-    pub subject: usize,
-    /// The case's name, or `boundary`.
-    pub case: String,
-    /// The metric.
-    pub name: String,
-    /// Its unit.
-    pub unit: Unit,
-    /// Which direction is better; `None` if unknown.
-    pub better: Option<Direction>,
-    /// Value in the baseline.
-    pub before: Option<f64>,
-    /// Value in the other input.
-    pub after: Option<f64>,
-    /// The difference in per cent of `before`.
-    pub percent: Option<f64>,
-    /// Interval of each value: 95 % confidence, or, for a boundary, from proven to fit to proven to fail.
-    pub intervals: [Option<[f64; 2]>; 2],
-    /// The threshold as the user wrote it.
-    pub threshold: Option<String>,
-    /// The lowest and the highest value that it allows, in the metric's unit.
-    pub allowed: [Option<f64>; 2],
-    /// The verdict.
-    pub verdict: Verdict,
-    /// The reason, if the numbers alone do not show it.
-    pub why: Option<String>,
-    /// What a boundary proves beyond the values; `None` for what was measured.
-    #[serde(skip)]
-    proof: Option<Proof>,
-}
-
-/// What boundaries prove about a metric beyond its values.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Proof {
-    /// Whether a point that fitted in the baseline fails in the other input.
-    newly_fails: bool,
-    /// Whether a point that failed in the baseline fits in the other input.
-    newly_fits: bool,
-    /// For the baseline and the other input: the range of possible final values of an unfinished run.
-    ranges: [Option<[f64; 2]>; 2],
-}
-
-/// One metric of one input.
-#[derive(Clone, Debug, PartialEq)]
-struct MetricValue {
-    name: String,
-    unit: Unit,
-    value: f64,
-    interval: Option<[f64; 2]>,
-    better: Option<Direction>,
-}
-
-impl MetricValue {
-    fn new(name: impl Into<String>, unit: Unit, value: f64) -> Self {
-        let name = name.into();
-        Self {
-            better: Direction::of_metric(&name, unit),
-            name,
-            unit,
-            value,
-            interval: None,
-        }
-    }
-}
-
-impl Finding {
-    /// A measured metric of which no direction is better.
-    pub fn new(case: &str, name: &str, unit: Unit, before: Option<f64>, after: Option<f64>) -> Self {
-        let change = before.zip(after).filter(|(before, _)| *before != 0.0);
-        Self {
-            subject: 1,
-            case: case.to_owned(),
-            name: name.to_owned(),
-            unit,
-            better: None,
-            before,
-            after,
-            percent: change.map(|(before, after)| 100.0 * (after - before) / before.abs()),
-            intervals: [None, None],
-            threshold: None,
-            allowed: [None, None],
-            verdict: Verdict::NotCompared,
-            why: None,
-            proof: None,
-        }
-        .judged()
-    }
-
-    /// The finding with its verdict without thresholds.
-    fn judged(mut self) -> Self {
-        let (Some(before), Some(after)) = (self.before, self.after) else {
-            return self;
-        };
-        let rises = after > before;
-        let confirmed = self.confirms(rises);
-        self.verdict = match self.better {
-            _ if before == after => Verdict::Same,
-            _ if self.unfinished().is_some() => {
-                self.why = self.unfinished();
-                Verdict::NotCompared
-            }
-            _ if self.within_interval() && !confirmed => Verdict::NotSignificant,
-            _ if self.proof.is_none() && is_negligible(before, after, self.unit) => Verdict::NotSignificant,
-            None | Some(Direction::Neutral) => Verdict::Other,
-            Some(better) if rises == (better == Direction::More) => Verdict::Better,
-            Some(_) => Verdict::Worse,
-        };
-        self
-    }
-
-    /// Whether points with opposite verdicts confirm that the value has risen, or else fallen.
-    fn confirms(&self, rises: bool) -> bool {
-        let loss = rises == (self.better == Some(Direction::Less));
-        self.proof
-            .is_some_and(|proof| if loss { proof.newly_fails } else { proof.newly_fits })
-    }
-
-    /// Whether either value lies within the other's interval.
-    fn within_interval(&self) -> bool {
-        let within = |value: Option<f64>, interval: Option<[f64; 2]>| {
-            let both = value.zip(interval);
-            both.is_some_and(|(value, [low, high])| low <= value && value <= high)
-        };
-        within(self.after, self.intervals[0]) || within(self.before, self.intervals[1])
-    }
-
-    /// Names the unfinished inputs whose value can still change; `None` if there are none.
-    fn unfinished(&self) -> Option<String> {
-        let [first, other] = self.proof?.ranges;
-        let mut unfinished: Vec<String> = first.iter().map(|_| label(0)).collect();
-        unfinished.extend(other.iter().map(|_| label(self.subject)));
-        let end = if unfinished.len() == 1 { "its end" } else { "their end" };
-        (!unfinished.is_empty()).then(|| format!("{} did not come to {end}", list(&unfinished)))
-    }
-
-    /// The verdict with its reason: `not compared: [2] did not come to its end`.
-    pub fn verdict_text(&self) -> String {
-        match &self.why {
-            Some(why) => format!("{}: {why}", self.verdict.words()),
-            None => self.verdict.words().to_owned(),
-        }
-    }
-
-    /// The metric, by how much it changed, and its threshold, for a message.
-    pub fn summary(&self) -> String {
-        let change = match (self.before.and(self.after), self.percent) {
-            (None, _) => " is not on both sides".to_owned(),
-            (_, Some(percent)) => format!(" {percent:+.1} %"),
-            _ => String::new(),
-        };
-        let why = self.why.as_ref().filter(|_| self.verdict == Verdict::Exceeded);
-        let why = why.map_or_else(String::new, |why| format!(" not compared, {why}"));
-        let threshold = self.threshold.as_deref().unwrap_or_default();
-        format!("{} of {}{change}{why} ({threshold})", self.name, self.case)
-    }
-}
 
 impl Comparison {
     /// A comparison of two inputs of which only the findings are known.
@@ -360,12 +116,6 @@ impl Comparison {
     }
 }
 
-/// Recommended points may move along the boundary from search to search, trading one axis for another. Only
-/// thresholds that name them apply.
-fn is_recommendation(name: &str) -> bool {
-    name.starts_with("recommended ")
-}
-
 /// The cases to compare, each as every input has it: those of the baseline, then those that only another input has.
 fn matched_cases(inputs: &[ComparisonInput]) -> Vec<Vec<Option<&Case>>> {
     let Some((first, others)) = inputs.split_first() else {
@@ -422,72 +172,6 @@ pub fn matching_case<'a>(case: &Case, own: &[Case], others: &'a [Case]) -> Optio
         (Some(one), None, ..) => Some(one),
         (_, _, [_], [only]) => Some(only),
         _ => None,
-    }
-}
-
-/// An input's label in tables: `[1]`.
-fn label(index: usize) -> String {
-    format!("[{}]", index + 1)
-}
-
-/// Properties whose difference is stated before any metric.
-const IMPORTANT: [&str; 5] = ["model", "GPU", "memory of the GPUs", "engine", "simulated profile"];
-
-/// Properties that differ from run to run and explain no difference; listed last.
-const INCIDENTAL: [&str; 3] = ["machine", "seed", "profiler"];
-
-/// A property in which two inputs differ.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct SetupDifference {
-    /// Index of the other input; the baseline is 0.
-    pub subject: usize,
-    /// The property: `model`, `GPU`, `parameter input`.
-    pub name: String,
-    /// Value in the baseline.
-    pub before: String,
-    /// Value in the other input.
-    pub after: String,
-    /// Whether the difference makes the metrics hard to compare.
-    pub important: bool,
-}
-
-/// Setup differences between the baseline and each run, most important first. A property recorded by only one
-/// run is skipped, except parameters.
-fn setup_differences(inputs: &[ComparisonInput]) -> Vec<SetupDifference> {
-    let Some((first, others)) = inputs.split_first() else {
-        return Vec::new();
-    };
-    let mut found = Vec::new();
-    for (index, other) in others.iter().enumerate() {
-        let rest = first.setup.keys().chain(other.setup.keys()).map(String::as_str);
-        let mut rest: Vec<&str> = rest.filter(|name| !IMPORTANT.contains(name)).collect();
-        rest.sort_unstable_by_key(|name| (INCIDENTAL.contains(name), *name));
-        rest.dedup();
-        for name in IMPORTANT.into_iter().chain(rest) {
-            let (before, after) = (property(first, name), property(other, name));
-            let optional = name.starts_with("parameter ") && !first.setup.is_empty() && !other.setup.is_empty();
-            if before == after || !(optional || before.is_some() && after.is_some()) {
-                continue;
-            }
-            let [before, after] = [before, after].map(|value| value.unwrap_or("none").to_owned());
-            found.push(SetupDifference {
-                subject: index + 1,
-                name: name.to_owned(),
-                before,
-                after,
-                important: IMPORTANT.contains(&name),
-            });
-        }
-    }
-    found
-}
-
-/// The value of a property.
-fn property<'a>(input: &'a ComparisonInput, name: &str) -> Option<&'a str> {
-    match name {
-        "model" => input.model.as_deref(),
-        "engine" => input.engine.as_deref(),
-        name => input.setup.get(name).map(String::as_str),
     }
 }
 

@@ -17,7 +17,7 @@
 
 use regex::Regex;
 
-use super::{Comparison, EFFORT, Finding, Verdict, is_recommendation};
+use super::finding::{Comparison, EFFORT, Finding, Verdict, is_recommendation};
 use crate::compare::{ComparisonInput, Direction, Unit};
 use crate::fault::{Fault, Result};
 use crate::fmt::{metric_term, with_blanks};

@@ -1,8 +1,9 @@
 //! Sections in GitHub Flavored Markdown for a comment on a pull request, within GitHub's size limit: warnings are
 //! quotations, long lists and details are folded, foreign text is escaped.
 
-use super::{Block, Fact, List, Section, Weight, entry_text, readable};
-use crate::report::plot::{Entry, Plot, Sheet};
+use super::{Block, Fact, List, Section, Weight, readable};
+use crate::report::plot::Plot;
+use crate::report::sheet::{Entry, Sheet, entry_text};
 use crate::report::terminal::shown;
 
 /// Maximum size in bytes: a GitHub comment holds 65,536 characters.

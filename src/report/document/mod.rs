@@ -12,7 +12,8 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 
-use super::plot::{Entry, Plot, Sheet};
+use super::plot::Plot;
+use super::sheet::Sheet;
 
 /// A part of a document.
 #[derive(Clone, Debug, PartialEq)]
@@ -188,24 +189,6 @@ pub(super) fn readable(sheet: &Sheet) -> Cow<'_, Sheet> {
     }
 }
 
-/// An entry of a table as text. Unknown values are empty here and a dash where they are shown.
-pub(super) fn entry_text(entry: &Entry) -> String {
-    match entry {
-        Entry::Number(number) => digits(*number).to_string(),
-        Entry::Text(text) => text.clone(),
-        Entry::None => String::new(),
-    }
-}
-
-/// Rounds to six significant digits; integers stay.
-pub(super) fn digits(number: f64) -> f64 {
-    if number.fract() == 0.0 || !number.is_finite() {
-        return number;
-    }
-    // More digits are noise and would enlarge the page.
-    format!("{number:.5e}").parse().unwrap_or(number)
-}
-
 /// A named fact.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Fact {
@@ -218,7 +201,7 @@ pub struct Fact {
 }
 
 impl Fact {
-    pub(super) fn new(term: &str, text: impl Into<String>) -> Self {
+    pub(crate) fn new(term: &str, text: impl Into<String>) -> Self {
         Self {
             term: term.to_owned(),
             text: text.into(),
@@ -226,29 +209,10 @@ impl Fact {
         }
     }
 
-    pub(super) fn code(term: &str, text: impl Into<String>) -> Self {
+    pub(crate) fn code(term: &str, text: impl Into<String>) -> Self {
         Self {
             paste: true,
             ..Self::new(term, text)
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_rounded_to_six_digits() {
-        for (number, text) in [
-            (63_265.0, "63265"),
-            (2.345_678_91, "2.34568"),
-            (0.000_123_456_78, "0.000123457"),
-            (1_234.567_89, "1234.57"),
-            (-0.5, "-0.5"),
-        ] {
-            assert_eq!(entry_text(&Entry::Number(number)), text);
-        }
-        assert_eq!(entry_text(&Entry::None), "");
     }
 }

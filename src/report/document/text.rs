@@ -8,10 +8,10 @@ use std::collections::HashSet;
 use console::{Style, measure_text_width as width};
 use serde_json::Value;
 
-use super::{Block, Fact, List, Weight, entry_text};
+use super::{Block, Fact, List, Weight};
 use crate::fmt::wrap;
 use crate::report::Page;
-use crate::report::plot::{Entry, Sheet};
+use crate::report::sheet::{Entry, Sheet, entry_text};
 
 /// Sentences of a list before the rest is left to the JSON.
 const MAX_LISTED: usize = 12;

@@ -16,9 +16,10 @@ use serde_json::{Value as Json, json};
 
 use crate::fault::{Fault, Result};
 use crate::fmt::{escape_html, json_number, slug};
-use crate::report::document::{Block, Section, digits, entry_text, is_text, readable};
+use crate::report::document::{Block, Section, is_text, readable};
 use crate::report::plot::{Drawing, Entry, Plot, Sheet, Width, panel, svg};
 use crate::report::sections::{Document, Together};
+use crate::report::sheet::{digits, entry_text};
 use crate::report::terminal::shown;
 use crate::report::{SIMULATED, plot};
 use crate::run::hide_json;

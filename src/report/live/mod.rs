@@ -12,11 +12,12 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::{Duration, Instant};
 
 use console::{Term, measure_text_width};
+use progress::TICK;
 use serde_json::Value;
-use state::{State, TICK, one_line};
+use state::{State, one_line};
 
+use crate::answer::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::boundary::{Cause, Verdict};
-use crate::report::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::report::terminal::shown;
 use crate::report::{
     Block, Clock, Count, Fact, Page, Terminal, breakdown, experiment, simulated_line, text as blocks_text,

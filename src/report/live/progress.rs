@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::state::TICK;
 use crate::boundary::{Answer, Axis, Boundary, Moves, Point};
 use crate::engine::LoadOptions;
 use crate::fmt::number;
@@ -16,6 +15,9 @@ use crate::report::document::table;
 use crate::report::picture::draw_compact;
 use crate::report::{Clock, Page};
 use crate::run::RecordedBoundary;
+
+/// Redraw interval without events.
+pub(super) const TICK: Duration = Duration::from_millis(500);
 
 /// Completed requests from which on the pace of the first load tells how long it takes.
 const MIN_REQUESTS: u64 = 8;

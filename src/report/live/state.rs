@@ -6,16 +6,13 @@ use std::time::Duration;
 use console::{measure_text_width, truncate_str};
 use serde_json::Value;
 
-use super::progress::{Levels, Map};
+use super::progress::{Levels, Map, TICK};
 use crate::boundary::{Moves, Point};
 use crate::fmt;
 use crate::report::plot::{max_per_column, progress_bar, sparkline};
 use crate::report::{Bytes, Clock, Count, Page, WarningGroup};
 use crate::run::{AskedServer, Event, Operation, engine_number};
 use crate::warning::{CLOCK_TOO_FAST, add_warning};
-
-/// Redraw interval without events.
-pub(super) const TICK: Duration = Duration::from_millis(500);
 
 /// Maximum columns of the memory bar and of the sparkline next to it.
 const MAX_BAR: usize = 20;

@@ -23,9 +23,9 @@ pub use svg::{Frame, Rect};
 pub(in crate::report) use text::{canvas, canvas_columns};
 pub use text::{max_per_column, progress_bar, reduced, sparkline, text};
 
+pub use super::sheet::{Entry, Sheet};
 pub use crate::boundary::Scale;
 use crate::fmt::Unit;
-use crate::report::document::entry_text;
 
 /// A plot.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -158,11 +158,6 @@ impl Axis {
     pub fn with_scale(self, scale: Scale) -> Self {
         Self { scale, ..self }
     }
-
-    /// Its label with its unit: `latency, ms`.
-    pub fn heading(&self) -> String {
-        scale::heading(self, unit_name(self.unit))
-    }
 }
 
 /// The role of a colour. Roles also differ by shape, dash, pattern or label, never by hue alone.
@@ -230,117 +225,6 @@ impl TooltipPoint {
             at,
             entries: entries.into(),
         }
-    }
-}
-
-/// A table: headings and rows.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Sheet {
-    /// Its title; empty if the plot next to it has one.
-    pub title: String,
-    /// The headings, with units.
-    pub columns: Vec<String>,
-    /// The rows, each as long as `columns`.
-    pub rows: Vec<Vec<Entry>>,
-}
-
-impl Sheet {
-    /// A table without a title.
-    pub fn new(
-        columns: impl IntoIterator<Item = impl Into<String>>,
-        rows: impl IntoIterator<Item = Vec<Entry>>,
-    ) -> Self {
-        Self {
-            title: String::new(),
-            columns: columns.into_iter().map(Into::into).collect(),
-            rows: rows.into_iter().collect(),
-        }
-    }
-
-    /// The same of rows that name their columns, all alike.
-    pub fn of<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
-        let (mut columns, mut all) = (Vec::new(), Vec::new());
-        for row in rows {
-            let (names, entries): (_, Vec<Entry>) = row.into_iter().unzip();
-            columns = names;
-            all.push(entries);
-        }
-        Self::new(columns, all)
-    }
-
-    /// The table without its empty columns.
-    pub fn filled(self) -> Self {
-        let columns = 0..self.columns.len();
-        let filled: Vec<usize> = columns
-            .filter(|&at| self.rows.iter().any(|row| row[at] != Entry::None))
-            .collect();
-        let row = |row: &Vec<Entry>| filled.iter().map(|&at| row[at].clone()).collect();
-        Self {
-            columns: filled.iter().map(|&at| self.columns[at].clone()).collect(),
-            rows: self.rows.iter().map(row).collect(),
-            ..self
-        }
-    }
-
-    /// Sets its title.
-    pub fn titled(self, title: impl Into<String>) -> Self {
-        Self {
-            title: title.into(),
-            ..self
-        }
-    }
-
-    /// Swaps rows and columns. The new headings are the first entries.
-    pub fn transposed(&self) -> Self {
-        let mut columns = self.columns.iter().enumerate().map(|(at, name)| {
-            let entries = self.rows.iter().map(move |row| row.get(at).unwrap_or(&Entry::None));
-            std::iter::once(Entry::from(name.as_str()))
-                .chain(entries.cloned())
-                .collect()
-        });
-        let heads: Vec<Entry> = columns.next().unwrap_or_default();
-        Self {
-            title: self.title.clone(),
-            columns: heads.iter().map(entry_text).collect(),
-            rows: columns.collect(),
-        }
-    }
-}
-
-/// One entry of a table.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(untagged)]
-pub enum Entry {
-    /// A number, right-aligned.
-    Number(f64),
-    /// A text.
-    Text(String),
-    /// Unknown or not measured: shown as a dash.
-    None,
-}
-
-impl From<&str> for Entry {
-    fn from(text: &str) -> Self {
-        Self::Text(text.to_owned())
-    }
-}
-
-impl From<String> for Entry {
-    fn from(text: String) -> Self {
-        Self::Text(text)
-    }
-}
-
-impl From<f64> for Entry {
-    fn from(number: f64) -> Self {
-        Self::Number(number)
-    }
-}
-
-impl<T: Into<Entry>> From<Option<T>> for Entry {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Self::None, Into::into)
     }
 }
 

@@ -255,6 +255,13 @@ impl AxisLayout {
     }
 }
 
+impl Axis {
+    /// Its label with its unit: `latency, ms`.
+    pub fn heading(&self) -> String {
+        heading(self, unit_name(self.unit))
+    }
+}
+
 /// What is written at an axis: its label, and its unit unless the label has it.
 pub(super) fn heading(axis: &Axis, unit: &str) -> String {
     let unit = if axis.names.is_empty() { unit } else { "" };

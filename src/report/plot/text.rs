@@ -14,7 +14,8 @@ use super::scale::{AxisLayout, Tick, extremes, heading, multiple, unshowable_not
 use super::{AxisScale, Entry, Layer, Marks, Panel, Plot};
 use crate::fmt::{Unit, json_number, number};
 use crate::report::Page;
-use crate::report::document::{ColumnFormat, entry_text, text_table, wrapped};
+use crate::report::document::{ColumnFormat, text_table, wrapped};
+use crate::report::sheet::entry_text;
 
 /// Draws a plot as text, no wider than the page unless that is too narrow for anything.
 pub fn text(plot: &Plot, page: Page) -> String {

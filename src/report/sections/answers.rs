@@ -1,20 +1,17 @@
-//! What a run's page says first: its headline, the list of answers, and the shell commands that resume or reproduce the
-//! run.
-
-use std::path::Path;
-
-use serde_json::{Map, Value};
+//! What a run's page says first: its headline, the list of answers, what is missing, and how to go on with it or repeat it.
 
 use super::boundaries::MAX_DRAWN;
-use super::{Fact, Source, breakdown_finding, experiment_findings, facts, loads};
+use super::source::Source;
+use super::{Fact, breakdown_finding, experiment_findings, facts, loads};
+use crate::answer::Answer;
 use crate::boundary::Boundary;
 use crate::compare::experiments;
 use crate::fault::Result;
-use crate::fmt::shell_quoted;
+use crate::report::Count;
+use crate::report::commands::{repeat_command, resume};
 use crate::report::document::capitalized;
-use crate::report::so_far::missing;
-use crate::report::{Answer, Extras};
-use crate::run::{AskedServer, Folder, Manifest, RecordedBoundary, RecordedRun, has_hidden};
+use crate::report::recorded_answer::{Extras, answer_facts};
+use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
 /// All answers, most important first.
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
@@ -32,7 +29,7 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
         let several = boundaries > 1;
         // The boundary's own section reports a fault.
         let own = answer(source, boundary)
-            .map(|answer| answer.facts())
+            .map(|answer| answer_facts(&answer))
             .unwrap_or_default();
         // The limit of the only boundary is the heading.
         facts.extend(own.into_iter().skip(usize::from(!several)).map(|mut fact| {
@@ -123,45 +120,11 @@ fn reproduction(source: &Source) -> Vec<Fact> {
     if let Some(command) = resume(found, &source.folder) {
         facts.push(Fact::code("to go on with it", command));
     }
-    facts.push(Fact::code("to repeat it", command(found)));
+    facts.push(Fact::code("to repeat it", repeat_command(found)));
     if let Some(own) = script_note(source) {
         facts.push(Fact::new("its script", own));
     }
     facts
-}
-
-/// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
-pub(in crate::report) fn resume(found: &RecordedRun, folder: &Folder) -> Option<String> {
-    let manifest = &found.manifest;
-    let resumable = found.totals.has_measured() || manifest.status != "failed";
-    if found.done() || !resumable || !found.can_resume() || has_hidden(&manifest.set) {
-        return None;
-    }
-    let (script, flags) = (&manifest.script.path, permission_flags(manifest));
-    Some(resume_command(script, folder.path(), &manifest.set, &flags))
-}
-
-/// `profiler run SCRIPT --resume FOLDER FLAGS`. What a folder names may come from somebody else: a resume may only use
-/// the addresses, containers and files that its own command line names, so the parameters are repeated if they have any.
-pub fn resume_command(script: &str, folder: &Path, set: &Map<String, Value>, flags: &[String]) -> String {
-    let none = Map::new();
-    let command = run_command(script, if names_something(set) { set } else { &none }, &[]);
-    let folder = shell_quoted(&folder.display().to_string());
-    [&[command, "--resume".to_owned(), folder], flags].concat().join(" ")
-}
-
-/// Whether parameters name an address, a container, or a file or folder of this machine.
-fn names_something(set: &Map<String, Value>) -> bool {
-    fn is_file(value: &Value) -> bool {
-        match value {
-            Value::String(text) => text.starts_with(['/', '.', '~']) || Path::new(text).exists(),
-            Value::Array(values) => values.iter().any(is_file),
-            Value::Object(values) => values.values().any(is_file),
-            _ => false,
-        }
-    }
-    set.iter()
-        .any(|(name, value)| name == "url" || name == "container" || is_file(value))
 }
 
 /// A note for readers who have the page but not the script file.
@@ -178,98 +141,36 @@ fn script_note(source: &Source) -> Option<String> {
     })
 }
 
-/// What was set, with the model that a server was asked for where none was named: the only one, or one chosen at the terminal.
-pub fn with_model(
-    mut set: Map<String, Value>,
-    parameters: Option<&Value>,
-    asked: &[AskedServer],
-) -> Map<String, Value> {
-    let mut models = (asked.iter()).map(|asked| asked.model.as_ref().filter(|_| asked.address.is_some()));
-    let has_parameter = parameters.is_some_and(|parameters| parameters.get("model").is_some());
-    if let Some(Some(first)) = models.next()
-        && has_parameter
-        && models.all(|other| other == Some(first))
-    {
-        set.entry("model").or_insert_with(|| first.clone().into());
+/// What is missing of a run that is not done; `None` where only the end of its script is.
+pub(in crate::report) fn missing(found: &RecordedRun, folder: &Folder) -> Option<String> {
+    if let Some((_, missing)) = &found.so_far {
+        return (!missing.is_empty()).then(|| missing.clone());
     }
-    set
+    if found.not_started {
+        return None;
+    }
+    if !found.totals.has_measured() {
+        return Some("nothing was measured to its end".to_owned());
+    }
+    let jobs = folder.names("jobs").unwrap_or_default();
+    let jobs = jobs.iter().filter(|name| name.ends_with(".json")).count();
+    if jobs > found.jobs.len() {
+        return Some(format!(
+            "{} of {} had not ended",
+            jobs - found.jobs.len(),
+            Count(jobs, "job")
+        ));
+    }
+    let open = found.drawn().filter(|boundary| boundary.report.is_none());
+    let open = open.filter_map(|boundary| unknown_share(boundary).ok());
+    let open: Vec<String> = open
+        .map(|percent| format!("{percent:.1} % of the search range is unknown"))
+        .collect();
+    (!open.is_empty()).then(|| open.join("; "))
 }
 
-/// `profiler run SCRIPT --seed N` with all parameters and permissions.
-fn command(found: &RecordedRun) -> String {
-    let manifest = &found.manifest;
-    let mut set = with_model(manifest.set.clone(), manifest.parameters.as_ref(), &found.totals.asked);
-    if let Some(engine) = auto_engine(manifest) {
-        set.insert("engine".to_owned(), engine.into());
-    }
-    let seed = manifest.seed.map(|seed| format!("--seed {seed}"));
-    let flags: Vec<String> = seed.into_iter().chain(permission_flags(manifest)).collect();
-    run_command(&manifest.script.path, &set, &flags)
-}
-
-/// `profiler run SCRIPT --set KEY=VALUE …`
-pub(in crate::report) fn run_command(script: &str, set: &Map<String, Value>, flags: &[String]) -> String {
-    let mut words = vec!["profiler".to_owned(), "run".to_owned(), shell_quoted(script)];
-    for (key, value) in set {
-        words.push("--set".to_owned());
-        words.push(shell_quoted(&format!("{key}={}", set_value(value))));
-    }
-    words.extend_from_slice(flags);
-    words.join(" ")
-}
-
-/// The engine that `auto` resolved to; on another machine it may resolve to another.
-fn auto_engine(manifest: &Manifest) -> Option<String> {
-    let requested = manifest.parameters.as_ref()?.get("engine")?;
-    let engines = manifest.engines.iter();
-    let mut used = engines.filter_map(|engine| engine["info"]["engine"].as_str());
-    let first = used.next()?;
-    (*requested == "auto" && used.all(|other| other == first)).then(|| first.to_owned())
-}
-
-/// `--allow WHAT` for each permission.
-pub fn allow_flags(permissions: &[String]) -> Vec<String> {
-    let allowed = permissions.iter();
-    allowed.map(|what| format!("--allow {}", shell_quoted(what))).collect()
-}
-
-fn permission_flags(manifest: &Manifest) -> Vec<String> {
-    let mut words = allow_flags(&manifest.permissions);
-    if manifest.shared_gpu {
-        words.push("--shared-gpu".to_owned());
-    }
-    if manifest.insecure {
-        words.push("--insecure".to_owned());
-    }
-    if let Some(most) = manifest.max_operations {
-        words.extend(["--max-operations".to_owned(), most.to_string()]);
-    }
-    words
-}
-
-/// A value in the form that `--set` parses back: strings unquoted unless they would parse as something else.
-fn set_value(value: &Value) -> String {
-    match value {
-        Value::String(text) if serde_json::from_str::<Value>(text).is_err() => text.clone(),
-        value => value.to_string(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-    use crate::script::params;
-
-    proptest! {
-        #[test]
-        fn values_round_trip(text in ".*", number in any::<i64>()) {
-            for value in [json!(text), json!(number), json!([text, number]), json!({ "a.b": text }), json!(null)] {
-                let assignment = format!("key={}", set_value(&value));
-                prop_assert_eq!(params::assignment(&assignment).unwrap(), ("key", value));
-            }
-        }
-    }
+/// The percentage of the search range that is neither known to fit nor to fail.
+fn unknown_share(boundary: &RecordedBoundary) -> Result<f64> {
+    let volume = boundary.rebuild()?.volume()?;
+    Ok(100.0 * volume.open as f64 / volume.total.max(1) as f64)
 }

@@ -7,8 +7,9 @@ use crate::experiment::is_negligible;
 use crate::fmt::{GIB, Gib, Unit, gib_number, rounded, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Sheet, TooltipPoint, Tooltips};
+use crate::report::sections::Section;
 use crate::report::sections::memory::{Device, SIMULATED, devices_of, memory_top};
-use crate::report::sections::{Section, Source};
+use crate::report::sections::source::Source;
 use crate::report::{Block, Bytes, Fact, Page, Weight};
 
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
@@ -352,7 +353,8 @@ mod tests {
 
     use serde_json::json;
 
-    use super::super::{Source, document};
+    use super::super::document;
+    use super::super::source::Source;
     use super::breakdown;
     use crate::memory::{BaselineMemory, Breakdown, Component, Footprint, Part, Provenance};
     use crate::report::plot::{Entry, Layer, Marks};

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use crate::answer::evidence::with_cause;
 use crate::compare::experiments;
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
 use crate::fmt::{GIB, Unit, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::report::comparison::{change_phrase, decimals};
-use crate::report::evidence::with_cause;
 use crate::report::plot::{Entry, Sheet, unit_name};
-use crate::report::sections::{Section, Source, numbered};
+use crate::report::sections::Section;
+use crate::report::sections::source::{Source, numbered};
 use crate::report::{Block, Count, Page, Weight};
 
 /// From this page width on, relative differences and the run-to-run variation are shown too.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Fact, Source};
+use super::Fact;
+use super::source::Source;
 use crate::engine::LoadOptions;
 use crate::fmt::shell_quoted;
 use crate::report::plot::Sheet;

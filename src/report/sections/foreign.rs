@@ -8,9 +8,10 @@ use crate::compare::{Case, ComparisonInput, Metric};
 use crate::fault::Result;
 use crate::fmt::with_unit;
 use crate::memory::Footprint;
-use crate::report::comparison::MAIN_METRICS;
+use crate::report::comparison::{MAIN_METRICS, implausible};
 use crate::report::plot::{Entry, Sheet};
-use crate::report::{Block, Extras, Fact, Page, SIMULATED, Section, Weight};
+use crate::report::recorded_answer::{Extras, answer_facts};
+use crate::report::{Block, Fact, Page, SIMULATED, Section, Weight};
 
 /// With more cases than this, one table shows only the main metrics.
 const MAX_FULL_CASES: usize = 2;
@@ -40,7 +41,7 @@ pub fn imported(input: &ComparisonInput) -> Result<Document> {
     if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
         let boundary = found.rebuild()?;
         let answer = Extras::default().answer(&boundary)?;
-        document.answers.extend(answer.facts().into_iter().skip(1));
+        document.answers.extend(answer_facts(&answer).into_iter().skip(1));
         document.headline = answer.limit;
         document.sections.push(section(&boundary, &found.points, None, None)?);
     }
@@ -89,17 +90,6 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
     }
     blocks.extend(Block::list("notes", input.notes.clone(), Weight::Normal));
     Ok(blocks)
-}
-
-/// The implausible values of a case; `None` if there are none. `of` says which case it is, where there are several.
-pub fn implausible(case: &Case, of: &str) -> Option<Block> {
-    let title = match of {
-        "" => "implausible".to_owned(),
-        of => format!("implausible ({of})"),
-    };
-    let found = case.implausible.iter();
-    let found = found.map(|found| format!("{}: {}", found.name, found.text));
-    Block::list(&title, found.collect(), Weight::Warning)
 }
 
 fn case_blocks(case: &Case, page: Page) -> Vec<Block> {

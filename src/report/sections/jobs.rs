@@ -6,7 +6,8 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Section, Source, answers, facts};
+use super::source::Source;
+use super::{Section, answers, facts};
 use crate::compare::{Case, ComparisonInput};
 use crate::fault::{Fault, Result};
 use crate::report::document::{Block, Weight, text};

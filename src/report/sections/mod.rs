@@ -12,18 +12,19 @@ mod foreign;
 mod jobs;
 mod loads;
 mod memory;
+mod source;
 mod together;
 
 pub use boundaries::overview;
 pub use breakdowns::{breakdown, finding as breakdown_finding};
 pub use experiments::{experiment, findings as experiment_findings, planned_starts};
-pub use foreign::{comparison_input, implausible, imported};
+pub use foreign::{comparison_input, imported};
 pub use jobs::{job_result, jobs_text};
 pub use memory::{memory, stages_sheet};
 pub use together::Together;
 
-pub use answers::{allow_flags, findings as run_findings, resume_command, with_model};
-pub(super) use answers::{resume, run_command};
+pub use answers::findings as run_findings;
+pub(super) use answers::missing;
 
 use std::path::{Path, PathBuf};
 
@@ -32,11 +33,11 @@ use serde::{Deserialize, Serialize};
 use super::document::{Block, Section, Weight, markdown};
 use super::plot::{Entry, Plot, Sheet};
 use super::{Fact, Page, WarningGroup, group_warnings, simulated_notice};
-use crate::boundary::Boundary;
 use crate::compare::export::stored_tables;
 use crate::csv;
 use crate::fault::Result;
-use crate::run::{Folder, RecordedBoundary, RecordedRun};
+use crate::run::{Folder, RecordedRun};
+use source::Source;
 
 /// How wide and with which characters boundaries are drawn in Markdown.
 const MARKDOWN: Page = Page {
@@ -75,27 +76,6 @@ pub struct Document {
     /// The results.
     #[serde(skip)]
     pub sections: Vec<Section>,
-}
-
-/// The run that sections are made from.
-struct Source<'a> {
-    folder: Folder,
-    found: &'a RecordedRun,
-    /// For what page boundaries are drawn in characters; `None` where charts show them.
-    sketches: Option<Page>,
-    /// In the order of creation; a fault if the journal's entry is invalid.
-    boundaries: Vec<(&'a RecordedBoundary, Result<Boundary>)>,
-}
-
-impl<'a> Source<'a> {
-    fn new(folder: Folder, found: &'a RecordedRun) -> Self {
-        Self {
-            folder,
-            found,
-            sketches: None,
-            boundaries: found.drawn().map(|one| (one, one.rebuild())).collect(),
-        }
-    }
 }
 
 /// The run in `folder` in Markdown: the answer, then all that its page has, charts in words and as tables.
@@ -181,14 +161,6 @@ fn build(source: &Source) -> Document {
         details: facts::details(source, &warnings),
         missing,
         sections,
-    }
-}
-
-/// The name of one of several: `load-2`; of the only one `load`.
-fn numbered(name: &str, number: usize, several: bool) -> String {
-    match several {
-        true => format!("{name}-{number}"),
-        false => name.to_owned(),
     }
 }
 

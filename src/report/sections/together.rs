@@ -10,9 +10,10 @@ use crate::compare::ComparisonInput;
 use crate::fmt::list;
 use crate::report::comparison::{self, Comparison, comparison_sections, setup_table};
 use crate::report::plot::{Colour, Layer, Panel, Plot, Sheet};
+use crate::report::sections::Section;
 use crate::report::sections::boundaries::plot_axis;
 use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, extend, number_alike, sweeps};
-use crate::report::sections::{Section, Source};
+use crate::report::sections::source::Source;
 
 /// What a page of several runs begins with.
 #[derive(Clone, Debug, Default)]

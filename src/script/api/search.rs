@@ -7,9 +7,9 @@ use rhai::plugin::*;
 use rhai::{Array, FnPtr, Map};
 
 use super::boundary::{count, from_point, from_points, maybe, number, size, to_point};
+use crate::answer;
 use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
-use crate::report;
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
 use crate::script::convert::to_map;
@@ -259,7 +259,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn advice(map: &mut BoundaryHandle) -> Caught<Array> {
-        let candidates = report::candidates(&map.lock())?;
+        let candidates = answer::candidates(&map.lock())?;
         Ok(candidates.iter().map(to_script).collect::<Result<_>>()?)
     }
 

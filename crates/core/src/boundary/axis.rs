@@ -229,6 +229,16 @@ impl Axis {
         }
     }
 
+    /// Where a value lies between the lowest (0) and the highest (1) on the axis' own scale; 0 on an axis of one value. Values
+    /// beyond the ends are at the end.
+    #[must_use]
+    pub fn share(&self, value: f64) -> f64 {
+        if self.low == self.high {
+            return 0.0;
+        }
+        self.unbounded_share(value).clamp(0.0, 1.0)
+    }
+
     /// The widest acceptable gap, in the axis' own unit.
     #[must_use]
     pub fn tolerance(&self) -> Option<f64> {
@@ -349,13 +359,16 @@ impl Axis {
         if self.whole || self.low == self.high {
             return value - self.low;
         }
-        let share = match self.scale {
+        self.unbounded_share(value) * self.last as f64
+    }
+
+    fn unbounded_share(&self, value: f64) -> f64 {
+        match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
             // A log axis has no values at or below 0.
             Scale::Log if value <= 0.0 => -1.0,
             Scale::Log => (value / self.low).ln() / (self.high / self.low).ln(),
-        };
-        share * self.last as f64
+        }
     }
 
     fn real(&self, hardness: i64) -> f64 {

@@ -62,6 +62,15 @@ impl Lattice {
         index.ok_or_else(|| Fault::usage(format!("`{name}` is not an axis of this boundary")))
     }
 
+    /// Whether a point is at most as hard as another on every axis; not if either lacks one.
+    #[must_use]
+    pub fn is_at_most_as_hard(&self, one: &Point, other: &Point) -> bool {
+        self.axes.iter().all(|axis| match (axis.of(one), axis.of(other)) {
+            (Some(one), Some(other)) => axis.difficulty(one) <= axis.difficulty(other),
+            _ => false,
+        })
+    }
+
     /// The names of the axes, in the same order.
     #[must_use]
     pub fn axis_names(&self) -> Vec<&str> {

@@ -4,22 +4,23 @@
 //! must know. The page adds charts, which `panel` draws, with every probe in a table.
 
 mod panel;
+mod probes;
 
 pub(super) use self::panel::plot_axis;
 
-use serde_json::Value;
-
 use self::panel::{FigureContext, MAX_CUTS};
-use super::{Section, Source, numbered};
-use crate::boundary::{Axis, Band, Boundary, Cause, Moves, Point, Record, Scalar, Verdict, Volume};
+use self::probes::Probes;
+use super::Section;
+use super::source::{Source, numbered};
+use crate::answer::evidence::{ProbeClass, nearest_failure};
+use crate::answer::{State, advise};
+use crate::boundary::{Axis, Band, Boundary, Moves, Point, Record, Scalar, Volume};
 use crate::fault::Result;
-use crate::fmt::{GIB, rounded};
-use crate::report::answer::{Extras, State};
 use crate::report::document::sentence;
-use crate::report::evidence::{self, ProbeClass, nearest_failure};
 use crate::report::picture::{Projection, RULED_OUT, beyond, projection};
-use crate::report::plot::{Entry, Plot, Sheet};
-use crate::report::{Block, Count, Page, Weight, advise, draw};
+use crate::report::plot::{Plot, Sheet};
+use crate::report::recorded_answer::{Extras, answer_facts};
+use crate::report::{Block, Count, Page, Weight, draw};
 use crate::run::RecordedPoint;
 
 /// Maximum number of boundaries to draw. A script with more summarises them itself.
@@ -102,7 +103,7 @@ pub fn overview(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Vec<
     let answer = extras.answer(boundary)?;
     let mut all: Vec<Block> = Block::notice(extras.simulated.clone()).into_iter().collect();
     // The limit is the headline.
-    let facts = answer.facts().split_off(1);
+    let facts = answer_facts(&answer).split_off(1);
     all.push(Block::Finding(answer.limit.clone()));
     all.push(Block::Facts(facts));
     if boundary.records().len() == 0 {
@@ -347,82 +348,6 @@ mod text_tests {
     }
 }
 
-#[derive(Debug)]
-struct Probe {
-    point: Point,
-    class: ProbeClass,
-    /// Cells for [`Probes::columns`].
-    entries: Vec<Entry>,
-}
-
-/// The probes of a boundary in the order of recording.
-#[derive(Debug)]
-struct Probes {
-    columns: Vec<String>,
-    list: Vec<Probe>,
-}
-
-/// Columns from an answer: heading, JSON pointer, divisor, decimals.
-const ANSWER_COLUMNS: [(&str, &str, f64, i32); 5] = [
-    ("peak, GiB", "/peak", GIB, 2),
-    ("TTFT, ms", "/ttft_ms", 1.0, 1),
-    ("TPOT, ms", "/tpot_ms", 1.0, 2),
-    ("E2E, ms", "/e2el_ms", 1.0, 0),
-    ("KV cache, %", "/evidence/queue/kv_usage", 0.01, 1),
-];
-
-impl Probes {
-    /// `answers` are the boundary's records with their full answers, in the same order.
-    fn new(boundary: &Boundary, answers: &[RecordedPoint]) -> Self {
-        let axes = boundary.lattice().axes();
-        let columns = ["probe"].into_iter().chain(axes.iter().map(Axis::name));
-        let columns = columns.chain(["verdict", "cause", "evidence"]);
-        let columns = columns.chain(ANSWER_COLUMNS.map(|(heading, ..)| heading));
-        let (mut rows, mut places) = (Vec::new(), Vec::new());
-        for (index, (point, record)) in boundary.records().enumerate() {
-            let answer = answers.get(index).map_or(Value::Null, |(_, answer)| answer.value());
-            let class = ProbeClass::of(record);
-            let mut entries = vec![Entry::Number((index + 1) as f64)];
-            entries.extend(axes.iter().map(|axis| axis.of(&point).into()));
-            entries.push(verdict_text(record.verdict, class).into());
-            entries.push(record.cause.as_ref().map(Cause::name).into());
-            entries.push(evidence::line(record.evidence().as_ref()).into());
-            entries.extend(ANSWER_COLUMNS.map(|(_, place, by, digits)| answer_value(&answer, place, by, digits)));
-            rows.push(entries);
-            places.push((point, class));
-        }
-        let Sheet { columns, rows, .. } = Sheet::new(columns, rows).filled();
-        let probes = places.into_iter().zip(rows);
-        let list = probes.map(|((point, class), entries)| Probe { point, class, entries });
-        Self {
-            columns,
-            list: list.collect(),
-        }
-    }
-
-    fn sheet(&self) -> Sheet {
-        let rows = self.list.iter().map(|probe| probe.entries.clone());
-        Sheet::new(self.columns.clone(), rows).titled("Every probe")
-    }
-}
-
-fn verdict_text(verdict: Verdict, class: ProbeClass) -> String {
-    let says = match class {
-        ProbeClass::Fits => "fits",
-        ProbeClass::Fails => "fails",
-        ProbeClass::NotSent => RULED_OUT,
-        ProbeClass::Clipped => "beyond a length limit",
-        ProbeClass::Unclear if verdict == Verdict::ShortOutput => "what it produced fits",
-        ProbeClass::Unclear => "inconclusive",
-    };
-    format!("{verdict} ({says})")
-}
-
-fn answer_value(answer: &Value, place: &str, by: f64, digits: i32) -> Entry {
-    let value = answer.pointer(place).and_then(Value::as_f64);
-    value.map(|value| rounded(value / by, digits)).into()
-}
-
 /// The largest points that fit, at most so many of them, evenly spaced and including both ends.
 fn largest(boundary: &Boundary, frontier: &[Point], most: usize) -> Sheet {
     let axes = boundary.lattice().axes();
@@ -443,8 +368,8 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::answer::evidence::NOT_SENT;
     use crate::boundary::{JsonText, Options, Point};
-    use crate::report::evidence::NOT_SENT;
     use crate::report::plot::{Colour, Layer, Marks, Panel, Shape};
     use crate::report::{Page, text};
     use crate::run::RecordedBoundary;

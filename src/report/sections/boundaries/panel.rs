@@ -5,12 +5,12 @@
 
 use std::collections::HashSet;
 
-use super::{Probe, Probes};
+use super::probes::{Probe, Probes};
+use crate::answer::Advice;
+use crate::answer::evidence::{NOT_SENT, ProbeClass};
 use crate::boundary::{self, Boundary, Outlines, Point, Regions, Scalar};
 use crate::fault::Result;
 use crate::fmt::Unit;
-use crate::report::Advice;
-use crate::report::evidence::{NOT_SENT, ProbeClass};
 use crate::report::picture::{Projection, RULED_OUT, beyond};
 use crate::report::plot::{Axis, Colour, Layer, Marks, Panel, Shape, TooltipPoint, Tooltips};
 

@@ -15,7 +15,8 @@ use crate::fmt::{Unit, list, ms, number};
 use crate::load::engine_side::Onset;
 use crate::report::document::sentence;
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
-use crate::report::sections::{Section, Source, numbered};
+use crate::report::sections::Section;
+use crate::report::sections::source::{Source, numbered};
 use crate::run::RecordedRun;
 
 pub(super) use sweep::{Sweep, SweepAxis, distinguishing_labels, extend, number_alike, sweeps};

@@ -15,7 +15,8 @@ use crate::report::plot::{
     Axis, Colour, Entry, Layer, Marks, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, max_per_column,
     reduced, sparkline,
 };
-use crate::report::sections::{Section, Source};
+use crate::report::sections::Section;
+use crate::report::sections::source::Source;
 use crate::report::{Block, Bytes, Clock, Count, Page};
 use crate::run::{Folder, Measurement, RecordedRun};
 use crate::telemetry::{DeviceActivity, Phase, Row};

@@ -2,9 +2,9 @@
 
 use serde::Deserialize;
 
+use crate::answer::evidence::with_cause;
 use crate::engine::{Usage, UsageFile};
 use crate::fault::Result;
-use crate::report::evidence::with_cause;
 use crate::run::{EngineSession, Folder, Measurement, RecordedRun};
 use crate::telemetry::{ActivitySample, Phase, SamplerHealth, Series, read_activity, read_series};
 

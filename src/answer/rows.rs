@@ -1,14 +1,14 @@
-//! What to run: the workload that was requested, or one for each round length in the search range.
+//! The largest values that fitted, a row for each round length in the search range, and what to test so that a row can be
+//! offered.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 
-use super::limit::{ADMISSION, cause};
-use super::{Command, Context, advise, with_margin};
+use super::advice::{advise, with_margin};
+use super::context::{Predictor, Search};
 use crate::boundary::{Boundary, Class, Limit, Moves, Point, Quantity, Scalar};
 use crate::fault::Result;
-use crate::fmt::thousands;
 
 /// Lengths in tokens for which the largest concurrency or output is listed.
 const ROUND: [i64; 12] = [
@@ -19,43 +19,17 @@ const ROUND: [i64; 12] = [
 const ROWS: usize = 4;
 
 /// The largest value of one axis that is proven to fit, for a length.
-struct Row {
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
     /// The length and the largest value.
-    point: Point,
+    pub(super) point: Point,
     /// The axis whose largest value it is.
-    axis: &'static str,
+    pub(super) axis: &'static str,
 }
 
 impl Row {
-    fn value(&self) -> i64 {
+    pub(super) fn value(&self) -> i64 {
         self.point.int(self.axis).unwrap_or(0)
-    }
-
-    fn count(&self, axis: &str) -> Option<String> {
-        Some(thousands(u64::try_from(self.point.int(axis)?).ok()?))
-    }
-
-    /// `4,096 + 128 tokens`.
-    fn shape(&self) -> String {
-        match (self.count("input"), self.count("output")) {
-            (Some(input), Some(output)) => format!("{input} + {output} tokens"),
-            (Some(input), None) => format!("{input} input tokens"),
-            (None, Some(output)) => format!("{output} output tokens"),
-            (None, None) => String::new(),
-        }
-    }
-
-    /// `24 concurrent requests of 4,096 + 128 tokens`.
-    fn workload(&self) -> String {
-        let shape = self.shape();
-        let many = self.count("concurrency");
-        let many = many.filter(|many| self.axis == "concurrency" || many != "1");
-        let Some(many) = many else {
-            return format!("a request of {shape}");
-        };
-        let noun = if many == "1" { "request" } else { "requests" };
-        let of = if shape.is_empty() { "" } else { " of " };
-        format!("{many} concurrent {noun}{of}{shape}")
     }
 
     /// The largest value along the row's axis that is expected to fit: by the limit, or by the candidate limits that agree with
@@ -82,17 +56,6 @@ impl Row {
         Ok(fits)
     }
 
-    /// The largest value that the limits which agree with all answers predict, where they were verified and it is far more
-    /// than what fitted.
-    fn likely(&self, boundary: &Boundary, context: &Context) -> Result<Option<String>> {
-        if context.search.is_none_or(|search| search["verified"]["by"] != "fitted") {
-            return Ok(None);
-        }
-        let expected = self.expected(boundary, None)?;
-        let far = expected > self.value() + self.value() / 10;
-        Ok(u64::try_from(expected).ok().filter(|_| far).map(thousands))
-    }
-
     /// Whether the point itself was tested, not only one with longer requests.
     fn is_tested(&self, boundary: &Boundary) -> bool {
         let mut records = boundary.records();
@@ -100,7 +63,7 @@ impl Row {
     }
 
     /// Whether the point is at the limit along another axis than its own.
-    fn is_at_limit(&self, boundary: &Boundary) -> Result<bool> {
+    pub(super) fn is_at_limit(&self, boundary: &Boundary) -> Result<bool> {
         let axes = ["input", "output", "concurrency"].into_iter();
         for axis in axes.filter(|axis| *axis != self.axis && boundary.varies(axis)) {
             let bracket = boundary.bracket(&self.point, axis)?;
@@ -113,7 +76,7 @@ impl Row {
 
     /// The point less the margin: of concurrent requests 5 % of their number, else 5 % of each length. All of it taken from
     /// the output would leave nearly none to a long input.
-    fn eased(&self, boundary: &Boundary) -> Point {
+    pub(super) fn eased(&self, boundary: &Boundary) -> Point {
         if self.axis != "concurrency" {
             return with_margin(boundary.lattice().axes(), &self.point);
         }
@@ -185,17 +148,51 @@ fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
 
 /// The rows to offer: those that were tested themselves, or where none was, or the search was asked for no more, the point at
 /// which the limit was confirmed.
-fn offered(boundary: &Boundary, context: &Context) -> Result<Vec<Row>> {
+pub(super) fn offered(boundary: &Boundary, search: &Search) -> Result<Vec<Row>> {
     let mut offered = rows(boundary)?;
     offered.retain(|row| row.is_tested(boundary));
-    let corner_only = context.search.is_some_and(|search| search["advice_probes"] == 0);
-    if (corner_only || offered.is_empty())
+    if (search.without_advice || offered.is_empty())
         && let (Some((_, axis)), Some(advice)) = (axes_of_rows(boundary), advise(boundary)?)
     {
         let point = advice.safe;
         offered = vec![Row { point, axis }];
     }
     Ok(offered)
+}
+
+/// A row, and the value that is predicted for it.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TableRow {
+    pub(super) row: Row,
+    /// The largest value that the limits which agree with all answers predict, where they were verified and it is far more than
+    /// what fitted.
+    pub(super) predicted: Option<u64>,
+}
+
+impl TableRow {
+    fn new(boundary: &Boundary, search: &Search, row: Row) -> Result<Self> {
+        let is_fitted = search
+            .verified
+            .as_ref()
+            .is_some_and(|found| found.by == Predictor::Fitted);
+        if !is_fitted {
+            return Ok(Self { row, predicted: None });
+        }
+        let expected = row.expected(boundary, None)?;
+        let is_far = expected > row.value() + row.value() / 10;
+        let predicted = u64::try_from(expected).ok().filter(|_| is_far);
+        Ok(Self { row, predicted })
+    }
+}
+
+/// The rows at both ends of the table: one if their values are the same, none if no row is known to fit.
+pub(super) fn table_rows(boundary: &Boundary, search: &Search) -> Result<Vec<TableRow>> {
+    let mut rows = rows(boundary)?;
+    let last = rows.pop();
+    let first = rows.into_iter().next();
+    let first = first.filter(|first| last.as_ref().is_some_and(|last| first.value() != last.value()));
+    let ends = first.into_iter().chain(last);
+    ends.map(|row| TableRow::new(boundary, search, row)).collect()
 }
 
 /// A point to test so that it can be offered.
@@ -231,96 +228,4 @@ pub fn candidates(boundary: &Boundary) -> Result<Vec<Candidate>> {
         })
     });
     found.collect()
-}
-
-/// What to run. Flags limit concurrency only if concurrency was searched or given.
-pub(super) fn commands(boundary: &Boundary, limit: Option<&Limit>, context: &Context) -> Result<Vec<Command>> {
-    let one = (Scalar::Int(1), Scalar::Int(1));
-    let mut axes = boundary.lattice().axes().iter();
-    let asked = axes.any(|axis| axis.name() == "concurrency" && axis.range() != one);
-    let command = |workload: String, point: Point, flags: &Point| -> Result<Command> {
-        let flags = (context.flags)(flags, asked)?;
-        Ok(Command { workload, point, flags })
-    };
-    let largest = boundary.largest();
-    if boundary.classify(&largest)? == Class::Fits {
-        let workload = format!("{largest}, the end of the search range");
-        return Ok(vec![command(workload, largest.clone(), &largest)?]);
-    }
-    // The engine's own figure is exact; memory that is allocated as needed is not.
-    let exact = limit.is_some_and(|limit| limit.is_exact() || cause(boundary, limit) == ADMISSION);
-    if let (Some(limit), false) = (limit, boundary.varies("concurrency")) {
-        let point = match exact {
-            true => limit.at.clone(),
-            false => with_margin(boundary.lattice().axes(), &limit.at),
-        };
-        let total = Quantity::Total.of(&point);
-        let total = total.filter(|_| exact && limit.quantity == Quantity::Total);
-        let workload = match total {
-            Some(total) => format!("requests of up to {} tokens (tested)", thousands(total)),
-            None if point == limit.at => format!("{point} (tested)"),
-            None => format!("{point} ({} fitted, less 5 %)", limit.at),
-        };
-        let longest = longest_input(boundary, limit, &point);
-        return Ok(vec![command(workload, point, &longest)?]);
-    }
-    let mut commands = Vec::new();
-    for row in offered(boundary, context)? {
-        let axis = row.axis;
-        let end = boundary.largest().int(axis) == Some(row.value());
-        let at_end = end && !row.is_at_limit(boundary)?;
-        let point = match exact || at_end {
-            true => row.point.clone(),
-            false if end => with_margin(boundary.lattice().axes(), &row.point),
-            false => row.eased(boundary),
-        };
-        let fitted = row.count("concurrency").filter(|_| axis == "concurrency");
-        let fitted = fitted.unwrap_or_else(|| row.shape());
-        let note = if point != row.point {
-            format!(" ({fitted} fitted, less 5 %)")
-        } else if at_end {
-            " (the end of the search range)".to_owned()
-        } else {
-            String::new()
-        };
-        let eased = Row { point, axis };
-        let workload = format!("{}{note}", eased.workload());
-        commands.push(command(workload, eased.point.clone(), &eased.point)?);
-    }
-    Ok(commands)
-}
-
-/// Where only the sum of input and output is limited, flags must allow the longest input, whatever the split of the point that was tested.
-fn longest_input(boundary: &Boundary, limit: &Limit, point: &Point) -> Point {
-    let (smallest, largest) = (boundary.smallest(), boundary.largest());
-    let lengths = || {
-        let total = point.int("input")? + point.int("output")?;
-        let input = (total - smallest.int("output")?).min(largest.int("input")?);
-        Some((input, total - input))
-    };
-    match lengths().filter(|_| limit.quantity == Quantity::Total) {
-        Some((input, output)) => point.clone().with("input", input).with("output", output),
-        None => point.clone(),
-    }
-}
-
-/// Describes limits that are no single inequality.
-pub(super) fn table_text(boundary: &Boundary, context: &Context) -> Result<String> {
-    let rows = rows(boundary)?;
-    let shown = |row: &Row| -> Result<String> {
-        Ok(match row.likely(boundary, context)? {
-            Some(most) => format!("at least {} ({most} predicted)", row.workload()),
-            None => row.workload(),
-        })
-    };
-    let ends = match &rows[..] {
-        [first, .., last] if first.value() != last.value() => format!("{}, {}", shown(first)?, shown(last)?),
-        [.., last] => shown(last)?,
-        [] => boundary.frontier()?.last().map(ToString::to_string).unwrap_or_default(),
-    };
-    let why = match boundary.band() {
-        Some(_) => "answers contradict each other: only what fitted every time counts",
-        None => "no single formula agrees with every answer",
-    };
-    Ok(format!("{ends}; {why}"))
 }

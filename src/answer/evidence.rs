@@ -10,35 +10,39 @@ use serde_json::Value;
 
 use crate::boundary::{Boundary, Cause, Moves, Point, Record, Verdict};
 use crate::fmt::thousands;
-use crate::report::answer::axis_position;
 
-/// The nearest point to `point` that fails or that the engine's report rules out, as a sentence. The distance is the sum over all axes, each relative to the axis length in its
-/// scale. Of equally near probes, one that is at least as hard on every axis is preferred.
-pub(super) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
-    let axes = boundary.lattice().axes();
-    let distance = |other: &Point| -> Option<(f64, bool)> {
-        let (mut sum, mut harder) = (0.0, true);
-        for axis in axes {
-            let (here, there) = (axis.of(point)?, axis.of(other)?);
-            sum += (axis_position(axis, there) - axis_position(axis, here)).abs();
-            harder &= axis.difficulty(there) >= axis.difficulty(here);
-        }
-        Some((sum, harder))
-    };
-    let failing = boundary.records();
-    let failing = failing.filter(|(_, record)| matches!(record.moves, Moves::Fails | Moves::Bounds));
-    let nearest = failing.filter_map(|(other, record)| Some((distance(&other)?, other, record)));
-    let (_, point, record) =
-        nearest.min_by(|((a, a_further), ..), ((b, b_further), ..)| a.total_cmp(b).then(b_further.cmp(a_further)))?;
+/// Why the nearest point to `point` that fails, or that the engine's report rules out, does not fit, as a sentence.
+pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<String> {
+    let (point, record) = nearest_failing(boundary, point)?;
     Some(failure_sentence(&point, record))
 }
 
+/// The nearest point to `point` that fails or that the engine's report rules out. The distance is the sum over all axes, each
+/// relative to the axis length in its scale. Of equally near probes, one that is at least as hard on every axis is preferred.
+pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Option<(Point, &'a Record)> {
+    let distance = |other: &Point| -> Option<f64> {
+        let axes = boundary.lattice().axes().iter();
+        let apart = axes.map(|axis| Some((axis.share(axis.of(other)?) - axis.share(axis.of(point)?)).abs()));
+        apart.sum()
+    };
+    let failing = boundary
+        .records()
+        .filter(|(_, record)| matches!(record.moves, Moves::Fails | Moves::Bounds));
+    let nearest = failing.filter_map(|(other, record)| {
+        let is_harder = boundary.lattice().is_at_most_as_hard(point, &other);
+        Some((distance(&other)?, is_harder, other, record))
+    });
+    let (.., point, record) =
+        nearest.min_by(|(a, a_harder, ..), (b, b_harder, ..)| a.total_cmp(b).then(b_harder.cmp(a_harder)))?;
+    Some((point, record))
+}
+
 /// Said of a point that was not sent.
-pub(super) const NOT_SENT: &str = "not sent: the engine's own report rules it out";
+pub(crate) const NOT_SENT: &str = "not sent: the engine's own report rules it out";
 
 /// What a probe says of its point. Of several in one cell of a map, the last of these is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum ProbeClass {
+pub(crate) enum ProbeClass {
     Unclear,
     Fits,
     /// Refused for its length.
@@ -49,7 +53,7 @@ pub(super) enum ProbeClass {
 }
 
 impl ProbeClass {
-    pub(super) fn of(record: &Record) -> Self {
+    pub(crate) fn of(record: &Record) -> Self {
         match (record.moves, record.verdict) {
             (Moves::Fits, _) => Self::Fits,
             (Moves::Fails, _) => Self::Fails,
@@ -61,7 +65,7 @@ impl ProbeClass {
 }
 
 /// What the engine reports that rules out a point: `the engine reports room for 8,352 tokens`. None if the answer has no report.
-pub(super) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String> {
+pub(crate) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String> {
     let tokens = thousands(evidence["reported"].as_u64()?);
     Some(match cause {
         Some(Cause::LengthLimit) => format!("the engine reports a limit of {tokens} tokens"),
@@ -70,7 +74,7 @@ pub(super) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String
 }
 
 /// Why a point does not fit, with the engine's own words in quotes, or with ours where it said nothing.
-fn failure_sentence(point: &Point, record: &Record) -> String {
+pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
     let evidence = record.evidence().unwrap_or_default();
     let cause = record.cause.as_ref();
     let figure = evidence["reported"].as_u64().map(|tokens| tokens.to_string());
@@ -110,7 +114,7 @@ fn verdict_text(verdict: Verdict, cause: Option<&Cause>) -> String {
 }
 
 /// `oom (cuda)`.
-pub(super) fn with_cause(verdict: impl Display, cause: Option<impl Display>) -> String {
+pub(crate) fn with_cause(verdict: impl Display, cause: Option<impl Display>) -> String {
     match cause {
         Some(cause) => format!("{verdict} ({cause})"),
         None => verdict.to_string(),
@@ -137,7 +141,7 @@ static PREFIX: LazyLock<Option<Regex>> = LazyLock::new(|| {
 });
 
 /// The line of evidence, at most [`MAX_CHARS`] characters; none if the answer has no evidence.
-pub(in crate::report) fn line(evidence: Option<&Value>) -> Option<String> {
+pub(crate) fn line(evidence: Option<&Value>) -> Option<String> {
     let evidence = evidence?;
     let mut text = main_text(evidence).unwrap_or_default();
     if let Some(reported) = reported(evidence, None) {

@@ -1,0 +1,224 @@
+//! The answer of a search before it is put into words: its outcome, how sure it is, what to run, why not more, how much room
+//! is left, what to ask next.
+
+use serde_json::{Map, Value, json};
+
+use super::advice::advise;
+use super::confidence::Confidence;
+use super::context::{Context, RunFacts, Search, Workload};
+use super::evidence::nearest_failing;
+use super::limit::{Bound, StatedLimit};
+use super::offers::{Offer, offers};
+use super::outcome::{Gap, Outcome, State, Untested};
+use crate::boundary::{Axis, Boundary, Limit, Moves, Point, Quantity, Record};
+use crate::fault::Result;
+
+/// The answer of a search.
+#[derive(Clone, Debug)]
+pub(super) struct Classified {
+    pub(super) outcome: Outcome,
+    pub(super) confidence: Confidence,
+    pub(super) workload: Option<Workload>,
+    pub(super) offers: Vec<Offer>,
+    pub(super) why: Option<Why>,
+    pub(super) notes: Vec<Note>,
+    /// The parameters of the run to ask next.
+    pub(super) next: Option<Map<String, Value>>,
+}
+
+/// Why more does not fit, or why that is not known.
+#[derive(Clone, Debug)]
+pub(super) enum Why {
+    /// The nearest point that fails or was not sent.
+    Failing(Point, Record),
+    /// Memory could not be tested here.
+    Untested(Untested),
+    /// The last point without a clear answer, and what was said of it.
+    Unclear(Point, String),
+}
+
+/// How much room is left, and what else must be known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Note {
+    /// So many of the KV cache's tokens are left at a point.
+    KvCache { left: u64, tokens: u64, at: Point },
+    /// So many bytes of the machine's memory are left at a point.
+    HostMemory { bytes: u64, at: Point },
+    /// So many bytes of GPU memory are left, of which the engine allocates no more.
+    OutsideShare { bytes: u64 },
+    /// So many bytes of GPU memory are left at a point.
+    GpuMemory { bytes: u64, at: Point },
+    /// Memory could not be tested here.
+    Untested(Untested),
+    /// One input length stands for the lengths that the engine counted, from the least to the most.
+    Counted { input: i64, least: u64, most: u64 },
+    /// A length limit besides one of memory.
+    LengthLimit(StatedLimit),
+}
+
+impl Classified {
+    /// Classifies a boundary.
+    ///
+    /// # Errors
+    ///
+    /// Those of the adapter's `flags`, and `limit` for a boundary with too many corners.
+    pub(super) fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
+        let search = context.search.map(Search::read).unwrap_or_default();
+        let outcome = Outcome::new(boundary, &search)?;
+        let confidence = Confidence::new(boundary, &outcome, &search, context)?;
+        let advice = advise(boundary)?;
+        let from = advice
+            .as_ref()
+            .map_or_else(|| boundary.smallest(), |advice| advice.safe.clone());
+        let mut why = nearest_failing(boundary, &from).map(|(point, record)| Why::Failing(point, record.clone()));
+        let mut notes = Vec::new();
+        if let Some(advice) = advice {
+            notes.extend(kv_cache(boundary, outcome.limit(), &advice.safe, &search));
+            notes.extend(memory(boundary, outcome.limit(), &advice.safe, &search, context));
+        }
+        let is_said = matches!(outcome, Outcome::Undecided(Gap::Untested(_)));
+        if let Some(untested) = boundary.untested().map(Untested::new).filter(|_| !is_said) {
+            match why {
+                None => why = Some(Why::Untested(untested)),
+                Some(_) => notes.push(Note::Untested(untested)),
+            }
+        }
+        if why.is_none() && outcome.state() == State::Undecided {
+            why = unclear(boundary);
+        }
+        notes.extend(counted(boundary));
+        let length_limit = boundary.length_limit();
+        let length_limit = length_limit.filter(|length| outcome.limit().map(|stated| &stated.limit) != Some(length));
+        notes.extend(length_limit.map(|length| Note::LengthLimit(StatedLimit::new(boundary, length))));
+        Ok(Self {
+            offers: offers(boundary, &outcome, &search, context)?,
+            next: next(boundary, &outcome, context.run),
+            workload: search.workload,
+            outcome,
+            confidence,
+            why,
+            notes,
+        })
+    }
+}
+
+/// The last point without a clear answer.
+fn unclear(boundary: &Boundary) -> Option<Why> {
+    let unclear = boundary.records().filter(|(_, record)| record.moves == Moves::None);
+    let (point, record) = unclear.last()?;
+    let message = record.evidence()?["message"].as_str()?.to_owned();
+    Some(Why::Unclear(point, message))
+}
+
+/// The size of the KV cache in tokens, where it is what limits requests.
+fn kv_cache_tokens(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Point, search: &Search) -> Option<u64> {
+    // What the engine reports is a KV cache that it allocated at its start, unless it fails long before that is full.
+    let is_full = |tokens: u64| {
+        Quantity::AllTokens
+            .of(safe)
+            .is_none_or(|used| used >= tokens - tokens / 10)
+    };
+    let reported = boundary.report().and_then(|report| report.tokens);
+    reported
+        .filter(|tokens| !search.report_failed || is_full(*tokens))
+        .or_else(|| {
+            let limit = limit.map(|stated| &stated.limit)?;
+            let is_single = safe.int("concurrency").unwrap_or(1) == 1;
+            let is_total = limit.quantity == Quantity::Total && !limit.configured && is_single;
+            limit.uncontradicted().filter(|_| is_total)
+        })
+}
+
+fn kv_cache(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Point, search: &Search) -> Option<Note> {
+    let tokens = kv_cache_tokens(boundary, limit, safe, search)?;
+    Some(Note::KvCache {
+        left: tokens.checked_sub(Quantity::AllTokens.of(safe)?)?,
+        tokens,
+        at: safe.clone(),
+    })
+}
+
+fn memory(
+    boundary: &Boundary,
+    limit: Option<&StatedLimit>,
+    safe: &Point,
+    search: &Search,
+    context: &Context,
+) -> Option<Note> {
+    let bytes = (context.headroom)(safe)?;
+    let is_allocated = kv_cache_tokens(boundary, limit, safe, search).is_some()
+        || limit.is_some_and(|limit| limit.bound == Bound::KvCache);
+    let at = safe.clone();
+    Some(match (context.run.on_host, is_allocated) {
+        (true, _) => Note::HostMemory { bytes, at },
+        (false, true) => Note::OutsideShare { bytes },
+        (false, false) => Note::GpuMemory { bytes, at },
+    })
+}
+
+/// The lengths that the engine counted, where all inputs have one length.
+fn counted(boundary: &Boundary) -> Option<Note> {
+    let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
+    let counted = boundary
+        .records()
+        .filter_map(|(_, record)| record.evidence()?["counted"].as_u64());
+    let counted: Vec<u64> = counted.collect();
+    Some(Note::Counted {
+        input,
+        least: *counted.iter().min()?,
+        most: *counted.iter().max()?,
+    })
+}
+
+/// The parameters of the run to ask next.
+fn next(boundary: &Boundary, outcome: &Outcome, run: &RunFacts) -> Option<Map<String, Value>> {
+    match outcome {
+        Outcome::NotReached { largest, positions } => {
+            let tokens = boundary.report().and_then(|report| report.tokens);
+            let total = Quantity::Total.of(largest)?;
+            // One request cannot fill the KV cache.
+            let is_far = tokens.is_none_or(|tokens| tokens >= 2 * total);
+            if !boundary.varies("concurrency") && (positions.is_some() || is_far) {
+                concurrency(largest, run)
+            } else {
+                further(boundary, positions.is_some(), run)
+            }
+        }
+        // A server's own limit says nothing of its memory.
+        Outcome::Limit(StatedLimit {
+            limit: Limit {
+                configured: true, at, ..
+            },
+            ..
+        }) if !boundary.varies("concurrency") => concurrency(at, run),
+        _ => None,
+    }
+}
+
+/// Asks how many requests of these lengths run concurrently; `None` if the script cannot.
+fn concurrency(lengths: &Point, run: &RunFacts) -> Option<Map<String, Value>> {
+    let mut set = run.set.clone();
+    set.retain(|name, _| name != "workload" && name != "concurrency");
+    for axis in ["input", "output"] {
+        set.insert(axis.to_owned(), json!(lengths.int(axis)?));
+    }
+    are_declared(["input", "output", "concurrency"], run).then_some(set)
+}
+
+/// Asks beyond the search range, with all else as it was set; `None` if the script cannot. `longest` says that requests
+/// cannot be longer.
+fn further(boundary: &Boundary, longest: bool, run: &RunFacts) -> Option<Map<String, Value>> {
+    let (smallest, largest) = (boundary.smallest(), boundary.largest());
+    let mut set = run.set.clone();
+    let axes = boundary.lattice().axes().iter().map(Axis::name);
+    let asked = axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency"));
+    for axis in asked.clone() {
+        let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
+        set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
+    }
+    are_declared(asked, run).then_some(set)
+}
+
+fn are_declared<'a>(names: impl IntoIterator<Item = &'a str>, run: &RunFacts) -> bool {
+    names.into_iter().all(|name| run.declared.contains(name))
+}

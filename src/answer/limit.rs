@@ -1,0 +1,158 @@
+//! A stated limit: what it is a limit of, and what is known beyond it.
+
+use crate::boundary::{Boundary, Cause, Limit, Quantity, Scalar, Verdict};
+
+/// An inequality that agrees with every answer, and what it rests on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct StatedLimit {
+    pub(super) limit: Limit,
+    pub(super) bound: Bound,
+    pub(super) beyond: Beyond,
+    /// The engine's own figure, if a point that was sent contradicts it.
+    pub(super) contradicted: Option<u64>,
+    /// The axes of a single value that the inequality does not name.
+    pub(super) held: Vec<(String, Scalar)>,
+}
+
+/// What a limit is a limit of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    /// The KV cache: memory outside the engine's share stays as it is.
+    KvCache,
+    GpuMemory,
+    HostMemory,
+    /// The number of requests that the engine runs at the same time.
+    Admission,
+    /// Beyond it the server died, and why is not known.
+    ServerDied,
+    /// Beyond it the server did not answer in time, and why is not known.
+    ServerSilent,
+    /// The length that the server was configured with, as it reports it.
+    MaxModelLen,
+    /// A length that the server refuses, which it does not report.
+    LengthLimit,
+}
+
+impl Bound {
+    pub(super) fn new(boundary: &Boundary, limit: &Limit) -> Self {
+        if limit.configured {
+            return match (limit.reported, limit.quantity) {
+                (Some(_), Quantity::Total) => Self::MaxModelLen,
+                _ => Self::LengthLimit,
+            };
+        }
+        if limit.uncontradicted().is_some() && limit.quantity != Quantity::Input {
+            return Self::KvCache;
+        }
+        let mut failing = boundary.records().filter(|(_, record)| record.is_out_of_memory());
+        let record = failing.find(|(point, _)| *point == limit.beyond);
+        match record.map(|(_, record)| (record.verdict, record.cause.as_ref())) {
+            Some((Verdict::Preempted, _) | (_, Some(Cause::KvCache))) => Self::KvCache,
+            Some((Verdict::Queued, _)) => Self::Admission,
+            Some((Verdict::Oom, Some(Cause::Host))) => Self::HostMemory,
+            Some((Verdict::Error, _)) => Self::ServerDied,
+            Some((Verdict::Timeout, _)) => Self::ServerSilent,
+            _ => Self::GpuMemory,
+        }
+    }
+}
+
+/// What is known beyond a limit. Values are in the unit of its quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beyond {
+    /// The next value was sent, and the server refuses it for its length.
+    Refused(u64),
+    /// This value was sent and fails.
+    Fails(u64),
+    /// A larger value was sent and does not fit; the true limit is at most this far from the stated one.
+    Within(u64),
+    /// The engine's own report rules larger values out.
+    RuledOut(Report, Above),
+}
+
+/// What an engine reports of itself that rules out larger values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Report {
+    /// Its figure for the limited quantity.
+    Figure(u64),
+    /// Room for so many tokens.
+    Tokens(u64),
+    /// No figure.
+    Unknown,
+}
+
+/// What was sent above the largest value that fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Above {
+    /// The smallest value that fails.
+    Fails(u64),
+    /// Something, which was not seen to fail.
+    NothingFailed,
+    NothingSent,
+}
+
+impl StatedLimit {
+    pub(super) fn new(boundary: &Boundary, limit: Limit) -> Self {
+        let axes = boundary.lattice().axes().iter();
+        let is_named = |name: &str| boundary.varies(name) || limit.quantity.formula().contains(name);
+        let is_single = |name: &str, value: Scalar| name == "concurrency" && value.as_f64() == 1.0;
+        let held = axes
+            .map(|axis| (axis.name().to_owned(), axis.range().0))
+            .filter(|(name, value)| !is_named(name) && !is_single(name, *value));
+        Self {
+            held: held.collect(),
+            bound: Bound::new(boundary, &limit),
+            beyond: Beyond::new(boundary, &limit),
+            contradicted: limit
+                .reported
+                .filter(|_| !limit.not_sent && limit.uncontradicted().is_none()),
+            limit,
+        }
+    }
+
+    /// Whether it does not change from one start to the next, unlike memory that is allocated as needed.
+    pub(super) fn is_exact(&self) -> bool {
+        self.limit.is_exact() || self.bound == Bound::Admission
+    }
+}
+
+impl Beyond {
+    fn new(boundary: &Boundary, limit: &Limit) -> Self {
+        if limit.not_sent {
+            return Self::RuledOut(Report::new(boundary, limit), Above::new(boundary, limit));
+        }
+        match (limit.within(), limit.quantity) {
+            (0, _) if limit.configured => Self::Refused(limit.fails),
+            (0, _) | (_, Quantity::Concurrency) => Self::Fails(limit.fails),
+            (within, _) => Self::Within(within),
+        }
+    }
+}
+
+impl Report {
+    fn new(boundary: &Boundary, limit: &Limit) -> Self {
+        if let Some(figure) = limit.reported {
+            return Self::Figure(figure);
+        }
+        let mut at_limit = boundary.records().filter(|(point, _)| *point == limit.beyond);
+        let tokens = at_limit.find_map(|(_, record)| record.evidence()?["reported"].as_u64());
+        tokens.map_or(Self::Unknown, Self::Tokens)
+    }
+}
+
+impl Above {
+    fn new(boundary: &Boundary, limit: &Limit) -> Self {
+        if let Some(failed) = limit.failed {
+            return Self::Fails(failed);
+        }
+        let mut sent = boundary
+            .records()
+            .filter(|(_, record)| record.verdict != Verdict::NotSent);
+        let is_above = sent.any(|(point, _)| limit.quantity.of(&point).is_some_and(|value| value > limit.fits));
+        if is_above {
+            Self::NothingFailed
+        } else {
+            Self::NothingSent
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! The answer of a boundary as its run recorded it, or computed from the points where it did not; and its facts in the order in
+//! which people read them.
+
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::commands::with_model;
+use super::document::Fact;
+use super::simulated_notice;
+use crate::answer::{Answer, Context, Findings, RunFacts};
+use crate::boundary::{Boundary, Moves};
+use crate::fault::{Fault, Result};
+use crate::run::RecordedRun;
+
+/// What is known of a boundary besides its points.
+#[derive(Clone, Debug, Default)]
+pub struct Extras {
+    /// The run that asked.
+    pub run: RunFacts,
+    /// What `report(map)` returned, if it was called.
+    pub report: Option<Value>,
+    /// The notice of a simulated run.
+    pub simulated: Option<String>,
+}
+
+impl Extras {
+    /// What a run recorded, with what `report(map)` returned.
+    pub fn of_run(found: &RecordedRun, report: Option<Value>) -> Self {
+        let manifest = &found.manifest;
+        let run = RunFacts {
+            stopped: found.stopped(),
+            script: manifest.script.path.clone(),
+            declared: RunFacts::declared_in(manifest.parameters.as_ref()),
+            set: with_model(manifest.set.clone(), manifest.parameters.as_ref(), &found.totals.asked),
+            allow: manifest.permissions.clone(),
+            on_host: manifest.engines.iter().any(|engine| engine["memory_source"] == "host"),
+            asked: found.totals.asked.iter().map(ToString::to_string).collect(),
+        };
+        let simulated = simulated_notice(found);
+        Self { run, report, simulated }
+    }
+
+    /// The recorded answer; otherwise, as for interrupted runs and those of older versions, that of the boundary.
+    ///
+    /// # Errors
+    ///
+    /// As [`Answer::new`].
+    pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
+        let recorded: Option<Answer> = self.field("answer").and_then(|answer| Answer::deserialize(answer).ok());
+        // Older versions said of points that were not sent that they fail.
+        let unsent = boundary.records().any(|(_, record)| record.moves == Moves::Bounds);
+        if let Some(mut recorded) = recorded.clone().filter(|_| !unsent) {
+            // Nor did they record who was asked; the journal has it.
+            if recorded.asked.is_empty() {
+                recorded.asked.clone_from(&self.run.asked);
+            }
+            return Ok(recorded);
+        }
+        let answer = self.within_context(|context| Answer::new(boundary, context))?;
+        let Some(Answer { run, room, next, .. }) = recorded else {
+            return Ok(answer);
+        };
+        Ok(Answer {
+            run,
+            room,
+            next,
+            ..answer
+        })
+    }
+
+    /// What `report(map)` returned; otherwise what it would return for the boundary, but for the engine's flags.
+    ///
+    /// # Errors
+    ///
+    /// As [`Findings::new`].
+    pub fn findings(&self, boundary: &Boundary) -> Result<Value> {
+        if let Some(recorded) = &self.report {
+            return Ok(recorded.clone());
+        }
+        let findings = self.within_context(|context| Findings::new(boundary, context))?;
+        serde_json::to_value(findings).map_err(Fault::internal)
+    }
+
+    fn field(&self, key: &str) -> Option<&Value> {
+        self.report.as_ref()?.get(key)
+    }
+
+    fn within_context<T>(&self, found: impl FnOnce(&Context) -> Result<T>) -> Result<T> {
+        let headroom = self.field("headroom").and_then(Value::as_u64);
+        found(&Context {
+            search: self.field("search").filter(|search| search.is_object()),
+            run: &self.run,
+            // They follow from the engine's adapter, which only the run itself had.
+            flags: &|_, _| Ok(Vec::new()),
+            headroom: &|_| headroom,
+        })
+    }
+}
+
+/// An answer as facts, the limit first.
+pub(super) fn answer_facts(answer: &Answer) -> Vec<Fact> {
+    let mut facts = vec![Fact::new("limit", &answer.limit), Fact::new("how sure", &answer.sure)];
+    facts.extend(answer.workload.iter().map(|workload| Fact::new("workload", workload)));
+    for command in &answer.run {
+        facts.push(Fact::new("what to run", &command.workload));
+        if !command.flags.is_empty() {
+            facts.push(Fact::code("what to run", command.flags.join(" ")));
+        }
+    }
+    facts.extend(answer.why.iter().map(|why| Fact::new("why not more", why)));
+    facts.extend(answer.room.iter().map(|room| Fact::new("room", room)));
+    facts.extend(answer.next.iter().map(|command| Fact::code("ask further", command)));
+    facts.extend(answer.asked.iter().map(|asked| Fact::new("asked", asked)));
+    facts
+}
