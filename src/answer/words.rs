@@ -31,7 +31,6 @@ pub struct Answer {
     /// How sure it is: what was confirmed, at what cost, and why the search ended.
     pub sure: String,
     /// Which servers and models were asked: engine, version, model, address.
-    #[serde(default)]
     pub asked: Vec<String>,
     /// The workload that the user named, with the lengths that it gave.
     pub workload: Option<String>,

@@ -101,14 +101,6 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
                 let Ok(answer) = answer.map(|answer| json!(answer)) else {
                     continue;
                 };
-                // The result of the script, as its journal has it, may be in the words of an older version.
-                let recorded = document["boundaries"][index].pointer_mut("/report/answer");
-                if let Some(recorded) = recorded.map(|recorded| std::mem::replace(recorded, answer.clone()))
-                    && let Some(of_result) = document.pointer_mut("/result/answer")
-                    && *of_result == recorded
-                {
-                    *of_result = answer.clone();
-                }
                 document["boundaries"][index]["answer"] = answer;
             }
             program.print_json(&document)?;

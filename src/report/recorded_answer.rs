@@ -8,7 +8,7 @@ use super::commands::with_model;
 use super::document::Fact;
 use super::simulated_notice;
 use crate::answer::{Answer, Context, Findings, RunFacts};
-use crate::boundary::{Boundary, Moves};
+use crate::boundary::Boundary;
 use crate::fault::{Fault, Result};
 use crate::run::RecordedRun;
 
@@ -40,32 +40,16 @@ impl Extras {
         Self { run, report, simulated }
     }
 
-    /// The recorded answer; otherwise, as for interrupted runs and those of older versions, that of the boundary.
+    /// The recorded answer; otherwise, as for interrupted runs, that of the boundary.
     ///
     /// # Errors
     ///
     /// As [`Answer::new`].
     pub fn answer(&self, boundary: &Boundary) -> Result<Answer> {
-        let recorded: Option<Answer> = self.field("answer").and_then(|answer| Answer::deserialize(answer).ok());
-        // Older versions said of points that were not sent that they fail.
-        let unsent = boundary.records().any(|(_, record)| record.moves == Moves::Bounds);
-        if let Some(mut recorded) = recorded.clone().filter(|_| !unsent) {
-            // Nor did they record who was asked; the journal has it.
-            if recorded.asked.is_empty() {
-                recorded.asked.clone_from(&self.run.asked);
-            }
-            return Ok(recorded);
+        match self.field("answer").map(Answer::deserialize) {
+            Some(Ok(recorded)) => Ok(recorded),
+            Some(Err(_)) | None => self.within_context(|context| Answer::new(boundary, context)),
         }
-        let answer = self.within_context(|context| Answer::new(boundary, context))?;
-        let Some(Answer { run, room, next, .. }) = recorded else {
-            return Ok(answer);
-        };
-        Ok(Answer {
-            run,
-            room,
-            next,
-            ..answer
-        })
     }
 
     /// What `report(map)` returned; otherwise what it would return for the boundary, but for the engine's flags.

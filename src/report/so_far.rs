@@ -122,7 +122,7 @@ pub fn results(found: &RecordedRun, page: Page, so_far: bool) -> Vec<Block> {
         blocks.extend(notice());
         blocks.extend(breakdown(name, &footprint, page));
     }
-    // Texts of scripts begin with the finding, but those of older versions.
+    // The texts of shipped scripts begin with the finding.
     if blocks.is_empty()
         && found.experiments.is_empty()
         && found.shown.iter().all(|(value, _)| value["finding"].is_null())

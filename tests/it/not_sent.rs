@@ -1,5 +1,5 @@
 //! Points that the engine's own report rules out are not sent, and nothing says that they failed: on the simulated engine, on a
-//! server that runs already, and in runs that an older version left.
+//! server that runs already, and in kept runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -161,7 +161,7 @@ fn what_a_server_refuses_was_sent() {
 }
 
 #[test]
-fn runs_of_an_older_version_are_read_in_the_same_words() {
+fn kept_runs_say_what_was_not_sent() {
     for (name, not_sent, failed) in [
         ("vllm-default", 3, 0),
         ("vllm-neighbours", 6, 1),
