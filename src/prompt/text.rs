@@ -325,8 +325,8 @@ pub(super) fn shuffle<T>(seed: u64, items: &mut [T]) {
     }
 }
 
-/// The indices of the first two of `len` items in a prompt. The first index differs from those of the previous `len -
-/// 1` prompts, and the pair from those of the previous `len²`.
+/// The indices of the first two of `len` items in a prompt. The first index differs from those of the previous
+/// `len - 1` prompts, and the pair from those of the previous `len² - 1`.
 pub(super) fn first_two(serial: u64, len: usize) -> [usize; 2] {
     let len = len as u64;
     [(serial % len) as usize, ((serial / len) % len) as usize]

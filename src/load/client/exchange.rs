@@ -338,8 +338,9 @@ impl ResponseState {
         }
     }
 
-    /// Reads the error of a body that is JSON rather than a stream, such as `{"error": {"message": "CUDA out of
-    /// memory"}}`. Some servers do not escape quoted text, so the body need not be valid JSON.
+    /// Reads the error of a body that is JSON rather than a stream:
+    /// `{"error": {"message": "CUDA out of memory"}}`. Some servers do not escape quoted text, so the body need not be
+    /// valid JSON.
     fn read_error(&mut self) {
         let body = String::from_utf8_lossy(&self.beginning);
         let is_json = || serde_json::from_str::<IgnoredAny>(&body).is_ok();
