@@ -95,7 +95,7 @@ pub struct Options {
     /// No CUDA graphs
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub enforce_eager: Option<bool>,
-    /// auto or fp8
+    /// Type of the KV cache: auto or fp8
     #[arg(long, value_name = "TYPE")]
     pub kv_cache_dtype: Option<String>,
     /// Tokens drafted by n-gram speculation
@@ -116,7 +116,7 @@ pub struct Options {
     /// Bytes of device memory to simulate
     #[arg(long, value_name = "BYTES")]
     pub memory_limit: Option<u64>,
-    /// What dies when memory runs out while serving
+    /// Effect of running out of memory while serving
     #[arg(long, value_enum, value_name = "VICTIM")]
     pub oom: Option<Victim>,
     /// Clip output beyond the length limit instead of refusing it (vLLM 0.33)

@@ -1,7 +1,7 @@
 //! A model's shape: its tensors, and its state per token and per sequence.
 //!
 //! Parameters and bytes of the weights come from the headers of the safetensors files, if there are any ([`headers`]).
-//! Everything else is read from the keys of `config.json`, which mean the same in every family: the state of each layer
+//! Everything else is read from the keys of `config.json`, by the same rules for every family: the state of each layer
 //! per token and per sequence, and the memory of a pass through it ([`parts`]). The table `families.toml` adds the
 //! properties of a family that the keys do not state. Without headers, the tensors follow from the same keys. Unknown
 //! families are refused rather than guessed.

@@ -417,7 +417,7 @@ impl Fetch<'_> {
 
 /// The purpose of a model's files, as stated in errors.
 pub(super) struct Purpose {
-    /// The fetched thing.
+    /// The noun for the files: `weights`.
     what: &'static str,
     /// The alternative that the user can give.
     instead: &'static str,

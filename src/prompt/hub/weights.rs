@@ -69,7 +69,7 @@ impl Hub {
     /// download.
     ///
     /// Returns the reason why this machine cannot download the model, although an engine possibly can; `None` if the
-    /// model is cached. A cached model is used as it is, whatever the hub answers.
+    /// cache has the model. If the hub fails or refuses, a cached model is used as it is.
     ///
     /// # Errors
     ///

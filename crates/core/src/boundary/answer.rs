@@ -21,7 +21,7 @@ pub enum Verdict {
     Refused,
     /// The engine survived by preempting sequences.
     Preempted,
-    /// The engine ran fewer concurrent requests than asked.
+    /// The engine ran fewer requests concurrently than were sent.
     Queued,
     /// The engine did not become ready; `memory` is one of the causes.
     StartFailed,

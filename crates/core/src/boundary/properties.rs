@@ -134,7 +134,7 @@ fn resumed(whole: &Boundary, count: usize, kept: usize, answer: impl Fn(&Point, 
     map
 }
 
-/// As many cases as take a minute in a debug build; `PROPTEST_CASES` sets another number.
+/// As many cases as take a minute in a test build; `PROPTEST_CASES` sets another number.
 fn cases() -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),
