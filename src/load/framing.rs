@@ -1,8 +1,8 @@
 //! Splits a streamed response into events, and the interface to the protocols that decode them.
 //!
-//! Server-sent events follow WHATWG HTML, "Server-sent events", 9.2.6, with two differences, because engines need
-//! them: an event that the end of the stream cuts off before its blank line is still delivered, and so is an event
-//! named `error` without data. Newline-delimited JSON is Ollama's streaming format.
+//! Server-sent events follow WHATWG HTML, "Server-sent events", 9.2.6, with two differences that engines require: an
+//! event that is cut off by the end of the stream before its blank line is still delivered, and so is an event named
+//! `error` without data. Newline-delimited JSON is Ollama's streaming format.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -37,8 +37,8 @@ pub struct StreamEvent {
     pub content: bool,
     /// Number of tokens it carries, if stated. An event may carry several tokens or none.
     pub tokens: Option<u64>,
-    /// The most tokens that it can carry: the ids, or the bytes of its text. One without either may stand for a token
-    /// that has no text.
+    /// The most tokens that it can carry: the number of ids, or of bytes of its text. An event without either may stand
+    /// for a token without text.
     pub most_tokens: u64,
     /// The engine's finish reason.
     pub finish: Option<String>,
@@ -58,11 +58,11 @@ pub trait Decode: Send {
     ///
     /// # Errors
     ///
-    /// The error that the engine reported instead of a token, or what is wrong with the event.
+    /// The error that the engine reported instead of a token, or the defect of the event.
     fn event(&mut self, name: &str, data: &str, text: Option<&mut String>) -> Result<StreamEvent, String>;
 }
 
-/// What all streams of a load hold together: events that are not complete, and texts that are kept.
+/// The buffered bytes of all streams of a load together: incomplete events and kept texts.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Held(Arc<AtomicUsize>);
 
@@ -71,7 +71,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// `engine` if it is too much.
+    /// `engine` if the total is too large.
     pub(super) fn add(&self, bytes: usize) -> Result<()> {
         let held = self.0.fetch_add(bytes, Ordering::Relaxed) + bytes;
         if held <= MAX_HELD {
@@ -94,7 +94,7 @@ pub(super) struct EventReader {
     lines: Lines,
     partial: PartialEvent,
     held: Held,
-    /// Bytes that the buffers take of `held`.
+    /// Bytes that the buffers contribute to `held`.
     buffered: usize,
 }
 
@@ -212,7 +212,7 @@ impl PartialEvent {
     }
 }
 
-/// Empties a buffer. It is kept for the next event unless a long one has made it large.
+/// Empties a buffer. It is reused for the next event unless a long one has made it large.
 fn empty(buffer: &mut Vec<u8>) {
     const KEPT: usize = 64 << 10;
     match buffer.capacity() {
@@ -221,10 +221,12 @@ fn empty(buffer: &mut Vec<u8>) {
     }
 }
 
-/// Maximum length of a line and of an event. The longest seen is 8 MB: vLLM's first event for a prompt of a million tokens, with its ids.
+/// Maximum length of a line and of an event. The longest one observed is 8 MB: vLLM's first event for a prompt of a
+/// million tokens, with its ids.
 const MAX_LINE: usize = 64 << 20;
 
-/// Maximum of [`Held`], bytes. The first events for a KV cache of ten million tokens, all together, would need a third.
+/// Maximum of [`Held`], in bytes. The first events for a KV cache of ten million tokens would together need a third of
+/// it.
 const MAX_HELD: usize = 256 << 20;
 
 /// An incremental line splitter. Lines end with LF, CR or CRLF, even if CR and LF arrive in different chunks.
@@ -414,7 +416,8 @@ mod tests {
         }
     }
 
-    /// Events that never end are bounded for all streams together; what a stream held is free for the others when it ends.
+    /// Events that never end are limited for all streams together. When a stream ends, its share is free for the
+    /// others.
     #[test]
     fn what_all_streams_hold_is_bounded() {
         let held = Held::default();

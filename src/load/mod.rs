@@ -31,7 +31,7 @@ pub struct LoadAnswer {
     /// Statistics of the requests.
     #[serde(flatten)]
     pub stats: LoadStats,
-    /// Measured at the engine and its devices meanwhile.
+    /// Statistics of the engine and its devices during the load.
     #[serde(flatten)]
     pub engine: EngineStats,
     /// Cost per million tokens.
@@ -42,7 +42,7 @@ pub struct LoadAnswer {
     pub stopped: EndReason,
     /// The warm-up, if one was requested.
     pub warmup: Option<WarmupCounts>,
-    /// How close the load came to the requested precision.
+    /// The requested precision and how close the load came to it.
     pub precision: Option<PrecisionReached>,
     /// Variation between repeats; `None` for a single load.
     pub repeats: Option<LoadRepeats>,
@@ -50,7 +50,7 @@ pub struct LoadAnswer {
     pub died: Option<EngineDeath>,
     /// Number of the load in the run, from 1.
     pub number: u64,
-    /// Path of the request records in the run folder; of several repeats, that of the first.
+    /// Path of the request records in the run folder; with several repeats, the path of the first one's.
     pub records: Option<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct PrecisionReached {
     pub within: f64,
     /// Whether it was reached.
     pub reached: bool,
-    /// The same when last computed.
+    /// The half width at the last check.
     pub width: Option<f64>,
 }
 
@@ -112,7 +112,7 @@ pub struct EngineDeath {
 }
 
 impl LoadAnswer {
-    /// Reads an answer that a script gives. A key that is missing or has another form counts as its default.
+    /// Reads an answer from a script. A missing or malformed key gets its default.
     pub fn read(answer: &Value) -> Self {
         if let Ok(read) = Self::deserialize(answer) {
             return read;

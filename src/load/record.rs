@@ -52,7 +52,7 @@ pub enum FailureForm {
 }
 
 impl FailureForm {
-    /// The HTTP status of a request that was rejected.
+    /// The HTTP status of a rejected request.
     pub fn status(self) -> Option<u16> {
         match self {
             Self::Status(status) => Some(status),
@@ -67,7 +67,7 @@ impl Serialize for FailureForm {
     }
 }
 
-/// The name by which failures are counted: `status_429`, `in_stream`, …
+/// The name for counting failures: `status_429`, `in_stream`, …
 impl fmt::Display for FailureForm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -126,7 +126,7 @@ pub struct Record {
     pub text: Option<String>,
     /// The engine's finish reason.
     pub finish: Option<String>,
-    /// When a request that was rejected may come again, by the server's `Retry-After`.
+    /// When a rejected request may be sent again, by the server's `Retry-After`.
     #[serde(skip)]
     pub retry_after: Option<Duration>,
     /// How it ended.
@@ -166,7 +166,7 @@ impl Record {
         })
     }
 
-    /// The same with its times on another clock.
+    /// Maps all times of the record to another clock.
     pub fn retimed(self, to: impl Fn(Duration) -> Duration) -> Self {
         Self {
             scheduled: to(self.scheduled),
@@ -179,7 +179,7 @@ impl Record {
         }
     }
 
-    /// Why it failed, if it did.
+    /// The reason for its failure, if it failed.
     pub fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             Outcome::Failed(failure) => Some(failure),
@@ -187,7 +187,7 @@ impl Record {
         }
     }
 
-    /// Whether the text ended because it was as long as requested, or as the context allows.
+    /// Whether the text ended because it reached the requested length, or the limit of the context.
     pub fn ended_at_length(&self) -> bool {
         matches!(self.finish.as_deref(), Some("length" | "limit" | "max_tokens"))
     }

@@ -20,13 +20,14 @@ use crate::fault::{Fault, Result};
 /// The memory of an engine by component, as stored by [`crate::run::Event::Breakdown`] and returned to scripts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Footprint {
-    /// All devices together. A part that is known for some devices only is too small; the rest of it is unexplained.
+    /// All devices together. A part that is known for some devices only is too small; the missing amount is
+    /// unexplained.
     pub all: Breakdown,
     /// Each device.
     pub per_gpu: Vec<Breakdown>,
     /// The cost of tensor parallelism; `None` on one device, or without a baseline.
     pub overhead: Option<Overhead>,
-    /// Further data of the script, by name: repeats, data types, the engine.
+    /// Further data from the script, by name: repeats, data types, the engine.
     #[serde(default)]
     pub details: Value,
 }
@@ -40,19 +41,20 @@ pub struct Overhead {
     pub beyond: OverheadBaseline,
     /// Bytes. Negative if all devices together hold less than the baseline.
     pub bytes: i64,
-    /// The least certain provenance of its figures.
+    /// The least certain provenance among its figures.
     pub provenance: Provenance,
     /// How it was derived, for people.
     pub source: String,
 }
 
-/// The baseline that the memory of several devices is compared with.
+/// The baseline for the memory of several devices.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OverheadBaseline {
-    /// The same engine on one device: the rest is what tensor parallelism adds.
+    /// The same engine on one device: the difference is the cost of tensor parallelism.
     OneGpu,
-    /// One copy of the weights: the rest is contexts, communication buffers, activations and graphs of every rank.
+    /// One copy of the weights: the difference is contexts, communication buffers, activations and graphs of every
+    /// rank.
     #[default]
     Weights,
 }
@@ -77,7 +79,7 @@ impl Overhead {
 }
 
 impl Footprint {
-    /// Adds up devices. `baseline` is what the model takes on one device.
+    /// Adds up devices. `baseline` is the model's memory on one device.
     ///
     /// # Errors
     ///
@@ -131,7 +133,7 @@ fn sum(component: Component, devices: &[Breakdown]) -> Option<Part> {
     })
 }
 
-/// What all ranks hold without KV cache and other processes, minus the baseline.
+/// The memory of all ranks without KV cache and other processes, minus the baseline.
 fn overhead(all: &Breakdown, baseline: BaselineMemory<'_>) -> Overhead {
     let (ranks, of_ranks) = without_kv_cache(all);
     let (bytes, provenance, beyond, source) = match baseline {
@@ -156,7 +158,7 @@ fn overhead(all: &Breakdown, baseline: BaselineMemory<'_>) -> Overhead {
     }
 }
 
-/// The total without KV cache and other processes, and the least certain provenance of what was subtracted.
+/// The total without KV cache and other processes, and the least certain provenance of the subtracted parts.
 fn without_kv_cache(all: &Breakdown) -> (i64, Provenance) {
     let cache = match all.part(Component::KvPool) {
         Some(pool) => Some(pool),
@@ -169,7 +171,7 @@ fn without_kv_cache(all: &Breakdown) -> (i64, Provenance) {
     (total - bytes, provenance.unwrap_or(Provenance::Measured))
 }
 
-/// What a part of the memory is used for.
+/// The use of a part of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Component {
@@ -179,7 +181,7 @@ pub enum Component {
     KvPool,
     /// The KV cache that holds tokens: within the pool if there is one, otherwise a component of its own.
     KvUsed,
-    /// What a forward pass needs beyond weights and KV cache, at its peak.
+    /// Memory of a forward pass beyond weights and KV cache, at its peak.
     Activations,
     /// Captured CUDA graphs.
     CudaGraphs,
@@ -259,13 +261,13 @@ impl fmt::Display for Provenance {
 pub struct Part {
     /// The component.
     pub component: Component,
-    /// Bytes. Negative only for what is unexplained.
+    /// Bytes. Negative only for the unexplained remainder.
     pub bytes: i64,
     /// Where the figure comes from.
     pub provenance: Provenance,
     /// How it was derived, for people: the log line, the formula, the name of the counter.
     pub source: String,
-    /// The component that contains this part, so that it does not count twice: the KV cache in use lies within the
+    /// The component that contains this part, so that it is not counted twice: the KV cache in use lies within the
     /// pool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within: Option<Component>,
@@ -292,7 +294,7 @@ impl Breakdown {
     ///
     /// # Errors
     ///
-    /// `usage` if a component comes twice, is `unexplained` or negative, or lies within one that is missing or
+    /// `usage` if a component occurs twice, is `unexplained` or negative, or lies within a component that is missing or
     /// smaller.
     pub fn new(device: Option<String>, total: u64, mut parts: Vec<Part>) -> Result<Self> {
         for (index, part) in parts.iter().enumerate() {
@@ -348,7 +350,7 @@ impl Breakdown {
         self.parts.iter().find(|part| part.component == component)
     }
 
-    /// What no part explains; negative if the parts exceed the total.
+    /// Bytes that no part explains; negative if the parts exceed the total.
     pub fn unexplained(&self) -> i64 {
         self.part(Component::Unexplained).map_or(0, |part| part.bytes)
     }

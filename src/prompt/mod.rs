@@ -1,4 +1,4 @@
-//! Tokenizers, and prompts of exactly N tokens as an engine counts them.
+//! Tokenizers, and prompts of exactly N tokens by the engine's count.
 //!
 //! [`locate`] finds a model's `tokenizer.json` (a folder, the Hugging Face cache, the hub), and [`Prompts`] makes
 //! prompts: token ids if the engine accepts them, otherwise text that encodes to exactly N tokens. Prompts differ from
@@ -25,13 +25,13 @@ use template::{Wrapper, in_config};
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
 
-/// Contains a fast tokenizer.
+/// The file of a fast tokenizer.
 const TOKENIZER: &str = "tokenizer.json";
-/// The chat template and the names of the special tokens.
+/// The file with the chat template and the names of the special tokens.
 const TOKENIZER_CONFIG: &str = "tokenizer_config.json";
-/// The model's configuration, including its vocabulary size.
+/// The file with the model's configuration, including its vocabulary size.
 const CONFIG: &str = "config.json";
-/// Newer models keep the chat template in a separate file.
+/// The separate file in which newer models keep the chat template.
 const CHAT_TEMPLATE: &str = "chat_template.jinja";
 
 /// Contents of a tokenizer's files; all but the first are optional.
@@ -88,7 +88,7 @@ impl Tokenizer {
 
     /// Loads a tokenizer from file contents.
     pub fn new(files: &Files) -> Result<Self> {
-        // The library panics on some texts that are not JSON.
+        // The library panics on some input that is not JSON.
         let text = str::from_utf8(&files.tokenizer).map_err(|error| unusable(&error))?;
         let _checked: IgnoredAny = serde_json::from_str(text).map_err(|error| unusable(&error))?;
         let mut inner = catch_unwind(|| tokenizers::Tokenizer::from_bytes(&files.tokenizer))
@@ -98,7 +98,7 @@ impl Tokenizer {
             .with_truncation(None)
             .map_err(|error| unusable(&error))?
             .with_padding(None);
-        // It also loads some that panic on every text, such as one whose template names no token.
+        // The library also loads some tokenizers that panic on every text, such as one whose template names no token.
         let encoded = catch_unwind(AssertUnwindSafe(|| inner.encode_fast("a", true).map(drop)));
         let _or_error = encoded.map_err(|_| unusable(&PANICKED))?;
         let user_wrapper = match files.chat_template() {
@@ -113,7 +113,7 @@ impl Tokenizer {
         })
     }
 
-    /// The number of tokens in a text; `special` includes those that the post-processor adds.
+    /// The number of tokens in a text; `special` includes tokens that the post-processor adds.
     pub fn count(&self, text: &str, special: bool) -> Result<usize> {
         Ok(self.call(|inner| inner.encode_fast(text, special))?.len())
     }
@@ -124,7 +124,7 @@ impl Tokenizer {
         Ok(encoding.get_ids().to_vec())
     }
 
-    /// Calls the library, which loads some damaged tokenizers and panics when they encode a text.
+    /// Calls the library. It loads some damaged tokenizers and then panics when they encode a text.
     fn call<T>(&self, call: impl FnOnce(&tokenizers::Tokenizer) -> tokenizers::Result<T>) -> Result<T> {
         let failed = |error| Fault::internal(format!("the tokenizer failed to encode a text: {error}"));
         catch_unwind(AssertUnwindSafe(|| call(&self.inner)))
@@ -162,7 +162,7 @@ fn json(path: &Path) -> Result<Value> {
     serde_json::from_slice(&bytes).map_err(|error| Fault::usage(format!("`{}` is not JSON: {error}", path.display())))
 }
 
-/// Longest file of a tokenizer. The longest seen has 35 MB, for a vocabulary of 262,144.
+/// Maximum size of a tokenizer file. The largest one observed has 35 MB, for a vocabulary of 262,144.
 const MAX_FILE: u64 = 128 << 20;
 
 /// Reads an optional file.

@@ -22,7 +22,7 @@ const INDEX: &str = "model.safetensors.index.json";
 const SINGLE: &str = "model.safetensors";
 
 /// Reads a model's shape. `name` is a folder with `config.json`, that file itself, or a Hugging Face model id, which is
-/// looked up in the cache and then on the hub. Of weights only the headers are read.
+/// looked up in the cache and then on the hub. Only the headers of weight files are read.
 ///
 /// # Errors
 ///
@@ -51,7 +51,8 @@ pub async fn read_model(name: &str, hub: &Hub) -> Result<ModelFiles> {
     read_remote(&model, hub).await
 }
 
-/// Whether this is rather a folder that is not there: it names no organisation, or one that is a folder here or a page of the hub.
+/// Whether the name probably means a missing folder rather than a model: it has no organisation, or its first part is a
+/// local folder or a section of the hub's site.
 fn is_path(model: &ModelId) -> bool {
     match model.name.split_once('/') {
         None => true,
@@ -59,7 +60,8 @@ fn is_path(model: &ModelId) -> bool {
     }
 }
 
-/// The model of the hub with this name, which is neither a file nor a folder. The outer error is that of a path.
+/// The hub's model with this name, which is neither a file nor a folder. The outer error means that the name is a path;
+/// the inner one, that it is no valid model id.
 fn on_hub(name: &str) -> Result<Result<ModelId>> {
     if Path::new(name).is_absolute() || name.starts_with(['.', '~']) || name.ends_with(".json") {
         return Err(Fault::missing(
@@ -70,7 +72,7 @@ fn on_hub(name: &str) -> Result<Result<ModelId>> {
     Ok(name.parse())
 }
 
-/// Most bytes of a file that describes a model. The index of a model of 700 billion parameters has 9 MB.
+/// Maximum size of a file that describes a model. The index of a model of 700 billion parameters has 9 MB.
 const MAX_JSON: u64 = 64 << 20;
 
 fn json(path: &Path) -> Result<Value> {
@@ -130,7 +132,7 @@ fn headers(files: &[PathBuf]) -> Result<Headers> {
     Ok(headers)
 }
 
-/// Total size of the GGUF files, if they belong to one model: one file, or the parts of one.
+/// Total size of the GGUF files, if they belong to one model: a single file, or the parts of one.
 fn gguf(folder: &Path, model_info: &mut ModelFiles) -> Result<()> {
     let io = |error| Fault::io(folder, &error);
     let mut sizes = Vec::new();
@@ -198,7 +200,7 @@ fn is_plain(file: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }
 
-/// A whole number, also one that is written as a float.
+/// An integer, including one written as a float.
 fn whole(value: &Value) -> Option<u64> {
     let number = value.as_f64()?;
     (number.fract() == 0.0 && (0.0..9e15).contains(&number)).then_some(number as u64)

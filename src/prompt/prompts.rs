@@ -1,8 +1,8 @@
-//! What a prompt is to be, and prompts made from a tokenizer or a vocabulary size, a seed and a counter; the correction
-//! of their length by the engine's count.
+//! The specification of a prompt, the generation of prompts from a tokenizer or a vocabulary size, a seed and a
+//! counter, and the correction of their length by the engine's count.
 //!
 //! [`PromptCache`] holds the tokenizers and prompts of a run. Each tokenizer is loaded once, and all prompts of the
-//! same model and seed share a counter, so that no two prompts of a run start the same.
+//! same model and seed share a counter, so no two prompts of a run start with the same tokens.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -40,7 +40,7 @@ pub struct PromptSpec {
     pub form: PromptForm,
     /// Whether the text is the content of a single user message in the model's chat template.
     pub chat: bool,
-    /// Number of leading tokens that all prompts of one seed share, including those that the engine adds in front.
+    /// Number of leading tokens that all prompts of one seed share, including tokens that the engine adds in front.
     pub shared_prefix: usize,
 }
 
@@ -94,7 +94,7 @@ pub enum Content {
     Text(String),
 }
 
-/// Whether a prompt may be taken for one of `asked` tokens where no correction makes it exact: 1 % or 8 tokens off.
+/// Whether a prompt counts as one of `asked` tokens if no correction makes it exact: at most 1 % or 8 tokens off.
 pub fn is_near(counted: u64, asked: u64) -> bool {
     counted.abs_diff(asked) <= (asked / 100).max(8)
 }
@@ -105,7 +105,7 @@ pub fn is_near(counted: u64, asked: u64) -> bool {
 pub struct Calibration {
     surplus: i64,
     misses: u32,
-    /// The length of the newest count.
+    /// The requested length of the latest count.
     wanted: usize,
 }
 
@@ -129,8 +129,9 @@ impl Calibration {
         }
     }
 
-    /// Learns from a response: the engine counted `seen` tokens in a prompt that should have `wanted`. Returns how many
-    /// counts in a row were wrong, 0 if this one was right; of those of another length before, one counts.
+    /// Learns from a response: the engine counted `seen` tokens in a prompt that should have `wanted`. Returns the
+    /// number of consecutive wrong counts, 0 if this one was right. Earlier wrong counts at another length count as
+    /// one.
     pub fn observe(&mut self, wanted: usize, seen: usize) -> u32 {
         let difference = i64::try_from(seen).unwrap_or(i64::MAX) - i64::try_from(wanted).unwrap_or(i64::MAX);
         if wanted != self.wanted {
@@ -148,17 +149,17 @@ pub struct Prompts {
     ids: Vec<u32>,
     tokenizer: Option<Arc<Tokenizer>>,
     lexicon: Option<Result<Lexicon>>,
-    /// Text consists of common words, because there is no tokenizer to count it.
+    /// Whether text consists of common words, because there is no tokenizer to count tokens.
     common_words: bool,
     plain: Wrapper,
-    /// Or why the chat template is unusable.
+    /// The error says why the chat template is unusable.
     chat: Result<Wrapper, String>,
     seed: u64,
     next: AtomicU64,
 }
 
 impl Prompts {
-    /// Prompts for the model of this tokenizer.
+    /// Makes prompts for the model of this tokenizer.
     ///
     /// # Errors
     ///
@@ -169,13 +170,13 @@ impl Prompts {
         Ok(Self::build(ids, Some(tokenizer), seed))
     }
 
-    /// Prompts of token ids for a model of which only the vocabulary size is known.
+    /// Makes prompts of token ids for a model with a known vocabulary size but an unknown tokenizer.
     pub fn from_vocabulary_size(size: u32, seed: u64) -> Result<Self> {
         Ok(Self::build(ids_of_vocabulary_size(size)?, None, seed))
     }
 
-    /// Prompts for a model with an unknown tokenizer: text of common words. Their token count is only known from the
-    /// engine's count.
+    /// Makes prompts for a model with an unknown tokenizer: text of common words. Only the engine can count their
+    /// tokens.
     pub fn from_common_words(size: u32, seed: u64) -> Result<Self> {
         let mut prompts = Self::from_vocabulary_size(size, seed)?;
         prompts.common_words = true;
@@ -203,11 +204,12 @@ impl Prompts {
         }
     }
 
-    /// The next prompt. Long text takes some milliseconds; in async code, call this off the threads that time requests.
+    /// The next prompt. A long text takes some milliseconds, so async code should not call this on threads that time
+    /// requests.
     ///
     /// # Errors
     ///
-    /// `usage` if the prompt is shorter than what the engine adds, too long, or text without a tokenizer.
+    /// `usage` if the prompt is shorter than the tokens that the engine adds, too long, or text without a tokenizer.
     pub fn make(&self, spec: &PromptSpec) -> Result<Content> {
         self.nth(self.next.fetch_add(1, Ordering::Relaxed), spec)
     }
@@ -229,18 +231,18 @@ impl Prompts {
         self.tokenizer.is_some()
     }
 
-    /// Tokens of a text, including those that the tokenizer adds; `None` without a tokenizer.
+    /// Tokens of a text, including tokens that the tokenizer adds; `None` without a tokenizer.
     pub fn count(&self, text: &str) -> Option<Result<usize>> {
         self.tokenizer.as_ref().map(|tokenizer| tokenizer.count(text, true))
     }
 
-    /// Tokens of generated text, to which nothing is added; `None` without a tokenizer.
+    /// Tokens of generated text, without added tokens; `None` without a tokenizer.
     pub fn count_generated(&self, text: &str) -> Option<Result<usize>> {
         self.tokenizer.as_ref().map(|tokenizer| tokenizer.count(text, false))
     }
 
-    /// Why the model's chat template is unusable, if it is. Chat messages are then counted as plain text, and only
-    /// [`super::Calibration`] makes them exact.
+    /// The reason why the model's chat template is unusable, if it is. Chat messages are then counted as plain text,
+    /// and only [`super::Calibration`] makes their length exact.
     pub fn chat_unknown(&self) -> Option<&str> {
         self.chat.as_ref().err().map(String::as_str)
     }
@@ -277,9 +279,9 @@ impl Prompts {
     }
 }
 
-/// A tokenizer takes tens of megabytes.
+/// Limit because a tokenizer takes tens of megabytes.
 const MAX_TOKENIZERS: usize = 4;
-/// The prompts of one seed take a megabyte.
+/// Limit because the prompts of one seed take a megabyte.
 const MAX_PROMPTS: usize = 32;
 
 /// The source of prompts.
@@ -289,7 +291,7 @@ pub enum Origin {
     Tokenizer(String),
     /// A vocabulary of known size.
     Vocabulary(u32),
-    /// The same, with text of common words.
+    /// A vocabulary of known size, with text of common words.
     Words(u32),
 }
 

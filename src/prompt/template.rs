@@ -1,11 +1,12 @@
 //! The text that an engine adds around a prompt: special tokens, and the model's chat template.
 //!
 //! Chat templates are Jinja for Python's implementation. A template is rendered once, with a single user message, to
-//! find the text before and after the message. Engines may add more than the template (a default system message); then
-//! their count decides, see [`super::Calibration`].
+//! find the text before and after the message. Engines may add more than the template, such as a default system
+//! message. In that case their count decides, see [`super::Calibration`].
 //!
-//! A template is a program that comes with a model, and a line of it can ask for all memory: `{{ s ~ s }}` in a loop. The
-//! interpreter counts steps, not bytes. Therefore the program renders templates in a child process, which the kernel limits.
+//! A template is a program that comes with a model, and one line can request all memory: `{{ s ~ s }}` in a loop. The
+//! interpreter limits steps, not bytes. Templates are therefore rendered in a child process, whose memory the kernel
+//! limits.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
@@ -29,14 +30,14 @@ const MESSAGE: &str = "zqmessagezq";
 const FUEL: u64 = 1_000_000;
 /// Maximum length of a rendered template.
 const LONGEST: usize = 1 << 20;
-/// Memory that the child may take for its data, in bytes, and seconds of its CPU time.
+/// Limits of the child: bytes of data, and seconds of CPU time.
 const MEMORY: u64 = 192 << 20;
 const SECONDS: u64 = 5;
 
 /// The command of the child.
 const CHILD: &str = "render-chat-template";
 
-/// The command `render-chat-template`: renders the template on standard input, which comes with its
+/// Runs the command `render-chat-template`: renders the template on standard input, which comes with its
 /// `tokenizer_config.json`, within the limits.
 ///
 /// # Errors

@@ -1,8 +1,8 @@
 //! Makes text of exactly N tokens with a tokenizer, or text of common words for an unknown tokenizer.
 //!
-//! With a tokenizer, the first word, the last word and the text around them are encoded; the lexicon gives the token
-//! counts of the words between. If the lexicon cannot guarantee them, the whole text is encoded, and words or letters are
-//! removed or added until the count is exact.
+//! With a tokenizer, the first word, the last word and the text around them are encoded; the lexicon supplies the token
+//! counts of the words between. If the lexicon cannot guarantee them, the whole text is encoded, and words or letters
+//! are removed or added until the count is exact.
 //!
 //! The common words are single tokens in the common vocabularies (GPT-2, Llama, Mistral, Qwen, Gemma, Phi). Only the
 //! engine's own count proves the length of such a text, see [`super::Calibration`].
@@ -30,7 +30,7 @@ use crate::fault::{Fault, Result};
 
 /// Maximum corrections of a text.
 const MAX_REPAIRS: usize = 64;
-/// Letters that are appended to the last word if no whole word fits.
+/// Letters to append to the last word if no whole word fits.
 const LETTERS: &str = "aeioxzqkjvw";
 
 pub(super) struct TextWriter<'a> {
@@ -149,7 +149,7 @@ impl TextWriter<'_> {
         .hint("ask for token ids, or for another length"))
     }
 
-    /// Appends words that should fit, or else a letter. Returns whether that helped.
+    /// Appends words that should fit, or else a letter. Returns false if nothing fits.
     fn lengthen(&self, text: &mut String, counted: usize, tokens: usize, rng: &mut PromptRng) -> Result<bool> {
         let mut rest = tokens - counted;
         let before = text.len();
@@ -204,9 +204,9 @@ const WORDS: &str = "time year people way day man thing woman life child world s
     home water room mother area money story fact month lot right study book eye job word business issue \
     side kind head house service friend father power hour game line end member law";
 
-/// A text of one word less than the specified tokens, because most tokenizers add one in front: a prompt that is too
+/// A text with one word fewer than the specified tokens, because most tokenizers add one in front. A prompt that is too
 /// short is counted and corrected, but one that is too long may be rejected without a count. After the shared prefix,
-/// it starts differently from all other prompts of this seed.
+/// the text starts differently from all other prompts of this seed.
 pub(super) fn common_words(seed: u64, serial: u64, spec: &PromptSpec) -> String {
     let count = spec.tokens.saturating_sub(1).max(1);
     let all: Vec<&str> = WORDS.split(' ').collect();
@@ -220,7 +220,7 @@ pub(super) fn common_words(seed: u64, serial: u64, spec: &PromptSpec) -> String 
     words.join(" ")
 }
 
-/// Minimum number of ids for prompts that differ.
+/// Minimum number of ids needed for different prompts.
 const MIN_IDS: usize = 2;
 
 /// The usable ids of a tokenizer, ascending. Excludes added, special and reserved tokens, single bytes, and ids without
@@ -276,7 +276,7 @@ fn size(config: &Value) -> Option<u64> {
         .find_map(|part| part["vocab_size"].as_u64())
 }
 
-/// The ids that begin, end or pad a text, according to `config.json`.
+/// The ids that start, end or pad a text, according to `config.json`.
 fn ends(config: &Value) -> HashSet<u32> {
     let ids = |value: &Value| match value {
         Value::Array(list) => list.clone(),
@@ -325,16 +325,16 @@ pub(super) fn shuffle<T>(seed: u64, items: &mut [T]) {
     }
 }
 
-/// The indices of the first two of `len` items in a prompt. The first index differs from those of the previous `len -
-/// 1` prompts, and the pair from those of the previous `len²`.
+/// The indices of the first two of `len` items in a prompt. The first index differs from those of the previous
+/// `len - 1` prompts, and the pair from those of the previous `len² - 1`.
 pub(super) fn first_two(serial: u64, len: usize) -> [usize; 2] {
     let len = len as u64;
     [(serial % len) as usize, ((serial / len) % len) as usize]
 }
 
-/// More words only take more time to load.
+/// Maximum number of words. More words only take longer to load.
 const MAX_WORDS: usize = 4096;
-/// With fewer single-token words, words of several tokens are used as well.
+/// If there are fewer single-token words, words of several tokens are used as well.
 const MIN_WORDS: usize = 16;
 /// Maximum word length in letters.
 const LONGEST: usize = 12;
@@ -364,7 +364,7 @@ impl Lexicon {
     ///
     /// # Errors
     ///
-    /// `usage` if there are none: a vocabulary without Latin letters.
+    /// `usage` if there are none, as in a vocabulary without Latin letters.
     pub(super) fn new(tokenizer: &Tokenizer, usable_ids: &[u32], seed: u64) -> Result<Self> {
         let mut candidates = candidates(tokenizer);
         shuffle(seed, &mut candidates);

@@ -1,5 +1,5 @@
-//! Core of a running simulated engine, between HTTP and scheduler: queues requests, runs steps in scaled time, sends
-//! out tokens, and triggers exits.
+//! Core of a running simulated engine, between HTTP and scheduler. It queues requests, runs steps in scaled time, sends
+//! tokens, and triggers exits.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -54,7 +54,7 @@ struct QueueState {
 pub(super) struct Snapshot {
     pub(super) gauges: Gauges,
     pub(super) counters: Counters,
-    /// Tokens looked up in the prefix cache, and found there.
+    /// Tokens looked up in the prefix cache, and tokens found there.
     pub(super) prefixes: (u64, u64),
 }
 
@@ -119,14 +119,14 @@ impl EngineCore {
         if failed.then == AfterFailure::Exits {
             let (exit_sender, exit) = (self.exit_sender.clone(), failed.ending);
             tokio::spawn(async move {
-                // The error reaches the client first.
+                // Let the error reach the client first.
                 tokio::time::sleep(EXIT_DELAY).await;
                 let _ = exit_sender.send(exit);
             });
         }
     }
 
-    /// Counts an arriving request. Returns whether it is one of those that fail before admission.
+    /// Counts an arriving request. Returns whether the configured misbehaviour applies to it.
     pub(super) fn next_request_misbehaves(&self) -> bool {
         let number = self.arrivals.fetch_add(1, Ordering::AcqRel) + 1;
         self.setup.options.misbehave.applies_to(number)
@@ -152,7 +152,7 @@ impl EngineCore {
         self.setup.options.prefix_cache != Some(false) && self.setup.profile.engine.has_prefix_cache()
     }
 
-    /// Number of the prompt's tokens found in the prefix cache; adds the prompt to it.
+    /// The number of the prompt's tokens found in the prefix cache. Adds the prompt to it.
     pub(super) fn look_up(&self, prompt: &PrefixHashes) -> u64 {
         self.queue().prefixes.look_up(prompt)
     }
@@ -181,8 +181,8 @@ impl EngineCore {
         }
     }
 
-    /// What is now. Where model time is faster than real time, the page of `metrics` has the highest gauges since it was
-    /// read, as nobody could read it in time.
+    /// The current state. If model time is faster than real time, the `metrics` page shows the highest gauges since it
+    /// was last read, because nobody could read it in time.
     pub(super) fn snapshot(&self, metrics: bool) -> Snapshot {
         let mut queue = self.queue();
         Snapshot {
@@ -236,7 +236,7 @@ impl EngineCore {
         }
     }
 
-    /// Waits until no request has arrived for `gather_ms`, or the limit is reached.
+    /// Waits until no request has arrived for `gather_ms`, or until the limit is reached.
     async fn wait_for_more_requests(&self) {
         let quiet = Duration::from_millis(self.setup.gather_ms);
         if quiet.is_zero() {
@@ -248,7 +248,7 @@ impl EngineCore {
         {}
     }
 
-    /// Runs one step and returns its model time; none if there are no requests.
+    /// Runs one step and returns its model time; `None` if there are no requests.
     fn step(&self) -> Option<f64> {
         let mut queue = self.queue();
         let step = queue.scheduler.step()?;
@@ -278,7 +278,7 @@ impl EngineCore {
                 Event::Last | Event::Oom(_) => queue.clients.remove(&id),
             };
             if let Some(client) = client {
-                // A client that disconnected cancels by dropping its request.
+                // Sending fails if the client disconnected; it cancels by dropping its request.
                 let _ = client.send(event);
             }
         }

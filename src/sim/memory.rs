@@ -1,6 +1,7 @@
-//! Model of GPU memory in bytes (pure): what an engine allocates at its start and for requests, and when it runs out.
+//! Model of GPU memory in bytes (pure): allocations of an engine at its start and for requests, and when memory runs
+//! out.
 //!
-//! [`StartMemory`] is what a start takes, in three styles; [`BlockPool`] and [`DynamicMemory`] are what requests take.
+//! [`StartMemory`] models a start, in three styles; [`BlockPool`] and [`DynamicMemory`] model requests.
 
 use std::fmt;
 
@@ -13,7 +14,7 @@ use crate::fmt::GIB;
 /// Bytes of a MiB.
 pub(super) const MIB: f64 = 1_048_576.0;
 
-/// Bytes of a profile's size in MiB.
+/// Converts a profile's size in MiB to bytes.
 pub(super) fn mib(size: f64) -> u64 {
     (size * MIB).round() as u64
 }
@@ -35,7 +36,7 @@ pub(crate) struct StartMemory {
     pub(crate) free: u64,
     pub(crate) budget: u64,
     pub(crate) weights: u64,
-    /// For the KV cache; negative if weights and activations exceed the budget.
+    /// Left for the KV cache; negative if weights and activations exceed the budget.
     pub(crate) available: i64,
     pub(crate) block_bytes: u64,
     pub(crate) blocks: u64,
@@ -59,7 +60,7 @@ pub(crate) struct StartMemory {
 }
 
 impl StartMemory {
-    /// The rest of a share of the device becomes a pool of blocks.
+    /// Pool style: the rest of a share of the device becomes a pool of blocks.
     pub(crate) fn pool(profile: &Pool, setup: &Setup) -> Self {
         let (reserved, context) = (mib(profile.reserved_mib), mib(profile.context_mib));
         let device = visible_bytes(mib(profile.total_mib), reserved, setup.options.memory_limit);
@@ -100,7 +101,7 @@ impl StartMemory {
         memory.with_stages(reserved, context, activation, mib(warm_up), mib(profile.serving_mib))
     }
 
-    /// A KV cache of `tokens`, whatever the size of the device; a block is a token.
+    /// Fixed style: a KV cache of `tokens`, whatever the size of the device. A block is a token.
     pub(crate) fn fixed(profile: &Fixed, tokens: u64, limit: Option<u64>) -> Self {
         let (reserved, context) = (mib(profile.reserved_mib), mib(profile.context_mib));
         let memory = Self {
@@ -114,7 +115,7 @@ impl StartMemory {
         memory.with_stages(reserved, context, 0, mib(profile.compute_mib + profile.output_mib), 0)
     }
 
-    /// Only the engine itself; requests take what they need.
+    /// Dynamic style: only the engine itself is allocated; requests allocate as needed.
     pub(crate) fn dynamic(memory: &DynamicMemory) -> Self {
         let (reserved, context) = (mib(memory.profile.reserved_mib), memory.profile.context_bytes);
         let memory = Self {
@@ -126,7 +127,7 @@ impl StartMemory {
         memory.with_stages(reserved, context, 0, 0, 0)
     }
 
-    /// The same with what is in use at each stage: all before it and what it takes. Activations are given back.
+    /// Adds the memory in use at each stage: all earlier stages plus its own. Activations are freed afterwards.
     fn with_stages(self, reserved: u64, context: u64, activation: u64, warm_up: u64, serving: u64) -> Self {
         let used_weights = reserved + context + self.weights;
         let used_kv = used_weights.saturating_add(self.blocks.saturating_mul(self.block_bytes));
@@ -203,7 +204,7 @@ impl BlockPool {
     }
 }
 
-/// The allocator requests memory from the driver in segments of this size.
+/// Segment size in which the allocator requests memory from the driver.
 const SEGMENT: u64 = 2 << 20;
 
 #[derive(Clone, Debug)]
@@ -215,7 +216,7 @@ pub(crate) struct DynamicMemory {
 }
 
 impl DynamicMemory {
-    /// Memory after the start. `limit`: visible bytes of the device.
+    /// Memory after the start. `limit` is the size of the device as seen by torch.
     pub(crate) fn new(profile: &Dynamic, limit: Option<u64>) -> Self {
         let device = visible_bytes(mib(profile.total_mib), mib(profile.reserved_mib), limit);
         let room = device.saturating_sub(profile.context_bytes);
@@ -284,7 +285,7 @@ impl DynamicMemory {
 /// A failed allocation. All sizes in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CudaOom {
-    /// Requested.
+    /// Bytes requested.
     pub(crate) tried: u64,
     /// Size of the device as seen by torch.
     pub(crate) capacity: u64,

@@ -1,8 +1,8 @@
 //! Simulated inference engine: a model of GPU memory and time behind the real HTTP APIs.
 //!
-//! It imitates vLLM, SGLang, TensorRT-LLM, TGI, llama-server, Ollama and `transformers serve`: their routes, log
-//! lines and out-of-memory failures. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. All
-//! its output contains `SIMULATED`. What an engine logs and its pages are text: `engines/NAME.jinja`.
+//! It imitates vLLM, SGLang, TensorRT-LLM, TGI, llama-server, Ollama and `transformers serve`: their routes, log lines
+//! and out-of-memory failures. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. All its
+//! output contains `SIMULATED`. Logs and pages of an engine are text: `engines/NAME.jinja`.
 
 mod engine_core;
 mod http;
@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Timing {
-    /// Until the first byte is allocated on the device: imports, configuration.
+    /// Time until the first byte is allocated on the device: imports, configuration.
     pub boot_seconds: f64,
     /// Loading weights.
     pub load_seconds: f64,
@@ -46,7 +46,7 @@ pub struct Timing {
     pub prefill_tokens_per_second: f64,
     /// A step with CUDA graphs: reading the weights once.
     pub step_seconds: f64,
-    /// A step without CUDA graphs: the same plus kernel launches.
+    /// A step without CUDA graphs: the step above plus kernel launches.
     pub step_eager_seconds: f64,
     /// Added by each decoding sequence: sampling and reading its KV cache.
     pub sequence_seconds: f64,
@@ -64,8 +64,8 @@ impl Timing {
     }
 }
 
-/// Scales model time to real time. Timers have millisecond resolution and fire late, so short sleeps are accumulated,
-/// and oversleeping is subtracted from the next sleep.
+/// Scales model time to real time. Timers have millisecond resolution and fire late. Short sleeps are therefore
+/// accumulated, and oversleeping is subtracted from the next sleep.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeScaler {
     scale: f64,
@@ -87,12 +87,12 @@ impl TimeScaler {
         (self.unslept >= MIN_SLEEP_SECONDS).then(|| Duration::from_secs_f64(self.unslept))
     }
 
-    /// Reports how long the sleep really took.
+    /// Records how long the sleep really took.
     pub(crate) fn slept(&mut self, time: Duration) {
         self.unslept -= time.as_secs_f64();
     }
 
-    /// Forgets the balance: the engine was idle.
+    /// Resets the balance after the engine was idle.
     pub(crate) fn reset(&mut self) {
         self.unslept = 0.0;
     }

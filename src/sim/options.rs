@@ -1,6 +1,6 @@
-//! Launch options of the simulated engine, and the settings that they and the profile's defaults result in. The options
-//! correspond to the flags of the real engines. Tests can also request misbehaviour: wrong answers, and failures with given
-//! messages. Everything of that is off by default.
+//! Launch options of the simulated engine, and the settings that result from them and the profile's defaults. The
+//! options correspond to the flags of the real engines. Tests can also request misbehaviour: wrong answers, and
+//! failures with given messages. It is off by default.
 
 use std::path::{Path, PathBuf};
 
@@ -12,11 +12,12 @@ use super::profile::{Engine, MemoryProfile, Profile, is_share, is_size, names};
 use super::start::TGI_SLICE;
 use crate::fault::{Fault, Result};
 
-/// Below this time scale nobody can tell what came together.
+/// Below this time scale, requests that were sent together no longer arrive together in model time.
 const TOO_FAST: f64 = 0.01;
 const GATHER_MS: u64 = 10;
 
-/// What to simulate, as scripts write it: `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
+/// The engine to simulate, as written in scripts:
+/// `#{ profile: "llama-8b-24gb-vllm", options: #{ max_model_len: 8192 } }`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
@@ -68,8 +69,8 @@ fn file_below(folder: &Path, file: &Path) -> Result<PathBuf> {
     })
 }
 
-/// Launch options, in tokens, bytes and seconds unless the name says otherwise: of scripts, and of `profiler sim`, whose
-/// help these words are. Those that an engine has too mean the same.
+/// Launch options of scripts and of `profiler sim`, whose help shows these comments. In tokens, bytes and seconds
+/// unless the name says otherwise. Options that the real engine also has mean the same.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, clap::Args)]
 #[serde(default, deny_unknown_fields)]
 pub struct Options {
@@ -94,7 +95,7 @@ pub struct Options {
     /// No CUDA graphs
     #[arg(long, num_args = 0, default_missing_value = "true")]
     pub enforce_eager: Option<bool>,
-    /// auto or fp8
+    /// Type of the KV cache: auto or fp8
     #[arg(long, value_name = "TYPE")]
     pub kv_cache_dtype: Option<String>,
     /// Tokens drafted by n-gram speculation
@@ -115,7 +116,7 @@ pub struct Options {
     /// Bytes of device memory to simulate
     #[arg(long, value_name = "BYTES")]
     pub memory_limit: Option<u64>,
-    /// What dies when memory runs out while serving
+    /// Effect of running out of memory while serving
     #[arg(long, value_enum, value_name = "VICTIM")]
     pub oom: Option<Victim>,
     /// Clip output beyond the length limit instead of refusing it (vLLM 0.33)
@@ -134,7 +135,7 @@ pub struct Options {
     // Requests sent together then run together even if model time is free.
     #[arg(long, value_name = "MS")]
     pub gather_ms: Option<u64>,
-    /// What this start must serve, independent of the engine. Sets the engine's own options where they are not given.
+    /// Requirements of this start, independent of the engine. They set the engine's own options unless given.
     #[arg(skip)]
     pub serve: Option<Serve>,
     /// Misbehaviour.
@@ -142,7 +143,7 @@ pub struct Options {
     pub misbehave: Misbehave,
 }
 
-/// What one start must serve, in tokens.
+/// Requirements of one start, in tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Serve {
@@ -170,8 +171,8 @@ pub enum Victim {
 }
 
 impl Options {
-    /// Where neither the user nor the profile says how long input and output may be, takes the longest that fits the device: a
-    /// server by itself is there to be asked, not to fail as a real engine would at the model's whole context.
+    /// If neither the user nor the profile limits input and output, takes the longest that fits the device. A
+    /// standalone server should answer requests rather than fail like a real engine at the model's whole context.
     pub fn fit(&mut self, profile: &Profile) {
         if self.max_model_len.is_none() && profile.defaults.max_model_len.is_none() && profile.memory.grows() {
             self.max_model_len = Some(-1);
@@ -200,7 +201,7 @@ impl Options {
             }
             Engine::Tgi => {
                 self.max_model_len = self.max_model_len.or(Some(total));
-                // As its adapter: after each slice, what was produced becomes input.
+                // As in its adapter: after each slice, the produced tokens become input.
                 let slices = serve.output.saturating_sub(1) / TGI_SLICE * TGI_SLICE;
                 let input = serve.input.saturating_add(slices).min(serve.total.saturating_sub(1));
                 self.max_input_tokens = self.max_input_tokens.or(Some(input.max(serve.input)));
@@ -213,13 +214,13 @@ impl Options {
                     .ctx_size
                     .or(Some(serve.total.saturating_add(1).saturating_mul(slots)));
             }
-            // It has no limits; requests are served one after another.
+            // It has no limits, and serves requests one after another.
             Engine::Transformers => {}
         }
         self
     }
 
-    /// Refuses values that no engine accepts.
+    /// Rejects values that no engine accepts.
     pub fn check(&self) -> Result<()> {
         let positive = |value: Option<u64>| value != Some(0);
         let size = |value: Option<f64>| value.is_none_or(is_size);
@@ -263,7 +264,7 @@ pub(super) struct Setup {
     pub(super) model: String,
     /// Maximum input plus output; `None` for the largest that fits.
     pub(super) length: Option<u64>,
-    /// Whether a length was given; `transformers` has none of its own.
+    /// Whether a length was given; `transformers` has no limit of its own.
     pub(super) length_given: bool,
     pub(super) utilization: f64,
     pub(super) max_seqs: u64,
@@ -280,7 +281,7 @@ pub(super) struct Setup {
 }
 
 impl Setup {
-    /// Merges options and profile. Options that the profile cannot simulate are refused, not ignored.
+    /// Merges options and profile. Rejects options that the profile cannot simulate, rather than ignoring them.
     pub(super) fn new(profile: Profile, options: &Options) -> Result<Self> {
         options.check()?;
         let options = options
@@ -359,12 +360,12 @@ impl Setup {
         })
     }
 
-    /// Maximum input plus output that was asked for; the model's positions if it is to be the largest that fits.
+    /// The requested maximum of input plus output; the model's positions if it should be the largest that fits.
     pub(super) fn requested(&self) -> u64 {
         self.length.unwrap_or(self.profile.defaults.max_position_embeddings)
     }
 
-    /// Version as reported, marked so that nobody mistakes it for the real one's.
+    /// The reported version, marked so that nobody mistakes it for the real engine's.
     pub(super) fn version(&self) -> String {
         format!("{}+SIMULATED", self.profile.version)
     }
@@ -412,7 +413,7 @@ pub struct Misbehave {
     pub fail_request: Option<FailedRequest>,
 }
 
-/// Kinds accepted on the command line: what their number means, and its default; none: they take no number.
+/// Kinds accepted on the command line: the meaning of their number and its default; `None` if they take no number.
 const KINDS: [(&str, Option<(&str, u32)>); 16] = [
     ("after", Some(("requests", 1))),
     ("every", Some(("requests", 1))),
@@ -439,7 +440,7 @@ impl Misbehave {
         later.is_some_and(|later| later > 0 && later.is_multiple_of(self.every.unwrap_or(1).max(1)))
     }
 
-    /// Adds one `KIND` or `KIND:n` of the command line.
+    /// Adds one `KIND` or `KIND:n` from the command line.
     pub fn add(&mut self, text: &str) -> Result<()> {
         let (kind, number) = match text.split_once(':') {
             Some((kind, number)) => (kind, Some(number)),
@@ -462,7 +463,7 @@ impl Misbehave {
                     "misbehaviour `{kind}` takes no number, not `{text}`"
                 )));
             }
-            // What is no number is refused below.
+            // A text that is no number is rejected below.
             (Some(text), Some(_)) => text.parse().unwrap_or(json!(text)),
         };
         let mut all = serde_json::to_value(&*self).map_err(Fault::internal)?;
@@ -479,7 +480,7 @@ impl Misbehave {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedStart {
-    /// The start goes well up to the first log line containing this text. Empty: it fails at once.
+    /// The start succeeds up to the first log line containing this text. Empty: it fails at once.
     #[serde(default)]
     pub after: String,
     /// Lines logged at the failure.
@@ -499,7 +500,7 @@ pub struct FailedRequest {
     pub after: u64,
     /// Lines logged at the failure.
     pub log: Vec<String>,
-    /// Error message in the stream. None: the stream stays open and silent.
+    /// Error message in the stream. `None`: the stream stays open and silent.
     pub message: Option<String>,
     /// If set, every request gets this HTTP status with `message` as body, whatever its length.
     pub status: Option<u16>,
@@ -542,7 +543,7 @@ mod tests {
             read.map(drop).map_err(|fault| fault.kind)
         };
         assert_eq!(kind("llama-8b-24gb-vllm"), Ok(()));
-        // It was read, but is not a valid profile.
+        // The file was read, but is not a valid profile.
         assert_eq!(kind("mine.toml"), Err(Kind::Usage));
         for outside in ["../mine.toml", "link.toml", "/etc/hostname", "../nowhere.toml"] {
             assert_eq!(kind(outside), Err(Kind::NotAllowed), "{outside}");

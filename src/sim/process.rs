@@ -1,5 +1,5 @@
-//! The simulated process: reserves its port, goes through its start, serves, and exits; and the handle to it: its URL,
-//! state and exit status, and the memory and power of its devices. The latter are atomics, because a sampler reads them
+//! The simulated process: reserves its port, starts, serves, and exits. The handle to it has its URL, its state and
+//! exit status, and the memory and power of its devices. Memory and power are atomics, because a sampler reads them
 //! from another thread.
 
 use std::net::SocketAddr;
@@ -36,12 +36,12 @@ use crate::world::{self, World};
 pub struct Sim;
 
 impl Sim {
-    /// Starts it on `bind` (port 0: any free port) and returns at once; [`SimHandle::wait_started`] waits until it
-    /// serves or has failed. Log lines go to `log`. Must be called inside a tokio runtime.
+    /// Starts the engine on `bind` (port 0: any free port) and returns at once; [`SimHandle::wait_started`] waits until
+    /// it serves or has failed. Log lines go to `log`. Must be called inside a tokio runtime.
     ///
     /// # Errors
     /// A port in use, an invalid or unsupported option, a missing tokenizer. Running out of memory is no error: the
-    /// engine exits and logs it, as the real one does.
+    /// engine exits and logs it, like the real one.
     pub fn start(profile: Profile, options: Options, bind: SocketAddr, log: LogSink) -> Result<SimHandle> {
         let setup = Setup::new(profile, &options)?;
         let counter = TokenCounter::new(options.tokenizer.as_deref())?;
@@ -103,11 +103,11 @@ impl SimProcess {
         reset.cancel();
         self.devices.set(baseline);
         let code = self.setup.options.misbehave.exit_code.unwrap_or(exit.code);
-        // Nobody has to be listening.
+        // It is fine if nobody is listening.
         self.state_sender.send_replace(State::Exited(Exit { code, ..exit }));
     }
 
-    /// Waits for SIGTERM; for ever if it is ignored.
+    /// Waits for SIGTERM; forever if it is ignored.
     async fn terminated(&self) {
         self.term.cancelled().await;
         if self.setup.options.misbehave.ignore_sigterm {
@@ -122,7 +122,7 @@ impl SimProcess {
         Exit::new(0)
     }
 
-    /// Starts and serves, until something ends it.
+    /// Starts and serves until something ends the engine.
     async fn run(&self, door: Door, plan: StartPlan, counter: TokenCounter, reset: CancellationToken) -> Exit {
         if self.setup.options.misbehave.busy_port {
             return self.cannot_listen(&format!(
@@ -235,8 +235,8 @@ impl Door {
             true => TcpSocket::new_v4()?,
             false => TcpSocket::new_v6()?,
         };
-        // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0: the kernel might then
-        // give the same port to two sockets that do not listen yet.
+        // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0, because the kernel might
+        // then give the same port to two sockets that do not listen yet.
         if address.port() != 0 {
             socket.set_reuseaddr(true)?;
         }
@@ -311,7 +311,7 @@ pub struct Exit {
 
 impl Exit {
     pub(super) const FAILED: Self = Self::new(1);
-    /// After SIGKILL.
+    /// The status after SIGKILL.
     pub(super) const KILLED: Self = Self::new(137);
 
     pub(super) const fn new(code: i32) -> Self {
@@ -445,7 +445,7 @@ impl SimDevices {
         self.with(self.used.load(Ordering::Relaxed))
     }
 
-    /// Reading as it was before the engine started.
+    /// The reading before the engine started.
     pub(crate) fn before(&self) -> Reading {
         self.with(self.baseline)
     }

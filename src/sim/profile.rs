@@ -1,6 +1,5 @@
 //! Profiles: TOML files that describe one model on one device with one engine. Some are built in, others are read from
-//! a path. Every number in a file has a comment on its source. MiB are 2^20 bytes; the arithmetic is in
-//! `sim/memory.rs`.
+//! a path. Every number in a file has a comment on its source. MiB are 2^20 bytes; the formulas are in `sim/memory.rs`.
 
 use std::path::Path;
 
@@ -26,15 +25,15 @@ pub struct Profile {
     pub version: String,
     /// Model name in the API.
     pub model: String,
-    /// Architecture of the model, if shipped_names.
+    /// Architecture of the model, if known.
     pub shape: Option<Shape>,
     /// Name of the device as a driver would report it.
     pub gpu: String,
     /// Memory.
     pub memory: MemoryProfile,
-    /// Changes with several devices, if shipped_names.
+    /// Changes with several devices, if known.
     pub tensor_parallel: Option<TensorParallel>,
-    /// Power of the device, if it is to be simulated.
+    /// Power of the device, if simulated.
     pub power: Option<Power>,
     /// Durations.
     pub time: Timing,
@@ -196,17 +195,17 @@ impl Profile {
     }
 }
 
-/// Whether it is a size or a duration.
+/// Whether the value is a valid size or duration.
 pub(super) fn is_size(value: f64) -> bool {
     value.is_finite() && value >= 0.0
 }
 
-/// Whether it is in (0, 1].
+/// Whether the value is in (0, 1].
 pub(super) fn is_share(value: f64) -> bool {
     value > 0.0 && value <= 1.0
 }
 
-/// The first number that is no size or duration, with its key.
+/// The first number that is not a valid size or duration, with its key.
 fn wrong_number(value: &toml::Value) -> Option<(String, f64)> {
     let table = value.as_table()?;
     table.iter().find_map(|(name, value)| match value.as_float() {
@@ -226,8 +225,8 @@ pub struct TensorParallel {
 }
 
 impl Profile {
-    /// Per-rank profile: weights and KV cache are divided by `ranks`; activations, graphs and context are not.
-    /// Unchanged for one rank or when unmeasured.
+    /// The profile of one rank: weights and KV cache are divided by `ranks`; activations, graphs and context are not.
+    /// Unchanged for one rank, or if the profile has no data for several devices.
     pub(super) fn per_rank(mut self, ranks: u64) -> Self {
         let (Some(parallel), MemoryProfile::Pool(pool)) = (self.tensor_parallel, &mut self.memory) else {
             return self;
@@ -251,7 +250,7 @@ impl Profile {
     }
 }
 
-/// The three ways in which engines allocate memory.
+/// The three styles in which engines allocate memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "style", rename_all = "snake_case")]
 pub enum MemoryProfile {
@@ -317,7 +316,7 @@ pub struct Pool {
 pub struct Speculation {
     /// Additional activation.
     pub activation_mib: f64,
-    /// CUDA graphs as estimated beforehand, inside the budget.
+    /// CUDA graphs as estimated in advance, inside the budget.
     pub graphs_estimated_mib: f64,
     /// CUDA graphs as captured.
     pub graphs_mib: f64,
@@ -327,7 +326,7 @@ pub struct Speculation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reservation {
-    /// Token by token; if none is left, the newest sequence is preempted and recomputed later (vLLM).
+    /// Token by token. If no block is left, the newest sequence is preempted and recomputed later (vLLM).
     Grow,
     /// At admission, for the input and up to 1024 tokens of output; a request that does not fit waits (TGI).
     Slice,
@@ -388,7 +387,7 @@ impl MemoryProfile {
         (total_mib * f64::from(1 << 20)) as u64
     }
 
-    /// Whether sequences take KV cache token by token, so that the longest one that fits can be found at the start.
+    /// Whether sequences take KV cache token by token, so that the longest one that fits can be computed at the start.
     pub fn grows(&self) -> bool {
         matches!(self, Self::Pool(pool) if pool.reservation == Reservation::Grow)
     }
@@ -404,7 +403,7 @@ const SHIPPED_SHAPES: [(&str, &str); 3] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Shape {
-    /// Name of a shipped one.
+    /// Name of a shipped `config.json`.
     Shipped(String),
     /// Keys in the profile itself.
     Inline(Map<String, Value>),
@@ -456,7 +455,7 @@ fn shipped_text(name: &str) -> Option<&'static str> {
     SHIPPED.into_iter().find(|text| name_in(text) == Some(name))
 }
 
-/// The name that a profile gives itself.
+/// The name stated in the profile.
 fn name_in(text: &str) -> Option<&str> {
     text.lines()
         .find_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"'))

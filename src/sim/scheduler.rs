@@ -3,8 +3,8 @@
 //!
 //! The order is vLLM's. Running sequences come first, oldest first, each with its uncomputed tokens within the step's
 //! token budget. If blocks run out, the newest running sequence is preempted and moved to the front of the queue. Then
-//! sequences are admitted in queue order while all their known tokens would fit; none is admitted in a step with a
-//! preemption.
+//! sequences are admitted in queue order while all their known tokens would fit. In a step with a preemption, no
+//! sequence is admitted.
 
 use std::collections::VecDeque;
 
@@ -32,12 +32,12 @@ pub(crate) struct Counters {
     pub(crate) seconds: f64,
 }
 
-/// What the gauges of the metrics page show.
+/// The gauges of the metrics page.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Gauges {
     pub(crate) running: usize,
     pub(crate) waiting: usize,
-    /// Share of the pool in use, 0 to 1; none without a pool.
+    /// Share of the pool in use, 0 to 1; `None` without a pool.
     pub(crate) usage: Option<f64>,
 }
 
@@ -60,12 +60,12 @@ pub(crate) struct Scheduler {
     running: Vec<Sequence>,
     waiting: VecDeque<Sequence>,
     counters: Counters,
-    /// The highest since they were taken.
+    /// The highest gauges since the last [`Self::take_peaks`].
     peaks: Gauges,
 }
 
 impl Scheduler {
-    /// Runs up to `max_seqs` sequences, and computes up to `step_tokens` tokens in one step.
+    /// Creates a scheduler that runs up to `max_seqs` sequences, and computes up to `step_tokens` tokens per step.
     pub(crate) fn new(store: KvStore, timing: Timing, eager: bool, max_seqs: u64, step_tokens: u64) -> Self {
         Self {
             store,
@@ -101,7 +101,7 @@ impl Scheduler {
         }
     }
 
-    /// Runs one step; none if there are no sequences.
+    /// Runs one step; `None` if there are no sequences.
     pub(crate) fn step(&mut self) -> Option<Step> {
         if self.running.is_empty() && self.waiting.is_empty() {
             return None;
@@ -114,7 +114,7 @@ impl Scheduler {
         if self.counters.preemptions == before {
             self.admit(resident, &mut chunks, &mut step);
         }
-        // Before those that end in this step are released.
+        // Before sequences that end in this step are released.
         self.peaks = self.highest();
         self.compute(&chunks, &mut step);
         self.counters.steps += 1;
@@ -228,7 +228,7 @@ impl Scheduler {
         }
     }
 
-    /// The highest of each gauge since the last call: model time may pass faster than anybody reads them.
+    /// The highest value of each gauge since the last call, because model time may pass faster than anybody reads them.
     pub(crate) fn take_peaks(&mut self) -> Gauges {
         let peaks = self.highest();
         self.peaks = self.gauges();
@@ -263,7 +263,7 @@ pub(crate) struct Request {
     pub(crate) input: u64,
     /// Tokens to produce for each, at least 1.
     pub(crate) output: u64,
-    /// Prompt tokens found in the prefix cache; not computed the first time.
+    /// Prompt tokens found in the prefix cache, which need not be computed at first admission.
     pub(crate) cached: u64,
 }
 
@@ -296,7 +296,7 @@ impl Sequence {
         }
     }
 
-    /// Prompt and produced tokens. The KV of the newest one is computed by the step that produces the next.
+    /// Prompt and produced tokens. The KV cache of the newest token is computed by the step that produces the next one.
     pub(super) fn tokens(&self) -> u64 {
         self.request.input + self.produced
     }
@@ -348,8 +348,8 @@ impl KvStore {
         }
     }
 
-    /// Allocates what the sequence needs to compute `chunk` more tokens, all or nothing. False if there are not
-    /// enough free blocks. `resident` is the number of tokens held by all running sequences.
+    /// Allocates the blocks to compute `chunk` more tokens, all or nothing. False if there are not enough free blocks.
+    /// `resident` is the number of tokens held by all running sequences.
     pub(super) fn allocate_for(&mut self, seq: &mut Sequence, chunk: u64, resident: u64) -> Result<bool, CudaOom> {
         let missing = self.target(seq, seq.computed + chunk).saturating_sub(seq.blocks);
         match self {
@@ -380,7 +380,7 @@ impl KvStore {
         seq.computed = 0;
     }
 
-    /// Whether the whole sequence would fit now. vLLM does not admit a sequence because its first chunk fits.
+    /// Whether the whole sequence would fit now. vLLM does not admit a sequence merely because its first chunk fits.
     pub(super) fn can_admit(&self, seq: &Sequence) -> bool {
         match self {
             Self::Pool(blocks, _) => self.target(seq, seq.tokens()) <= blocks.free(),
@@ -393,7 +393,7 @@ impl KvStore {
         matches!(self, Self::Pool(_, KvAllocation::Slice(slice)) if seq.produced.is_multiple_of(*slice))
     }
 
-    /// Share of the pool in use, 0 to 1; none without a pool.
+    /// Share of the pool in use, 0 to 1; `None` without a pool.
     pub(crate) fn usage(&self) -> Option<f64> {
         match self {
             Self::Pool(blocks, _) => Some(blocks.usage()),

@@ -1,5 +1,5 @@
-//! How each engine starts (pure): stages with model time, memory in use and log lines, and how it ends. Nothing is
-//! slept or printed here. What a stage or failure logs is the section of its name in the engine's file (see
+//! The start of each engine (pure): stages with model time, memory in use and log lines, and its result. Nothing sleeps
+//! or is printed here. The log lines of a stage or failure are the section with its name in the engine's file (see
 //! [`texts`](super::texts)).
 
 use minijinja::value::Serde;
@@ -13,13 +13,13 @@ use super::profile::{Engine, MemoryProfile, Pool, Speculation};
 use super::scheduler::{KvAllocation, KvStore, Scheduler};
 use crate::fault::{Fault, Result};
 
-/// Output tokens that TGI's router validates and schedules at once; after them it resubmits the request.
+/// Output tokens that TGI's router validates and schedules at once; after each slice it resubmits the request.
 pub(super) const TGI_SLICE: u64 = 1024;
 
-/// Tokens of the KV cache with which TensorRT-LLM estimates its memory.
+/// Tokens of the small KV cache that TensorRT-LLM allocates to estimate its memory.
 const ESTIMATE_TOKENS: u64 = 8224;
 
-/// Number of TensorRT-LLM's graphs that the profile's `graphs_mib` covers: all batch sizes, for one draft length.
+/// Number of TensorRT-LLM's graphs covered by the profile's `graphs_mib`: all batch sizes, for one draft length.
 const PROFILE_GRAPHS: f64 = 34.0;
 
 /// One stage of a start.
@@ -40,10 +40,10 @@ pub(super) struct StartPlan {
     pub(super) total: u64,
     /// Bytes in use before the start.
     pub(super) baseline: u64,
-    /// Whether it accepts connections (and answers 503) while loading.
+    /// Whether the engine accepts connections (and answers 503) while loading.
     pub(super) listens_early: bool,
     pub(super) stages: Vec<Stage>,
-    /// The engine, or the exit of one that could not start.
+    /// The engine, or the exit status of an engine that could not start.
     pub(super) end: Result<Box<Serving>, Exit>,
 }
 
@@ -54,7 +54,7 @@ pub(super) struct Serving {
     pub(super) limits: Limits,
 }
 
-/// What a started engine holds and accepts.
+/// The capacity and limits of a started engine.
 #[derive(Clone, Debug)]
 pub(super) struct Limits {
     /// Maximum input plus output.
@@ -68,16 +68,16 @@ pub(super) struct Limits {
     pub(super) load_error: Option<String>,
 }
 
-/// A step of a start. An engine without a section of that name logs nothing then, or does not check this.
+/// A step of a start. If the engine's file has no section with its name, a stage logs nothing, and a check is skipped.
 enum Step {
     /// A stage: its section, model time, and bytes in use at its end.
     Stage(&'static str, f64, u64),
-    /// Ends the start with the cause of this section if the condition holds.
+    /// Ends the start with the cause in this section if the condition holds.
     Fails(&'static str, bool),
 }
 use Step::{Fails, Stage as Then};
 
-/// Start of `setup` on an engine that will listen at `url`.
+/// The start of an engine with `setup` that will listen at `url`.
 ///
 /// # Errors
 /// `usage` if the profile's memory style does not match its engine.
@@ -94,7 +94,7 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
         false => (time.compile_seconds, time.graphs_seconds),
     };
     let too_small = setup.length.is_some() && limits.max_total > memory.kv_tokens();
-    // A pool is made of what the budget leaves, and what exceeds the device is noticed later.
+    // A pool takes only the memory that the budget leaves; exceeding the device is detected later.
     let no_cache = match engine.has_pool() {
         true => memory.blocks == 0,
         false => memory.used_kv > memory.total,
@@ -164,7 +164,7 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
 }
 
 impl StartPlan {
-    /// Takes the steps until one fails.
+    /// Takes the steps up to the first that fails.
     fn new(engine: Engine, memory: &StartMemory, steps: &[Step], values: &Value, serving: Serving) -> Result<Self> {
         let section = |name: &str, values: &Value| -> Result<Vec<String>> {
             match engine.has_section(name) {
@@ -203,7 +203,7 @@ impl StartPlan {
         Ok(plan)
     }
 
-    /// What a failed start leads to: an exit, or a server without a model. Returns the bytes in use then.
+    /// The result of a failed start: an exit, or a server without a model. Returns the bytes in use afterwards.
     fn fail(&mut self, engine: Engine, values: &Value) -> Result<u64> {
         match (engine, &mut self.end) {
             (Engine::Ollama, Ok(serving)) => {
@@ -219,7 +219,7 @@ impl StartPlan {
         Ok(self.stages.last().map_or(self.baseline, |stage| stage.used))
     }
 
-    /// The same start, but failing on the way.
+    /// Makes the start fail on the way.
     pub(super) fn with_failure(mut self, failed: &FailedStart) -> Result<Self> {
         let lines = |stage: &Stage| stage.lines.iter().position(|line| line.contains(&failed.after));
         let at = self
@@ -255,7 +255,7 @@ impl StartPlan {
     }
 }
 
-/// Memory in the style of the profile, which must be the engine's; `graphs`: number of TensorRT-LLM's.
+/// Memory in the style of the profile, which must be the engine's. `graphs` is the number of TensorRT-LLM's graphs.
 fn memory(setup: &Setup, graphs: usize) -> Result<(StartMemory, Option<DynamicMemory>)> {
     let (engine, limit) = (setup.profile.engine, setup.options.memory_limit);
     match &setup.profile.memory {
@@ -344,7 +344,7 @@ fn limits(setup: &Setup, memory: &StartMemory) -> (KvAllocation, Limits) {
     (allocation, limits)
 }
 
-/// The error at the first stage that exceeds the device, as torch writes it.
+/// The error at the first stage that exceeds the device, as reported by torch.
 fn out_of_memory(engine: Engine, memory: &StartMemory) -> Option<CudaOom> {
     let cache = if engine.has_pool() { 0 } else { memory.used_kv };
     let stages = [

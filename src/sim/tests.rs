@@ -1,5 +1,5 @@
-//! Recomputes the fits behind the shipped profiles from the measurements in `tests/data`, and compares them with what
-//! is shipped.
+//! Recomputes the fits behind the shipped profiles from the measurements in `tests/data`, and compares the results with
+//! the profiles.
 
 use std::path::Path;
 
@@ -163,7 +163,7 @@ mod dynamic {
     }
 }
 
-/// `llama-8b-h200-vllm`: eight measured starts, every number of the profile that is marked [fit], and 48 streams while
+/// `llama-8b-h200-vllm`: eight measured starts, every number of the profile that is marked [fit], and 48 streams during
 /// serving.
 mod vllm {
     use regex::Regex;

@@ -1,6 +1,6 @@
-//! What each engine writes: its log and its pages. One Jinja file for each engine in `src/sim/engines`, in sections
-//! that begin with `=== NAME`: the stages of a start, its failures, `GET /path` for a page, `error` for a refused
-//! request (its status, and its body), and `event` for tokens in an API of the engine's own.
+//! Logs and pages of each engine. There is one Jinja file per engine in `src/sim/engines`, with sections that begin
+//! with `=== NAME`: the stages of a start, its failures, `GET /path` for a page, `error` for a refused request (its
+//! status and its body), and `event` for tokens in an engine's own API.
 
 use std::sync::LazyLock;
 
@@ -14,10 +14,10 @@ use crate::fault::{Fault, Result};
 use crate::fmt::{GIB, thousands};
 use crate::world;
 
-/// Place of the time in a log line; its format is the section `time`.
+/// Placeholder for the time in a log line; its format is the section `time`.
 const TIME: &str = "<time>";
 
-/// The sections of these are available in each file, unless it has its own.
+/// The file whose sections apply to every engine, unless the engine's own file has the same section.
 const EVERY: &str = "openai";
 
 const FILES: [(&str, &str); 8] = [
@@ -49,7 +49,7 @@ static TEMPLATES: LazyLock<std::result::Result<Environment<'static>, Error>> = L
     });
     environment.add_filter("short_gib", short_gib);
     environment.add_filter("thousands", thousands);
-    // The built-in one escapes `<` and `>`, as for HTML.
+    // The built-in filter escapes `<` and `>` for HTML.
     environment.add_filter("tojson", |value: Value| {
         serde_json::to_string(&value).unwrap_or_default()
     });
@@ -70,7 +70,7 @@ impl Engine {
     /// A section of this engine's file, filled in.
     ///
     /// # Errors
-    /// `internal` if there is no such section, or it needs a value that is not given.
+    /// `internal` if there is no such section, or if it needs a value that is not given.
     pub(super) fn text(self, section: &str, values: &Value) -> Result<String> {
         let broken = |error: &Error| Fault::internal(format!("text `{section}` of the simulated engine: {error:#}"));
         let templates = TEMPLATES.as_ref().map_err(broken)?;
@@ -105,7 +105,7 @@ impl Engine {
         pages
     }
 
-    /// The line as logged now.
+    /// The line as logged now, with the time filled in.
     pub(super) fn stamped(self, line: &str) -> String {
         if !line.contains(TIME) {
             return line.to_owned();

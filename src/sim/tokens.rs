@@ -14,7 +14,7 @@ use tokenizers::Tokenizer;
 
 use crate::fault::{Fault, Kind, Result};
 
-/// Token ids are below this when words are counted.
+/// Upper bound of token ids when words are counted.
 const VOCABULARY: u64 = 32_000;
 
 const BOS: u32 = 1;
@@ -114,7 +114,7 @@ pub(super) struct PrefixCache {
 }
 
 impl PrefixCache {
-    /// With room for this many tokens.
+    /// Creates a cache for this many tokens.
     pub(super) fn new(tokens: u64) -> Self {
         Self {
             max_blocks: usize::try_from(tokens / BLOCK).unwrap_or(usize::MAX),

@@ -60,7 +60,7 @@ impl GpuVendor for Amd {
     }
 }
 
-/// The device files of these GPUs; `dev` is their folder.
+/// The device files of these GPUs; `dev` is the folder of device files.
 ///
 /// AMD's instructions also disable seccomp (`seccomp=unconfined`) and share the host's IPC namespace. The first only
 /// allows binding memory to NUMA nodes, the second only replaces a small `/dev/shm`; containers get neither.
@@ -68,7 +68,7 @@ fn device_files(gpus: &[GpuInfo], dev: &Path) -> GpuFiles {
     let all_known = gpus.iter().all(|gpu| !gpu.nodes.is_empty());
     let (files, env) = if all_known {
         let files = gpus.iter().flat_map(|gpu| &gpu.nodes).map(|node| format!("dri/{node}"));
-        // Only these can be opened, so the runtime numbers them from 0.
+        // Only these files can be opened, so the runtime numbers them from 0.
         let numbers: Vec<String> = (0..gpus.len()).map(|index| index.to_string()).collect();
         (files.collect(), format!("HIP_VISIBLE_DEVICES={}", numbers.join(",")))
     } else {
@@ -91,7 +91,7 @@ fn device_files(gpus: &[GpuInfo], dev: &Path) -> GpuFiles {
     }
 }
 
-/// Gid of a device file; none for root's group.
+/// Gid of a device file; `None` for root's group.
 fn owning_group(file: &Path) -> Option<String> {
     let group = file.metadata().ok()?.gid();
     (group != 0).then(|| group.to_string())
@@ -200,7 +200,7 @@ impl Source for CardSource {
         })
     }
 
-    /// Processes are found by reading every open file's fdinfo, which is slow.
+    /// Finding processes requires reading every open file's fdinfo, which is slow.
     fn slow_source(&self) -> Option<Box<dyn Source>> {
         Some(Box::new(self.clone()))
     }
@@ -225,7 +225,7 @@ impl Card {
         let uevent = text(&folder.join("uevent")).unwrap_or_default();
         let address = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
         let address = address.unwrap_or_default().to_owned();
-        // The chip's serial number, as ROCm's tools show it; small cards have none.
+        // The chip's serial number, as in ROCm's tools; small cards have none.
         let id = match text(&folder.join("unique_id")).filter(|id| id.bytes().any(|byte| byte != b'0')) {
             Some(unique) => format!("GPU-{unique}"),
             None => format!("PCI-{address}"),
@@ -256,7 +256,7 @@ impl Card {
         }
     }
 
-    /// From the only folder below `hwmon`, whose number changes between boots. Newer chips report only the momentary
+    /// Reads the only folder below `hwmon`, whose number changes between boots. Newer chips report only the current
     /// power.
     fn power_uw(&self) -> Option<u64> {
         let sensors = fs::read_dir(self.folder.join("hwmon")).ok()?.flatten();
@@ -320,7 +320,7 @@ fn memory_by_card(fdinfo: &Path) -> BTreeMap<String, u64> {
     memory
 }
 
-/// What one fdinfo file says: the card's PCI address with the number of the client, and its bytes.
+/// The content of one fdinfo file: the card's PCI address with the number of the client, and its bytes.
 fn client(text: &str) -> Option<((String, u64), u64)> {
     let field = |key: &str| {
         let mut lines = text.lines();

@@ -4,12 +4,12 @@
 //! `<name>.csv` has one line per row of a [`Series`], so an idle engine produces one line:
 //! `from_s,to_s,phase,looks,total` and one column per device, named by its id. `<name>.activity.csv` has one line per
 //! sample of power and utilisation, ten a second: `from_s,to_s,phase,looks` and per device `power_w:<id>` and
-//! `busy_percent:<id>`, empty if the driver does not report it. `<name>.processes.csv` has one line for as long as a
-//! process's memory on a device stayed the same: `from_s,to_s,looks,pid,device,used`, empty if the driver does not
-//! report it. The last two files exist only if they have content. `looks` is the number of samples.
+//! `busy_percent:<id>`, empty if the driver does not report it. `<name>.processes.csv` has one line per period of
+//! constant memory of a process on a device: `from_s,to_s,looks,pid,device,used`, empty if the driver does not report
+//! it. The last two files exist only if they have content. `looks` is the number of samples.
 //!
-//! The first two are read back for a page, complete or as far as a killed run wrote them: on bytes, one record at a time,
-//! as an hour at 100 Hz of eight GPUs is read interactively.
+//! The first two are read back for a page, complete or as far as a killed run wrote them. They are parsed as bytes, one
+//! record at a time, because an hour of eight GPUs at 100 Hz must load interactively.
 
 use std::str::FromStr;
 
@@ -93,7 +93,7 @@ fn common(from: u64, to: u64, phase: Phase, looks: u64) -> Vec<String> {
     vec![seconds(from), seconds(to), phase.to_string(), looks.to_string()]
 }
 
-/// Empty if the driver does not report it.
+/// The value, or nothing if the driver does not report it.
 fn optional(value: Option<impl ToString>) -> String {
     value.map_or_else(String::new, |value| value.to_string())
 }
@@ -102,8 +102,8 @@ fn seconds(micros: u64) -> String {
     format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000)
 }
 
-/// Reads `<name>.csv`: the usable data, and what could not be used, for people. The devices have only their ids, because the file has neither names nor sizes (see
-/// `<name>.usage.json`).
+/// Reads `<name>.csv`. Returns the usable data, and notes for people on the unusable part. The devices have only their
+/// ids, because the file contains neither names nor sizes (see `<name>.usage.json`).
 pub fn read_series(bytes: &[u8]) -> (Series, Vec<String>) {
     let (ids, rows, notes) = read(bytes, &SERIES, |_, (from, to, phase, looks), record| {
         Some(Row {
@@ -146,15 +146,15 @@ pub fn read_activity(bytes: &[u8]) -> (Vec<ActivitySample>, Vec<String>) {
 /// From, to, phase and number of samples of a line.
 type Common = (u64, u64, Phase, u64);
 
-/// The names of the columns after the first, the usable lines, and what could not be used. `row` makes a line's data of the
-/// names, its first columns and all of it.
+/// Returns the names of the columns after the first ones, the usable lines, and notes on the unusable part. `row`
+/// converts a line, given these names, its first columns and the whole record.
 fn read<T>(
     bytes: &[u8],
     first: &[&str],
     row: impl Fn(&[String], Common, &ByteRecord) -> Option<T>,
 ) -> (Vec<String>, Vec<T>, Vec<String>) {
     let nothing = |why: String| (Vec::new(), Vec::new(), vec![why]);
-    // A truncated number is still a number, so a line counts only with its end.
+    // A truncated number is still a number, so a line counts only if its end is present.
     let end = match memchr::memrchr(b'\n', bytes) {
         Some(end) => end + 1,
         None if bytes.is_empty() => return nothing("it is empty".to_owned()),
@@ -218,7 +218,7 @@ fn value<T: FromStr>(field: &[u8]) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    //! What is read back is what was written, however the file was broken.
+    //! Data that is read back equals the data written, however the file was damaged.
 
     use std::path::PathBuf;
 

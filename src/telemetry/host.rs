@@ -1,7 +1,7 @@
 //! Host memory of a process tree or a cgroup, for engines without a GPU.
 //!
-//! A cgroup's memory is what the kernel counts against its limit; this decides whether the OOM killer acts (Linux,
-//! `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`).
+//! A cgroup's memory is the amount that the kernel counts against its limit, which decides whether the OOM killer acts
+//! (Linux, `Documentation/admin-guide/cgroup-v2.rst` and `cgroup-v1/memory.rst`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -46,13 +46,13 @@ fn kibibytes(text: &str, field: &str) -> Option<u64> {
     number.checked_mul(1024)
 }
 
-/// The files of memory in use and of its limit, in both versions of the interface.
+/// The files with the memory in use and with its limit, in both versions of the interface.
 const FILES: [(&str, &str); 2] = [
     ("memory.current", "memory.max"),
     ("memory.usage_in_bytes", "memory.limit_in_bytes"),
 ];
 
-/// Reads one cgroup. Its memory includes the page cache of files it has read, which the kernel reclaims before it
+/// Reads one cgroup. Its memory includes the page cache of files it has read. The kernel reclaims this cache before it
 /// kills.
 #[derive(Clone, Debug)]
 pub struct Cgroup {
@@ -104,11 +104,11 @@ fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Finding the processes of a tree requires reading every process's `stat`, so it is done only this often.
+/// Finding the processes of a tree requires reading every process's `stat`, so it is done only once per this interval.
 const MEMBERS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Reads the resident memory of the process `pid`, its descendants, and its process group; a shared page counts once for each
-/// process. A tree that has ended has no memory.
+/// Reads the resident memory of the process `pid`, its descendants, and its process group. A shared page counts once
+/// per process. A tree that has ended has no memory.
 #[derive(Clone, Debug)]
 pub struct Tree {
     pid: u32,
@@ -118,7 +118,7 @@ pub struct Tree {
     members: Arc<Mutex<Members>>,
 }
 
-/// The processes of a tree, and when they were found.
+/// The processes of a tree, and the time when they were found.
 #[derive(Debug, Default)]
 struct Members {
     pids: Vec<u32>,
@@ -136,7 +136,7 @@ impl Tree {
         }
     }
 
-    /// The processes, searched again if the list is older than `max_age`.
+    /// The processes, found again if the list is older than `max_age`.
     fn members(&self, max_age: Duration) -> Vec<u32> {
         let known = |members: &Members| {
             let fresh = members.at.is_some_and(|at| at.elapsed() < max_age);
@@ -155,7 +155,7 @@ impl Tree {
     }
 
     fn read_tree(&self, max_age: Duration) -> Reading {
-        // A process may end between being found and being read: it has no memory then.
+        // A process that ends between being found and being read has no memory.
         let tenants: Vec<Tenant> = self
             .members(max_age)
             .into_iter()
@@ -204,7 +204,7 @@ impl Source for Tree {
     }
 }
 
-/// What the kernel says about a process.
+/// The kernel's data about a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessStat {
     parent: u32,
@@ -214,20 +214,20 @@ pub(crate) struct ProcessStat {
     pub(crate) start: u64,
 }
 
-/// What is known of a process; none if it has exited.
+/// The kernel's data about a process; `None` if it has exited.
 pub(crate) fn process_stat(proc: &Path, pid: u32) -> Option<ProcessStat> {
     parse_stat(&fs::read_to_string(proc.join(format!("{pid}/stat"))).ok()?)
 }
 
-/// All processes that run.
+/// All running processes.
 pub(crate) fn processes(proc: &Path) -> HashMap<u32, ProcessStat> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter_map(|pid| Some((pid, process_stat(proc, pid)?))).collect()
 }
 
-/// `pid (name) state parent group …`, the start is field 22: the name may contain spaces and parentheses, so parse after the
-/// last one. Zombies count as exited; only their parent can remove them.
+/// Parses `pid (name) state parent group …`, where the start is field 22. The name may contain spaces and parentheses,
+/// so parsing begins after the last one. Zombies count as exited; only their parent can remove them.
 fn parse_stat(stat: &str) -> Option<ProcessStat> {
     let (_, rest) = stat.rsplit_once(')')?;
     let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
@@ -246,7 +246,7 @@ fn parse_stat(stat: &str) -> Option<ProcessStat> {
 pub(crate) fn members(processes: &HashMap<u32, ProcessStat>, root: u32) -> Vec<u32> {
     let belongs = |pid: u32| {
         let mut at = pid;
-        // A chain longer than all processes would be a cycle, which only an inconsistent read can show.
+        // A chain longer than the number of processes would be a cycle, which can only come from an inconsistent read.
         for _ in 0..=processes.len() {
             if at == root {
                 return true;

@@ -30,10 +30,10 @@ pub use tenancy::{FOREIGN_LIMIT, ForeignProcess, SETTLE_SLACK, foreign_processes
 
 use crate::fault::{Fault, Result};
 
-/// The vendors whose GPUs are known. The first one's remedy is given where there is no GPU.
+/// The supported GPU vendors. The first one's remedy is reported if there is no GPU.
 static VENDORS: [&dyn GpuVendor; 2] = [&Nvidia, &Amd];
 
-/// Variables by which a user may have chosen GPUs for a process already.
+/// Variables with which users restrict a process to certain GPUs.
 pub fn choices() -> impl Iterator<Item = &'static str> {
     VENDORS.iter().flat_map(|vendor| vendor.choices()).copied()
 }
@@ -64,8 +64,9 @@ pub fn gpus() -> Result<Vec<GpuInfo>> {
     }
 }
 
-/// What a variable such as `CUDA_VISIBLE_DEVICES` leaves of a vendor's GPUs, in its order and numbered by it, as engines see
-/// them: a scheduler gives a job its GPUs by it. As for CUDA, what follows an unknown one does not count.
+/// The GPUs of a vendor that a variable such as `CUDA_VISIBLE_DEVICES` leaves visible, in its order and numbered
+/// accordingly, as engines see them. Schedulers use it to assign GPUs to a job. As in CUDA, entries after an unknown
+/// one are ignored.
 fn left_visible(all: Vec<GpuInfo>, choice: &str) -> Vec<GpuInfo> {
     let named = choice.split(',').map(|name| {
         let (name, index) = (name.trim(), name.trim().parse::<u32>().ok());
@@ -79,7 +80,7 @@ fn left_visible(all: Vec<GpuInfo>, choice: &str) -> Vec<GpuInfo> {
     visible.map(|(gpu, index)| GpuInfo { index, ..gpu }).collect()
 }
 
-/// Variables by which a process sees only these GPUs; none if none is named.
+/// Variables that make only these GPUs visible to a process; empty if no GPU is named.
 ///
 /// # Errors
 ///
@@ -101,7 +102,7 @@ pub fn only_visible(names: &[String]) -> Result<BTreeMap<String, String>> {
 ///
 /// # Errors
 ///
-/// `missing` if there is no GPU, or none of that name; `usage` if one is named twice, or vendors are mixed.
+/// `missing` if there is no GPU, or none with that name; `usage` if one is named twice, or vendors are mixed.
 pub fn select(names: &[String]) -> Result<Vec<GpuInfo>> {
     select_from(&gpus()?, names)
 }
@@ -120,12 +121,12 @@ pub fn gpu_source(names: &[String]) -> Result<Box<dyn Source>> {
     }
 }
 
-/// A source that reads these GPUs, or `None` if this machine has no GPU: the default `gpus: [0]` of a script then has
-/// no effect.
+/// A source that reads these GPUs, or `None` if this machine has no GPU, so that the default `gpus: [0]` of a script
+/// has no effect there.
 ///
 /// # Errors
 ///
-/// `missing` if there are GPUs, but none of that name; `usage` as [`select`].
+/// `missing` if there are GPUs, but none with that name; `usage` as in [`select`].
 pub fn gpus_if_any(names: &[String]) -> Result<Option<Box<dyn Source>>> {
     match gpus() {
         Ok(_) if !names.is_empty() => gpu_source(names).map(Some),
@@ -246,14 +247,14 @@ pub trait Source: Send {
     /// Reads everything.
     fn read(&mut self) -> Result<Reading>;
 
-    /// The fast path for the sampler's full rate: memory, and what comes with it at no cost. May omit what
-    /// [`Source::slow_source`] reads.
+    /// The fast path for the sampler's full rate: memory, and anything that comes with it at no cost. May omit the data
+    /// that [`Source::slow_source`] reads.
     fn read_memory(&mut self) -> Result<Reading> {
         self.read()
     }
 
-    /// Another source for the same devices that reads what takes longer than memory (processes, power), on a separate
-    /// thread at a lower rate. `None` if [`Source::read_memory`] reads everything.
+    /// Another source for the same devices that reads slower data (processes, power) on a separate thread at a lower
+    /// rate. `None` if [`Source::read_memory`] reads everything.
     fn slow_source(&self) -> Option<Box<dyn Source>> {
         None
     }
@@ -285,7 +286,7 @@ impl<F: FnMut() -> Result<Reading> + Send> Source for Polled<F> {
 /// One GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GpuInfo {
-    /// Its index from 0, as in `gpus` options: on this machine, or in `CUDA_VISIBLE_DEVICES` where that is set.
+    /// Its index from 0, as in `gpus` options: on this machine, or in `CUDA_VISIBLE_DEVICES` if that is set.
     pub index: u32,
     /// Its UUID, which does not change when cards are moved.
     pub id: String,
@@ -299,41 +300,41 @@ pub struct GpuInfo {
     pub total: u64,
     /// Driver version, if known.
     pub driver: Option<String>,
-    /// Names of its device files below `/dev/dri`, where a container needs them.
+    /// Names of its device files below `/dev/dri`, if a container needs them.
     #[serde(skip)]
     pub nodes: Vec<String>,
 }
 
-/// A vendor of GPUs: one file, and its line in `VENDORS`.
+/// A GPU vendor: implemented in one file, and listed in `VENDORS`.
 pub trait GpuVendor: Sync {
-    /// As scripts know it: `nvidia`.
+    /// The name in scripts: `nvidia`.
     fn name(&self) -> &'static str;
 
     /// Its GPUs on this machine; never empty.
     ///
     /// # Errors
     ///
-    /// `missing`, why there are none: one clause, `no NVIDIA driver: libnvidia-ml.so.1 is not installed`.
+    /// `missing` with the reason as one clause: `no NVIDIA driver: libnvidia-ml.so.1 is not installed`.
     fn list(&self) -> Result<Vec<GpuInfo>>;
 
     /// A source that reads the GPUs with these ids.
     ///
     /// # Errors
     ///
-    /// `missing` if there is no GPU of such an id.
+    /// `missing` if there is no GPU with such an id.
     fn source(&self, ids: &[String]) -> Result<Box<dyn Source>>;
 
-    /// Variables by which a user may have chosen GPUs for a process already.
+    /// Variables with which users restrict a process to certain GPUs.
     fn choices(&self) -> &'static [&'static str];
 
     /// Variables that restrict a process to these GPUs.
     fn visible(&self, gpus: &[GpuInfo]) -> Vec<(&'static str, String)>;
 
-    /// The files through which a container uses them; `None` if Docker has a runtime for them.
+    /// The files through which a container uses the GPUs; `None` if Docker has a runtime for them.
     fn files(&self, gpus: &[GpuInfo]) -> Option<GpuFiles>;
 }
 
-/// What a container needs to use GPUs through their device files.
+/// Requirements of a container that uses GPUs through their device files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GpuFiles {
     /// Device files of the GPUs and the driver.

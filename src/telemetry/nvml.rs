@@ -42,7 +42,8 @@ impl GpuVendor for Nvidia {
     fn visible(&self, gpus: &[GpuInfo]) -> Vec<(&'static str, String)> {
         // The indices are NVML's, which orders by PCI address. CUDA's default order is by speed.
         let order = ("CUDA_DEVICE_ORDER", "PCI_BUS_ID".to_owned());
-        // Those of MIG instances are their GPU's, and those below such a variable count what it leaves.
+        // MIG instances share the index of their GPU, and a restricting variable renumbers the GPUs. Use UUIDs in both
+        // cases.
         let numbered = self.choices().iter().all(|name| std::env::var_os(name).is_none());
         let names = match numbered && gpus.iter().all(|gpu| !gpu.id.starts_with("MIG-")) {
             true => indices(gpus),
@@ -76,8 +77,8 @@ fn list() -> Result<Vec<GpuInfo>> {
 
 const REMEDY: &str = "install the NVIDIA driver (and the container toolkit, within a container), or use `engine=sim`";
 
-/// What a program can run on: the GPU itself, or its MIG instances. The memory of a divided GPU would include other
-/// instances, which an engine neither has nor sees.
+/// The units that a program can run on: the GPU itself, or its MIG instances. The memory of a divided GPU would include
+/// other instances, which an engine can neither use nor see.
 fn parts(gpu: Gpu<'static>) -> Result<Vec<Gpu<'static>>, NvmlError> {
     // GPUs without MIG support return an error.
     let divided = gpu.mig_mode().is_ok_and(|mode| mode.current == 1);
@@ -103,7 +104,7 @@ fn describe(gpu: &Gpu<'static>, index: u32, driver: Option<String>) -> Result<Gp
     })
 }
 
-/// Bytes used by programs, and the total available to them. Excludes what the driver reserves (615 MiB on an H200), as
+/// Bytes used by programs, and the total available to them. Excludes the driver's reservation (615 MiB on an H200), as
 /// `cudaMemGetInfo` does; tools that use the older version of this query count it as used.
 fn memory(gpu: &Gpu<'static>) -> Result<(u64, u64), NvmlError> {
     let memory = gpu.memory_info()?;
@@ -173,7 +174,7 @@ impl NvmlSource {
     fn tenants(&self) -> Result<Vec<Tenant>, NvmlError> {
         let mut all = Vec::new();
         for (gpu, id, _) in self.gpus.iter() {
-            // A process can be in both lists, with the same memory.
+            // A process can be in both lists with the same memory, so it is counted once.
             let mut used = BTreeMap::new();
             for process in [gpu.running_compute_processes()?, gpu.running_graphics_processes()?].concat() {
                 used.insert(process.pid, bytes(&process.used_gpu_memory));
@@ -187,7 +188,7 @@ impl NvmlSource {
         Ok(all)
     }
 
-    /// MIG instances and some boards report neither.
+    /// Power and utilisation. MIG instances and some boards report neither.
     fn activity(&self) -> Vec<Activity> {
         let activity = |(gpu, id, _): &(Gpu<'static>, String, String)| Activity {
             device: id.clone(),
@@ -204,7 +205,7 @@ impl Source for NvmlSource {
     }
 
     fn read(&mut self) -> Result<Reading> {
-        // Read memory and processes one right after the other, because they are compared.
+        // Read memory and processes directly after each other, because they are compared.
         let devices = self.devices().map_err(|error| unreadable(&error))?;
         let tenants = self.tenants().map_err(|error| unreadable(&error))?;
         Ok(Reading {

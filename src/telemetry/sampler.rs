@@ -1,7 +1,7 @@
 //! Samples memory at a steady rate on one thread, and processes and power at a lower rate on a second one.
 //!
 //! Sample k is due at k times the period, so the rate does not drift. A sample that starts later than the tolerance is
-//! late; a sample whose time has passed before it could start is lost and not made up for.
+//! late. A sample whose time passes before it can start is lost, and no later sample replaces it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -94,11 +94,11 @@ impl Sampler {
         Self::start_in(Phase::Baseline, None, source, hz)
     }
 
-    /// The same for an engine that is already running: starts in `phase`, with `before` as an earlier sample.
+    /// Starts sampling an engine that is already running: in `phase`, with `before` as an earlier sample.
     ///
     /// # Errors
     ///
-    /// As [`Sampler::start`].
+    /// As in [`Sampler::start`].
     pub fn start_in(phase: Phase, before: Option<&Reading>, mut source: Box<dyn Source>, hz: f64) -> Result<Self> {
         let mut schedule = Schedule::new(hz)?;
         let name = source.name();
@@ -248,9 +248,9 @@ impl Drop for Sampler {
 }
 
 impl Shared {
-    /// `has_slow_thread`: another thread samples processes and power.
+    /// Runs the sampling loop. `has_slow_thread`: another thread samples processes and power.
     fn run(&self, source: &mut dyn Source, mut schedule: Schedule, has_slow_thread: bool) {
-        // Without it samples are only some 50 µs later, so ignore errors.
+        // Errors are ignored, because samples are then only some 50 µs later.
         let _precise = nix::sys::prctl::set_timerslack(TIMER_SLACK);
         let mut slow_schedule = Schedule::new(SLOW_HZ);
         while self.wait_until(Duration::from_nanos(schedule.due())) {
@@ -285,7 +285,7 @@ impl Shared {
         }
     }
 
-    /// Returns false if the sampler was stopped.
+    /// Waits until a sample is due. Returns false if the sampler was stopped.
     fn wait_until(&self, due: Duration) -> bool {
         while !self.stop.load(Ordering::Relaxed) {
             let Some(left) = due.checked_sub(self.origin.elapsed()).filter(|left| !left.is_zero()) else {
@@ -388,8 +388,8 @@ impl Schedule {
         self.next * self.period
     }
 
-    /// Call when the due sample was taken. Returns whether it started later than the tolerance, and the number of following
-    /// samples whose time had passed when it ended.
+    /// Call when the due sample was taken. Returns whether it started later than the tolerance, and the number of
+    /// following samples whose time passed before it ended.
     fn complete(&mut self, began: u64, ended: u64) -> (bool, u64) {
         let tolerance = TOLERANCE_NS.max(self.period / 20);
         let late = began > self.due() + tolerance;

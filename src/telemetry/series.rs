@@ -1,13 +1,13 @@
 //! A time series of memory with bounded size, the phases it is divided into, and the distribution of its values.
 //!
-//! Pure: times are microseconds since the sampler's start. A row stands for consecutive samples with equal memory, so
-//! an idle engine costs nothing. When there are too many rows, neighbours of the same phase are merged to their
+//! Pure: times are microseconds since the sampler's start. A row represents consecutive samples with equal memory, so
+//! an idle engine needs a single row. If there are too many rows, neighbours of the same phase are merged to their
 //! maximum: detail is lost, peaks are not.
 //!
-//! [`SlowSamples`] are power and utilisation of devices, and memory of processes, taken at a lower rate. They are merged
-//! too: power and utilisation to their mean, a process's memory to its maximum. [`PeakSnapshot`] is the moment of peak
-//! memory with the processes that held it: those of the nearest slow sample, the one before the peak, or a later one with
-//! at least as much memory.
+//! [`SlowSamples`] are power and utilisation of devices, and memory of processes, taken at a lower rate. They are
+//! merged too: power and utilisation to their mean, a process's memory to its maximum. [`PeakSnapshot`] is the moment
+//! of peak memory with the processes that held it. The processes come from the nearest slow sample: the one before the
+//! peak, or a later one with at least as much memory.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -64,7 +64,7 @@ impl Series {
         }
     }
 
-    /// A series read from a file: of its devices only the ids are known.
+    /// A series read from a file, which contains only the ids of the devices.
     pub(super) fn from_rows(ids: &[String], rows: Vec<Row>) -> Self {
         let device = |id: &String| Device {
             id: id.clone(),
@@ -117,7 +117,7 @@ impl Series {
         &self.rows
     }
 
-    /// The part between two times, inclusive. Memory between two samples is what the earlier one saw, so the row in
+    /// The part between two times, inclusive. Between two samples, the memory of the earlier one applies, so the row in
     /// force at `from` is included.
     pub fn between(&self, from: u64, to: u64) -> Series {
         Series {
@@ -135,7 +135,7 @@ impl Series {
         (last.checked_sub(1).map(|last| &self.rows[last]), self.rows.get(next))
     }
 
-    /// The most bytes that were used on all devices together, at one moment; `None` without samples.
+    /// The most bytes in use on all devices together at one moment; `None` without samples.
     pub fn peak(&self) -> Option<u64> {
         self.rows.iter().map(|row| row.total).max()
     }
@@ -256,7 +256,7 @@ impl Spread {
     }
 }
 
-/// What the engine was doing when memory was sampled.
+/// The state of the engine when memory was sampled.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
@@ -461,12 +461,12 @@ fn join(into: &mut ActivitySample, row: &ActivitySample) {
     into.looks += row.looks;
 }
 
-/// The moment at which total memory on all devices was highest.
+/// The moment of the highest total memory on all devices.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PeakSnapshot {
     /// The devices at that moment.
     pub devices: Vec<Device>,
-    /// The nearest sample of processes, with the memory seen by that sample itself.
+    /// The nearest sample of processes, with the memory that this sample saw itself.
     pub processes: Reading,
 }
 
@@ -481,7 +481,7 @@ impl PeakSnapshot {
 
     /// Adds a sample of memory and processes.
     pub(super) fn add_full(&mut self, reading: &Reading) {
-        // Also if equal: this sample knows the processes.
+        // Also if equal, because this sample includes processes.
         if self.devices.is_empty() || reading.used() >= used(&self.devices) {
             self.devices.clone_from(&reading.devices);
             self.processes = reading.clone();

@@ -9,10 +9,10 @@ use crate::fault::{Fault, Kind, Result};
 
 /// Memory that a foreign process may use without causing an error, such as a desktop or a monitor.
 pub const FOREIGN_LIMIT: u64 = 256 << 20;
-/// Memory that no visible process explains may be the driver's own; above this it belongs to a hidden process, such as
-/// one in another container.
+/// Memory that no visible process explains may be the driver's own. Above this limit it belongs to a hidden process,
+/// such as one in another container.
 const UNEXPLAINED_LIMIT: u64 = 1 << 30;
-/// How far memory may stay above its baseline: the driver frees lazily.
+/// The allowed excess over the baseline, because the driver frees memory lazily.
 pub const SETTLE_SLACK: u64 = 64 << 20;
 /// Polling interval while waiting.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -77,8 +77,8 @@ pub fn require_alone(reading: &Reading, ours: impl Fn(u32) -> bool) -> Result<()
     ))
 }
 
-/// Bytes by which each device exceeds its baseline plus [`SETTLE_SLACK`]; empty if memory has settled. The baseline of
-/// an unknown device is 0.
+/// The excess of each device over its baseline plus [`SETTLE_SLACK`], in bytes; empty if memory has settled. The
+/// baseline of an unknown device is 0.
 pub fn unsettled(baseline: &Reading, now: &Reading) -> Vec<(String, u64)> {
     let before = |id: &str| {
         let device = baseline.devices.iter().find(|device| device.id == id);

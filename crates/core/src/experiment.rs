@@ -2,12 +2,12 @@
 //! compared with the variation between equal starts.
 //!
 //! Pure computation; `std/experiment` starts engines and measures. The statistical unit is a start: a load of a
-//! thousand requests on one start is one value, because its requests share that start. [`order`] randomizes the
+//! thousand requests on one start yields one value, because its requests share that start. [`order`] randomizes the
 //! settings, [`Contrast`] compares them, and [`Experiment`] is the result as stored and reported.
 //!
 //! The interval is Welch's t interval (B. L. Welch, Biometrika 34 (1947), 28) with Satterthwaite's degrees of freedom
 //! (Biometrics Bulletin 2 (1946), 110), which does not assume equal variances. A permutation test would not assume
-//! normality, but is useless with few starts: with three starts a side the most extreme order has a probability of 2
+//! normality, but is useless with few starts: with three starts per side the most extreme order has a probability of 2
 //! in 20, above any usual threshold. Intervals are not corrected for multiple comparisons: of twenty metrics that do
 //! not differ, one is expected to be called different.
 
@@ -22,13 +22,13 @@ use crate::fault::{Fault, Result};
 use crate::fmt::Unit;
 use crate::names;
 
-/// What was set and measured, as `std/experiment` passes it.
+/// Settings and measurements, as `std/experiment` passes them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Measurements {
     /// The name: the option and the engine.
     pub name: String,
-    /// What every start was asked to do, for people.
+    /// The workload of every start, for people.
     pub asked: String,
     /// The settings; the first one is the baseline.
     pub settings: Vec<Setting>,
@@ -110,7 +110,7 @@ pub struct Comparison {
 /// An experiment with its results.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Experiment {
-    /// What was set and measured.
+    /// Settings and measurements.
     #[serde(flatten)]
     pub measured: Measurements,
     /// A comparison for every metric that any start measured.
@@ -121,7 +121,7 @@ pub struct Experiment {
     pub conclusions: Vec<String>,
 }
 
-/// What of an experiment is read back from a journal or a script; its comparisons are computed again.
+/// The parts of an experiment that are read back from a journal or a script. Comparisons are computed again.
 #[derive(Deserialize)]
 struct Recorded {
     #[serde(flatten)]
@@ -133,7 +133,7 @@ struct Recorded {
 }
 
 impl Experiment {
-    /// Compares what was measured. `higher_is_better` of a metric is `None` where neither side is.
+    /// Compares the measurements. `higher_is_better` is `None` for a metric without a better direction.
     ///
     /// # Errors
     ///
@@ -152,12 +152,12 @@ impl Experiment {
         })
     }
 
-    /// Reads an experiment back and compares its measurements again, so that those recorded by older programs get
+    /// Reads an experiment back and compares its measurements again, so that experiments recorded by older versions get
     /// today's verdicts.
     ///
     /// # Errors
     ///
-    /// `usage` for anything else than an experiment.
+    /// `usage` for a value that is not an experiment.
     pub fn read(value: &Value, higher_is_better: impl Fn(&Metric) -> Option<bool>) -> Result<Self> {
         let recorded = Recorded::deserialize(value).map_err(|error| {
             Fault::usage(format!("this is not an experiment: {error}")).hint("give the result of `hold_settings`")
@@ -220,8 +220,8 @@ impl Measurements {
     }
 }
 
-/// The order in which settings are started, as the index of each start's setting, `repeats` times each: rounds with
-/// every setting once, shuffled in each round (a randomized complete block design).
+/// The order of starts, as the index of each start's setting. It consists of `repeats` rounds, each with every setting
+/// once, in random order (a randomized complete block design).
 ///
 /// Slow changes (a GPU that warms up, a disk cache that fills) then affect all settings equally, and an experiment that
 /// is cut short has each setting about equally often. The same seed gives the same order on every machine.
@@ -244,13 +244,13 @@ fn below(random: &mut ChaCha8Rng, bound: usize) -> usize {
 }
 
 /// Starts needed on each side to accept a difference if both settings gave constant values. Values that jump between
-/// two levels separate by chance 2 times in 64 with three starts a side, and 2 times in 16 with two.
+/// two levels separate by chance 2 times in 64 with three starts per side, and 2 times in 16 with two.
 const MIN_CONSTANT_REPEATS: usize = 3;
 
-/// A difference of fewer per cent means nothing to a user, ...
+/// A difference below this many per cent does not matter to a user, ...
 const MIN_PERCENT: f64 = 1.0;
 
-/// ... unless it is memory of at least so many bytes (0.1 GiB).
+/// ... unless it is at least this many bytes of memory (0.1 GiB).
 const MIN_BYTES: f64 = 107_374_182.4;
 
 /// The conclusion about a difference.
@@ -275,7 +275,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on a change whose better side is known, or not.
+    /// The verdict on a change, by its direction and the metric's better direction, if it has one.
     pub fn of_change(rises: bool, higher_is_better: Option<bool>) -> Self {
         match higher_is_better {
             Some(higher) if higher == rises => Self::Better,
@@ -296,7 +296,7 @@ impl Verdict {
         }
     }
 
-    /// Whether it is a difference that matters.
+    /// Whether the verdict is a difference that matters.
     pub fn is_difference(self) -> bool {
         matches!(self, Self::Better | Self::Worse | Self::Higher | Self::Lower)
     }
@@ -319,7 +319,7 @@ impl Serialize for Verdict {
     }
 }
 
-/// Whether a difference is too small to matter, however sure it is.
+/// Whether a difference is too small to matter, however significant.
 pub fn is_negligible(before: f64, after: f64, unit: Unit) -> bool {
     let difference = (after - before).abs();
     let small = difference < MIN_PERCENT / 100.0 * before.abs().max(after.abs());
@@ -381,7 +381,7 @@ impl Contrast {
 }
 
 impl Noise {
-    /// `None` if no setting was repeated.
+    /// Pools the variation within settings; `None` if no setting was repeated.
     fn from_settings(settings: &[Vec<f64>]) -> Option<Self> {
         let (mut squares, mut freedom, mut largest) = (0.0, 0.0, 0.0_f64);
         for starts in settings {
@@ -456,7 +456,7 @@ pub fn t_quantile(freedom: f64) -> f64 {
     let half = (freedom + 1.0) / 2.0;
     let scale = (ln_gamma(half) - ln_gamma(freedom / 2.0)).exp() / (freedom * std::f64::consts::PI).sqrt();
     let mut t = NORMAL;
-    // Newton's method: the tail is convex, so it comes closer from below.
+    // Newton's method: the tail is convex, so it converges from below.
     for _ in 0..20 {
         let density = scale * (1.0 + t * t / freedom).powf(-half);
         let step = (two_sided_tail(t, freedom) - TAIL) / (2.0 * density);

@@ -11,15 +11,15 @@ use crate::names;
 /// A result whose error is a [`Fault`].
 pub type Result<T, E = Fault> = std::result::Result<T, E>;
 
-/// What went wrong, in a form that a script can branch on.
+/// The kind of a failure, in a form that a script can branch on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The script does not parse, or names something that does not exist.
     Compile,
-    /// `--dry-run`: the script came to what only a started engine could answer.
+    /// `--dry-run`: the script needs an answer that only a started engine could give.
     DryRun,
-    /// The engine under test broke its protocol, or answered something that has no meaning here.
+    /// The engine under test broke its protocol, or sent an answer that makes no sense.
     Engine,
     /// A request could not be sent, or its answer could not be read.
     Http,
@@ -31,13 +31,13 @@ pub enum Kind {
     Io,
     /// A script used more operations, memory or depth than it may.
     Limit,
-    /// Something that the work needs is not there: Docker, a GPU, an image, a tokenizer, a port, disk space.
+    /// Something required is missing: Docker, a GPU, an image, a tokenizer, a port, disk space.
     Missing,
     /// The user did not allow this; the hint says which `--allow` does.
     NotAllowed,
     /// The script threw a value of its own.
     Script,
-    /// The engine cannot start, for a reason that will not pass by itself.
+    /// The engine cannot start, and another attempt would not help.
     StartFailed,
     /// A threshold that the user set was exceeded.
     Threshold,
@@ -85,11 +85,11 @@ impl Kind {
     }
 }
 
-/// What went wrong and what to do.
+/// A failure and its remedy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
-    /// What kind of thing went wrong.
+    /// The kind of failure.
     pub kind: Kind,
     /// One sentence, lower case, no period, things in backticks.
     pub message: String,
@@ -107,25 +107,26 @@ impl Fault {
         }
     }
 
-    /// The same fault with its remedy.
+    /// Adds the remedy.
     pub fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// The same fault, its message preceded by what was being done: `cannot start: ` + message.
+    /// Prefixes the message with what was being done: `cannot start: ` + message.
     pub fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
     }
 
-    /// A thread that could not be started.
+    /// The fault of a thread that could not be started.
     pub fn no_thread(what: &str, error: &std::io::Error) -> Self {
         let hint = "allow more memory, processes and open files: `ulimit -v`, `ulimit -u`, `ulimit -n`";
         Self::missing(format!("cannot start the {what}: {error}"), hint)
     }
 
-    /// A file that could not be read or written; a full disk is [`Kind::Missing`], as space is what is missing.
+    /// The fault of a file that could not be read or written. A full disk is [`Kind::Missing`], because space is
+    /// missing.
     pub fn io(path: &std::path::Path, error: &std::io::Error) -> Self {
         let message = format!("`{}`: {error}", path.display());
         match error.kind() {
@@ -158,7 +159,7 @@ impl Fault {
         Self::new(Kind::Internal, message.to_string())
     }
 
-    /// `--dry-run`: here something would be started. It ends the script, and scripts cannot catch it.
+    /// `--dry-run`: something would be started here. Ends the script; scripts cannot catch it.
     pub fn dry_run(what: impl std::fmt::Display) -> Self {
         Self::new(Kind::DryRun, format!("`--dry-run` starts nothing, and here {what}"))
     }
@@ -169,7 +170,7 @@ impl Fault {
     }
 }
 
-/// A hint at the name that was probably meant, or at all of them: `the verdicts are ok, oom`.
+/// A hint with the name that was probably meant, or with all names: `the verdicts are ok, oom`.
 pub fn name_hint(wrong: &str, names: &[&str], all: &str) -> String {
     let distance = |name: &str| strsim::damerau_levenshtein(name, wrong);
     match names
@@ -182,9 +183,9 @@ pub fn name_hint(wrong: &str, names: &[&str], all: &str) -> String {
     }
 }
 
-// Here, as no other package may convert a type of this one.
+// Implemented here, because only the crate of a type can implement foreign traits for it.
 impl From<Fault> for Box<EvalAltResult> {
-    /// An interruption, or the end of a dry run, ends the script and cannot be caught. Any other fault can.
+    /// An interruption and the end of a dry run end the script and cannot be caught. Any other fault can.
     fn from(fault: Fault) -> Self {
         match fault.kind {
             Kind::DryRun | Kind::Interrupted => {

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 /// Bytes of a GiB.
 pub const GIB: f64 = 1_073_741_824.0;
 
-/// Signed bytes as `13.50 GiB` or `-0.02 GiB`, always in the same unit so that columns compare; with more digits if
-/// two would hide the value: `0.0049 GiB`.
+/// Signed bytes as `13.50 GiB` or `-0.02 GiB`, always in GiB so that columns are comparable. More digits if two would
+/// hide the value: `0.0049 GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gib(pub i64);
 
@@ -33,7 +33,7 @@ impl fmt::Display for Gib {
     }
 }
 
-/// Bytes in the unit that suits them: `512 B`, `61.2 GiB`.
+/// Bytes in a suitable unit: `512 B`, `61.2 GiB`.
 pub struct Bytes(pub u64);
 
 impl fmt::Display for Bytes {
@@ -120,7 +120,7 @@ pub fn tenths(value: f64) -> String {
     grouped(text.strip_suffix(".0").unwrap_or(&text))
 }
 
-/// A number rounded to so many decimals.
+/// A number rounded to this many decimals.
 pub fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
@@ -235,7 +235,7 @@ pub fn wrap(text: &str, width: usize, hanging: usize) -> String {
     lines.join("\n")
 }
 
-/// Parts joined by a separator, in as few lines as hold them. A part that does not fit a line is alone on one.
+/// Joins parts with a separator into as few lines as possible. A part that fits no line gets a line of its own.
 pub fn flow(parts: impl IntoIterator<Item = String>, separator: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for part in parts {
@@ -248,7 +248,7 @@ pub fn flow(parts: impl IntoIterator<Item = String>, separator: &str, fits: impl
     lines
 }
 
-/// The words of a text; a percentage and what is between backticks are one word.
+/// The words of a text. A percentage counts as one word, and so does text between backticks.
 fn unbroken(text: &str) -> Vec<String> {
     let mut words: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
@@ -262,7 +262,7 @@ fn unbroken(text: &str) -> Vec<String> {
     words
 }
 
-/// Names and their meanings in two columns of together `width`. A long name has its meaning on the next line.
+/// Names and their meanings in two columns with a total of `width`. A long name has its meaning on the next line.
 pub fn columns(rows: &[(String, String)], width: usize) -> String {
     const LONG: usize = 26;
     let lengths = rows.iter().map(|(name, _)| measure_text_width(name));
@@ -279,7 +279,7 @@ pub fn columns(rows: &[(String, String)], width: usize) -> String {
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Metrics whose name for people is not made of the words of their name.
+/// Labels of metrics that differ from the words of their name.
 const LABELS: [(&str, &str); 11] = [
     ("memory_beside_kv", "non-KV memory"),
     ("memory_per_gpu", "memory per GPU"),
@@ -294,7 +294,7 @@ const LABELS: [(&str, &str); 11] = [
     ("volume", "share of the range that fits"),
 ];
 
-/// The field's term for a metric of ours: `physical` as `total used`. Others keep their name.
+/// The usual term for one of our metric names: `physical` as `total used`. Other names stay as they are.
 pub fn metric_term(name: &str) -> &str {
     let known = LABELS.iter().find(|(known, _)| *known == name);
     known.map_or(name, |(_, term)| term)

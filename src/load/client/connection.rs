@@ -50,7 +50,7 @@ pub(super) struct Connection {
     pub(super) ready: bool,
     /// When opening began.
     pub(super) opened: Instant,
-    /// A request was sent on it.
+    /// A request was sent on it before.
     pub(super) used: bool,
     // Whether epoll reports writability (EPOLLOUT).
     wants_writable: bool,
@@ -63,7 +63,7 @@ impl Connection {
     }
 }
 
-/// All connections, identified by their epoll key.
+/// All connections, identified by epoll key.
 pub(super) struct Pool {
     epoll: Epoll,
     pub(super) timer: Timer,
@@ -167,7 +167,7 @@ impl Pool {
         Ok(())
     }
 
-    /// Closes connections with such a request, sent or waiting, and returns the requests.
+    /// Closes the connections whose request, sent or waiting, matches, and returns these requests.
     pub(super) fn take_requests(&mut self, which: impl Fn(&Exchange) -> bool) -> Vec<Exchange> {
         let wanted = |connection: &Option<Connection>| {
             let exchange = connection
@@ -301,7 +301,7 @@ impl AsFd for Socket {
     }
 }
 
-/// A TLS error as one of the connection.
+/// Converts a TLS error to an I/O error.
 fn tls_error(error: &rustls::Error) -> io::Error {
     io::Error::other(Problem::from(error).message)
 }
@@ -368,7 +368,7 @@ impl AsFd for Timer {
 
 #[derive(Clone)]
 pub(super) struct Target {
-    /// In the order in which to try them.
+    /// In the order to try them.
     pub(super) addresses: Vec<SocketAddr>,
     /// For `https`.
     pub(super) tls: Option<(Arc<ClientConfig>, ServerName<'static>)>,
@@ -376,7 +376,7 @@ pub(super) struct Target {
     port: u16,
     /// Host and port for messages; never contains a password.
     pub(super) name: String,
-    /// Why no connection can be opened.
+    /// The reason why no connection can be opened.
     pub(super) unusable: Option<String>,
     // The request head except for the content length.
     head: String,

@@ -1,7 +1,7 @@
 //! The client's event loop: one thread reads and writes all sockets, so that no thread switch delays a timestamp.
 //!
-//! Connections are opened before the clock starts, in small batches: a server's accept backlog is short, and a first
-//! token should not wait for a connection.
+//! Connections are opened before the clock starts, in small batches, because a server's accept backlog is short. A
+//! first token should not wait for a connection.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -25,7 +25,8 @@ use crate::load::record::{FailureForm, Record};
 /// Connection timeout of a load. A probe connects until its own timeout.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a probe waits for connections before its requests are issued; they then wait for theirs.
+/// How long a probe waits for connections before its requests are issued. After that, each request waits for its own
+/// connection.
 const PROBE_CONNECT_WAIT: Duration = Duration::from_secs(1);
 
 /// Size of the read buffer shared by all connections.
@@ -40,8 +41,8 @@ const CONNECT_BATCH: u64 = 32;
 /// File descriptors reserved for the rest of the program.
 const OTHER_FILES: u64 = 256;
 
-/// An idle connection that closes sooner is not replaced. Otherwise a server that closes immediately would be reconnected
-/// forever.
+/// An idle connection that closes sooner is not replaced. Otherwise a client would reconnect forever to a server that
+/// closes connections immediately.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
 
 /// The state of the client's thread.
@@ -57,7 +58,7 @@ pub(super) struct Client {
     pub(super) health: ClientHealth,
     /// Connections being opened without a request waiting for them.
     opening: usize,
-    /// Why the last connection attempt failed.
+    /// The error of the last failed connection attempt.
     connect_error: Option<std::io::Error>,
     /// Requests issued but not ended.
     in_flight: u64,
@@ -75,7 +76,7 @@ pub(super) struct Client {
     /// Lower bound of all deadlines.
     deadline: Option<Instant>,
     read_buffer: Vec<u8>,
-    /// What all responses hold.
+    /// Buffered data of all responses.
     held: Held,
 }
 
@@ -157,7 +158,7 @@ impl Client {
         self.control.get() > Control::Continue || self.config.limit.is_some_and(|limit| since >= limit)
     }
 
-    /// Whether the load is over. Aborts what exceeded the grace period.
+    /// Whether the load is over. Aborts requests that exceeded the grace period.
     fn is_finished(&mut self, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.clock.began);
         let cut = self
@@ -171,7 +172,7 @@ impl Client {
         self.in_flight == 0 && (self.exhausted || self.no_more_requests(since))
     }
 
-    /// When the loop must wake up even without an event.
+    /// The latest time at which the loop must wake up, even without an event.
     fn next_wakeup(&self, now: Instant) -> Option<Instant> {
         let since = now.saturating_duration_since(self.clock.began);
         let limit = self.config.limit.map(|limit| {
@@ -305,7 +306,7 @@ impl Client {
         }
     }
 
-    /// Since when the slot taken now has been free.
+    /// The time since which the slot taken now has been free.
     fn slot_free_since(&mut self, since: Duration) -> Instant {
         if let Some(since) = self.free_slots.pop_front() {
             return since;
@@ -342,7 +343,7 @@ impl Client {
         }
     }
 
-    /// For a probe, a connection that was not open before the clock started.
+    /// For a probe: a connection that was still opening when the clock started.
     fn take_opening(&mut self) -> Option<usize> {
         if self.config.must_connect || self.opening == 0 {
             return None;
@@ -352,7 +353,7 @@ impl Client {
         Some(key)
     }
 
-    /// The request is sent when the connection is open.
+    /// Attaches the request to a connection that is still opening; it is sent once the connection is open.
     fn wait_for_connection(&mut self, key: usize, exchange: Box<Exchange>) {
         self.arm_deadline(exchange.deadline);
         if let Some(connection) = self.pool.connection(key) {
@@ -574,7 +575,7 @@ impl Client {
         self.health.events += record.events;
         self.in_flight -= 1;
         self.free_slots.push_back(at);
-        // Fails only if nobody receives records any more.
+        // Fails only if nobody receives records anymore.
         let _ignored = self.records.send(record);
     }
 
@@ -605,11 +606,11 @@ pub(super) fn raise_file_limit(connections: u64) -> Result<()> {
     setrlimit(Resource::RLIMIT_NOFILE, wanted, hard).map_err(limit)
 }
 
-/// Makes the kernel's table of open files large enough for `connections`. Otherwise it grows when a file is opened
-/// during the load, and with several threads the kernel then waits 10 to 40 ms before that call returns.
+/// Makes the kernel's table of open files large enough for `connections`. Otherwise the table grows when a file is
+/// opened during the load, and in a process with several threads that call then takes 10 to 40 ms.
 pub(super) fn grow_file_table(file: &impl AsFd, connections: u64) {
     let last = i32::try_from(connections.saturating_add(OTHER_FILES)).unwrap_or(i32::MAX) - 1;
-    // Fails only if no number from `last` on is free: the table is large enough then.
+    // Fails only if no number from `last` on is free; the table is then large enough.
     if let Ok(copy) = fcntl(file, FcntlArg::F_DUPFD_CLOEXEC(last)) {
         let _ignored = close(copy);
     }

@@ -26,7 +26,7 @@ const MAX_ITL_CAPACITY: u64 = 1 << 16;
 /// Tokens that a chat template and a system message may add to a prompt.
 const MAX_ADDED: u64 = 1 << 16;
 
-/// A stream with twice the requested tokens and so many more does not end by itself.
+/// Allowance above twice the requested tokens. A stream with more does not end by itself.
 const MAX_MORE: u64 = 1024;
 
 /// Finish reasons of requests that the engine aborted.
@@ -40,7 +40,7 @@ pub(super) struct Exchange {
     events: EventReader,
     /// Start of the load; the record's times are relative to it.
     began: Instant,
-    /// When it could have been sent: it was due and had a slot.
+    /// When it could have been sent: when it was due and had a slot.
     pub(super) ready: Instant,
     pub(super) sent: Option<Instant>,
     pub(super) timeout: Duration,
@@ -51,19 +51,19 @@ pub(super) struct Exchange {
     state: ResponseState,
 }
 
-/// What has been read of the response so far.
+/// The part of the response read so far.
 struct ResponseState {
     record: Record,
     decoder: Box<dyn Decode>,
     error: Option<String>,
-    /// Start of a body without events, or of that of an error status.
+    /// Start of a body without events, or of the body of an error status.
     beginning: Vec<u8>,
     any_event: bool,
     malformed: Option<String>,
     last: bool,
     /// Bytes of the request.
     request: u64,
-    /// The most tokens that the events can have carried.
+    /// An upper bound of the tokens in the events so far.
     most_tokens: u64,
     held: Held,
 }
@@ -136,7 +136,7 @@ impl Exchange {
         }
     }
 
-    /// Frees the request once it cannot be resent: a long prompt is not kept while the response is read.
+    /// Frees the request once it cannot be resent, so that a long prompt is not kept while the response is read.
     fn free_sent(&mut self) {
         if self.written == self.wire.len() {
             self.wire = Bytes::new();
@@ -205,7 +205,7 @@ impl Exchange {
     pub(super) fn complete(mut self, now: Instant) -> Record {
         let since = now.saturating_duration_since(self.began);
         let Self { events, state, .. } = &mut self;
-        // What follows a malformed part means nothing.
+        // Nothing after a malformed part can be trusted.
         if state.malformed.is_none() {
             if let Err(fault) = events.finish(|name, data| state.event(name, data, since)) {
                 state.malformed = Some(fault.message);
@@ -216,8 +216,8 @@ impl Exchange {
         self.into_record(now, outcome)
     }
 
-    /// The record of a request whose connection failed. The content of the events has priority over the connection's
-    /// failure.
+    /// The record of a request whose connection failed. Errors in the content of the events take precedence over the
+    /// connection's failure.
     pub(super) fn broken(self, now: Instant, form: FailureForm, message: String) -> Record {
         if self.state.last || self.state.error.is_some() || self.state.malformed.is_some() {
             return self.complete(now);
@@ -251,8 +251,8 @@ fn is_success(status: u16) -> bool {
     (200..300).contains(&status)
 }
 
-/// The record of a response that arrives as these bytes, a few at a time, on a connection that is closed then. For tests of
-/// protocols.
+/// The record of a response that arrives as these bytes, a few at a time, on a connection that then closes. For tests
+/// of protocols.
 pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
     let now = Instant::now();
     let job = Job {
@@ -338,8 +338,9 @@ impl ResponseState {
         }
     }
 
-    /// Reads the error of a body that is JSON rather than a stream, such as `{"error": {"message": "CUDA out of memory"}}`. Some
-    /// servers write what they quote without escapes, so that the rest is no JSON.
+    /// Reads the error of a body that is JSON rather than a stream:
+    /// `{"error": {"message": "CUDA out of memory"}}`. Some servers do not escape quoted text, so the body need not be
+    /// valid JSON.
     fn read_error(&mut self) {
         let body = String::from_utf8_lossy(&self.beginning);
         let is_json = || serde_json::from_str::<IgnoredAny>(&body).is_ok();
@@ -348,7 +349,7 @@ impl ResponseState {
         }
     }
 
-    /// Why the token counts that the engine reports cannot be true, if so.
+    /// The reason why the reported token counts cannot be true; `None` if they can.
     fn impossible_count(&self) -> Option<String> {
         let Counts { input, output } = self.record.counts;
         if let Some(output) = output.filter(|output| *output > self.most_tokens.saturating_mul(2)) {

@@ -33,7 +33,7 @@ pub(super) struct Response {
     pub(super) status: Option<u16>,
     /// Target of a redirect.
     pub(super) location: Option<String>,
-    /// How long to wait before the request may come again.
+    /// The time to wait before sending the request again.
     pub(super) retry_after: Option<Duration>,
     reusable: bool,
     /// Whether anything has arrived.
@@ -208,8 +208,8 @@ impl Chunked {
         self.state == ChunkState::Done
     }
 
-    /// Feeds bytes, passes on the body's bytes, and returns how many bytes belonged to the body: bytes after its end do
-    /// not. `None` if it is not chunked.
+    /// Feeds bytes, passes on the body's bytes, and returns how many bytes belonged to the body, without bytes after
+    /// its end. `None` if it is not chunked.
     fn push(&mut self, bytes: &[u8], mut body: impl FnMut(&[u8])) -> Option<usize> {
         let mut read = 0;
         while let Some(&byte) = bytes.get(read)

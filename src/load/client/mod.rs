@@ -1,8 +1,8 @@
 //! The load client: sends requests when they are due, reads responses as they arrive, and records timestamps. It also
-//! measures its own performance, which can distort its results.
+//! measures its own performance, because a slow client distorts the results.
 //!
-//! The [`RequestSource`] decides what to send, when, and when to stop. `load::stats` computes statistics, and derives
-//! warnings from the client's own.
+//! The [`RequestSource`] decides what to send, when to send it, and when to stop. `load::stats` computes statistics,
+//! and derives warnings from the client's own statistics.
 
 mod connection;
 mod event_loop;
@@ -31,7 +31,7 @@ use crate::world;
 pub struct Job {
     /// When it is due, since the start of the load (open loop). `None`: as soon as a slot is free (closed loop).
     pub at: Option<Duration>,
-    /// JSON body; once it is prepared, the whole request.
+    /// The JSON body. After preparation, the whole request.
     pub body: Bytes,
     /// Decodes the events of the response.
     pub decoder: Box<dyn Decode>,
@@ -43,7 +43,7 @@ pub struct Job {
     pub output: u64,
 }
 
-/// What the client does next.
+/// The next step of the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Control {
     /// Continue.
@@ -58,7 +58,7 @@ pub enum Control {
 pub type BuildJob = Box<dyn FnOnce() -> Result<Job> + Send>;
 
 /// Supplies requests and receives their results. `next`, the functions it returns and `ended` are not called on the
-/// thread that reads responses: they may be slow as long as requests are supplied faster than they are sent. Requests are
+/// thread that reads responses. They may be slow if requests are supplied faster than they are sent. Requests are
 /// fetched and built ahead of time; unsent ones are dropped.
 pub trait RequestSource: Send + Sync {
     /// The next request, or `None` if there are no more. Jobs with a time must be in order of time. Called by one
@@ -66,7 +66,7 @@ pub trait RequestSource: Send + Sync {
     ///
     /// # Errors
     ///
-    /// If there cannot be a next request. This ends the load.
+    /// Fails if there cannot be a next request. This ends the load.
     fn next(&self) -> Result<Option<BuildJob>>;
 
     /// A request is being issued, `at` after the start of the load. `index` is the order of issue from 0, as in its
@@ -86,11 +86,12 @@ pub trait RequestSource: Send + Sync {
 /// When requests are issued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Slots {
-    /// Closed loop: so many concurrent requests, which may change. When the number falls, requests in flight finish first.
+    /// Closed loop: a number of concurrent requests, which may change. When it falls, requests in flight finish first.
     Closed(Vec<Step>),
     /// Open loop: each request when it is due.
     Open {
-        /// Limit of concurrent requests. A request above it waits until another one ends; its `sent` time shows that.
+        /// Limit of concurrent requests. A request above it waits until another one ends; its `sent` time includes the
+        /// wait.
         max_concurrency: Option<u64>,
         /// Expected number of concurrent requests: this many connections are opened before the clock starts.
         expected: u64,
@@ -117,8 +118,8 @@ pub struct LoadConfig {
     pub grace: Duration,
     /// Whether to keep the text of each response.
     pub keep_text: bool,
-    /// Whether it is an error if no connection can be opened before the clock starts. Otherwise the load runs, and its
-    /// requests fail as unreachable, also if the host has no address. They may connect until their own timeout.
+    /// Whether it is an error if no connection can be opened before the clock starts. If not, the load runs and its
+    /// requests fail as unreachable, even if the host has no address. They may connect until their own timeout.
     pub must_connect: bool,
     /// The server's API key.
     pub key: Option<ApiKey>,
@@ -126,12 +127,12 @@ pub struct LoadConfig {
     pub cancel: CancellationToken,
 }
 
-/// The start of the load; times in records are relative to it.
+/// The start of the load. Times in records are relative to it.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     /// By the monotonic clock.
     pub began: Instant,
-    /// The same moment by the wall clock.
+    /// By the wall clock.
     pub unix: SystemTime,
 }
 
@@ -173,7 +174,7 @@ pub async fn run_load(url: &str, config: LoadConfig, source: Arc<dyn RequestSour
 impl Slots {
     /// Closed loop: a constant number of concurrent requests. Their slots open evenly over `ramp`, the first immediately.
     pub fn closed(concurrency: u64, ramp: Duration) -> Self {
-        // More than 2^20 connections are refused before any opens: they need no steps.
+        // Loads with more than 2^20 connections are refused before any opens, so they need no steps.
         let first = if ramp.is_zero() || concurrency > 1 << 20 {
             concurrency
         } else {
@@ -235,7 +236,7 @@ const PAUSE_MS: f64 = 1.0;
 /// The client's own performance during one load.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClientHealth {
-    /// What the statistics of the load say of it.
+    /// The statistics reported with the load.
     pub stats: ClientStats,
     /// How late each request was sent, as in [`ClientStats::late_ms`]: milliseconds, in order of issue.
     pub send_late_ms: Vec<f32>,
@@ -269,7 +270,7 @@ impl ClientHealth {
         }
     }
 
-    /// Computes what follows at the end of the load.
+    /// Computes the values that are known only at the end of the load.
     fn finish(&mut self, cpu: Duration, duration: Duration) {
         let share = |seconds: f64| seconds / duration.as_secs_f64().max(1e-9);
         let (stats, cpu) = (&mut self.stats, cpu.as_secs_f64());
@@ -376,13 +377,13 @@ mod tests {
 
     #[test]
     fn file_table_is_large_enough_before_the_load() {
-        // The kernel's own figure, of this process.
+        // The kernel's own value for this process.
         let size = || {
             let status = fs::read_to_string("/proc/self/status").unwrap();
             let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
             line.trim().parse::<u64>().unwrap()
         };
-        // Larger than other tests of this process make it.
+        // More than other tests of this process need.
         let connections = 2 * size() + 1000;
         raise_file_limit(connections).unwrap();
         grow_file_table(&fs::File::open("/dev/null").unwrap(), connections);

@@ -1,6 +1,6 @@
-//! How a load is carried out: by threads, of which a few build requests, one sends and reads and one collects records;
-//! or on a simulated machine without sockets and threads, with all requests sent together, as a probe does. The threads share
-//! the queue of prepared requests, the control command, and wake-ups.
+//! Runs a load, either by threads (a few build requests, one sends and reads, one collects records), or on a simulated
+//! machine without sockets and threads, where all requests are sent together, as by a probe. The threads share the
+//! queue of prepared requests, the control command, and wake-ups.
 
 use std::collections::VecDeque;
 use std::io;
@@ -72,7 +72,8 @@ fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: 
     grow_file_table(control.waker.as_ref(), connections);
     let (records, ended) = channel();
     let mut client = Client::new(target, config, source, control, records)?;
-    // Leave cores for this thread and the engine. Nobody waits for these threads: one may be in the middle of a prompt.
+    // Leave cores for this thread and the engine. The building threads are not joined, because one may be in the middle
+    // of a prompt.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     for _ in 0..cores.div_ceil(4).min(4) {
         let (queue, source, target) = (
@@ -259,7 +260,7 @@ const READY_RANGE: (usize, usize) = (16, MAX_REQUESTS);
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 pub(super) enum NextRequest {
-    /// A request ready to be written: its body has the head before it.
+    /// A request ready to be written: its body starts with the head.
     Due(Box<Job>),
     /// The next request is due at this time.
     Later(Duration),
@@ -269,13 +270,13 @@ pub(super) enum NextRequest {
     Exhausted,
 }
 
-/// The queue between the threads that build requests and the one that sends them.
+/// The queue between the threads that build requests and the thread that sends them.
 ///
-/// The sender must never wait for a prompt: a long text takes milliseconds to build, and its body may be 200 KB. So a few
-/// threads build requests ahead, in any order; the queue returns them in the order of the source.
+/// The sender must never wait for a prompt: a long text takes milliseconds to build, and its body may be 200 KB.
+/// Therefore a few threads build requests ahead, in any order; the queue returns them in the order of the source.
 pub(super) struct RequestQueue {
     state: Mutex<QueueState>,
-    /// Held while the source is asked for the next request.
+    /// Held while the next request is taken from the source.
     source: Mutex<()>,
     space: Condvar,
     built: Condvar,
@@ -288,7 +289,7 @@ pub(super) struct RequestQueue {
 struct QueueState {
     /// In the order of the source; `None` while being built.
     requests: VecDeque<Option<Result<Box<Job>>>>,
-    /// Number of requests taken: the number of the first in the queue.
+    /// Number of requests taken, which is the number of the first one in the queue.
     taken: usize,
     bytes: usize,
     // The sender found nothing and waits for a wake-up.
@@ -365,7 +366,7 @@ impl RequestQueue {
         None
     }
 
-    /// Wakes those who wait for a request or for the end.
+    /// Wakes the threads that wait for a request or for the end.
     fn announce(&self, state: &mut QueueState) {
         if state.sender_waiting && state.requests.front().is_none_or(Option::is_some) {
             state.sender_waiting = false;
@@ -387,7 +388,7 @@ impl RequestQueue {
     ///
     /// # Errors
     ///
-    /// The error of building it.
+    /// The error from building it.
     pub(super) fn take(&self, now: Duration) -> Result<NextRequest> {
         let mut state = self.lock();
         if let Some(fault) = state.panic.take() {
@@ -457,7 +458,7 @@ impl QueueState {
         self.bytes >= MAX_BYTES && !self.requests.is_empty()
     }
 
-    /// Whether the first `count` requests are built, or as many as there can be.
+    /// Whether the first `count` requests are built, or all that can be.
     fn is_ready(&self, count: usize) -> bool {
         let all = self.finished || self.has_enough_bytes() || self.requests.len() >= count;
         all && self.requests.iter().take(count).all(Option::is_some)
@@ -478,7 +479,7 @@ impl SharedControl {
         }
     }
 
-    /// Raises the command. A weaker one than before changes nothing.
+    /// Raises the command. A weaker command than the current one has no effect.
     pub(super) fn raise(&self, control: Control) {
         if self.rank.fetch_max(control as u8, Ordering::Relaxed) < control as u8 {
             wake(&self.waker);
@@ -522,7 +523,7 @@ mod tests {
         }
     }
 
-    /// Requests with bodies of 2 MiB, of which building the even ones takes longer. Building the last one fails.
+    /// Requests with bodies of 2 MiB. Even ones take longer to build. Building the last one fails.
     #[derive(Default)]
     struct Source {
         asked: AtomicU64,

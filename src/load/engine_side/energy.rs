@@ -1,6 +1,5 @@
 //! Power and energy of the devices over a window, integrated by the trapezoidal rule from driver readings; and the cost
 //! of tokens in money and energy. Pure.
-//!
 //! A million tokens cost price / 3600 / rate · 10⁶, with the hourly price and the aggregate rate in tokens per second
 //! of all requests together. (The rate of a single one of many concurrent requests would be too low.) The whole price
 //! is charged to each kind of token in turn: the values for input, output and both are three views, not parts of a sum.
@@ -48,7 +47,8 @@ pub struct DevicePowerStats {
 }
 
 impl PowerStats {
-    /// From samples between two times, between which more than `max_gap` seconds are a gap; `None` if no driver reports power, or if most of the window is a gap.
+    /// Computes the power between two times. More than `max_gap` seconds between two samples are a gap. `None` if no
+    /// driver reports power, or if most of the window is a gap.
     pub(super) fn new(samples: &[PowerSample], from: f64, to: f64, max_gap: f64) -> Option<Self> {
         let names: BTreeSet<&str> = samples
             .iter()
@@ -93,7 +93,7 @@ pub(super) fn total_watts(sample: &PowerSample) -> f64 {
     sample.devices.iter().filter_map(|one| one.power_w).sum()
 }
 
-/// Power of one device in each sample that has it; a merged sample gives two points.
+/// Power of one device in each sample that has it; a merged sample yields two points.
 fn readings<'a>(samples: &'a [PowerSample], device: &'a str) -> impl Iterator<Item = (f64, f64)> + 'a {
     samples.iter().flat_map(move |sample| {
         let one = sample.devices.iter().find(|one| one.device == device);
@@ -106,7 +106,7 @@ fn readings<'a>(samples: &'a [PowerSample], device: &'a str) -> impl Iterator<It
 fn device_stats(samples: &[PowerSample], device: &str, from: f64, to: f64) -> Option<DevicePowerStats> {
     let readings: Vec<(f64, f64)> = readings(samples, device).collect();
     let (first, last) = (*readings.first()?, *readings.last()?);
-    // Before the first sample and after the last one, power is extrapolated as constant.
+    // Power is assumed constant before the first sample and after the last one.
     let edges = |at: f64, value: f64, there: bool| there.then_some((at, value));
     let line = edges(from, first.1, first.0 > from)
         .into_iter()
@@ -167,7 +167,8 @@ pub struct Cost {
 }
 
 impl Cost {
-    /// From the hourly price of all GPUs together, their watts, and the throughput of prompt and generated tokens per second.
+    /// From the hourly price of all GPUs together, their watts, and the throughputs of prompt and generated tokens per
+    /// second.
     pub fn new(price_per_hour: Option<f64>, watts: Option<f64>, input: f64, output: f64) -> Self {
         let per_hour = |amount: Option<f64>, rate: f64| {
             amount
@@ -284,9 +285,9 @@ mod cost_tests {
         assert!((got - want).abs() < 1e-9 * want.abs().max(1.0), "{got} is not {want}");
     }
 
-    /// The table of hpml-llama2-tgi has 46.50 per million for 17.50 tokens per second at 2.93 per hour, from an unrounded
-    /// rate: 46.50 lies between the values for 17.495 and 17.505. Its program divides by the time of one request instead,
-    /// which is wrong by a factor of the concurrency.
+    /// The table of hpml-llama2-tgi states 46.50 per million for 17.50 tokens per second at 2.93 per hour, from an
+    /// unrounded rate: 46.50 lies between the values for 17.495 and 17.505. Its program divides by the time of one
+    /// request instead, which is wrong by a factor of the concurrency.
     #[test]
     fn reproduces_the_published_cost_from_the_aggregate_rate() {
         let output = |price, rate| Cost::new(Some(price), None, 0.0, rate);

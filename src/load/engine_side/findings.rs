@@ -1,5 +1,5 @@
-//! What the levels of a sweep say together: the saturation point, where preemption and queueing begin, the cheapest
-//! level, and the one sentence that answers. Scripts, the terminal and the page take it from here.
+//! Findings over all levels of a sweep: the saturation point, the onsets of preemption and queueing, the cheapest
+//! level, and a summary sentence. Scripts, the terminal and the page use these findings.
 //!
 //! The method for the knee is the core of Kneedle (Satopää, Albrecht, Irwin, Raghavan: "Finding a 'Kneedle' in a
 //! Haystack", ICDCS workshops 2011): with both axes scaled to the range of the curve, the knee is the point farthest
@@ -14,7 +14,7 @@ use serde_json::{Map, Value};
 use crate::fmt::{list, ms, number};
 use crate::load::stats::{mean, min_sample_size};
 
-/// What a sweep varies.
+/// The varied parameter of a sweep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SweepAxis {
     /// Concurrent requests.
@@ -26,7 +26,7 @@ pub enum SweepAxis {
 }
 
 impl SweepAxis {
-    /// The axis of that name; `Other` for any other name.
+    /// The axis with this name; `Other` for any other name.
     pub fn named(name: &str) -> Self {
         match name {
             "concurrency" => Self::Concurrency,
@@ -64,7 +64,7 @@ impl SweepAxis {
     }
 }
 
-/// What one level contributes: cells of its row. Repeats of a level are several of these.
+/// The measurements of one level: cells of its row. Repeated levels have one entry each.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct LevelFigures {
@@ -80,9 +80,9 @@ pub struct LevelFigures {
     pub preemptions: Option<f64>,
     /// The most requests that waited in the engine.
     pub waiting: Option<f64>,
-    /// How many waited on average.
+    /// The number that waited on average.
     pub mean_waiting: Option<f64>,
-    /// Whether a queue grew throughout.
+    /// Whether the queue kept growing.
     pub queue_grows: Option<bool>,
     /// Cost of a million input tokens, of output tokens, and of all.
     pub cost_input: Option<f64>,
@@ -90,14 +90,14 @@ pub struct LevelFigures {
     pub cost_output: Option<f64>,
     /// See `cost_input`.
     pub cost_total: Option<f64>,
-    /// Why the level could not be measured.
+    /// The reason why the level could not be measured.
     pub error: Option<String>,
-    /// The other cells; of them, the marks of thin percentiles are read.
+    /// The other cells. Only the marks of thin percentiles are used.
     #[serde(flatten)]
     pub cells: Map<String, Value>,
 }
 
-/// Percentiles of a row that are marked where they are thin, and the latencies that have them.
+/// Percentiles of a row that are marked if thin. `LATENCIES`: the latencies with such marks.
 const PERCENTILES: [&str; 4] = ["median", "p90", "p95", "p99"];
 const LATENCIES: [&str; 4] = ["ttft_ms", "tpot_ms", "itl_ms", "e2el_ms"];
 
@@ -114,13 +114,13 @@ impl LevelFigures {
     }
 }
 
-/// What the levels say together; `None` where they do not tell.
+/// The findings of a sweep; `None` if the levels do not show one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SweepFindings {
     /// The answer in one sentence; empty if nothing was measured.
     pub finding: String,
-    /// Further sentences: what was not seen, failed levels, cost.
+    /// Further sentences: effects that did not occur, failed levels, cost.
     pub notes: Vec<String>,
     /// The saturation point: the knee of output throughput.
     #[serde(deserialize_with = "readable")]
@@ -128,7 +128,7 @@ pub struct SweepFindings {
     /// Where preemption begins.
     #[serde(deserialize_with = "readable")]
     pub preemption: Option<Onset>,
-    /// Where a queue begins to grow, of an open loop.
+    /// Where a queue begins to grow, in an open loop.
     #[serde(deserialize_with = "readable")]
     pub queue: Option<Onset>,
     /// Where requests begin to wait in the engine's queue: one or more on average.
@@ -140,17 +140,17 @@ pub struct SweepFindings {
     pub cheapest: Option<f64>,
 }
 
-/// What is damaged counts as unknown.
+/// Reads a damaged value as unknown.
 fn readable<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     let value = Value::deserialize(deserializer)?;
     Ok(T::deserialize(value).ok())
 }
 
-/// On average this many requests wait where requests wait.
+/// Requests count as waiting if at least this many wait on average.
 const WAITS: f64 = 1.0;
 
 impl SweepFindings {
-    /// From levels in any order.
+    /// Computes the findings from levels in any order.
     pub fn new(axis: SweepAxis, levels: &[LevelFigures]) -> Self {
         let points: Vec<(f64, f64)> = levels
             .iter()
@@ -215,7 +215,7 @@ impl SweepFindings {
         let mean = |value: &dyn Fn(&LevelFigures) -> Option<f64>| {
             mean(&at.iter().map(|one| value(one)).collect::<Option<Vec<f64>>>()?)
         };
-        // No finding rests on a thin percentile.
+        // A thin percentile is too weak for a finding.
         let p95 = mean(&|one| one.p95_ttft_ms.filter(|_| !one.thin("p95", "ttft_ms")));
         let ttft = p95.map(|value| format!(", p95 TTFT {}", ms(value)));
         let ttft = ttft.or_else(|| Some(format!(", mean TTFT {}", ms(mean(&|one| one.mean_ttft_ms)?))));
@@ -283,7 +283,7 @@ impl SweepFindings {
     }
 }
 
-/// Where percentiles are thin, and why.
+/// A note on the levels with thin percentiles, and the reason.
 fn thin_note(axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
     let thin = levels.iter().filter(|one| one.has_thin());
     let mut at: Vec<f64> = thin.map(|one| one.level).collect();
@@ -301,7 +301,7 @@ fn thin_note(axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
     })
 }
 
-/// The first level, with what contradicts it: `128 (though not at 256)`.
+/// The first level, followed by contradicting ones: `128 (though not at 256)`.
 fn from(onset: &Onset) -> String {
     let first = number(onset.first_with);
     match onset.contradicting.as_slice() {
@@ -331,8 +331,8 @@ pub struct Knee {
     pub distance: f64,
 }
 
-/// Where points in any order, such as throughput over concurrency, stop to rise. `None` if there is no knee: fewer than
-/// three different `x`, a flat or straight curve, or a bend within the noise.
+/// The point where a curve in any order, such as throughput over concurrency, stops rising. `None` if there is no knee:
+/// fewer than three different `x`, a flat or straight curve, or a bend within the noise.
 pub fn knee(points: &[(f64, f64)]) -> Option<Knee> {
     let curve = averaged(points);
     let (first, last) = (*curve.first()?, *curve.last()?);
@@ -399,8 +399,7 @@ pub struct Onset {
     pub contradicting: Vec<f64>,
 }
 
-/// Where it starts among levels in any order. A level tested several times has it if it ever did. `None` if no level
-/// has it.
+/// The onset among levels in any order. A level tested several times has it if it ever did. `None` if no level has it.
 pub fn onset(levels: &[(f64, bool)]) -> Option<Onset> {
     let with = |level: f64| levels.iter().any(|(other, has)| *has && *other == level);
     let first_with = levels

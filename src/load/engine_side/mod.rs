@@ -81,7 +81,7 @@ pub struct MemoryInUse {
     pub bytes: u64,
 }
 
-/// Power of the devices in one sample, or the mean of merged neighbouring ones.
+/// Power of the devices in one sample, or the mean of merged neighbouring samples.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PowerSample {
     /// First sample.
@@ -105,7 +105,7 @@ pub struct Observations {
     pub memory: Vec<MemoryInUse>,
     /// Power and utilisation, oldest first; empty if no driver reports them.
     pub power: Vec<PowerSample>,
-    /// Seconds between power samples that are no gap although they are more than usual: of a simulated clock.
+    /// The longest normal distance between power samples, in seconds, for a simulated clock that samples less often.
     pub power_gap: f64,
     /// Capacity of the KV cache in tokens, if reported.
     pub kv_tokens: Option<u64>,

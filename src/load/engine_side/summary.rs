@@ -97,7 +97,7 @@ pub struct SamplingStats {
 }
 
 impl EngineStats {
-    /// Over the window between two times, in seconds since the start of the load.
+    /// Computes the statistics between two times, in seconds since the start of the load.
     pub fn new(observed: &Observations, records: &[Record], from: f64, to: f64) -> Self {
         let gauge = |value: &dyn Fn(&EngineMetrics) -> Option<f64>| {
             Curve::from_samples(
@@ -137,7 +137,7 @@ impl EngineStats {
 impl MemoryStats {
     fn new(observed: &Observations, kv_usage: Option<GaugeStats>, from: f64, to: f64) -> Option<Self> {
         let here = || observed.memory.iter().filter(|used| used.to >= from && used.from <= to);
-        // Between two samples memory is what the earlier one saw.
+        // Between two samples, the value of the earlier one applies.
         let next = observed.memory.partition_point(|used| used.from <= from);
         let before = next.checked_sub(1).map(|before| observed.memory[before].bytes);
         let ends = observed
@@ -165,7 +165,7 @@ impl EngineCounters {
         let Some(first) = states.next() else {
             return Self::default();
         };
-        // Without a response at the end, what finished since the last one is unknown: the engine died.
+        // Without a response at the end, the requests finished since the last one are unknown: the engine died.
         if observed.samples.last().is_some_and(|sample| sample.metrics.is_none()) {
             return Self::default();
         }
@@ -236,7 +236,7 @@ fn in_flight(records: &[Record]) -> Curve {
     Curve::from_samples(ends)
 }
 
-/// A gap between metrics samples causes a warning if it exceeds both this (seconds) and this many polling periods.
+/// Limits for the gap between metrics samples, in seconds and in polling periods. A gap above both causes a warning.
 const MAX_GAP_SECONDS: f64 = 0.5;
 const MAX_GAP_PERIODS: f64 = 5.0;
 
@@ -291,12 +291,12 @@ impl EngineCounters {
         (!completed.is_empty()).then(|| completed.iter().sum())
     }
 
-    /// Differences that show that the engine served other requests as well, or counts differently.
+    /// Differences which show that the engine also served other requests, or counts differently.
     fn disagreements(&self, records: &[Record]) -> Vec<Warning> {
         let mut found = Vec::new();
         let completed = records.iter().filter(|record| record.outcome == Outcome::Completed);
         let (client, issued) = (completed.count() as u64, records.len() as u64);
-        // A request that the client gave up may have completed in the engine.
+        // A request that the client gave up on may have completed in the engine.
         if let Some(engine) = self.completed().filter(|engine| !(client..=issued).contains(engine)) {
             let message = format!(
                 "the engine counts {engine} completed requests and the client {client}: it may serve other clients, and `running`, `waiting`, `kv_usage` \
@@ -363,7 +363,7 @@ impl GaugeStats {
         })
     }
 
-    /// The same statistics in another unit.
+    /// Converts the statistics to another unit.
     pub fn scaled(self, factor: f64) -> Self {
         Self {
             mean: self.mean * factor,

@@ -58,11 +58,11 @@ pub fn timeline(observed: &Observations, records: &[Record]) -> Vec<TimelineRow>
     rows
 }
 
-/// Writes a header and the rows.
+/// Writes the header and the rows.
 ///
 /// # Errors
 ///
-/// If writing fails.
+/// Fails if writing fails.
 pub fn write(out: &mut impl Write, rows: &[TimelineRow]) -> io::Result<()> {
     fn field<T: ToString>(value: Option<T>) -> String {
         value.map_or_else(String::new, |value| value.to_string())

@@ -48,7 +48,8 @@ impl Arrivals {
         }
     }
 
-    /// The number of connections to open beforehand. In an open loop, about the number of requests in two seconds.
+    /// The number of connections to open before the load starts. In an open loop, about the number of requests in two
+    /// seconds.
     pub fn expected(&self) -> u64 {
         const SECONDS: f64 = 2.0;
         let rate = match self {
@@ -62,7 +63,7 @@ impl Arrivals {
         (rate * SECONDS).ceil().clamp(1.0, 512.0) as u64
     }
 
-    /// When the last request arrives, if known beforehand.
+    /// When the last request arrives, if known in advance.
     pub fn length(&self) -> Option<Duration> {
         match self {
             Self::Closed { .. } => None,
@@ -95,8 +96,8 @@ impl ArrivalClock {
         let due = match arrivals {
             Arrivals::Closed { .. } | Arrivals::ClosedSteps(_) => None,
             Arrivals::Open { profile, pattern } => {
-                // The process runs in its own time with rate 1, and the profile maps that to real time. So a Poisson
-                // process remains one when the rate changes.
+                // The process runs in its own time at rate 1, and the profile maps that to real time. A Poisson process
+                // therefore remains one when the rate changes.
                 self.units += pattern.gap(self.planned == 0, &mut self.rng);
                 Some(profile.time_of(self.units)?)
             }
@@ -120,9 +121,10 @@ pub enum Pattern {
     /// Gamma distribution with shape `burstiness` and mean 1 / rate, as in vLLM's bench: 1 is a Poisson process, lower
     /// is burstier, higher is more regular. The first request is due after one inter-arrival time.
     ///
-    /// vLLM's bench then rescales all gaps so that the last request is due at exactly requests / rate. We do not: that
-    /// fixes the number of arrivals in a time span, which is random in a Poisson process, requires the number of
-    /// requests beforehand, and hides the sample's deviation from the rate. The achieved rate is in the result.
+    /// vLLM's bench then rescales all gaps so that the last request is due at exactly requests / rate. We do not
+    /// rescale. It would fix the number of arrivals in a time span, which is random in a Poisson process, would require
+    /// the number of requests in advance, and would hide the sample's deviation from the rate. The achieved rate is in
+    /// the result.
     Gamma(f64),
 }
 

@@ -71,7 +71,7 @@ pub fn read_trace(text: &str) -> Result<Vec<Arrival>> {
     Ok(arrivals)
 }
 
-/// Seconds, input and output of a line; the error says what is wrong with it.
+/// Seconds, input and output of a line; the error describes the defect.
 fn arrival(fields: &Map<String, Value>) -> std::result::Result<(f64, u64, u64), String> {
     let format = FORMS.iter().find(|([time, ..], _)| fields.contains_key(*time));
     let Some(([time, input, output], second)) = format else {
@@ -149,7 +149,7 @@ pub fn read_prompts(text: &str) -> Result<Vec<FilePrompt>> {
     Ok(prompts)
 }
 
-/// Parses one JSON line; the error says what is wrong with it.
+/// Parses one JSON line; the error describes the defect.
 fn parse_line(line: &str) -> std::result::Result<FilePrompt, String> {
     let value: Value = serde_json::from_str(line).map_err(|error| format!("is not a JSON object: {error}"))?;
     let prompt = match value.get("prompt") {

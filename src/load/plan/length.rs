@@ -177,7 +177,7 @@ fn whole(tokens: f64) -> u64 {
     tokens.round() as u64
 }
 
-// Not derived, so that an error names the field within the map, and what it is.
+// Not derived, so that an error names the field within the map and the expected type.
 impl<'de> Deserialize<'de> for Length {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         struct Either;

@@ -1,8 +1,8 @@
 //! The plan of a load: when requests are due, how long they are, and when to stop. Pure.
 //!
-//! [`Arrivals`] determines the due times, [`Length`] the lengths, [`Warmup`] what is not measured, [`Stop`] the end.
+//! [`Arrivals`] determines the due times, [`Length`] the lengths, [`Warmup`] the unmeasured part, [`Stop`] the end.
 //! [`Schedule`] combines the first two into a sequence of [`Request`]s; [`LoadProgress`] tracks a running load and
-//! decides what comes next. The same seed gives the same requests on every machine. Nothing here depends on sockets,
+//! decides what comes next. The same seed yields the same requests on every machine. Nothing here depends on sockets,
 //! clocks or engines.
 
 mod arrivals;
@@ -97,7 +97,7 @@ pub enum Sizes {
         /// Answer length.
         output: Length,
     },
-    /// Those of a trace or a prompt file, in turn.
+    /// The lengths of a trace or a prompt file, in turn.
     Listed {
         /// Tokens of each prompt (0 if not counted), and of its answer if the file states it.
         requests: Vec<(u64, Option<u64>)>,
@@ -107,7 +107,7 @@ pub enum Sizes {
 }
 
 impl Sizes {
-    /// Those of a trace.
+    /// The lengths of a trace.
     pub fn of_trace(trace: &[Arrival]) -> Self {
         let requests = trace.iter().map(|arrival| (arrival.input, Some(arrival.output)));
         Self::Listed {
@@ -171,7 +171,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// Creates the requests of a plan for a seed, starting with number `offset` of those that are listed.
+    /// Creates the requests of a plan for a seed, starting with number `offset` of the listed requests.
     pub fn new(plan: Arc<Plan>, seed: u64, offset: usize) -> Self {
         Self {
             clock: ArrivalClock::new(seed),
@@ -303,7 +303,7 @@ mod tests {
         };
         let moments = due(&arrivals, 5, usize::MAX);
         let within = |from: f64, to: f64| moments.iter().filter(|at| (from..to).contains(*at)).count() as f64;
-        // Four standard deviations of a Poisson count.
+        // Within four standard deviations of a Poisson count.
         assert!((within(0.0, 100.0) - 1000.0).abs() < 4.0 * 1000_f64.sqrt());
         assert_eq!(within(100.0, 200.0), 0.0);
         assert!((within(200.0, 300.0) - 4000.0).abs() < 4.0 * 4000_f64.sqrt());

@@ -1,5 +1,5 @@
-//! Progress of a load: how many requests to issue, which ones are warm-up, and when it is finished; and the stopping rule
-//! by precision: measure until a confidence interval (by batch means) is narrow enough.
+//! Progress of a load: how many requests to issue, which ones are warm-up, and when it is finished. Also the stopping
+//! rule by precision: measure until a confidence interval (by batch means) is narrow enough.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -66,7 +66,7 @@ impl LoadProgress {
         }
     }
 
-    /// Whether to send this next request; otherwise the load has enough.
+    /// Whether to send this next request; false once the load has enough.
     pub fn should_send(&mut self, request: &Request) -> bool {
         let counts = self.known_to_count(request);
         let requested = self.plan.stop.requests;
@@ -88,7 +88,7 @@ impl LoadProgress {
         self.exhausted = true;
     }
 
-    /// Call when a request is issued. Returns whether the measured part begins with it, and what to do.
+    /// Call when a request is issued. Returns whether the measured part begins with it, and the next command.
     pub fn issued(&mut self, index: u64, at: Duration) -> (bool, Control) {
         let is_open_loop = self.plan.arrivals.is_open_loop();
         let begins = match (self.measurement_start, self.plan.warmup) {
@@ -99,7 +99,7 @@ impl LoadProgress {
         if let Some(from) = begins {
             self.measurement_start = Some((index, from));
         }
-        // Requests planned before the measured part began may be more than needed.
+        // More requests than needed may have been planned before the measured part began.
         let enough = self.total().is_some_and(|total| index + 1 >= total);
         (
             begins.is_some(),
@@ -116,7 +116,7 @@ impl LoadProgress {
         }
     }
 
-    /// Call when a request has ended. Returns what to do.
+    /// Call when a request has ended. Returns the next command.
     pub fn ended(&mut self, record: &Record) -> Control {
         if self.precise || self.is_warmup(record.index) {
             return Control::Continue;
@@ -139,7 +139,7 @@ impl LoadProgress {
         self.measurement_start.map(|(_, at)| at)
     }
 
-    /// Why a load ended that was not aborted, given the number of issued requests.
+    /// Why a load that was not aborted ended, given the number of issued requests.
     pub fn end(&self, issued: u64) -> EndReason {
         if self.precise {
             EndReason::Precision
@@ -177,7 +177,7 @@ impl LoadProgress {
     }
 }
 
-/// Growth of the sample between two checks. Every check can stop too early by chance, so there are few: 20 for 10,000
+/// Growth of the sample between two checks. Every check can stop too early by chance, so checks are rare: 20 for 10,000
 /// requests.
 const GROWTH: f64 = 1.25;
 
@@ -216,7 +216,7 @@ pub enum Metric {
 pub enum Statistic {
     /// Arithmetic mean.
     Mean,
-    /// The same as `p50`.
+    /// Same as `p50`.
     Median,
     /// 50th percentile.
     P50,

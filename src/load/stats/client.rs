@@ -1,4 +1,4 @@
-//! The client's own performance, and which results it distorts. Pure.
+//! The client's own performance and the results that it distorts. Pure.
 //!
 //! A busy client measures itself: its own delays end up in the engine's results. Each sign of that becomes a warning
 //! that names the affected metrics and, if known, the size of the error.
@@ -18,7 +18,7 @@ const LATE_MS: f64 = 1.0;
 /// A client delay above this share of a metric distorts it, if the metric has no interval.
 const DISTORTS: f64 = 0.05;
 
-/// A change by less than this share of a metric matters to nobody.
+/// A change by less than this share of a metric does not matter.
 const IRRELEVANT: f64 = 0.01;
 
 /// Slots that are empty for more than this share of the time distort the throughput.
@@ -29,7 +29,7 @@ const EMPTY_SLOTS: f64 = 0.01;
 pub struct ClientStats {
     /// CPU time of the client's thread, seconds.
     pub cpu_seconds: f64,
-    /// The same as a share of one core, 0 to 1.
+    /// CPU time as a share of one core, 0 to 1.
     pub cpu: f64,
     /// CPU time per decoded event, microseconds.
     pub cpu_us_per_event: Option<f64>,
@@ -40,17 +40,17 @@ pub struct ClientStats {
     pub longest_pause_ms: f64,
     /// Pauses longer than a millisecond.
     pub pauses: u64,
-    /// Their sum, milliseconds.
+    /// Total duration of these pauses, milliseconds.
     pub paused_ms: f64,
     /// Total time the thread was runnable but not running, milliseconds; `None` if the kernel does not count it.
     pub waited_ms: Option<f64>,
-    /// The same as a share of the load's duration, 0 to 1.
+    /// This time as a share of the load's duration, 0 to 1.
     pub waited: Option<f64>,
     /// The longest such wait within 10 ms, or within one longer pause, milliseconds.
     pub longest_wait_ms: Option<f64>,
     /// Requests that were due before they were prepared.
     pub unprepared: u64,
-    /// Connections opened after the clock started; their requests waited for them.
+    /// Connections opened after the clock started; their requests had to wait.
     pub opened_late: u64,
     /// Requests resent because the server had closed the idle connection.
     pub resent: u64,
@@ -68,7 +68,7 @@ pub struct SendDelays {
 }
 
 impl ClientStats {
-    /// The same where every delay counts `factor` times.
+    /// Scales every delay by `factor`.
     pub fn scaled(mut self, factor: f64) -> Self {
         self.longest_pause_ms *= factor;
         self.paused_ms *= factor;
@@ -117,14 +117,15 @@ impl ClientStats {
         })
     }
 
-    /// The client did not read answers for some time, because it was busy or other programs had its core, and that
-    /// changes a metric by more than the metric's own interval.
+    /// Warns if the client read answers late, because it was busy or other programs had its core, and that changes a
+    /// metric by more than the metric's own interval.
     fn late_reads_warning(&self, stats: &LoadStats) -> Option<Warning> {
         let waited = self.waited_ms.unwrap_or(0.0);
         let longest = self.longest_pause_ms.max(self.longest_wait_ms.unwrap_or(0.0));
         let total = self.paused_ms.max(waited);
         let share = total / (1e3 * stats.duration);
-        // What arrives within a pause is late by half of it on average. Beyond a percentile, all may have been late.
+        // Data that arrives within a pause is late by half of it on average. Beyond a percentile, all of it may have
+        // been late.
         let mean = share * longest / 2.0;
         let beyond = |percentile: f64| if share > 1.0 - percentile { longest } else { 0.0 };
         let latencies = &stats.latencies;

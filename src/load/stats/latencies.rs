@@ -20,7 +20,7 @@ pub struct Latencies {
     pub e2el_ms: Summary,
 }
 
-/// Something of the two latencies that also count from when a request was due.
+/// A value for each of the two latencies that are also measured from the due time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TtftAndE2el<T> {
     /// Time to first token.
@@ -32,12 +32,12 @@ pub struct TtftAndE2el<T> {
 /// Response times of completed requests, measured from when they were due.
 pub type ResponseTimes = TtftAndE2el<Summary>;
 
-/// Error-adjusted percentiles of service times: a failed or cut-off request counts as infinite. They are by nearest rank,
-/// so that infinite and finite values are never interpolated. `None` if infinite, or if the sample is too small.
+/// Error-adjusted percentiles of service times: a failed or cut-off request counts as infinite. They use the nearest
+/// rank, so that infinite and finite values are never interpolated. `None` if infinite, or if the sample is too small.
 pub type ErrorAdjusted = TtftAndE2el<Percentiles<Option<f64>>>;
 
 impl Latencies {
-    /// From completed requests in the order in which they were sent.
+    /// From completed requests in sending order.
     pub(super) fn new(completed: &[Evaluated<'_>], wave: usize) -> Self {
         let gaps = completed.iter().map(|request| request.record.itl_ms.as_slice());
         Self {
@@ -50,7 +50,7 @@ impl Latencies {
 }
 
 impl ResponseTimes {
-    /// From completed requests in the order in which they were sent.
+    /// From completed requests in sending order.
     pub(super) fn new(completed: &[Evaluated<'_>], wave: usize) -> Self {
         let due = |request: &EvaluatedRequest<'_>| request.record.scheduled;
         Self {
@@ -66,7 +66,7 @@ fn single(completed: &[Evaluated<'_>], wave: usize, metric: impl Fn(&EvaluatedRe
 }
 
 impl ErrorAdjusted {
-    /// From all issued requests in order of time. `wave` is the concurrency.
+    /// From all issued requests in sending order. `wave` is the concurrency.
     pub(super) fn new(issued: &[Evaluated<'_>], wave: usize) -> Self {
         Self {
             ttft_ms: adjusted(issued, wave, |request| request.record.ttft_ms(request.record.sent)),

@@ -42,7 +42,7 @@ pub struct Settings {
     /// Whether prompts and answers must have the requested token counts, so that other counts are a failure. False for a
     /// user's prompts: their counts may be unknown, and an answer may stop by itself.
     pub exact: bool,
-    /// Output tokens of whole texts by the tokenizer, by request index, where counted.
+    /// Output tokens of whole texts by the tokenizer, by request index, if counted.
     pub tokenized: HashMap<u64, u64>,
     /// The client's own performance, if measured.
     pub client: Option<ClientStats>,
@@ -127,7 +127,7 @@ pub struct LoadStats {
     pub client: Option<ClientStats>,
     /// Failed requests by kind of failure.
     pub failures: BTreeMap<String, Failures>,
-    /// What a reader of these statistics must know.
+    /// Warnings for readers of these statistics.
     pub warnings: Vec<Warning>,
 }
 

@@ -1,9 +1,9 @@
 //! One request: its result (completed, failed, or cut off), its latencies, and failures by kind; and the token counts
-//! of all of them. Pure.
+//! of all requests. Pure.
 //!
 //! vLLM's bench counts every request as a success if its stream had a first event, however few tokens followed. Here a
-//! request is completed only if its stream ended properly with the requested token counts. A shorter answer is cheaper
-//! than the requested one and would make the engine look fast, so it counts as a failure (`short`).
+//! request is completed only if its stream ended properly with the requested token counts. A shorter answer costs less
+//! work than the requested one and would make the engine look fast, so it counts as a failure (`short`).
 //!
 //! Latencies are in milliseconds, as defined by vLLM's bench (`vllm/benchmarks/serve.py` and
 //! `lib/endpoint_request_func.py`, 0.33.0). Service time starts when the request was sent; vLLM's bench reports this.
@@ -32,7 +32,7 @@ pub struct EvaluatedRequest<'a> {
     /// Prompt tokens: the engine's count, otherwise the requested number.
     pub input: u64,
     /// Output tokens: the engine's count, otherwise the tokenizer's, otherwise the sum stated by events, otherwise the
-    /// requested number if the text ended for its length.
+    /// requested number if the text ended at its length.
     pub output: Option<u64>,
 }
 
@@ -47,7 +47,7 @@ pub(super) enum RequestResult {
 }
 
 impl<'a> EvaluatedRequest<'a> {
-    /// Every request of a load, in the order in which they were sent.
+    /// Every request of a load, in sending order.
     pub fn all(records: &'a [Record], settings: &Settings) -> Vec<Self> {
         let mut sent: Vec<&Record> = records.iter().collect();
         sent.sort_unstable_by_key(|record| (record.sent, record.index));
@@ -90,7 +90,7 @@ impl<'a> EvaluatedRequest<'a> {
     }
 }
 
-/// What is wrong with a response whose stream ended properly: the kind of failure and its message.
+/// The defect of a response whose stream ended properly: the kind of failure and its message.
 fn validate(record: &Record, output: Option<u64>, settings: &Settings) -> Option<(&'static str, String)> {
     let input = record.counts.input.filter(|_| settings.exact);
     if let Some(input) = input.filter(|input| !is_near(*input, record.input)) {
@@ -223,7 +223,7 @@ impl Tokens {
         let Some(engine) = self.engine.output.filter(|output| *output > 0) else {
             return warnings;
         };
-        // Answers of the length that was requested are counted rightly: their text is only tokenized another way.
+        // Answers of the requested length are counted correctly: their text only tokenizes differently.
         let as_asked = |request: &Evaluated<'_>| request.record.counts.output == Some(request.record.output);
         if let (Some(tokenizer), Some(difference)) = (self.tokenizer, self.disagreement.tokenizer)
             && difference > TOLERANCE

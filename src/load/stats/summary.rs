@@ -1,14 +1,14 @@
 //! Summary statistics of a sample: mean, standard deviation and percentiles with confidence intervals. Pure.
 //!
-//! A percentile whose interval does not exist is thin: the p99 of twenty requests is just their maximum. It is stated and
-//! marked (see [`rank_interval`] for the required sample sizes), and nothing is concluded from it.
+//! A percentile without an interval is thin: the p99 of twenty requests is just their maximum. It is reported and
+//! marked (see [`rank_interval`] for the required sample sizes), but no conclusion is drawn from it.
 //!
 //! Consecutive requests in a loaded engine are not independent: a full queue slows down every request in it. Intervals
-//! that treat them as independent are too narrow. So the requests are split, in order of time, into 8 to 32 blocks
-//! (each at least one wave of the concurrency, if there are enough), and the variance between blocks is compared with
-//! that of independent values. Their ratio is the design effect, which reduces the effective sample size (batch means:
-//! Law and Kelton, Simulation Modeling and Analysis; for ratios and percentiles the same with linearised block totals,
-//! as in survey statistics: Woodruff 1952, Korn and Graubard 1998).
+//! that treat them as independent are too narrow. The requests are therefore split, in order of time, into 8 to 32
+//! blocks (each at least one wave of the concurrency, if there are enough), and the variance between blocks is compared
+//! with the variance of independent values. Their ratio is the design effect, which reduces the effective sample size
+//! (batch means: Law and Kelton, Simulation Modeling and Analysis; for ratios and percentiles with linearised block
+//! totals, as in survey statistics: Woodruff 1952, Korn and Graubard 1998).
 
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ pub struct Summary {
     pub p99_9: Option<f64>,
     /// Confidence intervals.
     pub ci: Intervals,
-    /// Which percentiles are thin: stated, but without an interval.
+    /// Thin percentiles: reported, but without an interval.
     #[serde(default)]
     pub thin: Thin,
 }
@@ -44,38 +44,38 @@ pub struct Summary {
 /// percentiles by order statistics.
 pub type Intervals = Statistics<Option<[f64; 2]>>;
 
-/// Percentiles that are stated although too few independent values support them.
+/// Percentiles that are reported although too few independent values support them.
 pub type Thin = Percentiles<bool>;
 
-/// Something of the mean and of each percentile.
+/// A value for the mean and for each percentile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Statistics<T> {
-    /// Of the mean.
+    /// For the mean.
     pub mean: T,
-    /// Of the median.
+    /// For the median.
     pub median: T,
-    /// Of the 90th percentile.
+    /// For the 90th percentile.
     pub p90: T,
-    /// Of the 95th percentile.
+    /// For the 95th percentile.
     pub p95: T,
-    /// Of the 99th percentile.
+    /// For the 99th percentile.
     pub p99: T,
-    /// Of the 99.9th percentile.
+    /// For the 99.9th percentile.
     pub p99_9: T,
 }
 
-/// Something of each percentile.
+/// A value for each percentile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Percentiles<T> {
-    /// Of the median.
+    /// For the median.
     pub median: T,
-    /// Of the 90th percentile.
+    /// For the 90th percentile.
     pub p90: T,
-    /// Of the 95th percentile.
+    /// For the 95th percentile.
     pub p95: T,
-    /// Of the 99th percentile.
+    /// For the 99th percentile.
     pub p99: T,
-    /// Of the 99.9th percentile.
+    /// For the 99.9th percentile.
     pub p99_9: T,
 }
 
@@ -155,7 +155,7 @@ fn deviation(values: &[f64], mean: f64) -> Option<f64> {
     (values.len() >= 2).then(|| (squares / count(values.len())).sqrt())
 }
 
-/// With fewer requests there are no blocks and values count as independent.
+/// With fewer requests there are no blocks, and values count as independent.
 const MIN_REQUESTS: usize = 16;
 
 /// Minimum and maximum number of blocks.
@@ -244,7 +244,7 @@ impl Sample {
             start = *end;
         }
         let blocks = count(self.ends.len());
-        // Variance of the mean estimated from the blocks, divided by that of as many independent values.
+        // The variance of the mean estimated from the blocks, divided by that of an equal number of independent values.
         let effect = blocks / (blocks - 1.0) * squares / (all * variance);
         if !self.grouped && effect <= variance_ratio_limit(dof) {
             return Some(independent);
@@ -312,8 +312,8 @@ pub(super) fn nearest_rank(n: usize, share: f64) -> Option<usize> {
     rank.max(1).min(n).checked_sub(1)
 }
 
-/// The ranks (from 1) of the two values among `n` that enclose the population's percentile with at least 95 %
-/// confidence, for any distribution. `None` if even the smallest and the largest value do not.
+/// The ranks (from 1) of two of `n` values that enclose the population's percentile with at least 95 % confidence, for
+/// any distribution. `None` if even the smallest and the largest value do not.
 ///
 /// The number of values below the percentile is binomial, so the interval from rank `a` to rank `b` covers it with the
 /// probability that this number is between `a` and `b` − 1 (David and Nagaraja, Order Statistics, 2003, 7.1). Picks the
@@ -456,7 +456,7 @@ mod summary_tests {
         }
     }
 
-    /// Of 320 requests in ten waves, each wave with one value, p90 is no better known than of ten.
+    /// For 320 requests in ten waves with one value each, p90 is known no better than for ten requests.
     #[test]
     fn waves_of_equal_values_are_thin() {
         let values: Vec<f64> = (0..320).map(|at| f64::from((at / 32) * 7 % 10)).collect();

@@ -5,9 +5,9 @@
 //! than 5 % of the median request duration are bridged, because a slot is briefly empty between two requests. Open
 //! loop: from the end of the ramp to the last arrival.
 //!
-//! Its latencies cover the requests sent within the span, whenever they ended; leaving out those that ended later would
-//! leave out the slow ones. Its throughput counts partial requests: output tokens by the arrival time of their events,
-//! prompts and requests by the share of their time within the span.
+//! Its latencies cover the requests sent within the span, whenever they ended, because leaving out late ends would
+//! leave out the slow requests. Its throughput counts partial requests: output tokens by the arrival time of their
+//! events, prompts and requests by the share of their time within the span.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ pub(in crate::load) fn concurrency_steps(spans: impl Iterator<Item = (Duration, 
     let mut changes: Vec<(Duration, bool)> = spans
         .flat_map(|(from, to)| [(from, true), (to.max(from), false)])
         .collect();
-    // An empty interval ends before it begins: in between, the number may be below zero.
+    // An empty interval ends before it begins, so the number may be below zero in between.
     changes.sort_unstable();
     let mut open = 0_u64;
     let mut steps: Vec<(Duration, u64)> = Vec::new();
@@ -100,8 +100,8 @@ pub(in crate::load) fn concurrency_steps(spans: impl Iterator<Item = (Duration, 
 }
 
 /// Throughput within a window, and the mean number of requests in flight. A request across the window's edge counts in
-/// part: a request by the share of its service time inside, a prompt by the share of its time from sending to the first
-/// token, generated tokens by the arrival time of their events.
+/// part: the request by the share of its service time inside, its prompt by the share of its time from sending to the
+/// first token, its generated tokens by the arrival time of their events.
 ///
 /// Includes warm-up requests, because the engine worked for them as well. A failed request counts only towards
 /// concurrency.
@@ -156,7 +156,7 @@ pub(super) fn peak_tokens_per_second(completed: &[Evaluated<'_>]) -> Option<f64>
 }
 
 /// Most completed requests in flight at the same time, from sending to the last token. vLLM 0.33 counts requests that
-/// touch the same second, which is more; later versions count as here.
+/// touch the same second, which is more; later versions count as we do.
 pub(super) fn peak_concurrency(completed: &[Evaluated<'_>]) -> Option<u64> {
     let window = |request: &Evaluated<'_>| -> Option<(Duration, Duration)> {
         Some((request.record.sent, request.record.last_token?))
@@ -175,7 +175,7 @@ pub struct Goodput {
     /// The requests that met them: `request_throughput` is `request_goodput` of vLLM's bench.
     #[serde(flatten)]
     pub counts: SloCounts,
-    /// The same with times measured from when a request was due.
+    /// The counts with times measured from the due time.
     pub response: SloCounts,
 }
 
@@ -186,7 +186,7 @@ pub struct SloCounts {
     pub good: u64,
     /// Their share of all issued requests; failed and cut-off requests meet no objective.
     pub share: Option<f64>,
-    /// The same per second.
+    /// Good requests per second.
     pub request_throughput: Option<f64>,
 }
 
@@ -246,7 +246,7 @@ pub struct Steady {
     pub to: f64,
     /// Mean number of requests in flight.
     pub concurrency: f64,
-    /// Completed requests that were sent within it; the latencies are theirs.
+    /// Completed requests that were sent within it; the latencies cover these.
     pub completed: u64,
     /// Throughput within it.
     #[serde(flatten)]
@@ -257,7 +257,7 @@ pub struct Steady {
 }
 
 impl Steady {
-    /// From all requests, including warm-up, in the order in which they were sent. `None` if no part is steady.
+    /// From all requests, including warm-up, in sending order. `None` if no part is steady.
     pub(super) fn new(all: &[EvaluatedRequest<'_>], target: TargetConcurrency) -> Option<Self> {
         let measured = || all.iter().filter(|request| !request.record.warmup);
         let begun = measured().map(|request| request.record.sent).min()?;
@@ -315,14 +315,14 @@ fn longest(all: &[EvaluatedRequest<'_>], wanted: u64) -> Option<Window> {
             _ => {}
         }
     }
-    // Of spans of equal length, the first.
+    // The first of the longest spans.
     spans
         .into_iter()
         .rev()
         .max_by_key(|window| window.to.saturating_sub(window.from))
 }
 
-/// The median time a request is in flight.
+/// The median time that a request is in flight.
 fn median_duration(times: impl Iterator<Item = (Duration, Duration)>) -> Duration {
     let mut times: Vec<Duration> = times.map(|(from, to)| to.saturating_sub(from)).collect();
     times.sort_unstable();

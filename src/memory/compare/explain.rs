@@ -1,4 +1,5 @@
-//! Finds the assumption that explains a difference. Each rule states its figures; if none fits, nothing is reported.
+//! Finds the assumption that explains a difference. Each rule states its figures. If no rule matches, nothing is
+//! reported.
 
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use crate::memory::{Breakdown, Component, Provenance};
 /// Tolerance of a ratio: allocators round, and tables do not count every tensor.
 const TOLERANCE: f64 = 0.05;
 
-/// A wrong assumption, and what shows it.
+/// A wrong assumption and the evidence for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Explanation {
     /// The name of the term.
@@ -17,17 +18,17 @@ pub struct Explanation {
     /// The assumption in one word: `gqa`, `kv_dtype`, `kv_tokens`, `kv_pool`, `weight_dtype`, `gb_gib`,
     /// `pool_as_overhead`, `tensor_parallel`, `all_layers_at_once`.
     pub assumption: &'static str,
-    /// The figures, what follows from them, and what to do.
+    /// The figures, the conclusion, and the remedy.
     pub text: String,
 }
 
 /// A difference to explain.
 pub(super) struct Case<'a> {
     pub(super) measured: &'a Breakdown,
-    /// What the measured side knows about its settings.
+    /// Facts about the settings on the measured side.
     pub(super) measured_facts: &'a Facts,
     pub(super) external: &'a ExternalEstimate,
-    /// What either side knows about the model.
+    /// Facts about the model from either side.
     pub(super) facts: &'a Facts,
     pub(super) rows: &'a [TermComparison],
 }
@@ -55,7 +56,7 @@ pub(super) fn all(case: &Case<'_>) -> Vec<Explanation> {
 }
 
 impl Case<'_> {
-    /// The estimate and the measured value of a term, if both are above zero.
+    /// The estimate and the measured value of a term, if both are positive.
     fn both(&self, term: Term) -> Option<(i64, i64)> {
         let row = self.rows.iter().find(|row| row.term == term)?;
         let (said, measured) = (row.said?, row.measured?);
@@ -73,12 +74,12 @@ fn within(tolerance: f64, ratio: f64, expected: f64) -> bool {
     (ratio / expected - 1.0).abs() <= tolerance
 }
 
-/// The same with the usual [`TOLERANCE`].
+/// Whether a ratio is within the usual [`TOLERANCE`] of the expected one.
 fn near(ratio: f64, expected: f64) -> bool {
     within(TOLERANCE, ratio, expected)
 }
 
-/// How two sizes differ, as the beginning of a sentence.
+/// The ratio of two sizes, as the beginning of a sentence.
 fn times(term: Term, said: i64, measured: i64) -> String {
     format!(
         "{} of {} is {:.2} times the {} measured",
@@ -89,7 +90,7 @@ fn times(term: Term, said: i64, measured: i64) -> String {
     )
 }
 
-/// Widths of weights in bytes, and their names. Scales and zero points of quantized weights come on top.
+/// Widths of weights in bytes, and their names. Scales and zero points of quantized weights are not included.
 const WIDTHS: [(f64, &str); 4] = [(4.0, "32 bit"), (2.0, "16 bit"), (1.0, "8 bit"), (0.5, "4 bit")];
 
 /// Tolerance of bytes per parameter: the scales of groups of 32 add an eighth, and embeddings may stay 16-bit.
@@ -103,7 +104,7 @@ fn weights(case: &Case<'_>) -> Option<Explanation> {
             .map_or_else(String::new, |name| format!("{before}{name}{after}"))
     };
     let how = match case.facts.parameters.filter(|count| *count > 0.0) {
-        // The widths identify themselves, even if scales blur the ratio.
+        // The widths identify themselves, even if scales distort the ratio.
         Some(count) => {
             let width = |bytes: i64| {
                 let each = bytes as f64 / count;
@@ -134,7 +135,7 @@ fn weights(case: &Case<'_>) -> Option<Explanation> {
     Some(Explanation::new(Term::Weights, "weight_dtype", text))
 }
 
-/// A KV cache of some bytes, and the tokens it holds if known.
+/// A KV cache in bytes, and the number of its tokens if known.
 struct KvFigure {
     bytes: i64,
     tokens: Option<u64>,
@@ -148,14 +149,14 @@ impl KvFigure {
         Some(self.bytes as f64 / tokens as f64)
     }
 
-    /// Whether the two are of as many bytes per token, and of different numbers of tokens.
+    /// Whether bytes per token agree and numbers of tokens differ.
     fn differs_in_tokens(&self, other: &Self) -> bool {
         let each = self.bytes_per_token().zip(other.bytes_per_token());
         each.is_some_and(|(a, b)| near(a / b, 1.0)) && self.tokens != other.tokens
     }
 }
 
-/// Every assumption about the KV cache that explains the difference.
+/// All assumptions about the KV cache that explain the difference.
 fn kv(case: &Case<'_>) -> Vec<Explanation> {
     let Some((term, bytes)) = case.external.kv().filter(|(_, bytes)| *bytes > 0) else {
         return Vec::new();
@@ -178,7 +179,7 @@ fn kv(case: &Case<'_>) -> Vec<Explanation> {
     let pool = figure(Component::KvPool, measured.kv_tokens);
     let mut used = figure(Component::KvUsed, measured.tokens);
     if let (Some(used), Some(pool)) = (&mut used, &pool) {
-        // Computed as a share of the pool, it is as reliable as the pool.
+        // If it was computed as a share of the pool, it is as reliable as the pool.
         let each = used.bytes_per_token().zip(pool.bytes_per_token());
         used.formula &= each.is_some_and(|(a, b)| !near(a / b, 1.0));
     }
@@ -204,7 +205,7 @@ fn kv(case: &Case<'_>) -> Vec<Explanation> {
     found
 }
 
-/// The estimate is compared with the pool that the engine reserves, whatever is used of it.
+/// Compares the estimate with the whole pool that the engine reserves, however much of it is used.
 fn set_aside(estimated: &KvFigure, used: Option<&KvFigure>, pool: &KvFigure) -> Option<Explanation> {
     let (said, whole) = (Gib(estimated.bytes), Gib(pool.bytes));
     let text = match used {
@@ -225,14 +226,14 @@ fn set_aside(estimated: &KvFigure, used: Option<&KvFigure>, pool: &KvFigure) -> 
     Some(Explanation::new(Term::Kv, "kv_pool", text))
 }
 
-/// Heads and element width: from bytes per token if both sides know their tokens, else from the bytes.
+/// The effect of heads and element width: from bytes per token if both sides know their tokens, else from the bytes.
 fn width(case: &Case<'_>, estimated: &KvFigure, measured: &KvFigure) -> Option<Explanation> {
     let (factor, what) = match (estimated.bytes_per_token(), measured.bytes_per_token()) {
         (Some(a), Some(b)) => (
             a / b,
             format!("{a:.0} bytes a token are {:.2} times the {b:.0} measured", a / b),
         ),
-        // A pool of unknown size cannot be compared with the KV cache of some tokens.
+        // A pool of unknown size cannot be compared with the KV cache for a known number of tokens.
         _ if estimated.tokens.is_some() != measured.tokens.is_some() => return None,
         _ => (
             ratio(estimated.bytes, measured.bytes),
@@ -253,8 +254,8 @@ fn width(case: &Case<'_>, estimated: &KvFigure, measured: &KvFigure) -> Option<E
         } else {
             None
         };
-        // With two query heads per KV head, the width of the elements would fit as well. The explanation that is known
-        // to hold is enough.
+        // With two query heads per KV head, the width of the elements would match as well. The explanation that is
+        // known to hold suffices.
         if let Some(why) = why {
             let text = format!("{what}, and {heads} query heads share {kv_heads} KV heads, {group} each: {why}");
             return Some(Explanation::new(Term::Kv, "gqa", text));
@@ -272,14 +273,14 @@ fn width(case: &Case<'_>, estimated: &KvFigure, measured: &KvFigure) -> Option<E
     Some(Explanation::new(Term::Kv, "kv_dtype", text))
 }
 
-/// How far the pool may be from the supposed overhead.
+/// Tolerance between the pool and the supposed overhead.
 const POOL_TOLERANCE: f64 = 0.15;
 
 fn roughly(a: i64, b: i64) -> bool {
     within(POOL_TOLERANCE, ratio(a, b), 1.0)
 }
 
-/// The estimate's overhead is the measured pool, minus what the estimate counts as KV.
+/// The estimate's overhead is the measured pool, minus the part that the estimate counts as KV.
 fn pool_said(case: &Case<'_>) -> Option<Explanation> {
     let row = case.rows.iter().find(|row| row.term == Term::Overhead)?;
     let (said, measured) = (row.said?, row.measured?);
@@ -299,7 +300,7 @@ fn pool_said(case: &Case<'_>) -> Option<Explanation> {
     Some(Explanation::new(Term::Overhead, "pool_as_overhead", text))
 }
 
-/// What is unexplained on the measured side is the pool that the estimate knows.
+/// The unexplained part on the measured side is the pool that the estimate knows.
 fn pool_measured(case: &Case<'_>) -> Option<Explanation> {
     let pool = case.external.figure(Term::KvPool)?;
     let used = case.measured.part(Component::KvUsed).map_or(0, |part| part.bytes);
@@ -315,7 +316,7 @@ fn pool_measured(case: &Case<'_>) -> Option<Explanation> {
     Some(Explanation::new(Term::Overhead, "pool_as_overhead", text))
 }
 
-/// The activations of a layer are freed before the next one runs.
+/// The estimate adds up the activations of all layers, but those of a layer are freed before the next one runs.
 fn all_layers(case: &Case<'_>) -> Option<Explanation> {
     let (said, measured) = case.both(Term::Activations)?;
     let layers = case.facts.layers.filter(|layers| *layers > 2)?;
@@ -349,7 +350,7 @@ fn tensor_parallel(case: &Case<'_>) -> Vec<Explanation> {
     terms.into_iter().filter_map(explain).collect()
 }
 
-/// Two decimals of a GiB are about this much of a small model.
+/// Rounding to two decimals of a GiB is about this share of a small model.
 const UNIT_TOLERANCE: f64 = 0.004;
 
 fn units(case: &Case<'_>) -> Option<Explanation> {
@@ -378,7 +379,7 @@ mod tests {
 
     const GIB: i64 = 1 << 30;
 
-    /// What an engine with a model of 8 B parameters holds: 128 KiB of KV a token, a pool for 400,000 tokens.
+    /// The memory of an engine with a model of 8 B parameters: 128 KiB of KV per token, a pool for 400,000 tokens.
     fn measured(parts: &[(Component, i64)]) -> Breakdown {
         let pool = parts.iter().any(|(component, _)| *component == Component::KvPool);
         let part = |(component, bytes): &(Component, i64)| Part {
@@ -410,7 +411,7 @@ mod tests {
         }
     }
 
-    /// The assumptions that are named.
+    /// The names of the assumptions found.
     fn named(measured: &Breakdown, facts: &Facts, figures: &[(Term, i64)], said: Facts) -> Vec<&'static str> {
         let external = ExternalEstimate {
             figures: figures.to_vec(),
@@ -489,7 +490,7 @@ mod tests {
         };
         let said = [(Term::Kv, 2048 * 131_072)];
         assert_eq!(named(&pool, &holds, &said, tokens(2048)), ["kv_pool"]);
-        // A token of four times the size, though far fewer bytes in all.
+        // Four times the size per token, though far fewer bytes in total.
         assert_eq!(named(&pool, &holds, &said, tokens(512)), ["gqa"]);
         assert!(
             named(&pool, &holds, &said, Facts::default()).is_empty(),
@@ -552,7 +553,7 @@ mod tests {
             (Term::Overhead, 14 * GIB),
         ];
         assert_eq!(named(&whole, &facts(), &said, Facts::default()), ["pool_as_overhead"]);
-        // A tool that does not know the pool, compared with an estimate that does.
+        // The measuring tool does not know the pool, but the estimate does.
         let unexplained = measured(&[(Component::Weights, 15 * GIB)]);
         let said = [(Term::Weights, 15 * GIB), (Term::KvPool, GIB)];
         assert_eq!(

@@ -17,7 +17,7 @@ use crate::fault::{Fault, Result, name_hint};
 use crate::fmt::{GIB, Gib};
 use crate::memory::{Breakdown, Component, Provenance};
 
-/// What a figure of an estimate stands for.
+/// The meaning of a figure in an estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Term {
     /// The model's parameters.
@@ -28,19 +28,19 @@ pub enum Term {
     KvPool,
     /// The KV cache in use.
     KvUsed,
-    /// What a forward pass needs beyond weights and KV cache.
+    /// Memory of a forward pass beyond weights and KV cache.
     Activations,
     /// Captured CUDA graphs.
     CudaGraphs,
     /// CUDA context, libraries, communication buffers.
     RuntimeContext,
-    /// Everything but weights, KV cache and activations: CUDA graphs, runtime context, and what is unexplained.
+    /// Everything but weights, KV cache and activations: CUDA graphs, runtime context, and the unexplained remainder.
     Overhead,
     /// All memory of the engine.
     Total,
 }
 
-/// The terms in display order: the name in JSON and on the command line, and the component that it stands for.
+/// The terms in display order: the name in JSON and on the command line, and the corresponding component.
 const TERMS: [(Term, &str, Option<Component>); 9] = [
     (Term::Weights, "weights", Some(Component::Weights)),
     (Term::Kv, "kv", None),
@@ -64,14 +64,14 @@ impl Term {
         TERMS[self as usize].1
     }
 
-    /// The term of a component; `None` for other tenants and for what is unexplained.
+    /// The term of a component; `None` for other tenants and for the unexplained remainder.
     pub fn from_component(component: Component) -> Option<Self> {
         let term = TERMS.iter().find(|(.., of)| *of == Some(component));
         term.map(|(term, ..)| *term)
     }
 
-    /// The bytes of this term in a breakdown, and what they cover, for people. `listed` are the terms with figures of
-    /// their own.
+    /// The bytes of this term in a breakdown and a description of what they cover, for people. `listed` are the terms
+    /// with their own figures.
     pub(super) fn measured(self, breakdown: &Breakdown, listed: &[Term]) -> Option<(i64, String)> {
         let part = |component: Component| {
             let part = breakdown.part(component)?;
@@ -125,7 +125,7 @@ pub struct TermComparison {
     pub term: Term,
     /// The measured value; `None` if unknown.
     pub measured: Option<i64>,
-    /// What the measured value covers and where it comes from, for people.
+    /// Coverage and source of the measured value, for people.
     pub measured_as: Option<String>,
     /// The estimate; `None` if it has no such term.
     pub said: Option<i64>,
@@ -172,7 +172,7 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Compares. `facts` is what is known about model and settings on the measured side.
+    /// Compares the two sides. `facts` describes model and settings on the measured side.
     pub fn new(measured: &Breakdown, facts: &Facts, external: &ExternalEstimate) -> Self {
         let rows = rows(measured, external);
         let explanations = explain::all(&explain::Case {
@@ -197,7 +197,7 @@ fn rows(measured: &Breakdown, external: &ExternalEstimate) -> Vec<TermComparison
     for (term, said) in &external.figures {
         rows.push(row(*term, term.measured(measured, &listed), Some(*said)));
     }
-    // Terms that only the measured side has, unless a coarser listed term covers them.
+    // Add terms that only the measured side has, unless a coarser listed term covers them.
     let covers = |term: Term| match term {
         Term::KvPool | Term::KvUsed => {
             listed.contains(&Term::Kv) && Term::Kv.measured(measured, &[]) == as_kv(term, measured)
@@ -213,7 +213,7 @@ fn rows(measured: &Breakdown, external: &ExternalEstimate) -> Vec<TermComparison
             rows.push(row(term, term.measured(measured, &listed), None));
         }
     }
-    // Only an estimate that includes the remainder says something about the total.
+    // Only an estimate that includes the remainder makes a statement about the total.
     let whole = [Term::Overhead, Term::RuntimeContext];
     if !listed.contains(&Term::Total)
         && listed.contains(&Term::Weights)
@@ -231,7 +231,7 @@ fn rows(measured: &Breakdown, external: &ExternalEstimate) -> Vec<TermComparison
     rows
 }
 
-/// The measured value that `kv` would have if it stood for this term.
+/// The measured value that `kv` would have if it meant this term.
 fn as_kv(term: Term, measured: &Breakdown) -> Option<(i64, String)> {
     let (bytes, from) = term.measured(measured, &[])?;
     let name = if term == Term::KvUsed { "KV used" } else { "KV pool" };
@@ -262,11 +262,11 @@ fn row(term: Term, measured: Option<(i64, String)>, said: Option<i64>) -> TermCo
 pub struct ExternalEstimate {
     /// The source, for people.
     pub by: String,
-    /// Bytes of each term; a term comes once.
+    /// Bytes of each term; each term occurs once.
     pub figures: Vec<(Term, i64)>,
-    /// What the source knows about model and settings.
+    /// Facts about model and settings from the source.
     pub facts: Facts,
-    /// How the figures were read.
+    /// Notes on how the figures were read.
     pub notes: Vec<String>,
 }
 
@@ -276,7 +276,7 @@ impl ExternalEstimate {
     ///
     /// # Errors
     ///
-    /// `usage` with what can be written.
+    /// `usage` with the accepted forms.
     pub fn parse(text: &str) -> Result<Self> {
         let mut figures: Vec<(Term, i64)> = Vec::new();
         let mut read = Vec::new();
@@ -310,14 +310,14 @@ impl ExternalEstimate {
         })
     }
 
-    /// The figures of a breakdown: an estimate, or what another tool measured.
+    /// The figures of a breakdown: an estimate, or the measurement of another tool.
     pub fn from_breakdown(by: impl Into<String>, breakdown: &Breakdown, facts: Facts) -> Self {
         let known = breakdown
             .parts
             .iter()
             .filter_map(|part| Some((Term::from_component(part.component)?, part.bytes)));
         let mut figures: Vec<(Term, i64)> = known.collect();
-        // The remainder stands for overhead only if nothing names it more precisely.
+        // The remainder counts as overhead only if no figure names it more precisely.
         let named = [Term::CudaGraphs, Term::RuntimeContext];
         let closer = figures.iter().any(|(term, _)| named.contains(term));
         if !closer && breakdown.unexplained() != 0 {
@@ -388,10 +388,10 @@ impl std::fmt::Display for ExternalEstimate {
     }
 }
 
-/// The facts, and how one side completes the other.
+/// Defines [`Facts`], and how one side completes the other.
 macro_rules! facts {
     ($($(#[$doc:meta])* $name:ident: $type:ty,)*) => {
-        /// What is known about the model and the settings. `None` means unknown.
+        /// Known facts about the model and the settings. `None` means unknown.
         #[derive(Clone, Debug, Default, PartialEq, Serialize)]
         pub struct Facts {
             $($(#[$doc])* pub $name: Option<$type>,)*
@@ -460,7 +460,8 @@ impl Facts {
 /// fails there too.
 const FULL_BASELINE: i64 = 5_000_000_000;
 
-/// The share of the total by which parts may exceed it: figures have two decimals, and readings differ in time.
+/// The tolerated excess of the parts over the total, as a share of it. Figures have two decimals, and readings are not
+/// simultaneous.
 const SLACK: f64 = 0.02;
 
 /// An implausible figure.
@@ -472,7 +473,7 @@ pub struct Implausible {
     pub text: String,
 }
 
-/// What is implausible in a breakdown.
+/// The implausible figures of a breakdown.
 pub fn implausible(breakdown: Option<&Breakdown>, facts: &Facts) -> Vec<Implausible> {
     let Some(breakdown) = breakdown else { return Vec::new() };
     let peak = i64::try_from(breakdown.total).unwrap_or(i64::MAX);

@@ -6,9 +6,9 @@ use crate::fault::{Fault, Result};
 use crate::memory::shape::{Config, Dtype, Headers, Layer, Phase, Shape};
 
 pub(super) struct Weights {
-    /// Elements of all of them; a tied output matrix counts once.
+    /// Elements of all weights; a tied output matrix counts once.
     pub(super) parameters: u64,
-    /// All of them, once.
+    /// Bytes of all weights, each counted once.
     pub(super) bytes: u64,
     pub(super) on_rank: u64,
     /// The type of weights that are not quantized, and the default of the KV cache.
@@ -18,8 +18,8 @@ pub(super) struct Weights {
     pub(super) source: String,
 }
 
-/// The headers of the files come first, then their sizes, as long as the weights are loaded as they are stored; else the
-/// shape that `config.json` describes.
+/// If the weights are loaded as stored, uses the headers of the files first, then their sizes. Otherwise uses the shape
+/// that `config.json` describes.
 pub(super) fn weights(
     shape: &Shape,
     config: &Config,
@@ -73,7 +73,7 @@ pub(super) fn weights(
         some => some,
     };
     let Some(scheme) = scheme else {
-        // Engines load a vision tower in a type of its own.
+        // Engines load a vision tower in its own type.
         let (parameters, counted_by) = match headers.is_some() && (shape.by_headers || !config.is_multimodal()) {
             true => (parameters, "the headers of the weights"),
             false => (shape.parameters(), "`config.json`"),
@@ -111,7 +111,7 @@ impl ModelFiles {
     }
 }
 
-/// Bytes on one of `ranks`.
+/// Bytes on one of `ranks` ranks.
 fn weight_bytes(shape: &Shape, scheme: Option<&Scheme>, dtype: Dtype, ranks: u64) -> u64 {
     shape.tensors().fold(0, |sum: u64, (count, tensor)| {
         let share = tensor.on_rank(ranks);
@@ -130,9 +130,9 @@ fn share(bytes: u64, part: u64, whole: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kv {
     pub(super) dtype: Dtype,
-    /// The type of a recurrent layer's state, unless the model says another.
+    /// The type of a recurrent layer's state, unless the model states another.
     pub(super) state: Dtype,
-    /// Ranks that share it.
+    /// The number of ranks that share it.
     pub(super) ranks: u64,
 }
 

@@ -1,8 +1,8 @@
-//! Estimates what a model needs before anything is started: weights, KV cache and activations, per tensor-parallel
+//! Estimates the memory of a model without starting anything: weights, KV cache and activations, per tensor-parallel
 //! rank.
 //!
-//! Figures follow from the model's [`Shape`] and the request; each part states its formula. Only the runtime context
-//! is assumed, and marked so. What no formula gives is left out and named in the notes.
+//! Figures follow from the model's [`Shape`] and the request; each part states its formula. Only the runtime context is
+//! assumed, and marked so. Memory without a formula is left out and named in the notes.
 
 mod components;
 mod quantization;
@@ -26,13 +26,13 @@ pub struct LayerKind {
     pub count: u64,
     /// Bytes per token of one layer; 0 for a recurrent layer.
     pub kv_bytes_per_token: u64,
-    /// Most recent tokens that a layer keeps; `None` for all.
+    /// The number of most recent tokens that a layer keeps; `None` for all.
     pub window: Option<u64>,
-    /// Bytes per sequence of one layer, whatever its length.
+    /// Bytes per sequence of one layer, independent of its length.
     pub state_bytes: u64,
 }
 
-/// The memory that a model needs, in bytes; of the whole model unless noted.
+/// The memory that a model needs, in bytes; for the whole model unless noted.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Estimate {
     /// The model's family.
@@ -43,7 +43,7 @@ pub struct Estimate {
     pub positions: Option<u64>,
     /// Bytes of all weights; replicated ones count once.
     pub weight_bytes: u64,
-    /// Data type of the weights that are not quantized.
+    /// Data type of the unquantized weights.
     pub dtype: Dtype,
     /// Format of the quantized weights.
     pub quantization: Option<String>,
@@ -51,7 +51,7 @@ pub struct Estimate {
     pub kv_cache_dtype: Dtype,
     /// Bytes of KV cache per token of a sequence shorter than every window; replicated heads count once.
     pub kv_bytes_per_token: u64,
-    /// The same on one rank.
+    /// As `kv_bytes_per_token`, on one rank.
     pub kv_bytes_per_token_per_rank: u64,
     /// Bytes per sequence that do not depend on its length.
     pub state_bytes_per_sequence: u64,
@@ -61,9 +61,9 @@ pub struct Estimate {
     pub total: Breakdown,
     /// The memory of each rank.
     pub ranks: Vec<Breakdown>,
-    /// What fits, if a GPU's memory was given.
+    /// The capacity of a GPU, if its memory was given.
     pub fits: Option<Fits>,
-    /// What the figures do not include, for people.
+    /// Memory that the figures do not include, for people.
     pub notes: Vec<String>,
     /// The request.
     pub question: EstimateRequest,
@@ -73,8 +73,8 @@ pub struct Estimate {
 ///
 /// # Errors
 ///
-/// `usage` if the request is invalid, if the model's files do not say enough (the hint names what would), or if ranks
-/// cannot share the model's heads.
+/// `usage` if the request is invalid, if the model's files contain too little information (the hint names the missing
+/// file), or if ranks cannot share the model's heads.
 pub fn estimate(files: &ModelFiles, request: &EstimateRequest) -> Result<Estimate> {
     request.check()?;
     let config = Config::new(&files.config)?;
@@ -91,7 +91,7 @@ pub fn estimate(files: &ModelFiles, request: &EstimateRequest) -> Result<Estimat
     Model { shape, weights, kv }.answer(files, request)
 }
 
-/// Rejects options that need more than the headers of an unknown family.
+/// Rejects options that need more information than the headers of an unknown family.
 fn check_headers_suffice(shape: &Shape, request: &EstimateRequest) -> Result<()> {
     let (name, what) = if request.tensor_parallel > 1 {
         ("tensor_parallel", "how ranks share its tensors")
@@ -110,7 +110,7 @@ fn check_headers_suffice(shape: &Shape, request: &EstimateRequest) -> Result<()>
     .hint(format!("leave out `{name}`")))
 }
 
-/// Rejects ranks that cannot share the model's heads, as every engine does.
+/// Rejects ranks that cannot share the model's heads evenly, as every engine does.
 fn check_heads_divide(shape: &Shape, ranks: u64) -> Result<()> {
     if shape.heads.is_multiple_of(ranks) {
         return Ok(());
@@ -122,14 +122,14 @@ fn check_heads_divide(shape: &Shape, ranks: u64) -> Result<()> {
     .hint("choose a `tensor_parallel` that divides them"))
 }
 
-/// What fits into each GPU.
+/// The capacity of each GPU.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fits {
     /// Usable bytes of each GPU.
     pub budget: u64,
     /// Bytes left for the KV cache after weights, activations and context; 0 if those alone exceed the budget.
     pub kv_bytes: u64,
-    /// Tokens that these bytes hold, of sequences shorter than every window; `None` if tokens take nothing.
+    /// Tokens that these bytes hold, of sequences shorter than every window; `None` if tokens take no memory.
     pub tokens: Option<u64>,
     /// Concurrent sequences of the requested length that fit.
     pub sequences: u64,
@@ -139,7 +139,7 @@ pub struct Fits {
     pub fits: bool,
 }
 
-/// The largest number up to `most` for which `holds`, by bisection; 0 if there is none.
+/// The largest number up to `most` that satisfies `holds`, by bisection; 0 if there is none.
 fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, most);
     while low < high {
@@ -304,7 +304,7 @@ impl Model {
             .as_ref()
             .filter(|headers| !headers.has_integer_weights())
             .and_then(|headers| headers.parameters(false).checked_sub(parameters));
-        // Quantized weights may be packed, several in one element.
+        // One element may hold several packed quantized weights.
         if let Some(more) = more.filter(|more| *more > 0 && self.weights.quantization.is_none()) {
             notes.push(format!(
                 "the files hold {more} parameters more than the language model has: a vision tower, multi-token prediction heads, or an output \
@@ -361,7 +361,7 @@ pub struct EstimateRequest {
     /// Quantization of the weights instead of the model's own: awq, gptq, fp8, `nf4`, mxfp4, `q4_k`, …
     #[arg(long)]
     pub quantization: Option<String>,
-    /// Type of the KV cache: auto (that of the weights), fp8, `q8_0`, …
+    /// Type of the KV cache: auto (the type of the weights), fp8, `q8_0`, …
     #[arg(long, value_name = "DTYPE")]
     pub kv_cache_dtype: Option<String>,
     /// GPUs that share each layer
@@ -373,7 +373,7 @@ pub struct EstimateRequest {
     /// Memory of each GPU, in bytes or with a unit (80GiB, 80GB): shows what fits; exit status 1 if a model does not
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     pub gpu_memory: Option<u64>,
-    /// Share of that memory which may be used
+    /// Usable share of that memory
     #[arg(long, value_name = "SHARE", default_value_t = Self::default().memory_fraction)]
     pub memory_fraction: f64,
 }
@@ -431,14 +431,14 @@ impl EstimateRequest {
         self.input.saturating_add(self.output)
     }
 
-    /// Tokens of one prefill step. A given chunk counts in full, whatever the request: engines with chunked prefill
-    /// try one out before they serve (vLLM, TensorRT-LLM), and keep the memory.
+    /// Tokens of one prefill step. A given chunk counts in full, whatever the request: engines with chunked prefill run
+    /// one before they serve (vLLM, TensorRT-LLM), and keep the memory.
     pub(super) fn step(&self) -> u64 {
         self.prefill_chunk.unwrap_or(self.input.max(1))
     }
 }
 
-/// The contents of a model's files that say how large it is.
+/// The contents of a model's files that determine its size.
 #[derive(Clone, Debug, Default)]
 pub struct ModelFiles {
     /// `config.json`.
@@ -449,7 +449,7 @@ pub struct ModelFiles {
     pub indexed: Option<u64>,
     /// Bytes of its GGUF files, all of one model.
     pub gguf: Option<u64>,
-    /// Why something of the above is missing although it was looked for, for people.
+    /// Reasons why some of the files above are missing although they were looked for, for people.
     pub notes: Vec<String>,
 }
 

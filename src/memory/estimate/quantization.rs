@@ -8,7 +8,7 @@ use crate::memory::shape::{Config, Dtype, Role, Tensor};
 /// The scales of a matrix.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Scales {
-    /// For each tile of outputs (`rows`) and inputs (`columns`): bytes of the scale and bits of the zero point; besides,
+    /// Per tile of outputs (`rows`) and inputs (`columns`): bytes of the scale and bits of the zero point. In addition,
     /// `index` bytes per input.
     Tiles {
         rows: u64,
@@ -21,10 +21,10 @@ enum Scales {
     Bitsandbytes { nested: bool },
 }
 
-/// As high or as wide as the matrix.
+/// A tile as high or as wide as the matrix.
 const WHOLE: u64 = u64::MAX;
 
-/// Tiles of `rows` outputs and `columns` inputs with a scale of so many bytes.
+/// Tiles of `rows` outputs and `columns` inputs with a scale of `scale` bytes.
 const fn tiles(rows: u64, columns: u64, scale: u64) -> Scales {
     Scales::Tiles {
         rows,
@@ -46,10 +46,10 @@ const fn groups(size: u64, scale: u64, zero_bits: u64, index: u64) -> Scales {
     }
 }
 
-/// Which tensors a format quantizes. Vectors never are.
+/// The tensors that a format quantizes. Vectors never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Targets {
-    /// The matrices of the layers including experts; not embedding, output matrix and routers.
+    /// The matrices of the layers including experts, but not embedding, output matrix and routers.
     Layers,
     /// Only the routed experts.
     Experts,
@@ -60,7 +60,7 @@ enum Targets {
 /// A format of weights.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scheme {
-    /// For people.
+    /// The name for people.
     pub(super) name: String,
     bits: u64,
     scales: Scales,
@@ -122,7 +122,7 @@ fn bits(numbers: u64, bits: u64) -> u64 {
 /// The default group size, which nearly all AWQ and GPTQ models have.
 const GROUP: u64 = 128;
 
-/// Formats by name: bits per weight, scales, what they quantize.
+/// Formats by name: bits per weight, scales, quantized tensors.
 const FORMATS: &[(&[&str], u64, Scales, Targets)] = &[
     (&["awq", "awq_marlin"], 4, groups(GROUP, 2, 4, 0), Targets::Layers),
     (&["gptq", "gptq_marlin"], 4, groups(GROUP, 2, 4, 4), Targets::Layers),
@@ -144,7 +144,7 @@ const FORMATS: &[(&[&str], u64, Scales, Targets)] = &[
     ),
     (&["mxfp4"], 4, groups(32, 1, 0, 0), Targets::Experts),
     (&["nvfp4"], 4, groups(16, 1, 0, 0), Targets::Layers),
-    // Uniform block types of GGUF, by weights and further bytes of a block (llama.cpp, `ggml-common.h`).
+    // Uniform block types of GGUF: weights and additional bytes per block (llama.cpp, `ggml-common.h`).
     (&["q2_k"], 2, groups(256, 20, 0, 0), Targets::All),
     (&["q3_k"], 3, groups(256, 14, 0, 0), Targets::All),
     (&["q4_0"], 4, groups(32, 2, 0, 0), Targets::All),
@@ -155,7 +155,7 @@ const FORMATS: &[(&[&str], u64, Scales, Targets)] = &[
     (&["q8_0"], 8, groups(32, 2, 0, 0), Targets::All),
 ];
 
-/// For messages.
+/// The names for messages.
 const NAMES: &str = "`none`, `awq`, `gptq`, `fp8` (one scale a matrix), `fp8_channel`, `fp8_block`, `int8`, `nf4`, `nf4_single`, `mxfp4`, `nvfp4`, \
                      and GGUF's `q2_k`, `q3_k`, `q4_0`, `q4_k`, `q5_0`, `q5_k`, `q6_k`, `q8_0`";
 
@@ -164,7 +164,7 @@ impl Scheme {
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown name, and for a mixture of GGUF types (`q4_k_m`), whose size only the file tells.
+    /// `usage` for an unknown name, and for a mixture of GGUF types (`q4_k_m`), whose size only the file determines.
     pub(super) fn from_name(name: &str) -> Result<Self> {
         let name = name.to_ascii_lowercase();
         let format = FORMATS.iter().find(|(names, ..)| names.contains(&name.as_str()));
@@ -262,7 +262,7 @@ fn fp8(stated: &Value) -> Result<Scales> {
     }
 }
 
-/// compressed-tensors with a single group of modules. Several groups need the headers.
+/// The compressed-tensors format with a single group of modules. Several groups need the headers.
 fn compressed(stated: &Value) -> Result<(u64, Scales, Targets)> {
     let configured = stated["config_groups"].as_object();
     let weights = configured

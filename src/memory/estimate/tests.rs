@@ -1,4 +1,4 @@
-//! What holds of every estimate, and figures that were measured.
+//! Properties of every estimate, and comparisons with measurements.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -80,7 +80,7 @@ fn kv_of_a_token_is_what_vllm_had() {
             );
         for (tokens, gib) in pairs {
             let bytes = tokens.parse::<f64>().unwrap() * per_token as f64 / f64::from(1 << 30);
-            // As many digits as the log has, and the blocks that were rounded away.
+            // Tolerance: the log's digits, and the blocks that were rounded away.
             assert!(
                 (bytes - gib.parse::<f64>().unwrap()).abs() < 0.0075,
                 "{path:?}: {bytes} and {gib}"
@@ -117,8 +117,8 @@ fn the_slope_of_a_real_prefill_is_kv_and_activations() {
     let (more, fewer) = (parts(65_536), parts(32_768));
     let (kv, activations) = ((more.0 - fewer.0) / 32_768, (more.1 - fewer.1) / 32_768);
     assert_eq!(kv, 32_768);
-    // What transformers holds besides: the embeddings and the layer's input (2 · 2048 · 2 bytes), cosines and sines of a head
-    // (2 · 64 · 2), and four lists of 8-byte positions and ids.
+    // Further memory of transformers: the embeddings and the layer's input (2 · 2048 · 2 bytes), cosines and sines of a
+    // head (2 · 64 · 2), and four lists of 8-byte positions and ids.
     assert_eq!(slope, kv + activations + 8192 + 256 + 32);
 }
 
@@ -178,13 +178,13 @@ fn windows_and_states_do_not_grow() {
     };
     // Every layer of Mistral 7B v0.1 has a window of 4,096.
     assert_eq!(kv("mistral-7b-v0.1", 4096), kv("mistral-7b-v0.1", 32_768));
-    // Of Gemma 3 every sixth layer grows: 4 of 26.
+    // In Gemma 3 every sixth layer grows: 4 of 26.
     let grown = kv("gemma-3-1b", 32_000) - kv("gemma-3-1b", 16_000);
     assert_eq!(grown, 16_000 * 4 * 2 * 256 * 2);
-    // Of Qwen3-Next every fourth: 12 of 48.
+    // In Qwen3-Next every fourth layer grows: 12 of 48.
     let grown = kv("qwen3-next-80b-a3b", 2000) - kv("qwen3-next-80b-a3b", 1000);
     assert_eq!(grown, 1000 * 12 * 2 * 2 * 256 * 2);
-    // Layers of a head each would grow with MHA's formula: 8 times as much.
+    // Gemma 2B has one KV head per layer. MHA's formula would give 8 times as much.
     assert_eq!(kv("gemma-2b", 100), 100 * 18 * 2 * 256 * 2);
 }
 
@@ -278,7 +278,7 @@ fn absurd_configs_do_not_overflow() {
                 *value = json!(1_u64 << 26);
             }
         }
-        // Whatever it says, it says it without a panic.
+        // Any answer is fine, but it must not panic.
         let _answer = estimate(&files(&config), &EstimateRequest::default());
     }
 }

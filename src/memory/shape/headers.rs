@@ -1,11 +1,11 @@
 //! Headers of safetensors files: the name, type and size of their tensors; and the shape of a model of an unknown
-//! family, as far as the headers tell.
+//! family, as far as the headers determine it.
 //!
 //! Only the header is read, never a weight. Format: 8 bytes with the header's length (little endian), then JSON that
 //! maps each tensor's name to its `dtype`, `shape` and `data_offsets` (safetensors documentation, "Format").
 //!
-//! The headers list every tensor, so bytes are exact. Keys and values have as many elements as the matrices that
-//! produce them have outputs. What the headers do not tell is named in a note: windows, states of other layers,
+//! The headers list every tensor, so bytes are exact. Keys and values have as many elements as the outputs of the
+//! matrices that produce them. A note names the information that headers lack: windows, states of other layers,
 //! activations, and how ranks share the tensors.
 
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct StoredTensor {
     pub name: String,
     /// The type as safetensors names it: `BF16`, `F8_E4M3`, `I32`.
     pub dtype: String,
-    /// The dimensions; for a matrix outputs and inputs.
+    /// The dimensions: outputs and inputs for a matrix.
     pub dims: Vec<u64>,
     /// The size in bytes.
     pub bytes: u64,
@@ -51,7 +51,7 @@ impl StoredTensor {
         matches!(self.dtype.as_str(), "F64" | "F32" | "F16" | "BF16") || self.dtype.starts_with("F8")
     }
 
-    /// Whether this is a quantized weight in integers, and not a buffer such as a causal mask.
+    /// Whether this is a quantized weight stored as integers, rather than a buffer such as a causal mask.
     fn is_integer_weight(&self) -> bool {
         let name = self.name.rsplit('.').next();
         !self.is_float() && matches!(name, Some("weight" | "qweight" | "weight_packed"))
@@ -117,7 +117,7 @@ impl Headers {
     }
 
     /// Elements of all weights, without integer buffers; with `tied`, also without a copy of the embedding as output
-    /// matrix. Quantized weights may be packed, several in one element.
+    /// matrix. One element may hold several packed quantized weights.
     pub fn parameters(&self, tied: bool) -> u64 {
         let counts = |tensor: &&StoredTensor| {
             let is_copy = tied && tensor.name.ends_with("lm_head.weight");
@@ -127,12 +127,12 @@ impl Headers {
         weights.map(StoredTensor::numbers).fold(0, u64::saturating_add)
     }
 
-    /// Whether quantized weights are stored as integers, several of which may be packed in one element.
+    /// Whether quantized weights are stored as integers. One element may hold several of them.
     pub fn has_integer_weights(&self) -> bool {
         self.tensors.iter().any(StoredTensor::is_integer_weight)
     }
 
-    /// The most common type among those that are not quantized.
+    /// The most common type among unquantized tensors.
     pub fn float(&self) -> Option<Dtype> {
         let types = [
             ("BF16", Dtype::Bfloat16),
@@ -161,7 +161,7 @@ fn unusable(why: &str) -> Fault {
     Fault::usage(format!("not a usable safetensors file: {why}")).hint("check that the download is complete")
 }
 
-/// Names under which layers are numbered.
+/// Module names that precede the layer number.
 const LAYER_MODULES: [&str; 3] = ["layers", "h", "blocks"];
 
 pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {

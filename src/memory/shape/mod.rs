@@ -1,10 +1,10 @@
-//! A model's shape: its tensors, and what it keeps per token and per sequence.
+//! A model's shape: its tensors, and its state per token and per sequence.
 //!
 //! Parameters and bytes of the weights come from the headers of the safetensors files, if there are any ([`headers`]).
-//! What headers do not say is read from `config.json`, by its keys whatever the family: what each layer keeps per token
-//! and per sequence, and what a pass through it holds ([`parts`]); the table `families.toml` has what the keys do not
-//! say of a family. Without headers, the tensors follow from the same keys. Unknown families are refused rather than
-//! guessed.
+//! Everything else is read from the keys of `config.json`, by the same rules for every family: the state of each layer
+//! per token and per sequence, and the memory of a pass through it ([`parts`]). The table `families.toml` adds the
+//! properties of a family that the keys do not state. Without headers, the tensors follow from the same keys. Unknown
+//! families are refused rather than guessed.
 
 mod headers;
 mod model;
@@ -24,7 +24,7 @@ use crate::fault::{Fault, Result};
 pub(crate) use model::Split;
 pub(crate) use model::{Layer, Phase, Role, Shape, Tensor, count_equal};
 
-/// The shape that a `config.json` describes, or for an unknown family what the headers of its files say.
+/// The shape that a `config.json` describes; for an unknown family, the shape that the headers of its files describe.
 ///
 /// # Errors
 ///
@@ -59,14 +59,14 @@ pub(super) enum QkNorm {
     All,
 }
 
-/// Which layers are of which kind, unless `layer_types` lists them.
+/// The layout of layer kinds, unless `layer_types` lists them.
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Layers {
     /// Every layer attends to every token.
     #[default]
     Full,
-    /// Every layer has the window, if there is one.
+    /// Every layer has the window, if the model has one.
     Window,
     /// All layers but every n-th have the window; `sliding_window_pattern` may override n.
     WindowExceptEvery(u64),
@@ -74,7 +74,8 @@ pub(super) enum Layers {
     WindowFrom,
     /// Llama 4: attention within chunks, except in the layers without rotary positions.
     Chunks,
-    /// Recurrent, with attention in the layers that a key names, else in every n-th, of 0 in none.
+    /// Recurrent, with attention in the layers that a key names. Otherwise attention is in every n-th layer, or in none
+    /// if n is 0.
     Hybrid(u64),
     /// Jamba: Mamba, with attention in every `attn_layer_period`-th layer and experts in every `expert_layer_period`-th.
     Periods,
@@ -90,7 +91,7 @@ pub(super) struct Family {
     names: Vec<String>,
     /// Whether the output matrix is the embedding by default.
     pub(super) tied: bool,
-    /// The default size of a head, if it is not its share of the hidden state.
+    /// The default size of a head, if it is not the hidden size divided by the number of heads.
     pub(super) head_dim: Option<u64>,
     pub(super) bias: Bias,
     pub(super) qk_norm: QkNorm,
@@ -166,7 +167,7 @@ const MOST_LAYERS: u64 = 4096;
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
     values: Map<String, Value>,
-    /// The file describes more than text: images, audio.
+    /// Whether the file describes more than text, such as images or audio.
     multimodal: bool,
 }
 
@@ -190,7 +191,7 @@ impl Config {
             });
         };
         let mut values = inner.clone();
-        // Stated once for the whole file.
+        // These keys are stated once for the whole file.
         for key in ["dtype", "torch_dtype", "quantization_config", "tie_word_embeddings"] {
             if let Some(value) = outer.get(key).filter(|_| !values.contains_key(key)) {
                 values.insert(key.to_owned(), value.clone());
@@ -212,14 +213,14 @@ impl Config {
         name.ok_or_else(|| unknown("model_type", "it names the model's family"))
     }
 
-    /// The value of the first of these keys that has one; null counts as missing.
+    /// The first non-null value under these keys.
     pub(crate) fn get(&self, names: &[&str]) -> Option<&Value> {
         names
             .iter()
             .find_map(|name| self.values.get(*name).filter(|value| !value.is_null()))
     }
 
-    /// A positive integer, under the first of these keys that has a value.
+    /// A positive integer under the first of these keys with a value.
     pub(crate) fn optional(&self, names: &[&str]) -> Result<Option<u64>> {
         let Some(value) = self.get(names) else {
             return Ok(None);
@@ -248,7 +249,7 @@ impl Config {
         }
     }
 
-    /// A boolean, under the first of these keys that has a value; else the family's default.
+    /// A boolean under the first of these keys with a value; else `default`.
     pub(crate) fn flag(&self, names: &[&str], default: bool) -> Result<bool> {
         match self.get(names) {
             None => Ok(default),
@@ -294,7 +295,7 @@ impl Config {
     }
 }
 
-/// A missing value, and what would replace it.
+/// The error for a missing value, with the files that would replace it.
 fn unknown(name: &str, why: &str) -> Fault {
     Fault::usage(format!("`config.json` has no `{name}`: {why}"))
         .hint("the headers of its safetensors files would decide it: give a folder that has them")
@@ -310,7 +311,7 @@ fn short(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    //! Compares what layers keep with what transformers really keeps of one sequence.
+    //! Compares the computed state of layers with the state that transformers keeps for one sequence.
 
     use std::path::Path;
 
@@ -332,12 +333,12 @@ mod tests {
             let sum = |of: &dyn Fn(&Layer) -> u64| layers.iter().map(|layer| layer.count * of(layer)).sum::<u64>();
             let keys_and_values = sum(&|layer| {
                 let kept = layer.per_token.as_ref();
-                // Between two steps transformers keeps one token fewer than the window: the next one completes it.
+                // Between two steps transformers keeps one token fewer than the window; the next one completes it.
                 kept.map_or(0, |kept| {
                     kept.on_rank(1) * kept.window.map_or(tokens, |window| tokens.min(window - 1))
                 })
             });
-            // And one input of the convolution more than engines need: all that its kernel covers.
+            // It also keeps one input of the convolution more than engines need: as many as the kernel covers.
             let kernel = config
                 .optional(&["mamba_d_conv", "linear_conv_kernel_dim"])
                 .unwrap()

@@ -1,5 +1,4 @@
-//! The shape of a model: its layers, the tensors of each with their data types, what they keep, and what a pass through
-//! them holds.
+//! The shape of a model: its layers, their tensors and state, and the memory of a pass through them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,13 +23,13 @@ pub(crate) struct Shape {
     pub dtype: Option<Dtype>,
     /// Tensors outside the layers: embeddings, the last norm, and the output matrix unless it is tied.
     pub ends: Vec<Tensor>,
-    /// The output matrix is the embedding.
+    /// Whether the output matrix is the embedding.
     pub tied: bool,
     /// The layers, equal ones grouped.
     pub layers: Vec<Layer>,
     /// A note for people on parts of the model that are not counted, such as a vision tower.
     pub left_out: Option<String>,
-    /// The family is unknown: only bytes and what is kept are known, from the headers of the files.
+    /// Whether the family is unknown, so that only bytes and states are known, from the headers of the files.
     pub by_headers: bool,
 }
 
@@ -61,12 +60,12 @@ pub(crate) struct Layer {
     pub per_token: Option<PerToken>,
     /// The state per sequence.
     pub per_sequence: Option<PerSequence>,
-    /// What a pass through one holds, phase by phase.
+    /// The memory of a pass through one layer, phase by phase.
     pub phases: Vec<Phase>,
 }
 
 impl Layer {
-    /// Tensors, and what a pass through them holds.
+    /// A layer of these tensors with one phase.
     pub(super) fn new(tensors: Vec<Tensor>, phase: Phase) -> Self {
         Self {
             tensors,
@@ -75,13 +74,14 @@ impl Layer {
         }
     }
 
-    /// The same with keys and values of each token.
+    /// Adds keys and values per token.
     pub(super) fn keeping(self, heads: u64, width: u64, window: Option<u64>) -> Self {
         let per_token = Some(PerToken { heads, width, window });
         Self { per_token, ..self }
     }
 
-    /// The same with a state of so many numbers per sequence, and the last inputs of a convolution: so many, over a kernel.
+    /// Adds a state of `recurrent` elements per sequence, and the last inputs of a convolution: `inputs` elements each,
+    /// with a kernel of `kernel`.
     pub(super) fn with_state(self, (inputs, kernel): (u64, u64), recurrent: u64, dtype: Option<Dtype>) -> Self {
         let convolution = inputs.saturating_mul(kernel - 1);
         let per_sequence = Some(PerSequence {
@@ -126,11 +126,11 @@ pub(crate) fn count_equal<T: PartialEq>(items: impl IntoIterator<Item = (u64, T)
 /// Keys and values of one token, or the latent that replaces them: `heads` times `width` elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PerToken {
-    /// KV heads; 1 for a latent (MLA), which every rank keeps.
+    /// KV heads. 1 for a latent (MLA); every rank keeps it.
     pub heads: u64,
     /// Elements per head: key and value together, or latent and rotary key.
     pub width: u64,
-    /// Only the most recent tokens are kept; `None` for all.
+    /// The number of most recent tokens that are kept; `None` for all.
     pub window: Option<u64>,
 }
 
@@ -159,7 +159,7 @@ pub(crate) struct PerSequence {
 /// Elements per token that live at the same time in one phase of a layer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Phase {
-    /// Which tensors, for people.
+    /// The tensors, for people.
     pub tensors: &'static str,
     /// Elements in the model's type on every rank.
     pub replicated: u64,
@@ -184,7 +184,7 @@ impl Phase {
 /// vLLM's and SGLang's `VocabParallelEmbedding` pad vocabularies to a multiple of this before ranks share them.
 const VOCABULARY_MULTIPLE: u64 = 64;
 
-/// What a tensor is for, which decides whether it is quantized.
+/// The purpose of a tensor, which decides whether it is quantized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A matrix of a layer.
@@ -241,7 +241,7 @@ pub(super) fn matrix(rows: u64, columns: u64, split: Split) -> Tensor {
     }
 }
 
-/// A vector, or what counts as one.
+/// A vector, or a small kernel that counts as one.
 pub(super) fn vector(rows: u64, split: Split) -> Tensor {
     matrix(rows, 1, split).with_role(Role::Vector)
 }
@@ -281,7 +281,8 @@ impl Tensor {
     }
 }
 
-/// The data type of stored elements, by size. Some pack elements in blocks with a scale (llama.cpp).
+/// The data type of stored elements, which determines their size. Some types pack elements in blocks with a scale
+/// (llama.cpp).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Dtype {

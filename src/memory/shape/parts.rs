@@ -1,20 +1,20 @@
-//! Reads the shape of a model of a known family: the parts of each layer by the keys of `config.json`.
+//! Reads the shape of a model of a known family: the parts of each layer, from the keys of `config.json`.
 //!
-//! Sizes follow the model definitions in transformers, whose own counts the tests compare with (`tests/data/shapes/`).
-//! What a pass holds is the sum of the outputs that live at the same time while a chunk of a prompt passes through,
-//! with fused projections and without a matrix of attention scores, as in serving engines; residual and normed input
-//! included. [`Config`] bounds each size, so that products of two do not overflow.
+//! Sizes follow the model definitions in transformers, and the tests compare them with its own counts
+//! (`tests/data/shapes/`). The memory of a pass is the sum of the outputs that live at the same time while a chunk of a
+//! prompt passes through, with fused projections and without a matrix of attention scores, as in serving engines. It
+//! includes residual and normed input. [`Config`] bounds each size, so that products of two do not overflow.
 
 use super::model::{Dtype, Layer, Phase, Role, Shape, Split, group_equal, matrix, vector};
 use super::{Bias, Config, Family, Layers, QkNorm};
 use crate::fault::{Fault, Result};
 
-/// Names of `layer_types`.
+/// Entries of `layer_types`.
 const FULL: &str = "full_attention";
 const SLIDING: &str = "sliding_attention";
 const RECURRENT: &str = "linear_attention";
 
-/// A model while it is read.
+/// A model being read.
 pub(super) struct Reader<'a> {
     config: &'a Config,
     family: &'a Family,
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Whether a layer is one of every `{name}_period`, counted from `{name}_offset`.
+    /// Whether a layer is one of every `{name}_period` layers, counted from `{name}_offset`.
     fn in_period(&self, name: &str, layer: u64) -> Result<bool> {
         let period = self.config.number(&[&format!("{name}_period")])?;
         let offset = self.config.number_or_zero(&[&format!("{name}_offset")])?;
@@ -160,7 +160,7 @@ impl<'a> Reader<'a> {
         self.config.optional(&["sliding_window", "attention_chunk_size"])
     }
 
-    /// KV heads. The default is the number of query heads, as in transformers.
+    /// The number of KV heads. The default is the number of query heads, as in transformers.
     fn kv_heads(&self) -> Result<u64> {
         let kv_heads = self.config.optional(&["num_key_value_heads"])?.unwrap_or(self.heads);
         if kv_heads > self.heads {
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         Ok(kv_heads)
     }
 
-    /// The size of a head. The default is the family's, else its share of the hidden state.
+    /// The size of a head. The default is the family's, else the hidden size divided by the number of heads.
     fn head_dim(&self) -> Result<u64> {
         let head_dim = self.config.optional(&["head_dim"])?.or(self.family.head_dim);
         head_dim
@@ -266,7 +266,7 @@ impl<'a> Reader<'a> {
         let config = self.config;
         let counts = ["num_experts", "num_local_experts", "n_routed_experts"];
         if self.family.experts && self.is_routed(layer)? {
-            // A hybrid may state that it has none; a missing number is an error.
+            // A hybrid may state 0 experts; a missing number is an error.
             let experts = match config.get(&counts) {
                 Some(_) => config.number_or_zero(&counts)?,
                 None => config.number(&counts)?,
@@ -324,10 +324,10 @@ impl<'a> Reader<'a> {
         Ok(Layer::new(tensors, phase))
     }
 
-    /// Routed experts of equal size, and the shared one that every token passes through.
+    /// Routed experts of equal size, and the shared expert that processes every token.
     ///
-    /// Every rank holds a share of each expert's intermediate size. Expert parallelism holds as many bytes, divided
-    /// differently.
+    /// Every rank holds a share of each expert's intermediate size. Expert parallelism holds the same number of bytes,
+    /// divided differently.
     fn experts(&self, experts: u64) -> Result<Layer> {
         let (config, hidden) = (self.config, self.hidden);
         let size = config.number(&["moe_intermediate_size", "intermediate_size"])?;
@@ -350,7 +350,7 @@ impl<'a> Reader<'a> {
         }
         let shared = match gated.or(config.optional(&["shared_intermediate_size"])?) {
             Some(shared) => shared,
-            // Llama 4, which names the size of its dense layers differently: one as large as the routed ones.
+            // Llama 4 names the size of its dense layers differently; its shared expert is as large as a routed one.
             None if config.get(&["intermediate_size_mlp"]).is_some() => size,
             None => size * config.number_or_zero(&["n_shared_experts"])?,
         };

@@ -1,7 +1,7 @@
 //! Downloads files from the hub into its cache, and the first bytes of files that are too large (headers of weights).
 //!
-//! Redirects are followed here rather than by the client: the first response has the commit and the content's hash, and
-//! the token must not be sent to the content's host.
+//! Redirects are followed here rather than by the client, because the first response has the commit and the content's
+//! hash, and because the token must not be sent to the content's host.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -25,19 +25,20 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 const MAX_REDIRECTS: u32 = 10;
 /// Larger than any tokenizer.
 const MAX_FILE_SIZE: u64 = 256 << 20;
-/// Maximum wait for the hub's word on a model that may be there without it.
+/// Maximum wait for the hub's answer about a model that may be cached already.
 pub(super) const GATE_TIMEOUT: Duration = Duration::from_secs(2);
-/// Without a network, nothing waits longer than this for the hub.
+/// Without a network, nothing waits for the hub longer than this.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 
 impl Hub {
-    /// The folder of a model's files with `needed`, from the cache or downloaded together with those of `wanted` that
-    /// exist.
+    /// The folder of a model's files that contains `needed`: from the cache, or downloaded together with the files of
+    /// `wanted` that exist.
     ///
     /// # Errors
     ///
-    /// `missing` with a remedy if it is in neither: offline, unreachable, gated, private, or no such file.
+    /// `missing` with a remedy if it is neither cached nor available: offline, unreachable, gated, private, or no such
+    /// file.
     pub async fn folder(&self, model: &ModelId, needed: &str, wanted: &[&str]) -> Result<PathBuf> {
         if let Some(folder) = Entry::new(&self.cache, model).snapshot_with(needed) {
             return Ok(folder);
@@ -56,7 +57,7 @@ impl Hub {
         Ok(fetch.entry.snapshot(&commit))
     }
 
-    /// The error for a file that is not cached when the hub must not be used.
+    /// The error for an uncached file when the hub must not be used.
     pub(super) fn not_cached(&self, what: &str, model: &ModelId, purpose: &Purpose) -> Fault {
         Fault::missing(
             format!(
@@ -157,8 +158,8 @@ impl<'a> Fetch<'a> {
         Ok(Some(metadata.commit))
     }
 
-    /// The response with the file's content, or with a `range` of it if the server supports that; `None` if there is no
-    /// such file.
+    /// The response with the file's content, or with a `range` of it if the server supports ranges; `None` if there is
+    /// no such file.
     pub(super) async fn open(
         &self,
         revision: &str,
@@ -171,7 +172,7 @@ impl<'a> Fetch<'a> {
             let response = self.send(&url, range).await?;
             let status = response.status();
             if status.is_redirection() || status.is_success() {
-                // Only the hub itself knows the commit, so its first response that has it counts.
+                // Only the hub itself knows the commit, so the first response that contains it counts.
                 metadata = metadata.or_else(|| FileMetadata::from_headers(response.headers()));
             }
             if status.is_redirection() {
@@ -252,7 +253,7 @@ impl<'a> Fetch<'a> {
     pub(super) fn refused(&self, response: &Response) -> Failure {
         let (status, code, model) = (response.status(), error_code(response.headers()), self.model);
         if response.url().origin() != self.hub.endpoint.origin() {
-            // A refusal by the content's host does not concern the model.
+            // A refusal by the content's host says nothing about the model.
             let fault = self.no_answer(&format!("the host that it redirects to answers {}", status.as_u16()));
             return Failure::Transient(fault, pause(response.headers()));
         }
@@ -268,7 +269,7 @@ impl<'a> Fetch<'a> {
                 "check the revision",
             )
             .into(),
-            // The hub answers 401 instead of 404 to users who may not know whether a model exists.
+            // The hub answers 401 instead of 404 to users who must not learn whether a model exists.
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Fault::missing(
                 format!(
                     "there is no model `{model}` on the hub, or it is private ({})",
@@ -293,7 +294,7 @@ impl<'a> Fetch<'a> {
         }
     }
 
-    /// What a failed request says. It may succeed when it is sent again.
+    /// The failure of a request that got no answer. A retry may succeed.
     pub(super) fn unreachable(&self, error: &reqwest::Error) -> Failure {
         Failure::Transient(self.no_answer(&http::root(error)), None)
     }
@@ -315,7 +316,7 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// What the hub calls a model that is only for those who accepted its terms.
+/// The hub's error code for a model that requires accepted terms.
 const GATED: &str = "GatedRepo";
 
 impl Hub {
@@ -323,7 +324,8 @@ impl Hub {
     ///
     /// # Errors
     ///
-    /// `missing` with a remedy if it is in neither: offline, unreachable, gated, private, or no such file.
+    /// `missing` with a remedy if it is neither cached nor available: offline, unreachable, gated, private, or no such
+    /// file.
     pub async fn file(&self, model: &ModelId, file: &str) -> Result<PathBuf> {
         match self.optional(model, file).await? {
             Some(path) => Ok(path),
@@ -332,7 +334,8 @@ impl Hub {
         }
     }
 
-    /// The same for an optional file. Also `None` if it is not cached and only the cache may be used.
+    /// An optional file, from the cache or downloaded. `None` if the model has no such file, or if it is not cached and
+    /// only the cache may be used.
     ///
     /// # Errors
     ///
@@ -355,7 +358,8 @@ impl Hub {
         Ok(Some(fetch.entry.snapshot(&commit).join(file)))
     }
 
-    /// Checks that the hub gives a model to this user. Whatever else is wrong with it or the hub is for the engine to find.
+    /// Checks that the hub grants this user access to a model. Other problems of the model or the hub are left to the
+    /// engine.
     ///
     /// # Errors
     ///
@@ -378,8 +382,8 @@ impl Hub {
         Some(folder.join(file))
     }
 
-    /// The first `bytes` of a file, or all of a shorter one. Always from the hub and never cached. `None` if there is
-    /// no such file.
+    /// The first `bytes` of a file, or all of a shorter one. Always read from the hub and never cached. `None` if there
+    /// is no such file.
     ///
     /// # Errors
     ///
@@ -411,11 +415,11 @@ impl Fetch<'_> {
     }
 }
 
-/// What a model's files are for, as errors say it.
+/// The purpose of a model's files, as stated in errors.
 pub(super) struct Purpose {
-    /// What is fetched.
+    /// The noun for the files: `weights`.
     what: &'static str,
-    /// What the user can give instead.
+    /// The alternative that the user can give.
     instead: &'static str,
     /// The remedy if only the cache may be used.
     offline: &'static str,

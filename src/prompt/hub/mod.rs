@@ -1,5 +1,5 @@
-//! The Hugging Face hub and its local cache, compatible with its Python library: same environment variables and
-//! folders, so that each finds the other's downloads.
+//! The Hugging Face hub and its local cache. The cache is compatible with the hub's Python library: it uses the same
+//! environment variables and folders, so each program finds the other's downloads.
 //!
 //! In the cache, `models--org--name/refs/main` names the commit of `main`, `snapshots/COMMIT/FILE` is a link to
 //! `../../blobs/ETAG`, and `blobs/ETAG` is the content. Files appear atomically: they are written under a temporary
@@ -60,7 +60,7 @@ impl Hub {
             let mut values = names.iter().filter_map(|name| variable(name));
             values.find(|value| !value.trim().is_empty())
         };
-        // tgi-profiler calls it HF_DIR.
+        // tgi-profiler calls this variable HF_DIR.
         let home = first(&["HF_HOME", "HF_DIR"])
             .map(PathBuf::from)
             .or_else(|| Some(caches?.join("huggingface")))
@@ -79,13 +79,13 @@ impl Hub {
     }
 }
 
-/// Hubs to which no connection could be made, when, and why: other requests need not wait for that too.
+/// Hubs that could not be reached, with the time and the reason, so that other requests need not wait again.
 static UNREACHABLE: Mutex<BTreeMap<String, (Instant, String)>> = Mutex::new(BTreeMap::new());
-/// A network may come back.
+/// Time until an unreachable hub is tried again, because a network may come back.
 const FORGOTTEN: Duration = Duration::from_secs(60);
 
 impl Hub {
-    /// Why no connection to this hub could be made a moment ago.
+    /// The reason why this hub could not be reached a moment ago.
     pub(super) fn unreachable(&self) -> Option<String> {
         let hubs = lock(&UNREACHABLE);
         let (since, why) = hubs.get(self.endpoint.as_str())?;
@@ -97,18 +97,18 @@ impl Hub {
     }
 }
 
-/// Prints a line that says for what the program waits.
+/// Prints a line about what the program is waiting for.
 static TELL: OnceLock<fn(&str)> = OnceLock::new();
-/// A wait that is not worth a line.
+/// Shorter waits are not reported.
 const UNTOLD: Duration = Duration::from_millis(500);
 
-/// Has waits for the hub told by this function; without one they are silent.
+/// Sets the function that reports waits for the hub. Without one, waits are silent.
 pub fn tell_waits(tell: fn(&str)) {
-    // A second call of the program in one process tells them alike.
+    // A second call of the program in the same process sets the same function.
     let _ = TELL.set(tell);
 }
 
-/// The answer, and a line if it takes long.
+/// Waits for the answer, and reports `what` if that takes long.
 pub(super) async fn told<T>(answer: impl Future<Output = T>, what: &str) -> T {
     let mut answer = std::pin::pin!(answer);
     match tokio::time::timeout(UNTOLD, &mut answer).await {
@@ -186,7 +186,7 @@ impl fmt::Display for ModelId {
     }
 }
 
-/// Letters, digits, `-`, `_` and `.`, without anything that leaves a folder or is ambiguous in the cache.
+/// Letters, digits, `-`, `_` and `.`, without anything that escapes a folder or is ambiguous in the cache.
 fn is_part(part: &str) -> bool {
     !part.is_empty()
         && part
@@ -263,7 +263,7 @@ impl Entry {
         self.folder.join("snapshots").join(commit)
     }
 
-    /// The path of content by its hash, or of what is to become it.
+    /// The path of content by its hash, or of a file that will become it.
     pub(super) fn blob(&self, name: &str) -> Result<PathBuf> {
         let blobs = self.folder.join("blobs");
         make_folder(&blobs)?;
@@ -276,7 +276,7 @@ impl Entry {
         NamedTempFile::new_in(&blobs).map_err(|error| Fault::io(&blobs, &error))
     }
 
-    /// Stores completely written content as `file` of this commit. It lies on the same file system.
+    /// Stores complete content as `file` of this commit. `path` lies on the same file system.
     pub(super) fn keep(&self, path: &Path, etag: &str, commit: &str, file: &str) -> Result<()> {
         let blob = self.blob(etag)?;
         fs::rename(path, &blob).map_err(|error| Fault::io(&blob, &error))?;
@@ -284,7 +284,7 @@ impl Entry {
         self.link(etag, commit, file)
     }
 
-    /// Makes content `file` of this commit.
+    /// Links the content with this hash as `file` of this commit.
     pub(super) fn link(&self, etag: &str, commit: &str, file: &str) -> Result<()> {
         let snapshot = self.snapshot(commit);
         make_folder(&snapshot)?;

@@ -1,5 +1,5 @@
-//! Completes a model in the cache: downloads what an engine loads, several files at a time, and goes on where an earlier
-//! download broke off.
+//! Completes a model in the cache: downloads the files that an engine loads, several at a time, and resumes interrupted
+//! downloads.
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::Write as _;
@@ -20,15 +20,15 @@ use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 use crate::{file, http};
 
-/// Files downloaded at a time.
+/// Files downloaded concurrently.
 const AT_ONCE: usize = 4;
-/// What engines read beside the weights: configuration, tokenizer, and the model's own code.
+/// Files that engines read besides the weights: configuration, tokenizer, and the model's own code.
 const SETTINGS: [&str; 6] = ["json", "txt", "model", "py", "jinja", "tiktoken"];
 /// Formats of weights. Engines load the first of these that the model has.
 const FORMATS: [&str; 3] = ["safetensors", "bin", "pt"];
 /// Progress is reported at most this often.
 const INTERVAL: Duration = Duration::from_secs(2);
-/// How often to look whether another process has finished the same file.
+/// How often to check whether another process has finished the same file.
 const LOCK_PAUSE: Duration = Duration::from_millis(500);
 
 /// A revision's files as the hub's API lists them.
@@ -44,9 +44,9 @@ struct Listed {
     rfilename: String,
     #[serde(default)]
     size: u64,
-    /// The hash that names a small file.
+    /// The hash of a small file.
     blob_id: Option<String>,
-    /// A large file.
+    /// Set for a large file.
     lfs: Option<Large>,
 }
 
@@ -55,25 +55,26 @@ struct Large {
     sha256: String,
 }
 
-/// A file to have.
+/// A file to download.
 struct Wanted {
     name: String,
     size: u64,
-    /// By which its content is named.
+    /// The hash that names its content.
     etag: String,
 }
 
 impl Hub {
-    /// Makes sure that the cache has the files that an engine loads; without `weights`, those beside them. `report` gets the
-    /// bytes that are there and in all, at least once before anything is downloaded; its error ends the download.
+    /// Makes sure that the cache has the files that an engine loads; without `weights`, all but the weights. `report`
+    /// receives the bytes already present and the total, at least once before any download; its error ends the
+    /// download.
     ///
-    /// Returns why this machine cannot download the model, though an engine perhaps can; `None` if it is there. A model that
-    /// is cached is used as it is, whatever the hub says.
+    /// Returns the reason why this machine cannot download the model, although an engine possibly can; `None` if the
+    /// cache has the model. If the hub fails or refuses, a cached model is used as it is.
     ///
     /// # Errors
     ///
-    /// `missing` with a remedy if the hub refuses the model, if it is not cached and only the cache may be used, and if it
-    /// cannot be written.
+    /// `missing` with a remedy if the hub refuses the model, if the model is not cached and only the cache may be used,
+    /// or if the cache cannot be written.
     pub async fn complete(
         &self,
         model: &ModelId,
@@ -107,7 +108,7 @@ impl Hub {
         }
     }
 
-    /// Whether the cache has files that an engine can load; without `weights`, those beside them.
+    /// Whether the cache has the files that an engine loads; without `weights`, all but the weights.
     pub fn is_complete(&self, model: &ModelId, weights: bool) -> bool {
         let entry = Entry::new(&self.cache, model);
         let snapshot = entry.snapshot(&entry.known_revision());
@@ -137,7 +138,7 @@ fn extension(path: &Path) -> &str {
         .unwrap_or_default()
 }
 
-/// The files to have; `None` if there are no weights to choose. Nothing but a plain name becomes a file.
+/// The files to download; `None` if there are no weights in a known format. Only plain names become files.
 fn chosen(listed: Vec<Listed>, weights: bool) -> Option<Vec<Listed>> {
     let plain = |name: &str| {
         !name.starts_with('.')
@@ -156,7 +157,7 @@ fn chosen(listed: Vec<Listed>, weights: bool) -> Option<Vec<Listed>> {
             .iter()
             .map(|format| of(format))
             .find(|found| !found.is_empty())?;
-        // Mistral's repositories have the same weights a second time.
+        // Mistral's repositories contain a second copy of the weights.
         let is_copy = |file: &Listed| file.rfilename.starts_with("consolidated");
         if tensors.iter().any(|file| !is_copy(file)) {
             tensors.retain(|file| !is_copy(file));
@@ -166,7 +167,7 @@ fn chosen(listed: Vec<Listed>, weights: bool) -> Option<Vec<Listed>> {
     Some(chosen)
 }
 
-/// Bytes that are there, of all files together.
+/// Bytes present, for all files together.
 struct Progress<'a, R> {
     done: AtomicU64,
     total: u64,
@@ -175,7 +176,8 @@ struct Progress<'a, R> {
 }
 
 impl<R: Fn(u64, u64) -> Result<()>> Progress<'_, R> {
-    /// `there` bytes of a file are there. What is downloaded again is not `counted` again.
+    /// Records that `there` bytes of a file are present. Bytes that are downloaded again are not counted twice:
+    /// `counted` is the number counted so far.
     fn reach(&self, counted: &AtomicU64, there: u64) -> Result<()> {
         let more = there.saturating_sub(counted.fetch_max(there, Ordering::Relaxed));
         let done = self.done.fetch_add(more, Ordering::Relaxed) + more;
@@ -201,14 +203,14 @@ impl Fetch<'_> {
             .await
             .map_err(|error| self.unreachable(&error))?;
         let listing: Option<Listing> = serde_json::from_str(&text).ok();
-        // It becomes a folder's name.
+        // It becomes a folder name.
         Ok(listing.filter(|listing| is_commit(&listing.sha)).ok_or_else(|| {
             let message = format!("HF_ENDPOINT does not list the files of `{}`", self.model);
             Fault::new(Kind::Http, message).hint("check HF_ENDPOINT")
         })?)
     }
 
-    /// Downloads what is missing of a revision. Returns why it cannot be chosen here what to download.
+    /// Downloads the missing files of a revision. Returns the reason if the files to download cannot be determined.
     async fn all<R: Fn(u64, u64) -> Result<()> + Sync>(
         &self,
         listing: Listing,
@@ -256,7 +258,7 @@ impl Fetch<'_> {
         Ok(None)
     }
 
-    /// Where a file grows.
+    /// The path of an incomplete file.
     fn partial(&self, file: &Wanted) -> Result<PathBuf> {
         self.entry.blob(&format!("{}.incomplete-profiler", file.etag))
     }
@@ -268,7 +270,7 @@ impl Fetch<'_> {
         Ok(whole.max(size(self.partial(file)?)).min(file.size))
     }
 
-    /// Downloads one file, and goes on as long as something comes.
+    /// Downloads one file, and retries while any attempt makes progress.
     async fn whole<R: Fn(u64, u64) -> Result<()>>(
         &self,
         commit: &str,
@@ -286,7 +288,7 @@ impl Fetch<'_> {
         }
     }
 
-    /// Downloads what is missing of one file.
+    /// Downloads the missing part of one file.
     async fn rest<R: Fn(u64, u64) -> Result<()>>(
         &self,
         commit: &str,
@@ -303,7 +305,7 @@ impl Fetch<'_> {
             tokio::time::sleep(LOCK_PAUSE).await;
         }
         if self.entry.blob(etag)?.is_file() {
-            // Downloaded meanwhile, or for another revision.
+            // Another process has downloaded it, or it was downloaded for another revision.
             let _of_nobody = fs::remove_file(&path);
             progress.reach(counted, *size)?;
             return Ok(self.entry.link(etag, commit, name)?);

@@ -43,7 +43,7 @@ pub(super) struct Answer {
     input: u64,
     produced: u64,
     finish: Finish,
-    /// llama.cpp: the output is shorter than asked for.
+    /// llama.cpp: the output is shorter than requested.
     clipped: bool,
     /// Ollama: greedy decoding with random weights repeats itself.
     repeats: bool,
@@ -101,7 +101,7 @@ impl Answer {
         }
     }
 
-    /// What a stream sends before its first token.
+    /// The start of a stream before its first token.
     fn opening(&self) -> String {
         if self.api != Api::Chat || self.engine == Engine::Tgi {
             return String::new();
@@ -110,7 +110,7 @@ impl Answer {
         format!("data: {}[{choice}]}}\n\n", self.event_start)
     }
 
-    /// Appends the events of further tokens, and of the end if there is a finish.
+    /// Appends the events of further tokens, and the end if there is a finish reason.
     fn tokens(&mut self, out: &mut String, count: u64, finish: Option<Finish>) {
         match self.api {
             Api::Completions | Api::Chat => self.openai_tokens(out, count, finish),
@@ -118,8 +118,8 @@ impl Answer {
         }
     }
 
-    /// Tokens of an engine's own API, in the form of the section `event` of its file: llama-server sends all that come
-    /// together in one event, the others one by one.
+    /// Appends tokens in an engine's own API, in the form of the section `event` of its file. llama-server sends all
+    /// available tokens in one event, the others one by one.
     fn own_tokens(&mut self, out: &mut String, count: u64, finish: Option<Finish>) {
         let at_once = if self.api == Api::Llamacpp { count } else { 1 };
         let is_dropped = |answer: &Self| answer.repeats && answer.produced > REPEATS;
@@ -149,15 +149,15 @@ impl Answer {
         }
     }
 
-    /// Appends a failure, and what this API sends after one.
+    /// Appends a failure and the end of the stream after it, if this API has one.
     fn failed(&self, out: &mut String, message: &str) {
         let (_, error) = ApiError::new(Problem::GenerationFailed, message).answer(self.engine);
         let _ = match (self.api, self.engine) {
             (Api::Ollama, _) => writeln!(out, "{error}"),
             (Api::Tgi, _) => write!(out, "data:{error}\n\n"),
-            // transformers does not escape the message, so one with quotes is not valid JSON.
+            // transformers does not escape the message, so a message with quotes is not valid JSON.
             (_, Engine::Transformers) => write!(out, "data: {{\"error\": \"{message}\"}}\n\n"),
-            // Up to 1.2 the stream just ends.
+            // In versions up to 1.2 the stream just ends.
             (_, Engine::TensorrtLlm) => Ok(()),
             (Api::Completions | Api::Chat, Engine::Vllm | Engine::Sglang) => {
                 write!(out, "data: {error}\n\ndata: [DONE]\n\n")
@@ -166,7 +166,7 @@ impl Answer {
         };
     }
 
-    /// The whole answer as one body; only OpenAI's APIs give one.
+    /// The whole answer as one body; only OpenAI's APIs support it.
     pub(super) fn whole(mut self, tokens: u64, finish: Finish) -> Response {
         let text = text(self.next_tokens(tokens));
         (self.finish, self.produced) = (finish, tokens);
@@ -207,7 +207,7 @@ impl Answer {
         json!({ "prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output })
     }
 
-    /// Written by hand: it is what a stream costs.
+    /// Written by hand, because this is the main cost of a stream.
     fn openai_tokens(&mut self, out: &mut String, count: u64, finish: Option<Finish>) {
         let tokens = self.next_tokens(count);
         self.produced += count;
@@ -281,13 +281,13 @@ enum Part {
 
 pub(super) struct AnswerReader {
     request: QueuedRequest,
-    /// What this request does wrong, if it is one of those that misbehave.
+    /// The configured misbehaviour, if it applies to this request.
     misbehave: Option<Misbehave>,
     produced: u64,
     buffered: u64,
 }
 
-/// What a misbehaving answer does next.
+/// The next misbehaviour of an answer.
 enum Misdeed {
     FailRequest(FailedRequest),
     Die,
@@ -363,7 +363,7 @@ impl AnswerReader {
         Part::Tokens(1 + std::mem::take(&mut self.buffered), finish)
     }
 
-    /// The misbehaviour that comes before the next token.
+    /// The misbehaviour due before the next token.
     fn due(&self) -> Option<Misdeed> {
         let misbehave = self.misbehave.as_ref()?;
         if let Some(failed) = &misbehave.fail_request
@@ -386,7 +386,7 @@ impl AnswerReader {
     }
 }
 
-/// Tokens of each prompt, and why they end, once all are there; or why they are not.
+/// The tokens of each prompt and the finish reason, once the answer is complete; or the error.
 pub(super) async fn read_all(reader: &mut AnswerReader) -> Result<(u64, Finish), String> {
     let mut tokens = 0;
     loop {
@@ -430,7 +430,7 @@ struct AnswerStream {
 }
 
 impl AnswerStream {
-    /// All available events, at least one; none at the end. An error closes the connection.
+    /// All available events, at least one; `None` at the end. An error closes the connection.
     async fn next(&mut self) -> Option<io::Result<Bytes>> {
         while self.unsent.is_empty() && self.end.is_none() {
             let part = self.reader.next().await;

@@ -1,5 +1,5 @@
-//! HTTP APIs of the simulated engine: routes, information pages and errors. A generation request of any API is read
-//! by [`request`], and answered in that API's form ([`answer`]), whole or as a stream.
+//! HTTP APIs of the simulated engine: routes, information pages and errors. A generation request of any API is read by
+//! [`request`], and answered in the form of its API ([`answer`]), whole or as a stream.
 
 mod answer;
 mod request;
@@ -74,13 +74,12 @@ pub(super) fn router(core: Arc<EngineCore>) -> Router {
         .with_state(core)
 }
 
-/// Memory of the simulated device, for an engine in a process or container; the same as the in-process handle's
-/// reading.
+/// Memory of the simulated device, for an engine in a process or container. Equals the in-process handle's reading.
 async fn memory(State(core): State<Arc<EngineCore>>) -> Response {
     Json(core.devices.reading()).into_response()
 }
 
-/// A dead engine answers 503 everywhere. A failing engine refuses POST requests, if configured so.
+/// A dead engine answers 503 everywhere. A failing engine refuses POST requests if configured.
 async fn failing(State(core): State<Arc<EngineCore>>, request: Request, next: Next) -> Response {
     if request.uri().path() == "/sim/memory" {
         return next.run(request).await;
@@ -117,14 +116,15 @@ async fn page(State(core): State<Arc<EngineCore>>, uri: Uri) -> Response {
     filled(&core, &format!("GET {}", uri.path()), uri.path() == "/metrics")
 }
 
-/// A section of the engine's file as an answer. `metrics`: it is the page of metrics, which some engines clear.
+/// A section of the engine's file as an answer. `metrics` marks the metrics page, which some engines clear on each
+/// read.
 fn filled(core: &EngineCore, section: &str, metrics: bool) -> Response {
     let (setup, limits, snapshot) = (&core.setup, &core.limits, core.snapshot(metrics));
     let used: u64 = core.devices.reading().devices.iter().map(|device| device.used).sum();
     let usage = snapshot.gauges.usage.unwrap_or_default();
     let values = context! {
         model => setup.model.as_str(),
-        // In a label of Prometheus.
+        // Used in a label of Prometheus.
         label => setup.model.replace(['"', '\\', '\n'], "_"),
         version => setup.version(),
         max_total => (limits.max_total < u64::MAX).then_some(limits.max_total),
@@ -184,7 +184,7 @@ async fn tokenize(State(core): State<Arc<EngineCore>>, Json(body): Json<Tokenize
     .into_response()
 }
 
-/// What is wrong with a request or its generation.
+/// The reason why a request or its generation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Problem {
@@ -192,17 +192,18 @@ enum Problem {
     /// llama.cpp: the prompt does not fit into its slot.
     ContextExceeded,
     NotFound,
-    /// Too many requests: TGI's own limit; for other engines, what a proxy in front of them answers.
+    /// Too many requests: TGI's own limit; for other engines, the answer of a proxy in front of them.
     Overloaded,
     Loading,
     /// Ollama: the model could not be loaded.
     LoadFailed,
     GenerationFailed,
-    /// TensorRT-LLM: the request does not fit into the cache. It only logs that, and ends the stream without an event.
+    /// TensorRT-LLM: the request does not fit into the cache. The engine only logs it, and ends the stream without an
+    /// event.
     EndsSilently,
 }
 
-/// An error; how an engine answers it is the section `error` of its file: the status, and the body.
+/// An error. The section `error` of an engine's file turns it into a status and a body.
 #[derive(Clone, Debug, PartialEq)]
 struct ApiError {
     problem: Problem,
@@ -241,7 +242,7 @@ impl ApiError {
     }
 }
 
-/// JSON, or a page of text.
+/// The type of a page: JSON, or text.
 fn content_type(text: &str) -> &'static str {
     match text.bytes().next() {
         Some(b'{' | b'[') => "application/json",

@@ -1,5 +1,5 @@
-//! Requests to generate text, of any API: how each is read, what each engine refuses, and how it enters the scheduler. At
-//! the end, each engine's rules about length: whether a request is accepted, and how many tokens it produces.
+//! Requests to generate text, of any API: parsing, the checks of each engine, and admission to the scheduler. At the
+//! end, each engine's rules about length: whether a request is accepted, and how many tokens it produces.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::sim::profile::{Engine, MemoryProfile};
 use crate::sim::start::TGI_SLICE;
 use crate::sim::tokens::PrefixHashes;
 
-/// A request of any API; each has fields of its own. Unknown fields are ignored, as by most engines.
+/// A request of any API, with the fields of all of them. Unknown fields are ignored, as by most engines.
 #[derive(Debug, Deserialize)]
 pub(super) struct Request {
     model: Option<String>,
@@ -30,10 +30,10 @@ pub(super) struct Request {
     messages: Option<Vec<Message>>,
     max_tokens: Option<i64>,
     max_completion_tokens: Option<i64>,
-    /// llama.cpp. -1: until the slot is full.
+    /// llama.cpp. -1: generate until the slot is full.
     n_predict: Option<i64>,
     min_tokens: Option<u64>,
-    /// Whether OpenAI's APIs stream; the others always do.
+    /// Whether to stream, in OpenAI's APIs; the others always do.
     stream: Option<bool>,
     pub(super) stream_options: Option<StreamOptions>,
     pub(super) return_token_ids: Option<bool>,
@@ -52,10 +52,10 @@ pub(super) struct Request {
 /// OpenAI's options of a stream.
 #[derive(Debug, Deserialize)]
 pub(super) struct StreamOptions {
-    /// Token counts at the end.
+    /// Send token counts at the end.
     #[serde(default)]
     pub(super) include_usage: bool,
-    /// Token counts with every event.
+    /// Send token counts with every event.
     #[serde(default)]
     pub(super) continuous_usage_stats: bool,
 }
@@ -65,7 +65,7 @@ pub(super) struct StreamOptions {
 pub(super) struct Parameters {
     max_new_tokens: Option<u64>,
     num_ctx: Option<u64>,
-    /// -1: until the end of text.
+    /// -1: generate until the end of text.
     num_predict: Option<i64>,
     pub(super) temperature: Option<f64>,
 }
@@ -84,7 +84,7 @@ enum Prompt {
 }
 
 impl Prompt {
-    /// Number of prompts and tokens of each, as this engine counts.
+    /// The number of prompts, and the number of tokens of each by this engine's count.
     fn measure(&self, core: &EngineCore) -> Result<(u64, u64), ApiError> {
         match self {
             Self::Ids(ids) if ids.is_empty() => Err(ApiError::bad_request("prompt is empty")),
@@ -110,7 +110,7 @@ impl Prompt {
         }
     }
 
-    /// Tokens found in the prefix cache; the prompt is added to it.
+    /// The number of tokens found in the prefix cache. Adds the prompt to it.
     fn cached(&self, core: &EngineCore) -> u64 {
         let mut hashes = PrefixHashes::default();
         match self {
@@ -140,8 +140,8 @@ pub(super) async fn generate(core: Arc<EngineCore>, api: Api, body: Bytes) -> Re
     let streams = !matches!(api, Api::Completions | Api::Chat) || request.stream == Some(true);
     let (mut reader, answer) = match admit(&core, api, &request) {
         Ok(admitted) => admitted,
-        // TGI's router validates after the stream has begun: status 200 and one event. A proxy in front of it refuses
-        // before.
+        // TGI's router validates after the stream has begun, with status 200 and one event. A proxy in front of it
+        // refuses earlier.
         Err(error)
             if api == Api::Tgi
                 && !(error.problem == Problem::Overloaded && core.setup.options.misbehave.refuse_429.is_some()) =>
@@ -175,7 +175,8 @@ fn read(engine: Engine, body: &[u8]) -> Result<Request, ApiError> {
     serde_json::from_slice(body).map_err(|error| ApiError::bad_request(error.to_string()))
 }
 
-/// Ollama's answers that need no generation: an unknown model, one that could not be loaded, a request to load it.
+/// Ollama's answers without generation: for an unknown model, for a model that could not be loaded, for a request to
+/// load it.
 async fn without_generation(core: &EngineCore, request: &Request) -> Option<Response> {
     let model = request.model.as_deref().unwrap_or_default();
     if let Some(error) = other_model(core, model) {
@@ -192,7 +193,7 @@ async fn without_generation(core: &EngineCore, request: &Request) -> Option<Resp
     empty.then(|| Json(json!({ "model": model, "response": "", "done": true, "done_reason": "load" })).into_response())
 }
 
-/// The engine's error if the name is not that of its model.
+/// The engine's error if the name is not its model's name.
 pub(super) fn other_model(core: &EngineCore, model: &str) -> Option<ApiError> {
     let ours = &core.setup.model;
     let without = |suffix: &str| model.trim_end_matches(suffix) == ours.trim_end_matches(suffix);
@@ -248,7 +249,7 @@ fn admit(core: &Arc<EngineCore>, api: Api, request: &Request) -> Result<(AnswerR
     Ok((reader, answer))
 }
 
-/// Number of prompts and tokens of each.
+/// The number of prompts, and the number of tokens of each.
 fn input(core: &EngineCore, api: Api, request: &Request) -> Result<(u64, u64), ApiError> {
     if api == Api::Chat {
         let texts = request.messages.iter().flatten();
@@ -273,7 +274,7 @@ fn input(core: &EngineCore, api: Api, request: &Request) -> Result<(u64, u64), A
     prompt.measure(core)
 }
 
-/// Number of tokens to produce, if the request says it; a negative one means as many as fit.
+/// The number of tokens to produce, if the request states it; a negative one means as many as fit.
 fn asked_output(api: Api, engine: Engine, request: &Request) -> Result<Option<u64>, ApiError> {
     let tokens = match api {
         Api::Tgi => return Ok(request.parameters.max_new_tokens),
@@ -304,7 +305,7 @@ fn asked_output(api: Api, engine: Engine, request: &Request) -> Result<Option<u6
     Ok(tokens.and_then(|tokens| u64::try_from(tokens).ok()))
 }
 
-/// Refuses what TensorRT-LLM's cache cannot hold as a whole.
+/// Refuses requests that do not fit into TensorRT-LLM's cache as a whole.
 fn fits_cache(core: &EngineCore, total: u64) -> Result<(), ApiError> {
     let memory = &core.limits.memory;
     let needed = total.div_ceil(memory.block_tokens);
@@ -324,13 +325,13 @@ struct RequestSize {
     rows: u64,
     /// Tokens of each prompt.
     input: u64,
-    /// Tokens to produce; none: as many as fit.
+    /// Tokens to produce; `None` means as many as fit.
     output: Option<u64>,
     /// vLLM: minimum output.
     min_tokens: u64,
 }
 
-/// Number of tokens to produce (at least 1), or the engine's error.
+/// The number of tokens to produce (at least 1), or the engine's error.
 fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64, ApiError> {
     if size.output == Some(0) {
         return Err(ApiError::bad_request("max_tokens must be at least 1, got 0."));
@@ -351,7 +352,7 @@ fn output_tokens(core: &EngineCore, size: RequestSize) -> Result<u64, ApiError> 
     }
 }
 
-/// A refusal in the words of the engine's file. `longest` is what the request exceeds.
+/// A refusal in the words of the engine's file. `longest` is the exceeded limit.
 fn refused(engine: Engine, section: &str, longest: u64, size: RequestSize) -> ApiError {
     let RequestSize {
         input,
@@ -392,7 +393,7 @@ fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     }
     let output = size.output.unwrap_or(room).min(room);
     if size.min_tokens > output {
-        // This one names no parameter.
+        // This error names no parameter.
         return Err(ApiError {
             fields: context! {},
             ..refused(Engine::Vllm, "min_too_long", output, size)
@@ -401,8 +402,8 @@ fn clipped(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     Ok(output)
 }
 
-/// SGLang: input plus output must fit into the context. The output is clipped silently to what fits into context and
-/// cache minus two tokens.
+/// SGLang: input plus output must fit into the context. The output is clipped silently to the room in context and cache
+/// minus two tokens.
 fn sglang(context: u64, cache: u64, size: RequestSize) -> Result<u64, ApiError> {
     let refused = |section, longest| Err(refused(Engine::Sglang, section, longest, size));
     if size.input >= context {
@@ -431,7 +432,7 @@ fn tensorrt_llm(longest: u64, size: RequestSize) -> Result<u64, ApiError> {
     }
 }
 
-/// TGI: an input that is too long is refused. Of the output only the first slice is validated; the rest is clipped
+/// TGI: an input that is too long is refused. Only the first slice of the output is validated; the rest is clipped
 /// silently.
 fn tgi(longest: u64, longest_input: u64, size: RequestSize) -> Result<u64, ApiError> {
     let output = size.output.unwrap_or(100);
@@ -445,7 +446,7 @@ fn tgi(longest: u64, longest_input: u64, size: RequestSize) -> Result<u64, ApiEr
     if size.input > longest_input {
         return Err(refused(Engine::Tgi, "input_too_long", longest_input, size));
     }
-    // After each slice the request is resubmitted; the grown prompt is then subject to the same limit, without an
+    // After each slice the request is resubmitted. The grown prompt is then subject to the same limit, without an
     // error.
     let last_begin = (longest_input - size.input) / TGI_SLICE * TGI_SLICE;
     Ok(output.min(longest - size.input).min(last_begin + TGI_SLICE))
@@ -547,7 +548,7 @@ mod limits_tests {
 
     #[test]
     fn tgi_clips_long_outputs_and_refuses_long_inputs() {
-        // Observed with the real engine: 2 + 5000 of 4096 gave 4094 tokens; 6002 + 5 was refused.
+        // Observed with the real engine: 2 + 5000 tokens with a limit of 4096 gave 4094 tokens; 6002 + 5 was refused.
         assert_eq!(tgi(4096, 4095, size(2, 5000)).unwrap(), 4094);
         let error = tgi(4096, 4095, size(6002, 5)).unwrap_err();
         assert!(

@@ -21,7 +21,7 @@ pub enum Verdict {
     Refused,
     /// The engine survived by preempting sequences.
     Preempted,
-    /// The engine ran fewer concurrent requests than asked.
+    /// The engine ran fewer requests concurrently than were sent.
     Queued,
     /// The engine did not become ready; `memory` is one of the causes.
     StartFailed,
@@ -29,9 +29,9 @@ pub enum Verdict {
     Timeout,
     /// The text ended before the requested length.
     ShortOutput,
-    /// Not sent, and no start was tried for it: what the engine reports of itself rules it out.
+    /// Not sent, and no engine started for it: the engine's own report rules it out.
     NotSent,
-    /// Anything unclear. Never memory.
+    /// Anything unclear. Never counts as a lack of memory.
     #[default]
     Error,
 }
@@ -58,9 +58,9 @@ impl Verdict {
 
     /// The effect of this verdict at its point.
     ///
-    /// `refused` without a cause counts as memory, because that is what a script means that answers with the bare
-    /// word. A `length_limit` has no effect here; it excludes the harder points instead. `short_output` proves only
-    /// what was produced.
+    /// `refused` without a cause counts as memory, because a script that answers with the bare word means that. A
+    /// `length_limit` has no effect here; it excludes the harder points instead. `short_output` proves only the output
+    /// that was produced.
     #[must_use]
     pub fn moves(self, cause: Option<&Cause>, overload: Overload) -> Moves {
         match self {
@@ -130,7 +130,7 @@ pub struct Answer {
     pub verdict: Verdict,
     /// The cause, if known.
     pub cause: Option<Cause>,
-    /// Where it holds, if not exactly at the point: see [`super::Boundary::record`].
+    /// The coordinates by the engine's own count, if they differ from the point's: see [`super::Boundary::record`].
     pub counted: Option<Point>,
     /// Output tokens produced, if counted. A `short_output` proves that many.
     pub output: Option<i64>,
@@ -138,7 +138,7 @@ pub struct Answer {
     pub evidence: Option<Value>,
     /// The bounds that the engine itself reports, if any.
     pub report: Option<BoundsReport>,
-    /// What the point counts as if it ended a server that was attached to, and nothing else is known of it.
+    /// The effect of the point if it ended a server that we had attached to, and nothing else is known about it.
     pub crash: Option<Moves>,
 }
 
@@ -224,7 +224,7 @@ impl JsonText {
     /// The value.
     #[must_use]
     pub fn value(&self) -> Value {
-        // The text of a value reads back.
+        // A serialized value always parses.
         serde_json::from_str(&self.0).unwrap_or_default()
     }
 }
@@ -236,7 +236,7 @@ impl Serialize for JsonText {
 }
 
 impl Record {
-    /// What the prober recorded.
+    /// The evidence that the prober recorded.
     #[must_use]
     pub fn evidence(&self) -> Option<Value> {
         self.evidence.as_ref().map(JsonText::value)
@@ -246,13 +246,13 @@ impl Record {
         self.cause.as_ref().map_or(Effect::None, Cause::effect)
     }
 
-    /// Whether memory could not be tested here: for the engine's scheduling, or because the server ended.
+    /// Whether memory could not be tested here, because of the engine's scheduling or because the server ended.
     #[must_use]
     pub fn is_untested(&self) -> bool {
         self.moves == Moves::None && (self.effect() == Effect::Untested || self.ended_server())
     }
 
-    /// Whether a limit that was configured excludes the point, not a lack of memory.
+    /// Whether a configured limit excludes the point, rather than a lack of memory.
     #[must_use]
     pub fn is_length_limit(&self) -> bool {
         match self.moves {
@@ -262,13 +262,13 @@ impl Record {
         }
     }
 
-    /// Whether a lack of memory or of capacity keeps the point from fitting, as it was seen or as the engine reports it.
+    /// Whether a lack of memory or capacity keeps the point from fitting, observed or by the engine's report.
     #[must_use]
     pub fn is_out_of_memory(&self) -> bool {
         matches!(self.moves, Moves::Fails | Moves::Bounds) && !self.is_length_limit()
     }
 
-    /// Whether a server that was attached to died here, or answered nothing any more.
+    /// Whether a server that we had attached to died here, or stopped answering.
     #[must_use]
     pub fn ended_server(&self) -> bool {
         ended_server(self.evidence().as_ref())

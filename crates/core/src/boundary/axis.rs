@@ -220,7 +220,7 @@ impl Axis {
         point.0.get(&self.name).map(|value| value.as_f64())
     }
 
-    /// A value with its sign changed where large values are easier: the larger, the harder.
+    /// The value, negated where larger values are easier, so that larger means harder.
     #[must_use]
     pub fn difficulty(&self, value: f64) -> f64 {
         match self.easier {

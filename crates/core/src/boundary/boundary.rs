@@ -42,7 +42,7 @@ impl Default for Options {
     }
 }
 
-/// What is known about a point.
+/// The knowledge about a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Class {
@@ -58,11 +58,11 @@ pub enum Class {
 
 names!(Class { Fits "fits", Fails "fails", NotSent "not_sent", Unknown "unknown", });
 
-/// Points that are excluded, though they were not seen to fail: cells, mirrored.
+/// Points that are excluded without having failed, as mirrored cells.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Exclusions {
     all: Vec<Cell>,
-    /// Those that no fitting cell contradicts.
+    /// The cells that no fitting cell contradicts.
     pub(super) standing: DominatedSet,
 }
 
@@ -76,7 +76,7 @@ impl Exclusions {
         Change::Rebuild
     }
 
-    /// Drops what a fitting cell contradicts: a harder point fits, so the limit was a different one then.
+    /// Drops cells that a fitting cell contradicts: a harder point fits, so the limit has changed since.
     fn reclassify(&mut self, lattice: &Lattice, fits: &DominatedSet) {
         self.standing = DominatedSet::default();
         for mirrored in self.all.iter().filter(|cell| !fits.covers(&lattice.mirror(cell))) {
@@ -85,7 +85,7 @@ impl Exclusions {
     }
 }
 
-/// The recorded points and what follows from them.
+/// The recorded points and the conclusions drawn from them.
 #[derive(Clone, Debug)]
 pub struct Boundary {
     pub(super) lattice: Lattice,
@@ -113,7 +113,7 @@ pub struct Boundary {
     expectations: Expectations,
 }
 
-/// What the hypotheses say about the current view, each computed when first needed.
+/// Expectations of the hypotheses for the current view, each computed when first needed.
 #[derive(Clone, Debug, Default)]
 struct Expectations {
     hypotheses: OnceLock<Option<VersionSpace>>,
@@ -174,8 +174,8 @@ impl Boundary {
         self.records.iter().map(|record| (&*record.coordinates, record.moves))
     }
 
-    /// Records an answer and returns its effect on the boundary. Where the answer has `counted` coordinates, it is recorded at those, within
-    /// the search range, and `point` counts as recorded, too.
+    /// Records an answer and returns its effect on the boundary. An answer with `counted` coordinates is recorded at
+    /// those, within the search range, and `point` counts as recorded, too.
     pub fn record(&mut self, point: &Point, answer: &Answer) -> Result<Moves> {
         if self.records.len() >= MOST_POINTS {
             return Err(Fault::new(Kind::Limit, "a boundary holds at most 1,000,000 points")
@@ -229,8 +229,8 @@ impl Boundary {
         Ok(moves)
     }
 
-    /// How many of the latest answers failed or were inconclusive since the last fit. The first one does not count, nor
-    /// does a fit of the smallest point: neither says how good the hypotheses are.
+    /// The number of answers since the last fit. The first answer and all answers at the smallest point are skipped:
+    /// they say nothing about the quality of the hypotheses.
     pub(super) fn last_failures(&self) -> usize {
         let smallest: Box<[Scalar]> = self.lattice.axes().iter().map(|axis| axis.value(0)).collect();
         let others = self.records.iter().skip(1).rev();
@@ -244,26 +244,27 @@ impl Boundary {
         Ok(self.tested.contains(&harder))
     }
 
-    /// Notes that a point is being probed: until it is recorded, [`Boundary::refine`] and [`Boundary::best`] give no
-    /// point that its answer may settle.
+    /// Notes that a point is being probed. Until it is recorded, [`Boundary::refine`] and [`Boundary::best`] return no
+    /// point that its answer could decide.
     pub fn ask(&mut self, point: &Point) -> Result<()> {
         let (_, harder) = self.lattice.cells(point)?;
         self.asked.push(harder);
         Ok(())
     }
 
-    /// Whether the answer for a point that is being probed may settle this one.
+    /// True if a probe in flight could decide this point: the same point, or one that is comparable to it on every
+    /// axis.
     pub fn asked(&self, point: &Point) -> Result<bool> {
         let (_, harder) = self.lattice.cells(point)?;
         Ok(!self.is_independent(&harder))
     }
 
-    /// Whether no answer under way may settle a cell.
+    /// True if no probe in flight could decide this cell.
     pub(super) fn is_independent(&self, cell: &Cell) -> bool {
         self.asked.iter().all(|other| incomparable(other, cell))
     }
 
-    /// What is known about a point, inside the search range or outside.
+    /// Classifies a point, inside the search range or outside.
     pub fn classify(&self, point: &Point) -> Result<Class> {
         let (easier, harder) = self.lattice.cells(point)?;
         let mirrored = self.lattice.mirror(&easier);
@@ -305,7 +306,7 @@ impl Boundary {
         self.points_from_mirrored(&maximal(clips.filter_map(|cell| self.lattice.clamp(cell)).collect()))
     }
 
-    /// The hardest point at which memory could not be tested, unless it follows from other answers.
+    /// The hardest point at which memory could not be tested, unless other answers decide it.
     #[must_use]
     pub fn untested(&self) -> Option<(Point, &Record)> {
         let untested = self
@@ -354,7 +355,7 @@ impl Boundary {
         Ok(fits / (fits + may_fit))
     }
 
-    /// Whether [`Boundary::coverage`] is at least this much. Cheaper than computing it while it is far away.
+    /// Whether [`Boundary::coverage`] is at least this much. Cheaper than computing the coverage while it is far below.
     pub(super) fn has_coverage(&self, coverage: f64) -> Result<bool> {
         let view = self.view()?;
         if view.volume.open > 0
@@ -392,7 +393,7 @@ impl Boundary {
         Ok(self.expectations.hypotheses.get_or_init(find).as_ref())
     }
 
-    /// What the hypotheses expect of the open region; `None` without hypotheses.
+    /// The estimate for the open region; `None` without hypotheses.
     pub(super) fn open_region(&self) -> Result<Option<&OpenRegionEstimate>> {
         let (view, hypotheses) = (self.view()?, self.hypotheses()?);
         let estimate = || hypotheses.map(|hypotheses| OpenRegionEstimate::new(self, hypotheses, view));
@@ -409,7 +410,7 @@ impl Boundary {
         Ok(Some(*self.expectations.fitting_upper_bound.get_or_init(bound)))
     }
 
-    /// Updates the cached view if there is one. Otherwise it is derived when it is needed.
+    /// Updates the cached view if there is one. Otherwise the view is derived when needed.
     fn update(&mut self, change: Change) {
         if matches!(change, Change::None) {
             return;

@@ -10,11 +10,11 @@ use crate::names;
 /// The effect of a cause on the boundary, where the verdict alone does not decide it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Who refuses for it lacks memory.
+    /// A refusal for this cause is a lack of memory.
     Memory,
     /// A configured or positional limit excludes the point: no lack of memory.
     Length,
-    /// The point was served, but memory was not tested. Harder points would not be tested either, so they are not asked.
+    /// The point was served, but memory was not tested. Harder points would not test it either, so they are not probed.
     Untested,
     /// The verdict decides.
     None,
@@ -188,7 +188,7 @@ causes! {
 }
 
 impl Cause {
-    /// One sentence for whoever writes an adapter; empty for a cause that is not in the table.
+    /// One sentence for authors of adapters; empty for a cause that is not in the table.
     #[must_use]
     pub fn meaning(&self) -> &'static str {
         self.row().meaning.trim()
@@ -207,7 +207,7 @@ impl Cause {
         phrases.find_map(|(explained, phrase)| (*explained == verdict).then_some(*phrase))
     }
 
-    /// What to do about a start that failed for it.
+    /// The remedy for a start that failed for this cause.
     #[must_use]
     pub fn remedy(&self) -> Option<&'static str> {
         self.row().remedy

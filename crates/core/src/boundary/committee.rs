@@ -12,7 +12,8 @@ use super::view::View;
 use super::{Boundary, Candidate};
 use crate::fault::Result;
 
-/// Lowest open cells to consider, and highest: with thousands of answers, all of them would take longer than the rest.
+/// Limits on the lowest and highest open cells to consider. With thousands of answers, using all of them would take
+/// longer than all other steps.
 const MOST_LOWS: usize = 128;
 const MOST_HIGHS: usize = 1024;
 /// Boxes to examine in detail, divided by the number of free axes.
@@ -24,21 +25,21 @@ const MOST_PROMISING: usize = 128;
 const EXACT_COUNTS: usize = 32;
 /// Probabilities of fitting at which candidates are taken from a box.
 const LIKELY_CHANCES: [f64; 6] = [1.0, 0.97, 0.93, 0.85, 0.7, 0.5];
-/// At the corners of a plan, one more.
+/// A further, lower probability for the corners of a plan.
 const UNLIKELY: f64 = 0.3;
 /// Probabilities of fitting at which a box is probed.
 pub(super) const CHANCES: [f64; 5] = [0.95, 0.8, 0.5, 0.2, 0.05];
-/// The worth of an answer that halves the hypotheses, as a share of the disputed volume. By volume alone, those that
-/// admit much would count for more, though the others need as many answers.
+/// The worth of an answer that halves the hypotheses, as a share of the disputed volume. By volume alone, hypotheses
+/// that admit much would dominate, although excluding the others takes as many answers.
 const HALVING: f64 = 0.2;
-/// The same where an axis counts requests: the limits that agree differ by orders of magnitude there, and by volume the
-/// largest would be ruled out one after the other.
+/// As [`HALVING`], where an axis counts requests. The remaining hypotheses then differ by orders of magnitude, and by
+/// volume alone the largest ones would be ruled out one at a time.
 const HALVING_REQUESTS: f64 = 0.8;
-/// From this coverage on, there are so many corners that those that add most are as good as a plan.
+/// From this coverage on, plans need so many corners that greedy choices are as good.
 pub(super) const FINE: f64 = 0.99;
 /// The smallest expected gain, as a share of the fitting volume, for which the hypotheses choose the point.
 const MIN_GAIN: f64 = 1e-4;
-/// The same for a point that few hypotheses admit.
+/// As [`MIN_GAIN`], for a point that few hypotheses admit.
 const MIN_GAIN_UNLIKELY: f64 = 2e-3;
 
 /// After this many failures in a row the hypotheses are too optimistic: only points with at least this probability of
@@ -46,10 +47,10 @@ const MIN_GAIN_UNLIKELY: f64 = 2e-3;
 const FAILURES: usize = 4;
 const MIN_CHANCE_AFTER_FAILURES: f64 = 0.35;
 
-/// While that many answers in a row failed, a point is worth half as much for each failure near it beyond the first:
-/// limits that are wrong there would propose one point after the other, token by token.
+/// After this many failures in a row, a point is worth half as much for each failure near it beyond the first.
+/// Otherwise hypotheses that are wrong there would propose one point after another, token by token.
 const FAILURES_NEARBY: usize = 2;
-/// Near is within this part of the range on every axis.
+/// Points are near each other if they differ by at most 1/`NEARBY` of the range on every axis.
 const NEARBY: i64 = 128;
 
 impl Boundary {
@@ -64,7 +65,7 @@ impl Boundary {
         let mut most = f64::INFINITY;
         if let ([first, second], true) = (&self.lattice.free()[..], hypotheses.exact && coverage < FINE) {
             let (first, second) = (*first, *second);
-            // What is disputed may have to be proven, too.
+            // The disputed volume may have to be proven, too.
             let missing = |all: f64| coverage * all + disputed - view.volume.fits as f64;
             let plan = Plan::new(hypotheses, view, [first, second], &self.lattice.last(), missing);
             candidates.extend(self.planned(hypotheses, view, &plan));
@@ -119,7 +120,7 @@ impl Boundary {
         Ok(candidates.into_iter().map(|(_, candidate)| candidate).collect())
     }
 
-    /// Candidates at the corners of a plan, up to several probabilities of fitting. Each comes with the volume that it
+    /// Candidates at the corners of a plan, at several probabilities of fitting. Each comes with the volume that it
     /// would prove.
     fn planned(&self, hypotheses: &VersionSpace, view: &View, plan: &Plan) -> Vec<(f64, Cell)> {
         let excess = hypotheses.excess(view.excluded.iter());
@@ -134,7 +135,7 @@ impl Boundary {
         cells
     }
 
-    /// The factor by which failures near a cell lower its worth.
+    /// The factor by which nearby failures lower the worth of a cell.
     fn doubt_nearby(&self, cell: &Cell) -> f64 {
         if self.last_failures() < FAILURES_NEARBY {
             return 1.0;
@@ -171,8 +172,8 @@ impl Boundary {
     }
 }
 
-/// Candidates in the boxes with the most expected volume: from the lowest open cell in several directions, up to
-/// several probabilities of fitting. Each comes with a lower bound of the volume that it would prove.
+/// Candidates in the boxes with the most expected volume: from the lowest open cell in several directions, at several
+/// probabilities of fitting. Each comes with a lower bound of the volume that it would prove.
 fn promising(hypotheses: &VersionSpace, view: &View, boxes: &[OpenBox], free: &[usize]) -> Vec<(f64, Cell)> {
     let mut sorted: Vec<(f64, &OpenBox)> = boxes
         .iter()

@@ -1,4 +1,4 @@
-//! Answers that contradict each other, and points to probe again to find out.
+//! Answers that contradict each other, and points to probe again for verification.
 //!
 //! The band runs from the smallest points that failed to the largest points that fitted nevertheless. Limits are
 //! monotone, so a point is contradicted if it both failed and fitted, or if it failed and a harder point fitted. One
@@ -40,7 +40,7 @@ pub struct AnswerCounts {
     pub fits: usize,
     /// Answers that it fails.
     pub fails: usize,
-    /// Answers that say neither.
+    /// Inconclusive answers.
     pub unclear: usize,
 }
 
@@ -117,8 +117,9 @@ impl Boundary {
 const VERIFICATION_STEPS: i64 = 8;
 
 impl Boundary {
-    /// The verification points still to probe, of `count` in total. They belong to the fitting points nearest to a
-    /// bound of the search; each is a few steps easier on every axis and unrecorded. Empty if nothing bounds it or nothing fits.
+    /// The verification points still to probe, of `count` in total. Each belongs to one of the fitting points nearest
+    /// to a bound of the search. It is unrecorded, and a few steps easier on every axis. Empty if nothing bounds the
+    /// search or nothing fits.
     pub fn verification_points(&self, count: usize) -> Result<Vec<Point>> {
         let view = self.view()?;
         if view.bounding.is_empty() {

@@ -116,7 +116,7 @@ impl Tree {
 
 /// The cells that lie below no other, sorted, without duplicates.
 pub(super) fn maximal(mut cells: Vec<Cell>) -> Vec<Cell> {
-    // Whatever covers a cell is lexicographically larger, so it comes first.
+    // A cell that covers another is lexicographically larger, so it comes first.
     cells.sort_unstable_by(|a, b| b.cmp(a));
     let mut kept = DominatedSet::default();
     cells.retain(|cell| {
@@ -225,7 +225,7 @@ pub(super) fn replace_covered(corners: &mut Vec<Cell>, cell: &[i64], last: &[i64
 fn minimal(mut cells: Vec<Cell>) -> Vec<Cell> {
     cells.sort_unstable();
     cells.dedup();
-    // Whatever lies below a cell is lexicographically smaller.
+    // A cell below another is lexicographically smaller.
     let mut kept: Vec<Cell> = Vec::new();
     for cell in cells {
         if !kept.iter().any(|other| below(other, &cell)) {

@@ -156,7 +156,7 @@ pub(super) fn staircase(corners: &[(i64, i64)], shares: &[f64]) -> Vec<usize> {
         (area + i128::from(width - left) * i128::from(*height), *width)
     });
     let mut best = 0;
-    // By corner: the largest area that ends with it, with as many corners as there were rounds.
+    // By corner: the largest area of a staircase that ends with it and has one corner per round.
     let mut last: Vec<Option<i128>> = vec![None; corners.len()];
     let mut rounds = 0;
     let fewest = |share: &f64| {

@@ -102,7 +102,7 @@ impl Lattice {
             .collect()
     }
 
-    /// The point of this search range that a point with perhaps further coordinates is; `None` if it lacks one.
+    /// Restricts a point, which may have further coordinates, to the axes of this search range; `None` if it lacks one.
     #[must_use]
     pub fn own(&self, point: &Value) -> Option<Point> {
         let own = |axis: &Axis| {
@@ -114,7 +114,7 @@ impl Lattice {
         self.axes.iter().map(own).collect::<Option<_>>().map(Point)
     }
 
-    /// The point with those coordinates replaced that were counted otherwise, but not moved out of the range.
+    /// Replaces coordinates that the engine counted differently, without moving them out of the range.
     pub(super) fn counted(&self, mut point: Point, counted: &Point) -> Point {
         for axis in &self.axes {
             if let (Some(value), Some(asked)) = (counted.int(axis.name()), point.int(axis.name()))
@@ -224,7 +224,7 @@ pub(super) fn box_volume(low: &Cell, high: &Cell) -> f64 {
     sides.product()
 }
 
-/// The share of a segment up to which at least this share of the hypotheses admits it. `reaches` falls.
+/// How far along a segment at least `chance` of the hypotheses reach. `reaches` is sorted in descending order.
 pub(super) fn reach_at_chance(reaches: &[f64], chance: f64) -> f64 {
     let needed = (chance * reaches.len() as f64).ceil().max(1.0);
     reaches.get(needed as usize - 1).copied().unwrap_or(0.0)

@@ -1,13 +1,13 @@
-//! The limit of a boundary in one inequality that people use, such as `input + output <= 8,352`, where every answer
-//! agrees with one.
+//! The limit of a boundary as one familiar inequality, such as `input + output <= 8,352`, if every answer agrees with
+//! one.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Boundary, Easier, Moves, Point, Record, Verdict};
 use crate::fmt::thousands;
 
-/// Bounds that the engine itself reports; `None` where it does not. They predict where memory ends, except for
-/// `max_model_len`, which the engine was configured with.
+/// Bounds that the engine itself reports; `None` for unreported ones. They predict where memory ends, except for
+/// `max_model_len`, which is configured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BoundsReport {
     /// KV cache size in tokens, for all requests together.
@@ -19,12 +19,12 @@ pub struct BoundsReport {
     /// Longest input.
     pub longest_input: Option<u64>,
     /// Longest input and output together, as configured: no bound of memory. `None` for an engine that we started,
-    /// because then it is what we asked for.
+    /// because we configured it ourselves.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_model_len: Option<u64>,
 }
 
-/// What a limit is about. All are in tokens except `Concurrency`.
+/// The quantity that a limit bounds. All are in tokens except `Concurrency`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Quantity {
@@ -68,25 +68,25 @@ impl Quantity {
     }
 }
 
-/// An inequality that agrees with every clear answer: all points up to `fits` fit, all from `fails` on fail or are ruled out by
-/// the engine's report.
+/// An inequality that agrees with every clear answer: all points up to `fits` fit; all points from `fails` on fail, or
+/// the engine's report rules them out.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limit {
-    /// What is limited.
+    /// The bounded quantity.
     pub quantity: Quantity,
     /// The largest value that fitted.
     pub fits: u64,
     /// The smallest value that failed, or that the engine's report rules out.
     pub fails: u64,
-    /// Whether no point at `fails` was sent: the engine's own report rules it out.
+    /// Whether no point at `fails` was sent, because the engine's own report rules it out.
     #[serde(default)]
     pub not_sent: bool,
     /// The smallest value that was sent and failed, if any was.
     #[serde(default)]
     pub failed: Option<u64>,
-    /// The engine's own figure, confirmed by the answers or not.
+    /// The engine's own figure, whether or not the answers confirm it.
     pub reported: Option<u64>,
-    /// Whether it is a length limit that was configured, not memory.
+    /// True for a configured length limit, false for memory.
     pub configured: bool,
     /// A point that fitted at `fits`.
     pub at: Point,
@@ -94,11 +94,11 @@ pub struct Limit {
     pub beyond: Point,
 }
 
-/// A limit is stated only if the interval between fitting and failing is at most this part of the failing value.
+/// A limit is stated only if the interval between fitting and failing is at most 1/`WIDEST` of the failing value.
 const WIDEST: u64 = 8;
 
 impl Limit {
-    /// The value to state: the engine's own figure where no answer contradicts it, else the largest that fitted.
+    /// The value to state: the engine's own figure if no answer contradicts it, else the largest value that fitted.
     #[must_use]
     pub fn value(&self) -> u64 {
         self.uncontradicted().unwrap_or(self.fits)
@@ -110,13 +110,13 @@ impl Limit {
         self.reported.filter(|figure| (self.fits..self.fails).contains(figure))
     }
 
-    /// Whether it is a limit that does not change from one start to the next: the engine's own, or a configured one.
+    /// Whether the limit stays the same from one start to the next: the engine's own figure, or a configured limit.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.uncontradicted().is_some() || self.configured
     }
 
-    /// How far at most the true limit can be from [`Self::value`].
+    /// The largest possible distance between the true limit and [`Self::value`].
     #[must_use]
     pub fn within(&self) -> u64 {
         // The smallest failing value does not fit.
@@ -151,13 +151,13 @@ impl Boundary {
         self.fitted_limit(false)
     }
 
-    /// The same of the length limit that the server was configured with.
+    /// The configured length limit that every clear answer agrees with; `None` as for [`Self::limit`].
     #[must_use]
     pub fn length_limit(&self) -> Option<Limit> {
         self.fitted_limit(true)
     }
 
-    /// The limit to state: of memory, or the configured length limit if nothing failed for another reason.
+    /// The limit to state: the memory limit, or the configured length limit if nothing failed for another reason.
     #[must_use]
     pub fn stated_limit(&self) -> Option<Limit> {
         let failed = self.records().any(|(_, record)| record.is_out_of_memory());
@@ -190,7 +190,7 @@ impl Boundary {
             }
             let (fits, at) = fitting.into_iter().max_by_key(|(value, _)| *value)?;
             let failed = sent.iter().map(|(value, _)| *value).min();
-            // Of equal values, one that was sent.
+            // If both have the same value, the one that was sent wins.
             let beyond = sent.into_iter().chain(unsent).min_by_key(|(value, _)| *value);
             let (fails, beyond) = beyond?;
             let reported = self.reported_bound(quantity, configured);
@@ -206,7 +206,7 @@ impl Boundary {
                 beyond,
             })
         });
-        // The engine's own figure first, then the narrowest interval. The first of equals is the most usual one.
+        // The engine's own figure first, then the narrowest interval. Ties go to the most usual quantity.
         candidates.min_by(|one, other| {
             let width = |limit: &Limit| (limit.fails - limit.fits) as f64 / limit.fails as f64;
             let reported = other.uncontradicted().is_some().cmp(&one.uncontradicted().is_some());
@@ -214,7 +214,7 @@ impl Boundary {
         })
     }
 
-    /// The quantities that a limit over these axes may be about, the most usual first.
+    /// The quantities that a limit over these axes may bound, the most usual first.
     fn quantities(&self) -> Vec<Quantity> {
         let axes = self.lattice().axes();
         let known = |name: &str| axes.iter().any(|axis| axis.name() == name);
@@ -243,7 +243,7 @@ impl Boundary {
         quantities
     }
 
-    /// Whether every axis of the quantity that varies was tested at two values at least.
+    /// Whether every varying axis of the quantity was tested at two values at least.
     fn is_tested_along<'a>(&self, quantity: Quantity, points: impl Iterator<Item = &'a (u64, Point)>) -> bool {
         let axes: &[&str] = match quantity {
             Quantity::Total => &["input", "output"],
@@ -257,7 +257,7 @@ impl Boundary {
         })
     }
 
-    /// What the engine itself reports as the bound of a quantity.
+    /// The engine's own bound for a quantity.
     fn reported_bound(&self, quantity: Quantity, configured: bool) -> Option<u64> {
         let report = self.report()?;
         if configured {
@@ -343,7 +343,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was tested: a stated limit never contradicts an answer, and the true one lies within its interval.
+        /// Whichever points were tested, a stated limit never contradicts an answer, and the true limit lies within its
+        /// interval.
         #[test]
         fn a_stated_limit_agrees_with_every_answer(
             limit in 2_000_u64..60_000,

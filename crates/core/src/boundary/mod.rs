@@ -3,16 +3,16 @@
 //!
 //! Pure: no clock, no network, no Rhai. Limits are monotone: if a point fits, every easier point fits.
 //!
-//! [`Axis`] and [`Lattice`] convert points to cells whose coordinates all grow harder. [`Boundary`] holds the
-//! recorded points and answers what they prove, from a `view` of what follows from them: the maximal fitting and
-//! minimal failing cells (`dominance`), and the volumes between them (`volume`). `contradictions` finds answers that
-//! no monotone limit allows; `slice` and `staircase` make outlines for charts.
+//! [`Axis`] and [`Lattice`] convert points to cells whose coordinates all grow harder. [`Boundary`] holds the recorded
+//! points and answers what they prove, from a `view` of everything derived from them: the maximal fitting and minimal
+//! failing cells (`dominance`), and the volumes between them (`volume`). `contradictions` finds answers that no
+//! monotone limit allows; `slice` and `staircase` make outlines for charts.
 //!
 //! The search: `version_space` holds memory limits that agree with every answer (the hypotheses), and `open_region`
-//! estimates by them how much of the open region fits. `search` proposes the next points: those that the hypotheses
-//! choose by vote (`committee`), with two axes along a `plan` of corners, the largest open boxes (`largest_boxes`), or
-//! those on `rays` with a tolerance. `predict` reports expectations, which never count as proof. [`Limit`] is the
-//! boundary as one inequality. [`memory_model`] predicts the memory that a point takes.
+//! uses them to estimate how much of the open region fits. `search` proposes the next points. The hypotheses choose
+//! them by vote (`committee`); with two free axes they follow a `plan` of corners. Otherwise they come from the largest
+//! open boxes (`largest_boxes`), or from `rays` with a tolerance. `predict` reports expectations, which never count as
+//! proof. [`Limit`] is the boundary as one inequality. [`memory_model`] predicts the memory that a point takes.
 //!
 //! For benchmarks of strategies: `neighbours` is tgi-profiler's search, and [`KnownBoundary`] a boundary to score
 //! against.

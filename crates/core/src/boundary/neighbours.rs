@@ -33,7 +33,7 @@ pub struct PairingOptions {
     pub radius: f64,
 }
 
-/// Two neighbours of which one fits and one fails.
+/// A fitting point and a failing neighbour.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct OpposingPair {
     /// The fitting point.
@@ -44,8 +44,8 @@ pub struct OpposingPair {
     pub distance: f64,
     /// The lattice point halfway between them; not one of the given points.
     pub middle: Point,
-    /// Of the other points within the radius, the share that agrees with the pair: fitting ones nearer to the fitting
-    /// point, failing ones nearer to the failing point. 0.5 if there are no others.
+    /// The share of the other points within the radius that agree with the pair: fitting points nearer to the fitting
+    /// point, failing points nearer to the failing one. 0.5 if there are no others.
     pub consistency: f64,
     /// How crowded the middle is: Σ exp(−distance / scale) over all points.
     pub crowding: f64,
@@ -58,9 +58,9 @@ struct ClassifiedPoint {
 }
 
 impl Boundary {
-    /// The pairs among `points`, each of which counts as what is known about it; one that the engine's report rules out counts
-    /// as failing. Unknown points, and points outside the search range, have no pairs. The same points give the same pairs in
-    /// the same order.
+    /// The pairs among `points`, each classified by what is known about it; a point that the engine's report rules out
+    /// counts as failing. Unknown points, and points outside the search range, have no pairs. The same points give the
+    /// same pairs in the same order.
     ///
     /// # Errors
     ///

@@ -19,21 +19,22 @@ const EXPECTATION_SAMPLES: usize = 512;
 const BOUND_SAMPLES: usize = 1024;
 /// Lowest open cells to consider.
 const MAX_BOXES: usize = 128;
-/// The weight of the hypotheses under which no more fits.
+/// The weight of the hypotheses that must admit no more than the bound.
 const CONFIDENCE: f64 = 0.95;
-/// Standard deviations of the sampling error that are added: one-sided, at 95 % confidence.
+/// The margin for the sampling error, in standard deviations: one-sided, at 95 % confidence.
 const DEVIATIONS: f64 = 1.645;
 
 /// The box above a lowest open cell that may fit, up to the farthest cell that any hypothesis reaches on each axis.
 #[derive(Clone, Debug)]
 pub(super) struct OpenBox {
     pub(super) low: Cell,
-    /// As far as half of the hypotheses reach, and as far as any does.
+    /// As far as half of the hypotheses reach.
     pub(super) likely: Cell,
+    /// As far as any hypothesis reaches.
     pub(super) farthest: Cell,
 }
 
-/// What the hypotheses say about the open region.
+/// The hypotheses' estimate for the open region.
 #[derive(Clone, Debug)]
 pub(super) struct OpenRegionEstimate {
     pub(super) boxes: Vec<OpenBox>,
@@ -109,8 +110,8 @@ impl OpenRegionEstimate {
 
     /// The most open volume that fits at 95 % confidence.
     ///
-    /// Half of the cells are drawn from what is likely to fit and half from all that may fit, so that neither a long
-    /// thin corner nor the bulk is missed.
+    /// Half of the cells are drawn from the part that is likely to fit and half from all that may fit, so that neither
+    /// a long thin corner nor the bulk is missed.
     pub(super) fn fitting_upper_bound(&self, boundary: &Boundary, hypotheses: &VersionSpace, view: &View) -> f64 {
         let boxes = &self.boxes;
         let likely = BoxSampler::new(boxes.iter().map(|open_box| (&open_box.low, &open_box.likely)));

@@ -1,41 +1,43 @@
-//! Two axes: the corners with which the coverage is proven soonest if the boundary runs where half of the hypotheses
-//! have it.
+//! For two free axes: the fewest corners that prove the coverage if the boundary runs where half of the hypotheses
+//! expect it.
 //!
-//! Probing what adds most, again and again, halves every gap, which takes more corners than a staircase that is laid
-//! out as a whole. The best one with k corners follows from the best ones with k - 1 (dynamic programming).
+//! Repeatedly probing the point that adds most halves every gap. That takes more corners than a staircase planned as a
+//! whole. The best staircase with k corners follows from the best ones with k - 1 (dynamic programming).
 
 use super::lattice::{Cell, cell_along, evenly_spaced};
 use super::version_space::VersionSpace;
 use super::view::View;
 
-/// Columns across the range, and as many rows up to the top.
+/// Columns across the range, and rows up to the top.
 const COLUMNS: i64 = 48;
 const MAX_CORNERS: usize = 48;
-/// Of what is proven to fit, and to fail, points that have a column of their own.
+/// How many proven points of each side, fitting and failing, get a column of their own.
 const MAX_PROVEN: usize = 128;
-/// Corners whose columns are given.
+/// Corners that the plan returns as lines.
 const MAX_GIVEN: usize = 10;
 
-/// A value of the first axis. It stands for the values from the column before on.
+/// A value of the first axis. It represents the values after the previous column.
 struct Column {
     at: i64,
     width: f64,
-    /// Cells that are proven to fit, and that are expected to.
+    /// Cells proven to fit.
     proven: f64,
+    /// Cells expected to fit.
     expected: f64,
 }
 
 /// The corners to probe.
 pub(super) struct Plan {
-    /// Lines along the second axis on which corners lie, from the easiest cell to the hardest: some of all, evenly.
+    /// Lines along the second axis on which corners lie, from the easiest cell to the hardest: an evenly spaced
+    /// selection.
     pub(super) lines: Vec<(Cell, Cell)>,
-    /// The volume that the last corner adds. Of many candidates those are kept that add as much, however much more others
-    /// add: what each saves is a probe.
+    /// The volume that the last corner adds. Candidates that add at least this much count as equally good, however much
+    /// more some add: each of them saves one probe.
     pub(super) least: f64,
 }
 
 impl Plan {
-    /// A plan for two free axes. `missing` gives the volume that is missing, from the volume expected to fit.
+    /// A plan for two free axes. `missing` returns the volume still to prove, given the total volume expected to fit.
     pub(super) fn new(
         hypotheses: &VersionSpace,
         view: &View,
@@ -94,7 +96,7 @@ impl Plan {
         let mut all = 0.0;
         let mut height = columns.first().map_or(0.0, |column| column.expected);
         for column in &columns {
-            // Between two columns it falls evenly.
+            // The expected height falls linearly between two columns.
             all += column.width * column.expected + (column.width - 1.0) * (height - column.expected).max(0.0) / 2.0;
             height = column.expected;
         }
@@ -103,7 +105,7 @@ impl Plan {
         let lines = (0..given)
             .map(|index| line(first, corners[index * corners.len() / given]))
             .collect();
-        // Two corners are as good as done.
+        // With two corners or fewer left, the search is nearly done, so nothing is capped.
         let least = if corners.len() > 2 {
             least.max(1.0)
         } else {
@@ -113,13 +115,14 @@ impl Plan {
     }
 }
 
-/// The fewest corners that add the missing volume to what is proven, as far as any do, and what the last of them adds.
+/// The fewest corners that add the missing volume to the proven one, or come closest to it, and the volume that the
+/// last of them adds.
 fn corners(columns: &[Column], missing: f64) -> (Vec<i64>, f64) {
     let open: Vec<&Column> = columns
         .iter()
         .filter(|column| column.expected > column.proven)
         .collect();
-    // What a corner adds over the columns from each one on.
+    // The volume that a corner adds over the columns from each one on.
     let added = |corner: usize| {
         let mut sum = 0.0;
         let add = |column: usize| {
@@ -135,7 +138,7 @@ fn corners(columns: &[Column], missing: f64) -> (Vec<i64>, f64) {
         let areas = round.iter().enumerate().map(|(corner, (area, _))| (*area, corner));
         areas.max_by(|a, b| a.0.total_cmp(&b.0))
     };
-    // By number of corners, then by the last one: the most that they add, and the corner before.
+    // By number of corners, then by the last corner: the largest volume that they add, and the previous corner.
     let mut rounds: Vec<Vec<(f64, Option<usize>)>> = Vec::new();
     let mut areas = vec![0.0];
     while rounds.len() < MAX_CORNERS && areas[rounds.len()] < missing {

@@ -9,17 +9,19 @@ use super::lattice::{Cell, reach_at_chance};
 use super::{Boundary, Class, Point};
 use crate::fault::Result;
 
-/// The share of hypotheses that admit `low`, and that do not admit `high`.
+/// The share of hypotheses that admit `low`, and the share that reject `high`.
 const SURE: f64 = 0.95;
 
-/// A point is predicted to fit if at least this share of the hypotheses admits it, and to fail if less than this does.
+/// A point is predicted to fit if at least `LIKELY` of the hypotheses admit it, and to fail if fewer than `UNLIKELY`
+/// do.
 pub(super) const LIKELY: f64 = 0.5;
 pub(super) const UNLIKELY: f64 = 0.05;
 
 /// The prediction for a point, and for the ray from the smallest corner through it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Prediction {
-    /// What is known about the point, or else what is more likely. What the engine's report rules out is expected to fail.
+    /// The point's class if known, else the likelier one. A point that the engine's report rules out is expected to
+    /// fail.
     pub verdict: Class,
     /// Whether the verdict is proven.
     pub proven: bool,
@@ -91,7 +93,7 @@ impl Boundary {
         Ok(self.admitting(point)?.is_some_and(|share| share < UNLIKELY))
     }
 
-    /// The share of the hypotheses that admit an open point; none for others and without hypotheses.
+    /// The share of the hypotheses that admit an open point; `None` for other points and without hypotheses.
     fn admitting(&self, point: &Point) -> Result<Option<f64>> {
         if self.classify(point)? != Class::Unknown {
             return Ok(None);
@@ -101,7 +103,7 @@ impl Boundary {
         Ok(hypotheses.map(|hypotheses| hypotheses.share(hypotheses.votes(&harder))))
     }
 
-    /// The predicted boundary on those of nine rays from the smallest corner where it is not proven exactly. Empty
+    /// The predicted boundary on nine rays from the smallest corner, without rays on which it is proven exactly. Empty
     /// without hypotheses.
     pub fn predicted(&self) -> Result<Vec<PredictedCrossing>> {
         let mut places = Vec::new();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Answer, Boundary, Class, Options, Point, Scalar, Verdict};
 
-/// Probes of two axes, whatever the limit.
+/// Probes for two axes, whatever the limit.
 const MOST_PROBES: usize = 250;
 
 /// Axes of every kind, the first `count` of them; small, so that every point can be checked.
@@ -124,7 +124,7 @@ fn drawn(point: &Point, times: usize, seed: u64) -> f64 {
     (mixed >> 40) as f64 / (1u64 << 24) as f64
 }
 
-/// The same search, but after `kept` of the recorded points the boundary is made anew from them.
+/// Repeats a search, but rebuilds the boundary from the recorded points after `kept` of them.
 fn resumed(whole: &Boundary, count: usize, kept: usize, answer: impl Fn(&Point, usize) -> Verdict) -> Boundary {
     let mut map = empty(count, whole.options().coverage);
     for (point, record) in whole.records().take(kept) {
@@ -134,7 +134,7 @@ fn resumed(whole: &Boundary, count: usize, kept: usize, answer: impl Fn(&Point, 
     map
 }
 
-/// As many cases as take a minute in a build for tests; `PROPTEST_CASES` asks for more.
+/// As many cases as take a minute in a test build; `PROPTEST_CASES` sets another number.
 fn cases() -> ProptestConfig {
     match std::env::var_os("PROPTEST_CASES") {
         Some(_) => ProptestConfig::default(),

@@ -1,5 +1,5 @@
-//! Lines through the search range: what is known along an axis or a ray from the smallest corner, and how wide the
-//! open region still is.
+//! Lines through the search range: the known values along an axis or a ray from the smallest corner, and the width of
+//! the open region.
 //!
 //! Tolerances must hold on nine rays.
 
@@ -11,7 +11,7 @@ use super::lattice::{Cell, below};
 use super::{Boundary, Point, Scalar};
 use crate::fault::{Fault, Result};
 
-/// The open interval of a line and what is proven at its ends.
+/// The open interval of a line and the proven values at its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Bracket {
     /// The hardest value proven to fit.
@@ -25,7 +25,7 @@ pub struct Bracket {
 }
 
 impl Boundary {
-    /// What is known along the axis `name` through `point`, inside the search range.
+    /// The bracket along the axis `name` through `point`, inside the search range.
     pub fn bracket(&self, point: &Point, name: &str) -> Result<Bracket> {
         let index = self.lattice.index(name)?;
         let axis = &self.lattice.axes()[index];
@@ -123,8 +123,8 @@ pub(super) fn first_holding(last: i64, mut holds: impl FnMut(i64) -> bool) -> i6
 
 const RAYS: usize = 9;
 
-/// Probes between the ends of a line after which the next ones move away from the expected step by twice the distance each: expectations that
-/// follow the answers would be followed step by step.
+/// After this many probes between the ends of a line, each further probe doubles its minimum distance from the ends of
+/// the open interval. Otherwise, expectations that follow the answers would lead the search step by step.
 const STEADY: usize = 3;
 
 /// The cell at each step of a line.
@@ -132,21 +132,22 @@ type CellAt = Box<dyn Fn(i64) -> Cell>;
 
 /// A line on which the interval between fitting and failing is wider than the tolerance of some axis.
 struct WideLine {
-    /// How many times as wide.
+    /// The width as a multiple of the tolerance.
     excess: f64,
     /// The last step known to fit, or -1.
     fits: i64,
     /// The first step known to fail, or one past the end.
     fails: i64,
-    /// The axis along which each step is one, and how many there are.
+    /// The axis along which each step of the line is one lattice step. `steps` is the last step.
     axis: usize,
     steps: i64,
     cell: CellAt,
 }
 
 impl Boundary {
-    /// Of each ray whose open interval is wider than the tolerance of some axis, the unrecorded cell nearest to the
-    /// middle of that, widest first. Omits rays on which nothing is left to probe because every answer was inconclusive.
+    /// For each ray whose open interval is wider than the tolerance of some axis: the unrecorded cell nearest to the
+    /// middle of the interval. The widest comes first. Omits rays on which nothing is left to probe because every
+    /// answer was inconclusive.
     pub(super) fn wide_rays(&self) -> Vec<Cell> {
         let middle = |line: &WideLine| {
             let (from, to) = (line.fits + 1, line.fails - 1);
@@ -156,13 +157,14 @@ impl Boundary {
         self.wide_lines(&[]).iter().filter_map(middle).collect()
     }
 
-    /// What to probe for the tolerances to hold on the rays from the smallest corner, and on lines along an axis through a
-    /// point: one point for each line on which one does not, the widest line first. `expects` says whether a point should
-    /// fit: where that changes, both sides are probed, so that a right expectation costs two probes for each line.
+    /// The next points to probe so that the tolerances hold on the rays from the smallest corner, and on the given
+    /// lines along an axis through a point. One point per line that is too wide, the widest line first. `expects` says
+    /// whether a point should fit: both sides of the expected limit are probed, so a right expectation costs two probes
+    /// per line.
     ///
     /// # Errors
     ///
-    /// Those of `expects`, and `usage` for points and axes that the boundary does not have.
+    /// Errors of `expects`, and `usage` for points and axes that the boundary does not have.
     pub fn beyond_tolerance<E: From<Fault>>(
         &self,
         through: &[(Point, String)],
@@ -192,10 +194,10 @@ impl Boundary {
         Ok(next)
     }
 
-    /// The step of a line to probe, where the limit is expected after the step `expected`.
+    /// The step to probe on a line whose limit is expected after the step `expected`.
     fn step_at(&self, line: &WideLine, expected: i64) -> i64 {
         let (fits, fails) = (line.fits, line.fails);
-        // The tolerance in steps, as far as it reaches from there on.
+        // The tolerance in steps, starting at the expected limit.
         let within = |step: i64| self.excess(&(line.cell)(expected.max(0)), &(line.cell)(step)) <= 1.0;
         let tolerance = first_holding(fails - expected.max(0), |more| !within(expected.max(0) + more)) - 1;
         let on_line =
@@ -210,14 +212,14 @@ impl Boundary {
         (expected - (tolerance - 1) / 2).clamp(lowest, highest)
     }
 
-    /// How far two cells are apart, in tolerances of the axis on which that is most; 0 where no axis has one.
+    /// The distance between two cells in tolerances, on the axis where that is largest; 0 if no axis has a tolerance.
     fn excess(&self, low: &Cell, high: &Cell) -> f64 {
         let axes = self.lattice.axes().iter().enumerate();
         axes.filter_map(|(index, axis)| Some(axis.distance(low[index], high[index]) / axis.tolerance()?))
             .fold(0.0, f64::max)
     }
 
-    /// The rays, and the lines along an axis through a cell, on which a tolerance does not hold, the widest first.
+    /// The rays, and the lines along an axis through a cell, that are wider than a tolerance, the widest first.
     fn wide_lines(&self, through: &[(Cell, usize)]) -> Vec<WideLine> {
         let axes = self.lattice.axes();
         if axes.iter().all(|axis| axis.tolerance().is_none()) {

@@ -1,5 +1,5 @@
-//! Which points to probe next: those that the hypotheses choose (`committee`), or without hypotheses those whose
-//! answer settles most of the open volume. Also evenly spaced grids, and when a search is done.
+//! Proposes the next points to probe: the choice of the hypotheses (`committee`), or without hypotheses the points
+//! whose answers settle most of the open volume. Also evenly spaced grids, and the test whether a search is done.
 
 use serde::Serialize;
 
@@ -24,27 +24,28 @@ const FAILURES_BEFORE_BISECTING: usize = 10;
 const PROBES_BEFORE_BISECTING: usize = 96;
 const BISECT_EVERY: usize = 16;
 
-/// After so many answers without a fit the smallest point is probed: maybe nothing fits.
+/// After this many answers without a fit the smallest point is probed, because maybe nothing fits.
 const ANSWERS_WITHOUT_FIT: usize = 2;
 
-/// Positions in a box from its lowest to its highest cell, for when its middle was probed without a clear answer.
+/// Positions in a box as fractions from its lowest to its highest cell. They are tried if the middle was probed without
+/// a clear answer.
 const FALLBACK_POSITIONS: [(i64, i64); 8] = [(1, 4), (3, 4), (1, 8), (7, 8), (3, 8), (5, 8), (0, 1), (1, 1)];
 
-/// Probes without which the expected number of probes is unknown: the two corners.
+/// Too few probes to estimate the total from: the two corners.
 const MIN_PROBES: u64 = 2;
 
-/// An open box of so many times the volume that may be missing is probed before the end.
+/// An open box with at least this many times the volume that may stay unproven is probed before the search ends.
 const DOUBTFUL: f64 = 2.0;
 
 impl Boundary {
-    /// Whether enough is known: `coverage` of the fitting volume is proven, the tolerances hold on their rays, and no open
-    /// box could hold much more than may be missing.
+    /// Whether enough is known: `coverage` of the fitting volume is proven, the tolerances hold on their rays, and no
+    /// open box could hold much more volume than may stay unproven.
     pub fn done(&self, coverage: f64) -> Result<bool> {
         Ok(self.has_coverage(coverage)? && self.doubtful(coverage)?.is_none() && self.wide_rays().is_empty())
     }
 
-    /// A cell of the largest open box, if that box alone could hold much more than may be missing: all hypotheses may be
-    /// wrong there, such as where a limit has a jump.
+    /// A cell of the largest open box, if that box alone could hold much more volume than may stay unproven. All
+    /// hypotheses may be wrong there, for example at a jump of the limit.
     fn doubtful(&self, coverage: f64) -> Result<Option<Cell>> {
         let view = self.view()?;
         let Some((low, high)) = LargestBoxes::new(&view.lowest, &view.highest).next() else {
@@ -60,15 +61,15 @@ impl Boundary {
     /// Up to `count` points to probe, best first, none of them settled or recorded. Empty when [`Boundary::done`], or
     /// when every open box was probed without a clear answer.
     ///
-    /// No returned point lies below another, or below or above one that is being probed, so no answer makes another one
-    /// useless.
+    /// No returned point is comparable to another one or to a point being probed, so no answer makes another returned
+    /// point useless.
     pub fn refine(&self, count: usize, coverage: f64) -> Result<Vec<Point>> {
         let candidates = self.candidates(coverage)?.into_iter();
         let rated = candidates.map(|candidate| (candidate.chance * candidate.fits + candidate.settles, candidate));
         Ok(self.pick(rated.collect(), count))
     }
 
-    /// The points from which [`Boundary::refine`] chooses, best first.
+    /// The candidates of [`Boundary::refine`], best first.
     ///
     /// Without hypotheses, a point is worth the volume below it that a fit would settle and the volume above it that
     /// a failure would settle. The expected settled volume is their harmonic mean if the boundary is equally likely
@@ -119,7 +120,7 @@ impl Boundary {
         }
     }
 
-    /// Up to `count` candidates by what they are worth, the first of equal ones first, of which none may settle another.
+    /// The best `count` candidates by rating (stable order), none of which can decide another.
     #[must_use]
     pub fn pick(&self, mut rated: Vec<(f64, Candidate)>, count: usize) -> Vec<Point> {
         rated.sort_by(|a, b| b.0.total_cmp(&a.0));
@@ -132,9 +133,9 @@ impl Boundary {
         chosen.into_iter().map(|candidate| candidate.point).collect()
     }
 
-    /// The boundary with the likelier answer for each point that is being probed, so that what is chosen next is of use
-    /// beyond it, and with a smallest point that fits, until it is probed itself. `None` if there are none, or nothing is
-    /// expected.
+    /// A copy of the boundary in which each point being probed has its likelier answer, so that the next choice adds to
+    /// those answers. Until the smallest point is probed, the copy assumes that it fits. `None` if nothing is assumed
+    /// or no hypotheses exist.
     fn imagined(&self) -> Result<Option<Self>> {
         let assumes_fit = self.view()?.fits.is_empty() && (1..ANSWERS_WITHOUT_FIT).contains(&self.records().len());
         if !assumes_fit && self.asked.is_empty() {
@@ -155,7 +156,7 @@ impl Boundary {
         for (cell, verdict) in expected.collect::<Vec<_>>() {
             imagined.record(&self.lattice.point(cell), &Answer::from(verdict))?;
         }
-        // They are still being probed.
+        // The copied points are still being probed.
         imagined.asked.clone_from(&self.asked);
         Ok(Some(imagined))
     }
@@ -163,9 +164,8 @@ impl Boundary {
     /// The expected total number of probes to reach `coverage`, after `probes` of them. `None` while too little is
     /// known.
     ///
-    /// A staircase of n corners under a smooth boundary leaves an open volume that shrinks with the (axes - 1)-th
-    /// root of n. Half of the probes so far located the boundary, which is not repeated, so only the other half
-    /// grows.
+    /// A staircase of n corners under a smooth boundary leaves an open volume that shrinks with the (axes - 1)-th root
+    /// of n. Half of the probes so far located the boundary. That is not repeated, so only the other half grows.
     pub fn expected(&self, probes: u64, coverage: f64) -> Result<Option<u64>> {
         let open = 1.0 - self.coverage()?;
         let wanted = 1.0 - coverage;
@@ -180,7 +180,7 @@ impl Boundary {
         Ok((all < 1e6).then(|| all.ceil() as u64))
     }
 
-    /// What probing a cell would settle, with the boundary equally likely anywhere between.
+    /// The volume that probing a cell would settle, assuming that the boundary is equally likely anywhere between.
     fn even_gain(&self, cell: &Cell) -> Result<ExpectedGain> {
         let view = self.view()?;
         let (fits, fails) = (view.open_below(cell) as f64, view.open_above(cell) as f64);
@@ -265,7 +265,7 @@ impl Boundary {
     }
 }
 
-/// A point to probe, and what that is worth.
+/// A point to probe and the value of probing it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidate {
     /// The point.
@@ -274,8 +274,8 @@ pub struct Candidate {
     pub chance: f64,
     /// Volume proven to fit if it fits.
     pub fits: f64,
-    /// Volume whose answer is expected to be settled by it beyond that: what the hypotheses disagree about, or what a
-    /// failure would exclude.
+    /// Further volume that its answer is expected to settle: the volume that the hypotheses disagree about, or the
+    /// volume that a failure would exclude.
     pub settles: f64,
     pub(super) cell: Cell,
 }
@@ -319,8 +319,8 @@ impl Boundary {
         Ok(cells.iter().map(|cell| self.lattice.point(cell)).collect())
     }
 
-    /// The point whose answer settles most, whatever it is, among those neither recorded nor known. `None` if there
-    /// is no such point.
+    /// The point whose answer settles most, whether it fits or fails, among points neither recorded nor known. `None`
+    /// if there is no such point.
     pub fn best(&self, points: &[Point]) -> Result<Option<Point>> {
         let mut best: Option<(f64, Cell)> = None;
         for point in points {
@@ -338,7 +338,7 @@ impl Boundary {
     }
 }
 
-/// What probing a point would settle, in lattice points of the search range.
+/// The volume that probing a point would settle, in lattice points of the search range.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ExpectedGain {
     /// Volume proven to fit if it fits.
@@ -351,7 +351,7 @@ pub struct ExpectedGain {
 }
 
 impl Boundary {
-    /// What probing `point` would settle. The point is clamped to the search range.
+    /// The volume that probing `point` would settle. The point is clamped to the search range.
     pub fn expected_gain(&self, point: &Point) -> Result<ExpectedGain> {
         let cell = self.lattice.inside(point)?;
         let even = self.even_gain(&cell)?;

@@ -1,9 +1,10 @@
-//! A slice through the search range along one or two axes, as exact outlines for charts: what fits, fails, is
-//! contradicted, is ruled out by the engine's report, lies beyond a length limit, is open, or is predicted to fit or to fail.
+//! A slice through the search range along one or two axes, as exact outlines for charts: the regions that fit, fail,
+//! are contradicted, are ruled out by the engine's report, lie beyond a length limit, are open, or are predicted to fit
+//! or to fail.
 //!
-//! Each lattice value represents the interval up to the midpoints to its neighbours, by the scale of its axis. So the
-//! outline of what fits contains as many lattice points as [`super::Volume`] counts, and a point lies inside exactly
-//! when [`Boundary::classify`] says so.
+//! Each lattice value represents the interval up to the midpoints to its neighbours, by the scale of its axis. The
+//! outline of the fitting region therefore contains as many lattice points as [`super::Volume`] counts, and a point
+//! lies inside exactly if [`Boundary::classify`] returns that class.
 
 use super::dominance::DominatedSet;
 use super::lattice::Cell;
@@ -24,7 +25,7 @@ pub type Outlines = Vec<Vec<(f64, f64)>>;
 pub struct Regions {
     /// The extent of the cells along x, in the axis' own unit.
     pub x: (f64, f64),
-    /// The same along y; 0 to 1 without that axis.
+    /// The extent along y, likewise; 0 to 1 without that axis.
     pub y: (f64, f64),
     /// Proven to fit.
     pub fits: Outlines,
@@ -109,8 +110,8 @@ impl Slice<'_> {
         })
     }
 
-    /// The cells that are predicted to fit, or with `conceivable` those that are not predicted to fail; `None` without
-    /// hypotheses. Between evaluated columns, nothing is predicted that is not at both.
+    /// The cells predicted to fit, or with `conceivable` the cells not predicted to fail; `None` without hypotheses.
+    /// Between two evaluated columns, a prediction must hold at both.
     fn predicted(&self, (width, height): (i64, i64), conceivable: bool) -> Result<Option<Staircase>> {
         let share = if conceivable { UNLIKELY } else { LIKELY };
         let (Some((y, _)), Some(hypotheses)) = (self.y, self.boundary.hypotheses()?) else {
@@ -125,7 +126,7 @@ impl Slice<'_> {
         let mut steps = Vec::new();
         let (mut top, mut end) = (height, 0);
         for column in self.x.1.spread(columns) {
-            // A fit is predicted up to the harder column, a failure from the easier one on.
+            // A predicted fit extends up to the harder column, a predicted failure begins at the easier one.
             if conceivable && column > end {
                 steps.push((column, top));
             }
@@ -136,13 +137,14 @@ impl Slice<'_> {
         Ok(Some(Staircase::new(steps)))
     }
 
-    /// The places of the fitting cells that prove something in this slice: at least as hard on every other axis.
+    /// The places of the fitting cells that prove something in this slice: cells at least as hard on every other axis.
     fn fitting<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> Vec<(i64, i64)> {
         let inside = cells.filter_map(|cell| self.boundary.lattice.clamp(cell));
         self.places(inside, i64::ge)
     }
 
-    /// The same of the failing cells, given mirrored: no harder on any other axis.
+    /// The places of the failing cells that prove something in this slice: cells no harder on any other axis. `cells`
+    /// are mirrored.
     fn failing<'c>(&self, cells: impl Iterator<Item = &'c Cell>) -> Vec<(i64, i64)> {
         let lattice = &self.boundary.lattice;
         let inside = cells.filter_map(|cell| lattice.clamp(cell));
@@ -300,7 +302,7 @@ mod tests {
             (left - 0.5f64.sqrt()).abs() < 1e-9 && (right - (64.0 * 65.0f64).sqrt()).abs() < 1e-9,
             "{line:?}"
         );
-        // More memory is easier: what fits lies above.
+        // More memory is easier, so the fitting region lies above.
         assert!(line.iter().all(|at| at.1 > 0.699 && at.1 < 0.901), "{line:?}");
         assert!(map.slice("depth", None, &point).is_err());
     }

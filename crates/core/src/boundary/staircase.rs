@@ -65,8 +65,8 @@ impl Staircase {
         Self { steps: kept }
     }
 
-    /// The staircase whose columns have the height that `of` takes of both: the higher for the union, the lower for what
-    /// they share.
+    /// The staircase whose column heights `of` computes from both: the higher for the union, the lower for the
+    /// intersection.
     pub(super) fn merge(&self, other: &Self, of: fn(i64, i64) -> i64) -> Self {
         let columns = self.columns_with(other);
         Self::new(columns.map(|(_, until, one, two)| (until, of(one, two))))
@@ -93,7 +93,7 @@ impl Staircase {
         outlines
     }
 
-    /// The column ranges in which neither changes: from, until, this height, the other's.
+    /// The column ranges with constant heights in both: from, until, this height, the other's.
     fn columns_with<'a>(&'a self, other: &'a Self) -> impl Iterator<Item = (i64, i64, i64, i64)> + 'a {
         let (mut one, mut two) = (self.steps.iter().peekable(), other.steps.iter().peekable());
         let mut from = 0;
@@ -192,7 +192,7 @@ mod tests {
                 prop_assert_eq!(within(&lines, cell), in_one(cell) && !in_two(cell), "{:?} {:?}", cell, lines);
             }
             let count = cells().filter(|cell| in_one(*cell) && !in_two(*cell)).count();
-            // All are clockwise: none is a hole.
+            // All lines are clockwise, so there are no holes.
             prop_assert!(lines.iter().all(|line| twice_area(line) < 0));
             prop_assert_eq!(lines.iter().map(twice_area).sum::<i64>(), -2 * i64::try_from(count).unwrap_or(0));
         }

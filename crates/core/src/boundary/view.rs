@@ -8,10 +8,11 @@ use super::lattice::{Cell, Lattice, below};
 use super::volume::{between, covered};
 use crate::fault::{Fault, Kind, Result};
 
-/// With three axes, more cells on one side make corners and volumes too slow. Each further axis divides this by ten.
+/// With three axes, more cells per side make corners and volumes too slow. Each further axis divides this number by
+/// ten.
 const MOST_CELLS: usize = 20_000;
 
-/// How the lattice points of the search range divide.
+/// The division of the search range, in lattice points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// Proven to fit.
@@ -20,15 +21,15 @@ pub struct Volume {
     pub fails: u128,
     /// Ruled out by the engine's own report, and not sent.
     pub not_sent: u128,
-    /// Beyond a length limit, and none of these.
+    /// Beyond a length limit, and not in the classes above.
     pub clipped: u128,
-    /// None of these.
+    /// In none of the classes above.
     pub open: u128,
-    /// All of them.
+    /// The sum of all.
     pub total: u128,
 }
 
-/// What one more answer changes.
+/// The effect of one more answer on the view.
 #[derive(Debug)]
 pub(super) enum Change {
     None,
@@ -36,7 +37,7 @@ pub(super) enum Change {
     Fits(Cell),
     /// This cell fails, and nothing at or above it fits.
     Fails(Cell),
-    /// More than that: derive the view anew.
+    /// A larger change: derive the view anew.
     Rebuild,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct View {
 }
 
 impl View {
-    /// `fails`, `ruled_out` and `clips` are mirrored. The last two hold nothing that a fitting cell contradicts.
+    /// `fails`, `ruled_out` and `clips` are mirrored. No fitting cell contradicts a cell of the last two.
     pub(super) fn new(
         lattice: &Lattice,
         fits: &DominatedSet,
@@ -178,17 +179,17 @@ impl View {
         true
     }
 
-    /// Open lattice points at or below a cell that is open or fits.
+    /// The number of open lattice points at or below a cell that is open or fits.
     pub(super) fn open_below(&self, cell: &Cell) -> u128 {
         between(self.lowest.iter().filter(|low| below(low, cell)), cell)
     }
 
-    /// Open lattice points at or above a cell that is open or fails.
+    /// The number of open lattice points at or above a cell that is open or fails.
     pub(super) fn open_above(&self, cell: &Cell) -> u128 {
         between(self.highest.iter().filter(|high| below(cell, high)), cell)
     }
 
-    /// An estimate of the share of the fitting volume that is proven, without hypotheses.
+    /// An estimate without hypotheses of the share of the fitting volume that is proven.
     ///
     /// How much of the open volume fits is unknown. If the boundary is equally likely anywhere in each open pocket,
     /// half of it fits, with a standard deviation of 1/√12 of a pocket. The upper end at 95 % confidence is used: ½ +
@@ -276,7 +277,8 @@ mod tests {
             for (index, (at, kind)) in answers.iter().enumerate() {
                 let point = names.iter().zip(at).take(axes).fold(Point::default(), |point, (name, at)| point.with(name, *at));
                 let fits = at[..axes].iter().sum::<i64>() <= most;
-                // Some answers are wrong, and some points lie beyond a length limit or outside the search range, or are not sent.
+                // Some answers are wrong, and some points lie beyond a length limit or outside the search range, or are
+                // not sent.
                 let answer = match (kind, fits) {
                     (0, _) => json!({ "verdict": "refused", "cause": "length_limit" }),
                     (2 | 3, false) => json!({ "verdict": "not_sent", "cause": "memory", "evidence": { "reported": most } }),

@@ -38,7 +38,8 @@ pub(super) fn left_below<'a>(cell: &[i64], corners: impl Iterator<Item = &'a Vec
     whole - covered(&cut)
 }
 
-/// Lattice points between `cell` and any of `others`, all of which lie at or below it, or all at or above it.
+/// The number of lattice points between `cell` and any of `others`. All others lie at or below it, or all at or above
+/// it.
 pub(super) fn between<'a>(others: impl Iterator<Item = &'a Vec<i64>>, cell: &[i64]) -> u128 {
     let sides = |other: &Vec<i64>| cell.iter().zip(other).map(|(a, b)| (a - b).abs()).collect();
     covered(&others.map(sides).collect::<Vec<_>>())

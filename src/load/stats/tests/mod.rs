@@ -35,7 +35,7 @@ fn statistics_match_their_definitions() {
         (stats.issued, stats.completed, stats.failed, stats.cut_off),
         (10, 10, 0, 0)
     );
-    // Four times 142 ms, then 141 ms of the last two.
+    // Four times 142 ms, then 141 ms for the last two.
     close(Some(stats.duration), 0.709);
     close(stats.rates.request_throughput, 10.0 / 0.709);
     close(stats.rates.input_throughput, 1000.0 / 0.709);
@@ -113,7 +113,7 @@ fn tokenizer_counts_if_the_engine_does_not() {
 fn different_token_counts_cause_a_warning() {
     let mut settings = settings(CLOSED);
     settings.tokenized.insert(0, 8);
-    // Of the length that was requested: the text is only tokenized another way.
+    // Answers of the requested length cause no warning: the text only tokenizes differently.
     let as_asked = LoadStats::from_records(&[record(0, 0)], &settings);
     assert!(as_asked.warnings.is_empty(), "{:?}", as_asked.warnings);
     settings.exact = false;

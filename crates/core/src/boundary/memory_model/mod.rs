@@ -121,7 +121,7 @@ impl MemoryModel {
     ///
     /// # Errors
     ///
-    /// Why no model can be fitted to these samples.
+    /// Fails if no model can be fitted to these samples; the error says why.
     pub fn fit(samples: &[Sample], prior: &Prior) -> Result<Self, FitError> {
         fit(samples, prior)
     }

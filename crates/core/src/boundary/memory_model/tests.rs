@@ -56,7 +56,7 @@ proptest! {
         prop_assert!((found_base / base - 1.0).abs() < 1e-3, "{found_base} for {base}");
         prop_assert!((found_kv / kv - 1.0).abs() < 1e-3, "{found_kv} for {kv}");
         prop_assert!((found_prefill / prefill - 1.0).abs() < 1e-3 && squared * 16_384.0 < 1.0, "{found_prefill} for {prefill}");
-        // The same for a point far from all samples.
+        // The prediction also holds for a point far from all samples.
         let far = point(60_000, 100, 3);
         let peak = model.predict(&far).unwrap();
         prop_assert!((peak.bytes / phases(&far, base, kv, prefill) - 1.0).abs() < 1e-3);
@@ -222,15 +222,15 @@ fn held_out(choose: impl Fn(i64, i64, i64) -> bool) -> (usize, usize, usize, f64
 
 #[test]
 fn cheap_rows_of_an_h200_predict_which_others_fail() {
-    // Up to 8,192 tokens, while a row that only just fits has 65,536: the allocator rounds large blocks differently,
-    // which no interval of small ones covers. A search refits when it has come nearer.
+    // The fitted rows have up to 8,192 tokens, while a row that only just fits has 65,536. The allocator rounds large
+    // blocks differently, which no interval of small ones covers. A search refits as it gets nearer.
     let (rows, _, fits, worst) = held_out(|input, output, requests| {
         output < 256 && (requests == 1 && input <= 8192 || input == 512 && output == 8)
     });
     assert_eq!((rows, fits), (7, 20));
     assert!(worst < 0.09, "{worst}");
-    // Up to 32,768, half of what fits: rows of few tokens and long outputs are off, because no fitted row shows the
-    // cost of output.
+    // Rows up to 32,768 tokens, half of the largest that fits. Rows of few tokens and long outputs are off, because no
+    // fitted row shows the cost of output.
     let (rows, covered, fits, worst) =
         held_out(|input, output, requests| output < 256 && requests == 1 && input <= 32_768);
     assert_eq!((rows, fits), (10, 17));

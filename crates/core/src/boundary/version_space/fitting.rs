@@ -1,11 +1,11 @@
-//! Fits limits of one family to the proven points: the limit that violates them least, and random limits around it.
+//! Fits limits of one family to the proven points: the limit with the least violation, and random limits around it.
 //!
-//! The random limits come from hit-and-run: from a limit that agrees, take a step of random length along a direction,
-//! as far as agreement goes (Smith 1984, "Efficient Monte Carlo procedures for generating points uniformly distributed
-//! over bounded regions"). The directions are single coefficients, the limit itself, and the difference of two others
-//! (ter Braak 2006, "A Markov chain Monte Carlo version of the genetic algorithm differential evolution"), which
-//! follows the region where it is narrow. Coefficients are uniform on a logarithmic scale, so most limits depend on
-//! few terms.
+//! The random limits come from hit-and-run: starting at a limit that agrees, take a step of random length along a
+//! direction, within the agreeing range (Smith 1984, "Efficient Monte Carlo procedures for generating points uniformly
+//! distributed over bounded regions"). The directions are single coefficients, the limit itself, and the difference of
+//! two others (ter Braak 2006, "A Markov chain Monte Carlo version of the genetic algorithm differential evolution"),
+//! which follows the region where it is narrow. Coefficients are uniform on a logarithmic scale, so most limits depend
+//! on few terms.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
@@ -13,9 +13,9 @@ use rand_chacha::ChaCha8Rng;
 use super::limits::{Family, Limit, dot};
 use super::linear_program::LinearProgram;
 
-/// A cutoff beyond every coordinate, which means none.
+/// A cutoff beyond every coordinate: no cutoff.
 pub(super) const NO_CUTOFF: f64 = 2.0;
-/// Cutoffs are drawn up to here: most of them mean none, too.
+/// Upper end of the drawn cutoffs. Most of them exceed every coordinate, too.
 const LARGEST_CUTOFF: f64 = 4.0;
 /// Rows of each side added to the linear program per round.
 const ROWS_PER_ROUND: usize = 4;
@@ -41,7 +41,7 @@ pub(super) struct ProvenPoints {
 #[derive(Clone, Copy)]
 pub(super) struct ProvenPoint<'a> {
     pub(super) at: &'a [f64],
-    /// What each coefficient of the family is multiplied with at this point.
+    /// The factor of each coefficient of the family at this point.
     pub(super) features: &'a [f64],
 }
 
@@ -111,7 +111,7 @@ impl Constraints {
         }
     }
 
-    /// The share of what its cutoffs may be with which a limit agrees: how well they predicted the answers.
+    /// The probability that cutoffs drawn at random agree with the answers, as evidence for the cutoffs.
     pub(super) fn cutoff_evidence(&self, sample: &LimitSample) -> f64 {
         let axes = 0..self.reach.len();
         let of = |axis: usize| {
@@ -210,7 +210,7 @@ fn single(most: f64, least: f64) -> (f64, f64) {
     ((most - least) / (most + least).max(1e-9), coefficient)
 }
 
-/// How often each limit is moved.
+/// The number of moves per limit.
 const SWEEPS: usize = 16;
 /// Coefficients well below this are equally likely.
 const SMALL: f64 = 0.01;
@@ -304,7 +304,7 @@ impl<'a> Walker<'a> {
         }
     }
 
-    /// One random move within what agrees. `features` are by coefficient, then by row.
+    /// Moves the limit by one random step that keeps it in agreement. `features` are by coefficient, then by row.
     fn step(&mut self, features: &[Vec<f64>], direction: Vec<f64>, reach: &[f64], random: &mut ChaCha8Rng) {
         self.draw_cutoffs(reach, random);
         for (index, slopes) in features.iter().enumerate() {

@@ -12,20 +12,20 @@ use crate::boundary::{Axis, Easier, Scalar, Scale};
 pub(super) struct Frame {
     first: Vec<f64>,
     step: Vec<f64>,
-    /// The largest value by axis; `None` unless all axes are lengths or counts, whose coordinates times this can be
+    /// The largest value by axis; `None` unless all axes are lengths or counts. Coordinates multiplied by it can be
     /// added.
     pub(super) largest: Option<Vec<f64>>,
     /// The block size by axis to which values are rounded up; 1 for none.
     pub(super) blocks: Vec<f64>,
-    /// Tokens of a length that are never stored, and so count towards no block.
+    /// Tokens of a length that are never stored and so fill no block.
     unstored: f64,
-    /// The axis that counts requests, where the others are lengths.
+    /// The axis that counts requests, if the others are lengths.
     pub(super) requests: Option<usize>,
-    /// Tokens of each request beside the lengths that are searched.
+    /// Tokens of each request in addition to the lengths that are searched.
     fixed: f64,
 }
 
-/// Axes that count requests, and lengths of each.
+/// Axes that count requests. `LENGTHS`: lengths of each request.
 const REQUESTS: [&str; 2] = ["concurrency", "batch"];
 const LENGTHS: [&str; 2] = ["input", "output"];
 
@@ -68,8 +68,8 @@ impl Frame {
         }
     }
 
-    /// The frames in which values can be rounded. Where one length is searched beside the number of requests, one more,
-    /// as the last token of each request is never stored.
+    /// The frames to round in. If one length is searched besides the number of requests, there is a second frame
+    /// without the last token of each request, which is never stored.
     pub(super) fn countings(&self) -> Vec<Self> {
         let stored = self.clone();
         if self.requests.is_none() || self.axes() != 2 {
@@ -82,7 +82,7 @@ impl Frame {
         vec![stored, but_the_last]
     }
 
-    /// The same frame with values rounded up to full blocks.
+    /// A copy of the frame that rounds values up to full blocks.
     pub(super) fn rounded(&self, blocks: Vec<f64>) -> Self {
         Self { blocks, ..self.clone() }
     }
@@ -132,7 +132,7 @@ fn round_up(value: f64, block: f64) -> f64 {
     (value / block - 1e-9).ceil() * block
 }
 
-/// Whether values of this axis are amounts in equal steps of which harder points have more.
+/// True if the values are not negative and equally spaced, and larger ones are harder.
 fn is_amount(axis: &Axis) -> bool {
     let (low, high) = (axis.range().0, axis.range().1);
     let even = axis.scale() == Scale::Linear || matches!(high, Scalar::Int(_));
@@ -177,7 +177,7 @@ pub(super) struct Family {
 }
 
 impl Family {
-    /// What each coefficient is multiplied with at a point with these terms.
+    /// The factor of each coefficient at a point with these terms.
     pub(super) fn features<'a>(&'a self, terms: &'a [f64]) -> impl Iterator<Item = f64> + 'a {
         let vectors = self.basis.iter();
         vectors.map(move |vector| {
@@ -198,10 +198,16 @@ impl Family {
     }
 }
 
-/// The families: tokens in flight (the sum of the axes); concurrency × length (one axis times the sum of the others and
-/// of lengths that are not searched), alone, with what each request needs whatever its length, and with activations
-/// (any linear sum); attention that grows with the square of one axis, plus any linear sum; any linear sum; any sum of
-/// coordinates and their products. Where one axis is known to count requests, those that make no sense are left out.
+/// The families:
+///
+/// * tokens in flight: the sum of the axes;
+/// * concurrency × length: one axis times the sum of the others and of lengths that are not searched. Alone, with a
+///   constant cost per request, or with activations (any linear sum);
+/// * attention that grows with the square of one axis, plus any linear sum;
+/// * any linear sum;
+/// * any sum of coordinates and their products.
+///
+/// If the axis that counts requests is known, families that make no sense for it are left out.
 pub(super) fn families(frame: &Frame) -> Vec<Family> {
     let axes = frame.axes();
     let count = product(axes, axes - 1, axes - 1) + 1;
@@ -249,8 +255,9 @@ pub(super) fn families(frame: &Frame) -> Vec<Family> {
     all
 }
 
-/// For two axes: their product plus one of them, as when each request needs something whatever its length (where it is
-/// known which axis counts requests, that is among the families), or each token whatever the concurrency. Used only if nothing simpler agrees; otherwise they would cost probes in vain.
+/// For two axes: their product plus one of them. This covers a constant cost per request (which `families` has already
+/// if the axis of requests is known), or a cost per token whatever the concurrency. Used only if nothing simpler
+/// agrees; otherwise these families would cost extra probes.
 pub(super) fn product_and_one_axis(frame: &Frame) -> Vec<Family> {
     if frame.axes() != 2 || frame.largest.is_none() {
         return Vec::new();
@@ -268,7 +275,7 @@ pub(super) fn product_and_one_axis(frame: &Frame) -> Vec<Family> {
     others.map(with_axis).collect()
 }
 
-/// A set of coordinates that contains, with each point, every easier one: what any of these limits admits.
+/// A set of coordinates that contains, with each point, every easier one: the union of these limits.
 #[derive(Clone, Debug)]
 pub(super) struct Shape(pub(super) Vec<Limit>);
 
@@ -298,7 +305,7 @@ impl Shape {
         self.admits_with(terms, dot(&self.0[0].weights, terms), most)
     }
 
-    /// The same with the weighted sum of the first limit known.
+    /// As [`Self::admits_up_to`], with the weighted sum of the first limit given.
     pub(super) fn admits_with(&self, terms: &[f64], sum: f64, most: f64) -> bool {
         let (first, others) = (&self.0[0], &self.0[1..]);
         let admits = |limit: &Limit, sum: f64| sum <= most && within(terms, &limit.cutoffs);
@@ -314,7 +321,8 @@ impl Shape {
         others.fold(reach(&self.0[0], sums), f64::max)
     }
 
-    /// The share by which it admits too much if this point fails; 0 if it does not admit it.
+    /// How far the weighted sum of a point that failed lies below the limit, as a share of it; 0 if the shape rejects
+    /// the point.
     pub(super) fn excess(&self, terms: &[f64]) -> f64 {
         let limits = self.0.iter().filter(|limit| within(terms, &limit.cutoffs));
         limits.map(|limit| 1.0 - dot(&limit.weights, terms)).fold(0.0, f64::max)
@@ -343,7 +351,7 @@ pub(super) struct WeightMatrix {
 }
 
 impl WeightMatrix {
-    /// Of shapes of several limits, the first.
+    /// Uses the first limit of each shape.
     pub(super) fn new<'a>(shapes: impl ExactSizeIterator<Item = &'a Shape> + Clone, frame: &Frame) -> Self {
         let axes = frame.axes();
         let weight = |shape: &Shape, term: usize| shape.0[0].weights[term];

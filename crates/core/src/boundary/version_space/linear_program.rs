@@ -104,7 +104,7 @@ impl LinearProgram {
         best.map(|(_, _, column)| column)
     }
 
-    /// Exchanges a row's variable with that of a column.
+    /// Exchanges the variables of a row and a column.
     fn pivot(&mut self, row: usize, column: usize) {
         let mut pivot = std::mem::take(&mut self.rows[row]);
         let by = 1.0 / pivot[column];
@@ -113,7 +113,7 @@ impl LinearProgram {
         for other in self.rows.iter_mut().filter(|other| !other.is_empty()) {
             eliminate(other, &pivot, column);
         }
-        // Costs have the opposite sign of a row's coefficients, and no value.
+        // Costs have the opposite sign of a row's coefficients, and no value column.
         let cost = std::mem::replace(&mut self.costs[column], 0.0);
         for (side, part) in self.costs.iter_mut().zip(&pivot) {
             *side = (*side - cost * part).max(0.0);
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The largest violation of the rows by these variables, which the first variable makes up for.
+    /// The largest violation of the rows by these variables; the first variable compensates for it.
     fn needed(rows: &[(Vec<f64>, f64)], variables: &[f64]) -> f64 {
         let sum = |row: &[f64]| row.iter().zip(variables).map(|(a, b)| a * b).sum::<f64>();
         rows.iter().map(|(row, most)| sum(row) - most).fold(0.0, f64::max)

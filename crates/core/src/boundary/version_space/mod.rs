@@ -1,10 +1,10 @@
-//! A version space: memory limits (hypotheses) of assumed families that agree with every answer. The weight of those
-//! that admit a cell estimates the probability that it fits.
+//! A version space: memory limits (hypotheses) of assumed families that agree with every answer. The weight of the
+//! hypotheses that admit a cell estimates the probability that it fits.
 //!
-//! The hypotheses only choose what to probe next; nothing is ever proven by them. The next probe is the one that
-//! splits them best (Mitchell 1982, "Generalization as search"; Seung, Opper and Sompolinsky 1992, "Query by
-//! committee"). The families describe memory: tokens in flight, prefill activations, concurrency × length, a longest
-//! prompt, a step beyond which less fits. A family gets votes by how well it predicted the answers, which favours
+//! The hypotheses only choose the next point to probe; they never prove anything. The next probe is the one that splits
+//! them best (Mitchell 1982, "Generalization as search"; Seung, Opper and Sompolinsky 1992, "Query by committee"). The
+//! families describe memory: tokens in flight, prefill activations, concurrency × length, a longest prompt, a step
+//! beyond which less fits. A family's share of the votes depends on how well it predicted the answers, which favours
 //! simple ones.
 
 mod fitting;
@@ -41,19 +41,19 @@ pub(super) struct VersionSpace {
     axes: usize,
     /// By free axis.
     last: Cell,
-    /// The first takes values as they are; the others round them up to blocks.
+    /// The first frame takes values as they are; the others round them up to blocks.
     frames: Vec<Frame>,
     hypotheses: Vec<Hypothesis>,
     weight_matrix: WeightMatrix,
-    /// Whether some family agrees with every cell. Others that violate cells by less than 0.05 % of the limit stay beside
-    /// it: a smooth limit is nearly right where the true one counts blocks of a size not yet known.
+    /// Whether some family agrees with every cell. Families that violate cells by less than 0.05 % of the limit are
+    /// kept, too: a smooth limit is nearly right where the true one counts blocks of a size not yet known.
     pub(super) exact: bool,
 }
 
 impl VersionSpace {
-    /// Limits that admit the cells of `fits` and not those of `fails`. `None` if there are none, if a side is empty,
-    /// or with a single free axis, where limits cannot do better than bisection. Deterministic. `in_blocks`: unless
-    /// these are a part of the proven cells, which is too small to detect block sizes.
+    /// Limits that admit the cells of `fits` and reject those of `fails`. `None` if there are none, if a side is empty,
+    /// or with a single free axis, where limits cannot do better than bisection. Deterministic. Set `in_blocks` to
+    /// false for a subset of the proven cells, which is too small to detect block sizes.
     pub(super) fn new(lattice: &Lattice, fits: &[Cell], fails: &[Cell], in_blocks: bool) -> Option<Self> {
         let (free, axes) = (lattice.free(), lattice.axes().len());
         if fits.is_empty() || fails.is_empty() || free.len() < 2 {
@@ -112,13 +112,14 @@ impl VersionSpace {
         fitting.fold(0, |votes, (index, _)| votes | 1 << index)
     }
 
-    /// The share of the hypotheses that this set is.
+    /// The share of the hypotheses in this set.
     pub(super) fn share(&self, votes: HypothesisSet) -> f64 {
         f64::from(votes.count_ones()) / f64::from(self.count())
     }
 
-    /// The cell, and the largest cells in its blocks if limits count in blocks, which cannot tell them apart. Not for
-    /// limits that agree only nearly: they would propose the same block again and again, cell by cell.
+    /// The cell, and, if limits count in blocks, the largest cells of its blocks, because such limits cannot tell them
+    /// apart. Only the cell itself if no limit agrees exactly: approximate limits would propose the same block again
+    /// and again, cell by cell.
     pub(super) fn block_ends(&self, cell: Cell) -> Vec<Cell> {
         if !self.exact {
             return vec![cell];
@@ -151,8 +152,8 @@ impl VersionSpace {
         (most, *reaches.select_nth_unstable_by(middle, f64::total_cmp).1)
     }
 
-    /// The share by which to tighten each limit near these failing cells: twice what it admits too much there, so
-    /// that a limit that is slightly wrong retreats further with every failure.
+    /// The share by which to tighten each limit near these failing cells: twice the excess that it admits there, so
+    /// that a slightly wrong limit retreats further with every failure.
     pub(super) fn excess<'a>(&self, fails: impl Iterator<Item = &'a Cell>) -> Vec<f64> {
         let mut excess = vec![0.0; self.hypotheses.len()];
         for fail in fails {

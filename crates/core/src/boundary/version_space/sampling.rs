@@ -1,9 +1,9 @@
-//! Fits every family to the proven cells, and draws hypotheses from those that violate them least, by their
-//! probability.
+//! Fits every family to the proven cells, and draws hypotheses from the families with the least violation, in
+//! proportion to their probability.
 //!
-//! Besides the families, hypotheses are limits over blocks, in which an engine may count lengths so that its limit
-//! moves in steps, limits that fall once or twice along an axis (`steps`), and limits that consist of one or two corners:
-//! a longest prompt, or one limit for long inputs and another for long outputs.
+//! Hypotheses also include limits over blocks (an engine may count lengths in blocks, so that its limit moves in
+//! steps), limits that fall once or twice along an axis (`steps`), and limits that consist of one or two corners: a
+//! longest prompt, or one limit for long inputs and another for long outputs.
 
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
@@ -15,11 +15,11 @@ use crate::boundary::lattice::Cell;
 
 /// Hypotheses to draw, before rounding and without unions.
 const TOTAL: f64 = 100.0;
-/// The fewest of each family without blocks that agrees.
+/// The fewest hypotheses of each family that agrees and has no blocks.
 const FEWEST: usize = 1;
-/// Limits that are also tried in union with a corner, in case the boundary has one elsewhere.
+/// Limits that are also tried in union with a corner, in case the boundary has a corner elsewhere.
 const UNIONS: usize = 4;
-/// A limit agrees if it violates proven points by no more than this share of it, ...
+/// A limit agrees if it violates proven points by no more than this share of the limit, ...
 const EXACT: f64 = 0.0005;
 /// ... or if it has the least violation, up to this.
 const MAX_VIOLATION: f64 = 0.02;
@@ -27,13 +27,14 @@ const MAX_VIOLATION: f64 = 0.02;
 const CORNERS_PRIOR: f64 = 12.0;
 /// The range of a coefficient before anything is known, in natural logarithms.
 pub(super) const COEFFICIENT_RANGE: f64 = 3.0;
-/// What each further coefficient counts: how well one is known is in part how well others are.
+/// The exponent for each further coefficient. It is below 1 because the coefficients are not independent: knowing some
+/// narrows the others.
 pub(super) const FURTHER_COEFFICIENT: f64 = 0.7;
-/// The weight of a limit that agrees only nearly, as a share of one that agrees.
+/// The weight of a limit that agrees only approximately, relative to one that agrees.
 const VIOLATING: f64 = 0.1;
-/// The prior weight of a family in blocks of one size, as a share of that of the family, ...
+/// The prior weight of a family in blocks of one size, relative to the family without blocks, ...
 const BLOCKS_PRIOR: f64 = 1.0 / 3000.0;
-/// ... and in blocks of the size that most engines have.
+/// ... and in blocks of the most usual size.
 const USUAL_PRIOR: f64 = 1.0 / 100.0;
 const USUAL_BLOCK: f64 = 16.0;
 
@@ -87,7 +88,7 @@ impl FamilyFit {
     }
 
     /// The prior probability times the evidence: the share of the family's limits that agree with all answers, which is
-    /// the probability with which it predicted them. 0 if none violates them by at most `slack`.
+    /// the probability that the family predicted them. 0 if every limit violates them by more than `slack`.
     fn weight(&self, slack: f64) -> f64 {
         let agreeing = self.initial.iter().filter(|(violation, _)| *violation <= slack);
         let evidence = agreeing.map(|(violation, sample)| {
@@ -99,8 +100,8 @@ impl FamilyFit {
 
     /// Adds starting points with a cutoff on each axis, and on all of them.
     fn add_cutoffs(&mut self, axes: usize, give_up_above: f64) {
-        // Cutoffs on all axes explain every failure that a single one does. If they violate too much, each single one
-        // does.
+        // Cutoffs on all axes explain every failure that a single cutoff does. If even they violate too much, single
+        // ones do, too.
         let Some(on_all) = self.constraints.best_limit((1 << axes) - 1, give_up_above) else {
             return;
         };
@@ -254,7 +255,7 @@ fn slack(least: f64) -> f64 {
 fn fit_families(frame: &Frame, proven: &ProvenTerms) -> Vec<FamilyFit> {
     let axes = frame.axes();
     let mut candidates: Vec<FamilyFit> = Vec::new();
-    // General families come first: what violates much more than they do is not needed.
+    // General families come first. A family that violates much more than they do is not needed.
     let give_up_above = |candidates: &[FamilyFit]| {
         let least = candidates
             .iter()
@@ -284,14 +285,15 @@ fn fit_families(frame: &Frame, proven: &ProvenTerms) -> Vec<FamilyFit> {
     candidates
 }
 
-/// The share of limits of so many coefficients that keep a margin like this from all answers, relative to the limit.
+/// The share of limits with this many coefficients that keep at least this margin from all answers. The margin is
+/// relative to the limit.
 fn evidence(coefficients: usize, margin: f64) -> f64 {
     let margin = margin.clamp(EXACT, 0.9999);
     let share = (2.0 * margin.atanh() / COEFFICIENT_RANGE).min(1.0);
     share.powf(1.0 + FURTHER_COEFFICIENT * (coefficients as f64 - 1.0))
 }
 
-/// For each family, given its weight and whether it is without blocks: its probability, and how many limits to draw.
+/// The probability of each family and the number of limits to draw from it. `smooth` marks families without blocks.
 fn shares(weights: &[f64], smooth: &[bool]) -> Vec<(f64, usize)> {
     let all: f64 = weights.iter().sum();
     let (mut sum, mut before) = (0.0, 0);
@@ -312,7 +314,7 @@ const BLOCK_SIZES: [i64; 22] = [
 /// The fewest blocks that an axis must have.
 const MIN_BLOCKS: f64 = 3.0;
 
-/// Frames that round lengths up to blocks, each alone and all of them, largest blocks first. Only those under
+/// Frames that round lengths up to blocks, each length alone and all together, largest blocks first. Only frames in
 /// which no failing cell lies in or below the blocks of a fitting cell.
 pub(super) fn roundings(frame: &Frame, fits: &[Cell], fails: &[Cell]) -> Vec<Frame> {
     let Some(largest) = &frame.largest else {
@@ -413,7 +415,7 @@ impl AxisOrder {
     }
 }
 
-/// With more fitting points there are too many ways to divide them.
+/// With more fitting points there are too many ways to divide them between two corners.
 const MAX_FITTING: usize = 40;
 /// How often every side of every corner is redrawn.
 const CORNER_SWEEPS: usize = 6;
@@ -439,7 +441,7 @@ fn random_pairs(
         .collect()
 }
 
-/// Draws a corner that is nowhere below `least` and covers none of `fails`, one side after the other.
+/// Draws a corner that is at least `least` on every axis and covers none of `fails`, one side after the other.
 fn draw_corner(corner: &mut [f64], least: &[f64], fails: &[&[f64]], random: &mut ChaCha8Rng) {
     let turn = random.random_range(0..corner.len());
     for axis in (turn..corner.len()).chain(0..turn) {

@@ -1,4 +1,4 @@
-//! Limits on one quantity, such as the tokens in flight, whose most falls once or twice along an axis: where an engine
+//! Limits on one quantity, such as tokens in flight, whose maximum falls once or twice along an axis: where an engine
 //! begins to use larger buffers, or another kernel.
 
 use rand::RngExt as _;
@@ -8,9 +8,9 @@ use super::fitting::NO_CUTOFF;
 use super::limits::{Family, Limit, dot};
 use super::sampling::{COEFFICIENT_RANGE, FURTHER_COEFFICIENT, ProvenTerms};
 
-/// The most is divided by this at most where it falls.
+/// The largest factor by which the maximum falls at a step.
 const MAX_FALL: f64 = 1.5;
-/// The prior weight, as a share of that of the family without steps.
+/// The prior weight, relative to the family without steps.
 const PRIOR: f64 = 0.2;
 
 /// A proven point: its place on the axis, the quantity, and whether it fits.
@@ -34,7 +34,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Steps of a family of one coefficient along an axis, as few as agree. `None` if more than two were needed.
+    /// Steps of a family of one coefficient along an axis, as few as agree. `None` if that takes more than two.
     pub(super) fn new(family: &Family, axis: usize, axes: usize, proven: &ProvenTerms) -> Option<Self> {
         let weights = family.weights(&[1.0]);
         let sides = [(&proven.fits, true), (&proven.fails, false)];
@@ -61,12 +61,12 @@ impl Steps {
         })
     }
 
-    /// The prior probability times the evidence, as of the families.
+    /// The prior probability times the evidence, as for families.
     pub(super) fn weight(&self) -> f64 {
         self.divisions.iter().map(|(weight, _)| weight).sum()
     }
 
-    /// `count` random ones, each a limit for every part.
+    /// Draws `count` random divisions, each with a limit for every part.
     pub(super) fn draw(&self, count: usize, random: &mut ChaCha8Rng) -> Vec<Vec<Limit>> {
         let draw = |index: usize| {
             let mut place = (index as f64 + 0.5) / count as f64 * self.weight();
@@ -97,7 +97,7 @@ impl Steps {
     }
 }
 
-/// Finds the ways to divide rows so that each part has one most, with so many falls.
+/// Finds the ways to divide the rows into parts with one maximum each, with this number of falls.
 fn divide(rows: &[Row], any: (f64, f64), falls: usize, before: &[Part], found: &mut Vec<Vec<Part>>) {
     let mut most = any;
     for (index, (at, quantity, fits)) in rows.iter().enumerate() {
@@ -119,7 +119,7 @@ fn divide(rows: &[Row], any: (f64, f64), falls: usize, before: &[Part], found: &
     }
 }
 
-/// Narrows what fits in each part to what the others allow. `None` if nothing is left.
+/// Narrows the maximum of each part to the range that the other parts allow. `None` if nothing is left.
 fn falling(mut parts: Vec<Part>) -> Option<Vec<Part>> {
     for index in 1..parts.len() {
         let (low, high) = parts[index - 1].most;
@@ -134,7 +134,7 @@ fn falling(mut parts: Vec<Part>) -> Option<Vec<Part>> {
     parts.iter().all(|part| part.most.0 < part.most.1).then_some(parts)
 }
 
-/// The share of all such steps that agree.
+/// The share of all such steps that agrees with the proven points.
 fn evidence(parts: &[Part]) -> f64 {
     let ranges = parts
         .iter()
