@@ -91,7 +91,7 @@ pub mod basics {
         fault.kind.name().to_owned()
     }
 
-    /// One sentence about what went wrong.
+    /// The problem in one sentence.
     ///
     /// # Example
     ///
@@ -103,7 +103,7 @@ pub mod basics {
         fault.message.clone()
     }
 
-    /// What to do about it, or `()`.
+    /// The remedy, or `()`.
     ///
     /// # Example
     ///

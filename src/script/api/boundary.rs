@@ -143,8 +143,8 @@ pub mod boundary {
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown verdict, for `not_sent` without an engine's report, or a point with other axes; `limit` beyond
-    /// 1,000,000 points.
+    /// `usage` for an unknown verdict, for `not_sent` without an engine's report, or a point with other axes; `limit`
+    /// beyond 1,000,000 points.
     ///
     /// # Example
     ///
@@ -160,8 +160,8 @@ pub mod boundary {
         Ok(moves.name().to_owned())
     }
 
-    /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"bounds"|"none", evidence }`, with `()`
-    /// for a missing cause or evidence.
+    /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"bounds"|"none", evidence }`,
+    /// with `()` for a missing cause or evidence.
     ///
     /// # Errors
     ///
@@ -362,8 +362,8 @@ pub mod boundary {
         Ok(gap.map(|(axis, width)| (axis.into(), from_scalar(width))).collect())
     }
 
-    /// The numbers of lattice points: `#{ fits, fails, not_sent, clipped, open, total }`. `not_sent` points are ruled out by the
-    /// engine's own report, `clipped` points exceed a length limit; `open` points are none of these.
+    /// The numbers of lattice points: `#{ fits, fails, not_sent, clipped, open, total }`. `not_sent` points are ruled
+    /// out by the engine's own report, `clipped` points exceed a length limit; `open` points are none of these.
     ///
     /// # Example
     ///

@@ -323,8 +323,8 @@ fn peak(model: &ModelHandle, point: &Map) -> Result<Peak> {
     })
 }
 
-/// Estimates, or replays the journal: on a resume the answer must not depend on whether the hub is reachable. A missing model
-/// is recorded as well.
+/// Estimates, or replays the journal: on a resume the answer must not depend on whether the hub is reachable. A missing
+/// model is recorded as well.
 fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Result<Value> {
     let offline = match given.remove("offline").map(|value| value.as_bool()) {
         None => false,

@@ -17,7 +17,7 @@ use crate::script::host::TruthHandle;
 use crate::script::signature::{quoted, suggest};
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
 
-/// What is proven, what is contradictory, and what is only predicted.
+/// Proven, contradictory and predicted parts of a boundary; cost, progress and reports of searches; known boundaries.
 #[export_module]
 pub mod search {
     /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first point fits although the second fails,
