@@ -1,4 +1,4 @@
-//! Script API basics: assertions, faults, the machine's GPUs, parameters, waiting, several things at the same time.
+//! Script API basics: assertions, faults, the machine's GPUs, parameters, waiting, parallel work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -17,7 +17,7 @@ use crate::script::signature::quoted;
 use crate::script::{self, Caught, host, to_script};
 use crate::{telemetry, world};
 
-/// Assertions, faults, parameters, waiting.
+/// Assertions, faults, parameters, waiting, parallel work.
 #[export_module]
 pub mod basics {
     /// Ends the script with an error unless the condition is true.
@@ -91,7 +91,7 @@ pub mod basics {
         fault.kind.name().to_owned()
     }
 
-    /// One sentence about what went wrong.
+    /// The problem in one sentence.
     ///
     /// # Example
     ///
@@ -103,7 +103,7 @@ pub mod basics {
         fault.message.clone()
     }
 
-    /// What to do about it, or `()`.
+    /// The remedy, or `()`.
     ///
     /// # Example
     ///
@@ -144,8 +144,8 @@ pub mod basics {
         }
     }
 
-    /// Declares a parameter of a form that its default does not tell. Options: `takes`, its type; `example`, a sensible value as a string, for help and
-    /// errors; `least` and `most`, the bounds of a number or of each one in a list.
+    /// Declares a parameter whose form is not clear from its default. Options: `takes`, its type; `example`, a sensible
+    /// value as a string, for help and errors; `least` and `most`, the bounds of a number or of each number in a list.
     ///
     /// `takes` is `"bool"`, `"int"`, `"float"`, `"string"`, `"map"`, or
     ///
@@ -201,7 +201,7 @@ pub mod basics {
         Ok(shown)
     }
 
-    /// Whether the user set a parameter, on the command line or in a file; otherwise it has its default.
+    /// True if the user set a parameter, on the command line or in a file; otherwise it has its default.
     ///
     /// # Example
     ///
@@ -212,15 +212,18 @@ pub mod basics {
         host(&context).settings.set.contains_key(name)
     }
 
-    /// Calls `work(item)` for the items that `next` gives, `count` of them at the same time, each on a thread of its own, and passes each answer to `done` as it
-    /// comes. `next(state)` returns `[state, item]`; the item is `()` if there is none for now, and it is asked again after each answer.
-    /// `done(state, item, answer)` returns the state. Returns the state once there is no item and nothing under way.
+    /// Calls `work(item)` for the items that `next` returns, `count` of them at the same time, each on its own thread,
+    /// and passes each answer to `done` as it arrives. `next(state)` returns `[state, item]`; the item is `()` if there
+    /// is none for now, and `next` is called again after each answer. `done(state, item, answer)` returns the state.
+    /// The result is the state once there are no more items and no call of `work` is running.
     ///
-    /// `work` gets copies of what it captured: what it changes there is not seen outside. With a `count` of 1 it runs like any other function.
+    /// `work` gets copies of the values that it captures: its changes to them are not visible outside. With a `count`
+    /// of 1 it runs like any other function.
     ///
     /// # Errors
     ///
-    /// `usage` if the count is not 1 to 64. An error of `work` is thrown once what is under way has been passed to `done`.
+    /// `usage` if the count is not 1 to 64. An error of `work` is thrown after the answers of all running calls were
+    /// passed to `done`.
     ///
     /// # Example
     ///
@@ -247,7 +250,7 @@ pub mod basics {
         super::in_parallel(&context, count, state, [&next, &work, &done])
     }
 
-    // Both numeric types have an overload, because otherwise Rhai's own, which cannot be interrupted, would be found first.
+    // An overload for each numeric type: otherwise Rhai would find its own `sleep` first, which cannot be interrupted.
 
     /// Waits for a number of seconds. Ctrl-C ends the wait and the script.
     ///
@@ -331,8 +334,8 @@ pub mod gpu {
     /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants`
     /// (processes on them: maps of `pid`, `device`, and `used` in bytes, or `()` if the driver does not report it) and
     /// `activity` (maps of `device`, `power_mw` in milliwatts and `busy_percent`, `()` if the driver does not report
-    /// it). `total` is what programs can use, without what the driver reserves. A GPU that is divided by MIG is listed
-    /// as its instances.
+    /// it). `total` is the memory that programs can use, without the memory that the driver reserves. A GPU that is
+    /// divided by MIG is listed as its instances.
     ///
     /// # Errors
     ///
@@ -350,10 +353,10 @@ pub mod gpu {
     }
 }
 
-/// Calls `next` and `done` on this thread, one after the other, and `work` on threads of its own.
+/// Calls `next` and `done` on this thread, one after the other, and `work` on its own threads.
 ///
-/// A value that closures capture is shared between them, and Rhai locks it for as long as one of them calls a method of
-/// it. What runs on another thread therefore gets copies.
+/// Closures share the values that they capture, and Rhai locks such a value while one of them calls a method of it.
+/// Calls on other threads therefore get copies.
 fn in_parallel(
     context: &NativeCallContext,
     count: usize,
@@ -382,7 +385,7 @@ fn in_parallel(
                     let called = || world::within(world, || work.call_raw(context, None, [own(item.clone())]));
                     let answered = catch_unwind(AssertUnwindSafe(called));
                     let answered = answered.unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
-                    // Nobody waits for it if the script failed.
+                    // Nobody receives the answer if the script failed.
                     let _ = answer.send((item, answered));
                 });
                 started.map_err(|error| Fault::internal(format!("cannot start a thread of the script: {error}")))?;
@@ -414,7 +417,7 @@ fn next_item(context: &NativeCallContext, next: &FnPtr, state: &mut Dynamic) -> 
     }
 }
 
-/// The value with nothing in it that another value shares.
+/// A copy of the value that shares nothing with other values.
 fn own(value: Dynamic) -> Dynamic {
     let value = value.flatten();
     if value.is::<FnPtr>() {

@@ -94,7 +94,7 @@ fn nearness(given: Map) -> Result<PairingOptions> {
     }
 }
 
-/// A number, whole or not; else the name of its type.
+/// A number, whole or not; otherwise the name of its type.
 pub(super) fn number(value: &Dynamic) -> Result<f64, &'static str> {
     value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64))
 }
@@ -106,12 +106,12 @@ pub mod boundary {
     ///
     /// An axis is `[lowest, highest]` or `#{ range: [lowest, highest], scale: "linear"|"log", easier: "down"|"up",
     /// tolerance }`. A range of two integers has integer values; any other range has steps of `tolerance`, or a
-    /// thousand equal steps. `easier` is the direction in which points fit more easily. The search must meet a
+    /// thousand equal steps. `easier` is the direction in which points become easier. The search must meet a
     /// `tolerance`, in the axis' own unit, on nine rays from the smallest corner.
     ///
-    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), what a point
-    /// counts as that was served only with preemption or queueing; `question`, what the range is to answer, for reports
-    /// (see `std/search/range`).
+    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), how to count a
+    /// point that was served only with preemption or queueing; `question`, the question that the range answers, for
+    /// reports (see `std/search/range`).
     ///
     /// The value is a shared handle: copies see the same points. After a resume, the n-th boundary of a script has the
     /// points of the n-th boundary before.
@@ -131,8 +131,8 @@ pub mod boundary {
         Ok(BoundaryHandle::new(&host(&context), axes, options)?)
     }
 
-    /// Records the answer of a probe of `point`. Returns what it means for the point: `"fits"`, `"fails"`, `"bounds"` (the
-    /// engine's own report rules it out, and nothing was sent) or `"none"`.
+    /// Records the answer of a probe of `point`. Returns its meaning for the point: `"fits"`, `"fails"`, `"bounds"`
+    /// (the engine's own report rules it out, and nothing was sent) or `"none"`.
     ///
     /// A point may be recorded several times: all answers are kept, and one failure makes the point unsafe, however
     /// often it fits (see `map.band()`).
@@ -143,8 +143,8 @@ pub mod boundary {
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown verdict, for `not_sent` without an engine's report, or a point with other axes; `limit` beyond
-    /// 1,000,000 points.
+    /// `usage` for an unknown verdict, for `not_sent` without an engine's report, or a point with other axes; `limit`
+    /// beyond 1,000,000 points.
     ///
     /// # Example
     ///
@@ -160,8 +160,8 @@ pub mod boundary {
         Ok(moves.name().to_owned())
     }
 
-    /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"bounds"|"none", evidence }`, with `()`
-    /// for a missing cause or evidence.
+    /// All recorded points in order: `#{ point, verdict, cause, moves: "fits"|"fails"|"bounds"|"none", evidence }`,
+    /// with `()` for a missing cause or evidence.
     ///
     /// # Errors
     ///
@@ -249,9 +249,9 @@ pub mod boundary {
         from_points(&map.lock().clipped())
     }
 
-    /// What is known about a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point
-    /// failed, even once; `"not_sent"` if only the engine's own report rules it out; `"unknown"` otherwise. `predict` returns what
-    /// to expect then.
+    /// The known class of a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point failed,
+    /// even once; `"not_sent"` if only the engine's own report rules it out; `"unknown"` otherwise. For an unknown
+    /// point, `predict` returns what to expect.
     ///
     /// # Example
     ///
@@ -280,7 +280,8 @@ pub mod boundary {
         Ok(map.lock().recorded(&to_point(&point)?)?)
     }
 
-    /// Notes that a point is being probed. Until it is recorded, `refine` and `best` give no point that its answer may settle.
+    /// Notes that a point is being probed. Until it is recorded, `refine` and `best` return no point that its answer
+    /// could decide.
     ///
     /// # Example
     ///
@@ -295,7 +296,8 @@ pub mod boundary {
         Ok(map.lock().ask(&to_point(&point)?)?)
     }
 
-    /// Whether the answer for a point that is being probed may settle this one: it is that point, or nowhere harder, or nowhere easier.
+    /// True if a probe in flight could decide this point: a probe of the same point, or of one that is comparable to it
+    /// (at least as hard on every axis, or at least as easy).
     ///
     /// # Example
     ///
@@ -309,7 +311,8 @@ pub mod boundary {
         Ok(map.lock().asked(&to_point(&point)?)?)
     }
 
-    /// The points that an earlier execution of the run probed when it was killed: their answers are in the journal, and no boundary recorded them.
+    /// The points that were being probed when an earlier execution of the run was killed: their answers are in the
+    /// journal, but in no boundary.
     ///
     /// # Example
     ///
@@ -326,9 +329,9 @@ pub mod boundary {
     }
 
     /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
-    /// hardest value proven to fit, `fails` the easiest value that fails, is ruled out or is beyond a length limit, `middle` the unrecorded value closest to
-    /// the middle of the open interval, each `()` if there is none; `width` is the width of the open interval. The
-    /// point's own coordinate on that axis does not matter.
+    /// hardest value proven to fit; `fails` is the easiest value that fails, is ruled out, or exceeds a length limit;
+    /// `middle` is the unrecorded value closest to the middle of the open interval. Each is `()` if there is none.
+    /// `width` is the width of the open interval. The point's own coordinate on that axis does not matter.
     ///
     /// # Example
     ///
@@ -359,8 +362,8 @@ pub mod boundary {
         Ok(gap.map(|(axis, width)| (axis.into(), from_scalar(width))).collect())
     }
 
-    /// The numbers of lattice points: `#{ fits, fails, not_sent, clipped, open, total }`. `not_sent` points are ruled out by the
-    /// engine's own report, `clipped` points exceed a length limit; `open` points are none of these.
+    /// The numbers of lattice points: `#{ fits, fails, not_sent, clipped, open, total }`. `not_sent` points are ruled
+    /// out by the engine's own report, `clipped` points exceed a length limit; `open` points are none of these.
     ///
     /// # Example
     ///
@@ -399,7 +402,7 @@ pub mod boundary {
         Ok(map.lock().coverage()?)
     }
 
-    /// Up to `n` points to probe next, best first: those whose answer is expected to decide most of the open volume.
+    /// Up to `n` points to probe next, best first: those whose answers are expected to decide most of the open volume.
     /// None of them is decided or recorded, and no answer to one decides another. `[]` if the boundary's `coverage` and
     /// tolerances are reached, or if probes in every open region were inconclusive.
     ///
@@ -415,7 +418,7 @@ pub mod boundary {
         refine_to(map, n, coverage)
     }
 
-    /// Up to `n` points to probe next, for another `coverage` than that of the boundary.
+    /// Up to `n` points to probe next, for a `coverage` other than the boundary's.
     ///
     /// # Example
     ///
@@ -429,9 +432,11 @@ pub mod boundary {
         Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
     }
 
-    /// Up to `n` points to probe next, best by what `worth` says of each candidate: `#{ point, chance, fits, settles }`, volumes in lattice points. `chance` is the
-    /// probability that it fits, 0 to 1, `fits` the volume that is proven if it does, and `settles` the volume that its answer is expected to settle
-    /// beyond that, with a bonus for an answer that halves the hypotheses. Without `worth` it is `chance * fits + settles`. Where only tolerances, or one large open box, are left, all three are 0.
+    /// Up to `n` points to probe next, ranked by the number that `worth` returns for each candidate
+    /// `#{ point, chance, fits, settles }`. `chance` is the probability that it fits, 0 to 1. `fits` is the volume that
+    /// is proven if it does, in lattice points, and `settles` the volume that its answer is expected to settle beyond
+    /// that, with a bonus for an answer that halves the hypotheses. Without `worth` the rank is
+    /// `chance * fits + settles`. If only tolerances, or one large open box, are left, all three are 0.
     ///
     /// # Errors
     ///
@@ -474,8 +479,10 @@ pub mod boundary {
         Ok(from_points(&map.lock().pick(rated, count)))
     }
 
-    /// What to probe for the tolerances of the axes to hold on nine rays from the smallest corner, and on the line of each of `places` along its axis (`#{ point, along }`): one
-    /// point for each line on which one does not, the widest line first; `[]` if they hold. `expects` says of a point whether it should fit: both sides of where that changes are probed.
+    /// The points to probe so that the tolerances of the axes are met on nine rays from the smallest corner, and on the
+    /// line of each of `places` along its axis (`#{ point, along }`): one point for each line that is too wide, the
+    /// widest line first; `[]` if all tolerances are met. `expects` says whether a point should fit: both sides of
+    /// where that changes are probed.
     ///
     /// # Example
     ///
@@ -515,7 +522,8 @@ pub mod boundary {
         Ok(from_points(&next))
     }
 
-    /// Whether `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold much more than may be missing.
+    /// True if `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold
+    /// much more than may be missing.
     ///
     /// # Example
     ///

@@ -1,5 +1,5 @@
-//! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads, the lengths of
-//! somebody's requests. The journal keeps each answer, and a resumed run replays it.
+//! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads (the lengths
+//! of typical requests). The journal keeps each answer, and a resumed run replays it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::script::{BoundaryHandle, Caught, Host, host, shipped, to_script};
 /// Longest text that a script can read, in bytes: it is stored in the journal.
 const MAX_TEXT: usize = 4 << 20;
 
-/// Deepest brackets of a document. The time that the YAML parser takes grows with the square of the depth.
+/// Deepest nesting of brackets in a document. The time of the YAML parser grows with the square of the depth.
 const MAX_DEPTH: usize = 128;
 
 /// Reads a permitted file. A resume replays the text even if the file has changed.
@@ -36,7 +36,8 @@ fn read_text(host: &Host, path: &str) -> Result<String> {
     Ok(text.as_str().unwrap_or_default().to_owned())
 }
 
-/// The answer of the journal to a question of this kind, or else that of `work`, which the journal keeps.
+/// The answer in the journal for this operation and these arguments; otherwise the result of `work`, which the journal
+/// then keeps.
 pub(super) fn journaled(
     host: &Host,
     operation: fn(Value) -> Operation,
@@ -66,7 +67,7 @@ fn read_document(host: &Host, path: &str, format: &str) -> Result<Value> {
     value.map_err(|error| Fault::usage(format!("`{path}` is not valid {format}: {error}")))
 }
 
-/// How deep the brackets of a text are nested at most.
+/// The deepest nesting of brackets in a text.
 fn depth(text: &str) -> usize {
     let step = |(now, most): (usize, usize), byte: u8| match byte {
         b'[' | b'{' => (now + 1, most.max(now + 1)),
@@ -76,12 +77,13 @@ fn depth(text: &str) -> usize {
     text.bytes().fold((0, 0), step).1
 }
 
-/// Where something was written; `()` in a run without a folder.
+/// The path of a written file; `()` in a run without a folder.
 fn written(path: Option<PathBuf>) -> Dynamic {
     path.map_or(Dynamic::UNIT, |path| path.display().to_string().into())
 }
 
-/// Reads the boundary of another tool's file that the user permitted. A resume replays it even if the file has changed.
+/// Reads the boundary from another tool's file that the user permitted. A resume replays it even if the file has
+/// changed.
 fn read_results_file(host: &Host, path: &str) -> Result<Value> {
     journaled(host, Operation::Results, json!({ "path": path }), || {
         let real = host.permits.check_file(Path::new(path), "resume_from")?;
@@ -111,9 +113,9 @@ fn read_results_file(host: &Host, path: &str) -> Result<Value> {
 #[derive(Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 struct Workload {
-    /// One line for people.
+    /// One line that describes it.
     description: String,
-    /// Where the numbers come from.
+    /// The source of the numbers.
     source: String,
     input: Lengths,
     output: Lengths,
@@ -185,8 +187,8 @@ fn unknown_workload(name: &str) -> Fault {
     })
 }
 
-/// Reads files that the command line names to a shipped script (in any parameter) or that `--allow mount=PATH` allows, and writes
-/// files into the run's folder.
+/// Reads files that the command line passes to a shipped script (in any parameter) or that `--allow mount=PATH` allows,
+/// and writes files into the run's folder.
 #[export_module]
 pub mod files {
     /// The text of a file, up to 4 MiB. A resumed run replays the earlier text.
@@ -322,7 +324,8 @@ pub mod results {
     /// `points` is a list of `#{ point, answer }` in the order of the file, for `map.record(point, answer)`. An answer
     /// moves the boundary only if the file says that memory ran out. `notes` lists what is uncertain in the file.
     ///
-    /// A file is read only if the command line names it to a shipped script, or if `--allow mount=PATH` allows it. A resumed run replays the earlier result.
+    /// A file is read only if the command line passes it to a shipped script, or if `--allow mount=PATH` allows it. A
+    /// resumed run replays the earlier result.
     ///
     /// # Errors
     ///
@@ -349,8 +352,8 @@ pub mod results {
     ///
     /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and
     /// `output_tolerance` (0 tokens), which is written as a share of the shortest output. That format has only success
-    /// and failure: an inconclusive point is a failure there, with our verdict as `error_type` and its cause as
-    /// `error_msg`, by which `read_results` and `profiler show` recognize it. Of a short output only the verdict is
+    /// and failure. An inconclusive point is written as a failure, with our verdict as `error_type` and its cause as
+    /// `error_msg`, so that `read_results` and `profiler show` recognize it. For a short output only the verdict is
     /// kept, not what it proves.
     ///
     /// # Errors

@@ -23,8 +23,8 @@ use crate::{engine, memory as models, prompt, report};
 #[export_module]
 pub mod memory {
     /// Shows and records how the memory of an engine is used, and returns it as
-    /// `#{ finding, all, per_gpu, overhead, details }`, where `finding` says in one sentence what takes the memory.
-    /// `memory::breakdown` of `std/memory` determines the parts; this makes them add up.
+    /// `#{ finding, all, per_gpu, overhead, details }`, where `finding` says in one sentence what uses the memory.
+    /// `memory::breakdown` of `std/memory` determines the parts; this function makes them add up.
     ///
     /// `given` is `#{ devices, weights, one_gpu, details }`. `devices` are `#{ device, total, parts }`: an id, or `()`
     /// if there is only one; the bytes in use; and the parts `#{ component, bytes, provenance, source, within }`. A
@@ -53,11 +53,12 @@ pub mod memory {
         Ok(to_script(&record_breakdown(&context, name, given, None)?)?)
     }
 
-    /// Keeps a breakdown so far, with what is `missing` in it, as `show_so_far` keeps a result.
+    /// Keeps a preliminary breakdown, in which `missing` names the measurements still to be made, as `show_so_far` does
+    /// for a result.
     ///
     /// # Errors
     ///
-    /// As `note_breakdown`.
+    /// Those of `note_breakdown`.
     ///
     /// # Example
     ///
@@ -139,7 +140,7 @@ pub mod memory {
         Ok(to_map(&peak(model, &point)?)?)
     }
 
-    /// Whether a point is expected to take at most `limit` bytes. A prediction: `map.classify` returns what is proven.
+    /// True if a point is expected to take at most `limit` bytes. A prediction: `map.classify` returns what is proven.
     ///
     /// # Errors
     ///
@@ -190,9 +191,9 @@ pub mod memory {
         ])
     }
 
-    /// Estimates what a model needs from its architecture, as a map; all sizes in bytes. `model` is a folder with
-    /// `config.json` below the script's folder or one permitted with `--allow mount=DIR`, or a model of the Hugging
-    /// Face hub. Of weights, at most the headers are read. A resumed run replays the earlier result.
+    /// Estimates the memory that a model needs, from its architecture, as a map; all sizes in bytes. `model` is a
+    /// folder with `config.json` below the script's folder or one permitted with `--allow mount=DIR`, or a model of the
+    /// Hugging Face hub. At most the headers of the weights are read. A resumed run replays the earlier result.
     ///
     /// Options: `input` (2048) and `output` (256), tokens of each sequence; `concurrency` (1), concurrent sequences;
     /// `dtype`, `quantization` and `kv_cache_dtype`, instead of the model's own; `tensor_parallel` (1), ranks that
@@ -322,8 +323,8 @@ fn peak(model: &ModelHandle, point: &Map) -> Result<Peak> {
     })
 }
 
-/// Estimates, or replays the journal: on a resume the answer must not depend on whether the hub is reachable. A missing model
-/// is recorded as well.
+/// Estimates, or replays the journal: on a resume the answer must not depend on whether the hub is reachable. A missing
+/// model is recorded as well.
 fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Result<Value> {
     let offline = match given.remove("offline").map(|value| value.as_bool()) {
         None => false,

@@ -76,7 +76,7 @@ pub mod record {
         Ok(to_script(&host(&context).run.read_table(file)?)?)
     }
 
-    /// Shows a line of progress to the user, on standard error. Results are what `print`, `report` and tables show.
+    /// Shows a line of progress to the user, on standard error. For results use `print`, `report` and tables.
     ///
     /// # Errors
     ///
@@ -119,12 +119,13 @@ pub mod record {
         Ok(value)
     }
 
-    /// Keeps a result so far, with what is `missing` in it: levels, engines, starts. It is shown only where the run is cut
-    /// short, and by `profiler show`; the next call, and `show`, replace it. Call it after each measurement.
+    /// Keeps a preliminary result; `missing` names what is still to be measured (levels, engines, starts). It is shown
+    /// only if the run is cut short, and by `profiler show`; the next call, and `show`, replace it. Call it after each
+    /// measurement.
     ///
     /// # Errors
     ///
-    /// As `show`.
+    /// Those of `show`.
     ///
     /// # Example
     ///
@@ -139,7 +140,7 @@ pub mod record {
         Ok(host(&context).run.note(Event::Shown { value, text, missing })?)
     }
 
-    /// Warns readers of the results; the same text is kept once. Warnings are part of `result.json` and of every
+    /// Warns readers of the results; a repeated text is kept once. Warnings are part of `result.json` and of every
     /// report.
     ///
     /// # Errors

@@ -17,11 +17,12 @@ use crate::script::host::TruthHandle;
 use crate::script::signature::{quoted, suggest};
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
 
-/// What is proven, what is contradictory, and what is only predicted.
+/// Proven, contradictory and predicted parts of a boundary; cost, progress and reports of searches; known boundaries.
 #[export_module]
 pub mod search {
-    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first fits although the second, which is
-    /// nowhere harder, fails. At most a thousand. The failure counts: no point at or above it is classified as fitting.
+    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first point fits although the second fails,
+    /// and the second is no harder on any axis. At most a thousand. The failure counts: no point at or above it is
+    /// classified as fitting.
     ///
     /// # Example
     ///
@@ -41,11 +42,11 @@ pub mod search {
 
     /// The band in which answers contradict each other: `#{ from, to, width, answers }`, `()` if there is none.
     ///
-    /// `from` are the smallest points that failed although the same or a harder point fitted, `to` the largest of those
-    /// that fitted: every point between one of the first and one of the second is in doubt. `width` is the greatest
-    /// width per axis, and `answers` counts the answers of these points: `#{ point, fits, fails, unclear }`. The whole
-    /// band counts as failing: memory that was insufficient once may be so again, so one failure outweighs any number
-    /// of fits, and fitting points stay below the band.
+    /// `from` are the smallest points that failed although the same or a harder point fitted; `to` are the largest
+    /// points that fitted: every point between one of the first and one of the second is in doubt. `width` is the
+    /// greatest width per axis, and `answers` counts the answers of these points: `#{ point, fits, fails, unclear }`.
+    /// The whole band counts as failing: memory that was insufficient once may be so again, so one failure outweighs
+    /// any number of fits, and fitting points stay below the band.
     ///
     /// # Example
     ///
@@ -64,9 +65,9 @@ pub mod search {
         Ok(to_script(&map.lock().band())?)
     }
 
-    /// Points for verification: up to `n` points, a step or a few inside those fitting points that are closest to a
-    /// failing one, without those verified before. They are known to fit, so no search would propose them; `[]` if
-    /// nothing fits, or nothing fails.
+    /// Points that confirm the boundary: up to `n` points, one step or a few inside the fitting points that are closest
+    /// to a failing one, without those confirmed before. They are known to fit, so no search would propose them; `[]`
+    /// if nothing fits, or nothing fails.
     ///
     /// # Example
     ///
@@ -153,9 +154,9 @@ pub mod search {
         Ok(places.iter().map(to_script).collect::<Result<_>>()?)
     }
 
-    /// The cost of the points that the boundary has, in recording order, those before a resume included: `#{ point, verdict, probes,
-    /// starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported about its
-    /// limits, `peak` the peak memory in bytes; both may be `()`. A search records
+    /// The cost of the recorded points, in recording order, including those before a resume: `#{ point, verdict,
+    /// probes, starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported
+    /// about its limits, `peak` the peak memory in bytes; both may be `()`. A search records
     /// `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken
     /// from the answer itself where possible.
     ///
@@ -243,9 +244,10 @@ pub mod search {
         Ok(maybe(expected, |expected| count(expected.into()).into()))
     }
 
-    /// What to probe so that the report can offer it: `#{ point, along }` for each of at most four round lengths, the longest
-    /// first. `point` is just inside the predicted limit, and `along` the axis whose largest value it is. `[]` where nothing
-    /// is known to fail, or where the report offers a single point. Used by `std/search/advice`.
+    /// The points to probe so that the report can recommend them: `#{ point, along }` for each of at most four round
+    /// lengths, the longest first. `point` is just inside the predicted limit, and has the largest possible value on
+    /// the axis `along`. `[]` if nothing is known to fail, or if the report recommends a single point. Used by
+    /// `std/search/advice`.
     ///
     /// # Example
     ///
@@ -340,7 +342,7 @@ pub mod search {
     /// # Errors
     ///
     /// `usage` if an axis has another form than in `boundary`; `limit` if the range has more than 1,000,000 lines along
-    /// its longest axis; and what `holds` throws.
+    /// its longest axis; and any error that `holds` throws.
     ///
     /// # Example
     ///
@@ -369,8 +371,8 @@ pub mod search {
         count(truth.0.volume())
     }
 
-    /// For each of some ascending shares of the fitting volume, 0 to 1, the minimum number of probes that proves it:
-    /// exact with one or two axes; with more, an upper bound by greedy selection.
+    /// The minimum number of probes that proves each of the given ascending shares of the fitting volume, 0 to 1: exact
+    /// with one or two axes; with more, an upper bound by greedy selection.
     ///
     /// # Errors
     ///

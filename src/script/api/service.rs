@@ -73,7 +73,7 @@ pub mod service {
     }
 
     /// Its state: `#{ state: "running" }`, or `#{ state: "exited", code, signal, oom_killed, finished_at }`.
-    /// `oom_killed` is true only if the kernel reports that it killed it because of its memory.
+    /// `oom_killed` is true only if the kernel reports that it killed the server for lack of memory.
     ///
     /// # Errors
     ///
@@ -285,8 +285,8 @@ pub mod service {
     ///
     /// `not_allowed` for your own program, or `env`, in a container, without `--allow exec`; `missing` if an
     /// interpreter, a Python module or a GPU is not available, or the engine was launched without `in_process: true`;
-    /// `usage` for the simulated engine, and if it would disturb; `timeout`; `engine` if it fails, or prints something
-    /// else.
+    /// `usage` for the simulated engine, and if it would disturb the engine; `timeout`; `engine` if it fails, or prints
+    /// something else.
     ///
     /// # Example
     ///
@@ -334,8 +334,8 @@ pub mod docker {
     /// stands for their folder); `stop_grace` (seconds); `cache` (the path of the hub cache in the image) and `token`
     /// (true: the Hugging Face token is needed).
     ///
-    /// It reaches no network and, without GPUs, writes only to `/tmp`, `/var/tmp`, `/run`, `/root/.cache` and `{files}`;
-    /// `--allow net=HOST` gives it Docker's usual network, without limit to that host, and a writable image.
+    /// It reaches no network and, without GPUs, writes only to `/tmp`, `/var/tmp`, `/run`, `/root/.cache` and
+    /// `{files}`. `--allow net=HOST` gives it Docker's usual network, not only to that host, and a writable image.
     ///
     /// The image needs `--allow image=PREFIX`, an `entrypoint` of your own `--allow entrypoint`, and mounts
     /// `--allow mount=PATH`. The token is passed only with `--allow token`; otherwise the container starts without it,
