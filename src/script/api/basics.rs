@@ -1,4 +1,4 @@
-//! Script API basics: assertions, faults, the machine's GPUs, parameters, waiting, several things at the same time.
+//! Script API basics: assertions, faults, the machine's GPUs, parameters, waiting, parallel work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
@@ -103,7 +103,7 @@ pub mod basics {
         fault.message.clone()
     }
 
-    /// What to do about it, or `()`.
+    /// The remedy, or `()`.
     ///
     /// # Example
     ///
@@ -144,8 +144,8 @@ pub mod basics {
         }
     }
 
-    /// Declares a parameter of a form that its default does not tell. Options: `takes`, its type; `example`, a sensible value as a string, for help and
-    /// errors; `least` and `most`, the bounds of a number or of each one in a list.
+    /// Declares a parameter whose type does not follow from its default. Options: `takes`, its type; `example`, a sensible value as a string, for help and
+    /// errors; `least` and `most`, the bounds of a number, or of each number in a list.
     ///
     /// `takes` is `"bool"`, `"int"`, `"float"`, `"string"`, `"map"`, or
     ///
@@ -212,15 +212,15 @@ pub mod basics {
         host(&context).settings.set.contains_key(name)
     }
 
-    /// Calls `work(item)` for the items that `next` gives, `count` of them at the same time, each on a thread of its own, and passes each answer to `done` as it
-    /// comes. `next(state)` returns `[state, item]`; the item is `()` if there is none for now, and it is asked again after each answer.
-    /// `done(state, item, answer)` returns the state. Returns the state once there is no item and nothing under way.
+    /// Processes items in parallel. Calls `work(item)` for the items from `next`, `count` of them at the same time, each on its own thread, and passes each
+    /// answer to `done` as it arrives. `next(state)` returns `[state, item]`; the item is `()` if there is none for now, and `next` is called again after each
+    /// answer. `done(state, item, answer)` returns the state. Returns the state when no item is left and no work is in progress.
     ///
-    /// `work` gets copies of what it captured: what it changes there is not seen outside. With a `count` of 1 it runs like any other function.
+    /// `work` gets copies of captured variables, so its changes to them are not visible outside. With a `count` of 1 it runs like any other function.
     ///
     /// # Errors
     ///
-    /// `usage` if the count is not 1 to 64. An error of `work` is thrown once what is under way has been passed to `done`.
+    /// `usage` if the count is not 1 to 64. An error of `work` is thrown after the work in progress has been passed to `done`.
     ///
     /// # Example
     ///
@@ -328,11 +328,10 @@ pub mod gpu {
         telemetry::gpus().map_or_else(|fault| fault.message.into(), |_| Dynamic::UNIT)
     }
 
-    /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants`
-    /// (processes on them: maps of `pid`, `device`, and `used` in bytes, or `()` if the driver does not report it) and
-    /// `activity` (maps of `device`, `power_mw` in milliwatts and `busy_percent`, `()` if the driver does not report
-    /// it). `total` is what programs can use, without what the driver reserves. A GPU that is divided by MIG is listed
-    /// as its instances.
+    /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants` (processes on them: maps of `pid`, `device`,
+    /// and `used` in bytes, or `()` if the driver does not report it) and `activity` (maps of `device`, `power_mw` in milliwatts and `busy_percent`, `()` if
+    /// the driver does not report it). `total` is the memory that programs can use, without the part that the driver reserves. A GPU that is divided by MIG is
+    /// listed as its instances.
     ///
     /// # Errors
     ///
@@ -350,10 +349,9 @@ pub mod gpu {
     }
 }
 
-/// Calls `next` and `done` on this thread, one after the other, and `work` on threads of its own.
+/// Calls `next` and `done` on this thread, one after the other, and `work` on other threads.
 ///
-/// A value that closures capture is shared between them, and Rhai locks it for as long as one of them calls a method of
-/// it. What runs on another thread therefore gets copies.
+/// Closures share a captured value, and Rhai locks it while one of them calls a method of it. Code on another thread therefore gets copies.
 fn in_parallel(
     context: &NativeCallContext,
     count: usize,
@@ -382,7 +380,7 @@ fn in_parallel(
                     let called = || world::within(world, || work.call_raw(context, None, [own(item.clone())]));
                     let answered = catch_unwind(AssertUnwindSafe(called));
                     let answered = answered.unwrap_or_else(|panic| Err(panicked(panic.as_ref()).into()));
-                    // Nobody waits for it if the script failed.
+                    // If the script failed, nobody waits for the answer.
                     let _ = answer.send((item, answered));
                 });
                 started.map_err(|error| Fault::internal(format!("cannot start a thread of the script: {error}")))?;
@@ -414,7 +412,7 @@ fn next_item(context: &NativeCallContext, next: &FnPtr, state: &mut Dynamic) -> 
     }
 }
 
-/// The value with nothing in it that another value shares.
+/// A copy of the value that shares nothing with other values.
 fn own(value: Dynamic) -> Dynamic {
     let value = value.flatten();
     if value.is::<FnPtr>() {

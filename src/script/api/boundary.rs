@@ -99,7 +99,7 @@ pub(super) fn number(value: &Dynamic) -> Result<f64, &'static str> {
     value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64))
 }
 
-/// Which points fit and which fail, and what to probe next.
+/// Points that fit and points that fail, and the points to probe next.
 #[export_module]
 pub mod boundary {
     /// Creates a boundary over the given axes, without any points.
@@ -109,9 +109,8 @@ pub mod boundary {
     /// thousand equal steps. `easier` is the direction in which points fit more easily. The search must meet a
     /// `tolerance`, in the axis' own unit, on nine rays from the smallest corner.
     ///
-    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), what a point
-    /// counts as that was served only with preemption or queueing; `question`, what the range is to answer, for reports
-    /// (see `std/search/range`).
+    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), how a point counts that was served only with preemption or
+    /// queueing; `question`, the question that the range should answer, for reports (see `std/search/range`).
     ///
     /// The value is a shared handle: copies see the same points. After a resume, the n-th boundary of a script has the
     /// points of the n-th boundary before.
@@ -131,8 +130,8 @@ pub mod boundary {
         Ok(BoundaryHandle::new(&host(&context), axes, options)?)
     }
 
-    /// Records the answer of a probe of `point`. Returns what it means for the point: `"fits"`, `"fails"`, `"bounds"` (the
-    /// engine's own report rules it out, and nothing was sent) or `"none"`.
+    /// Records the answer of a probe of `point`. Returns its meaning for the point: `"fits"`, `"fails"`, `"bounds"` (the engine's own report rules it out, and
+    /// nothing was sent) or `"none"`.
     ///
     /// A point may be recorded several times: all answers are kept, and one failure makes the point unsafe, however
     /// often it fits (see `map.band()`).
@@ -165,7 +164,7 @@ pub mod boundary {
     ///
     /// # Errors
     ///
-    /// `limit` if there are more than a list can hold: about 285,000 over two axes.
+    /// `limit` if a list cannot hold all points: about 285,000 over two axes.
     ///
     /// # Example
     ///
@@ -249,9 +248,8 @@ pub mod boundary {
         from_points(&map.lock().clipped())
     }
 
-    /// What is known about a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point
-    /// failed, even once; `"not_sent"` if only the engine's own report rules it out; `"unknown"` otherwise. `predict` returns what
-    /// to expect then.
+    /// The known state of a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point failed, even once; `"not_sent"` if only the
+    /// engine's own report rules it out; `"unknown"` otherwise. For unknown points, `predict` returns the expectation.
     ///
     /// # Example
     ///
@@ -280,7 +278,7 @@ pub mod boundary {
         Ok(map.lock().recorded(&to_point(&point)?)?)
     }
 
-    /// Notes that a point is being probed. Until it is recorded, `refine` and `best` give no point that its answer may settle.
+    /// Marks a point as being probed. Until its answer is recorded, `refine` and `best` return no point that the answer could decide.
     ///
     /// # Example
     ///
@@ -295,7 +293,7 @@ pub mod boundary {
         Ok(map.lock().ask(&to_point(&point)?)?)
     }
 
-    /// Whether the answer for a point that is being probed may settle this one: it is that point, or nowhere harder, or nowhere easier.
+    /// True if a probe in progress could decide this point: the same point, or one that is comparable to it on every axis.
     ///
     /// # Example
     ///
@@ -309,7 +307,7 @@ pub mod boundary {
         Ok(map.lock().asked(&to_point(&point)?)?)
     }
 
-    /// The points that an earlier execution of the run probed when it was killed: their answers are in the journal, and no boundary recorded them.
+    /// The points whose probes finished in an earlier execution of the run, but were not recorded before it was killed. The journal has their answers.
     ///
     /// # Example
     ///
@@ -325,10 +323,9 @@ pub mod boundary {
         Ok(from_points(&own.collect::<Vec<_>>()))
     }
 
-    /// What is known on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
-    /// hardest value proven to fit, `fails` the easiest value that fails, is ruled out or is beyond a length limit, `middle` the unrecorded value closest to
-    /// the middle of the open interval, each `()` if there is none; `width` is the width of the open interval. The
-    /// point's own coordinate on that axis does not matter.
+    /// The known values on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the hardest value proven to fit, `fails` the
+    /// easiest value that fails, is ruled out or is beyond a length limit, `middle` the unrecorded value closest to the middle of the open interval, each `()`
+    /// if there is none; `width` is the width of the open interval. The point's own coordinate on that axis does not matter.
     ///
     /// # Example
     ///
@@ -415,7 +412,7 @@ pub mod boundary {
         refine_to(map, n, coverage)
     }
 
-    /// Up to `n` points to probe next, for another `coverage` than that of the boundary.
+    /// Up to `n` points to probe next, for another `coverage` than the boundary's own.
     ///
     /// # Example
     ///
@@ -429,9 +426,10 @@ pub mod boundary {
         Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
     }
 
-    /// Up to `n` points to probe next, best by what `worth` says of each candidate: `#{ point, chance, fits, settles }`, volumes in lattice points. `chance` is the
-    /// probability that it fits, 0 to 1, `fits` the volume that is proven if it does, and `settles` the volume that its answer is expected to settle
-    /// beyond that, with a bonus for an answer that halves the hypotheses. Without `worth` it is `chance * fits + settles`. Where only tolerances, or one large open box, are left, all three are 0.
+    /// Up to `n` points to probe next, best first. `worth` rates each candidate, `#{ point, chance, fits, settles }`, with volumes in lattice points. `chance`
+    /// is the probability that it fits, 0 to 1; `fits` is the volume that is proven if it does; `settles` is the further volume that its answer is expected to
+    /// decide, with a bonus for an answer that halves the hypotheses. Without `worth`, the rating is `chance * fits + settles`. If only tolerances or one large
+    /// open box are left, all three are 0.
     ///
     /// # Errors
     ///
@@ -456,7 +454,7 @@ pub mod boundary {
         worth: FnPtr,
     ) -> Caught<Array> {
         let count = size(n, "refine")?;
-        // The boundary is not locked while the script rates its candidates.
+        // The boundary is not locked while the script rates the candidates.
         let candidates = map.lock().candidates(coverage)?;
         let mut rated = Vec::with_capacity(candidates.len());
         for candidate in candidates {
@@ -474,8 +472,9 @@ pub mod boundary {
         Ok(from_points(&map.lock().pick(rated, count)))
     }
 
-    /// What to probe for the tolerances of the axes to hold on nine rays from the smallest corner, and on the line of each of `places` along its axis (`#{ point, along }`): one
-    /// point for each line on which one does not, the widest line first; `[]` if they hold. `expects` says of a point whether it should fit: both sides of where that changes are probed.
+    /// The points to probe so that the axes' tolerances hold on nine rays from the smallest corner, and on the line of each of `places` along its axis (`#{
+    /// point, along }`). Returns one point for each line with a wider gap, the widest first; `[]` if all tolerances hold. `expects` returns whether a point
+    /// should fit; the points on both sides of that limit are probed.
     ///
     /// # Example
     ///
@@ -507,7 +506,7 @@ pub mod boundary {
             }
         };
         let places = places.into_iter().map(place).collect::<Result<Vec<_>>>()?;
-        // The boundary is not locked while the script says what it expects.
+        // The boundary is not locked while the script states its expectation.
         let known = map.lock().clone();
         let next = known.beyond_tolerance(&places, |point| -> Caught<bool> {
             expects.call_within_context(&context, (from_point(point),))
@@ -515,7 +514,7 @@ pub mod boundary {
         Ok(from_points(&next))
     }
 
-    /// Whether `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold much more than may be missing.
+    /// Whether `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold much more than the permitted rest.
     ///
     /// # Example
     ///

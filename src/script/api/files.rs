@@ -1,5 +1,5 @@
-//! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads, the lengths of
-//! somebody's requests. The journal keeps each answer, and a resumed run replays it.
+//! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads (request lengths of real traffic). The journal stores
+//! each answer, and a resumed run replays it.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +18,7 @@ use crate::script::{BoundaryHandle, Caught, Host, host, shipped, to_script};
 /// Longest text that a script can read, in bytes: it is stored in the journal.
 const MAX_TEXT: usize = 4 << 20;
 
-/// Deepest brackets of a document. The time that the YAML parser takes grows with the square of the depth.
+/// Deepest nesting of a document. The YAML parser's time grows with the square of the depth.
 const MAX_DEPTH: usize = 128;
 
 /// Reads a permitted file. A resume replays the text even if the file has changed.
@@ -36,7 +36,7 @@ fn read_text(host: &Host, path: &str) -> Result<String> {
     Ok(text.as_str().unwrap_or_default().to_owned())
 }
 
-/// The answer of the journal to a question of this kind, or else that of `work`, which the journal keeps.
+/// Returns the journal's answer to this operation, or else runs `work` and journals its answer.
 pub(super) fn journaled(
     host: &Host,
     operation: fn(Value) -> Operation,
@@ -66,7 +66,7 @@ fn read_document(host: &Host, path: &str, format: &str) -> Result<Value> {
     value.map_err(|error| Fault::usage(format!("`{path}` is not valid {format}: {error}")))
 }
 
-/// How deep the brackets of a text are nested at most.
+/// The deepest nesting of brackets in a text.
 fn depth(text: &str) -> usize {
     let step = |(now, most): (usize, usize), byte: u8| match byte {
         b'[' | b'{' => (now + 1, most.max(now + 1)),
@@ -76,12 +76,12 @@ fn depth(text: &str) -> usize {
     text.bytes().fold((0, 0), step).1
 }
 
-/// Where something was written; `()` in a run without a folder.
+/// The path of a written file; `()` in a run without a folder.
 fn written(path: Option<PathBuf>) -> Dynamic {
     path.map_or(Dynamic::UNIT, |path| path.display().to_string().into())
 }
 
-/// Reads the boundary of another tool's file that the user permitted. A resume replays it even if the file has changed.
+/// Reads the boundary in another tool's file that the user permitted. A resume replays it even if the file has changed.
 fn read_results_file(host: &Host, path: &str) -> Result<Value> {
     journaled(host, Operation::Results, json!({ "path": path }), || {
         let real = host.permits.check_file(Path::new(path), "resume_from")?;
@@ -113,7 +113,7 @@ fn read_results_file(host: &Host, path: &str) -> Result<Value> {
 struct Workload {
     /// One line for people.
     description: String,
-    /// Where the numbers come from.
+    /// The source of the numbers.
     source: String,
     input: Lengths,
     output: Lengths,
@@ -185,8 +185,7 @@ fn unknown_workload(name: &str) -> Fault {
     })
 }
 
-/// Reads files that the command line names to a shipped script (in any parameter) or that `--allow mount=PATH` allows, and writes
-/// files into the run's folder.
+/// Reads files that the command line names to a shipped script (in any parameter) or that `--allow mount=PATH` allows, and writes files into the run's folder.
 #[export_module]
 pub mod files {
     /// The text of a file, up to 4 MiB. A resumed run replays the earlier text.
@@ -211,7 +210,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// As `files::text`.
+    /// Those of `files::text`.
     ///
     /// # Example
     ///
@@ -229,7 +228,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// As `files::text`; `usage` with line and column for invalid YAML.
+    /// Those of `files::text`; `usage` with line and column for invalid YAML.
     ///
     /// # Example
     ///
@@ -246,7 +245,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// As `files::text`; `usage` with line and column for invalid JSON.
+    /// Those of `files::text`; `usage` with line and column for invalid JSON.
     ///
     /// # Example
     ///
@@ -265,7 +264,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown name or key; as `files::text` for a file.
+    /// `usage` for an unknown name or key; for a file, those of `files::text`.
     ///
     /// # Example
     ///
@@ -283,7 +282,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads elsewhere; `io` if it cannot be written.
+    /// `usage` for a name that leads out of the folder; `io` if it cannot be written.
     ///
     /// # Example
     ///
@@ -300,7 +299,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads elsewhere; `io` if it cannot be written.
+    /// `usage` for a name that leads out of the folder; `io` if it cannot be written.
     ///
     /// # Example
     ///
@@ -347,11 +346,10 @@ pub mod results {
     /// run has no folder. The only format is `"tgi-profiler"`: `profile_res_<UTC time>.json`, over `input` and
     /// `output`.
     ///
-    /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and
-    /// `output_tolerance` (0 tokens), which is written as a share of the shortest output. That format has only success
-    /// and failure: an inconclusive point is a failure there, with our verdict as `error_type` and its cause as
-    /// `error_msg`, by which `read_results` and `profiler show` recognize it. Of a short output only the verdict is
-    /// kept, not what it proves.
+    /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and `output_tolerance` (0 tokens), which is written as a
+    /// share of the shortest output. That format has only success and failure. An inconclusive point becomes a failure with our verdict as `error_type` and its
+    /// cause as `error_msg`, so that `read_results` and `profiler show` recognize it. For an answer with a short output, only the verdict is written, not the
+    /// length that it proves.
     ///
     /// # Errors
     ///

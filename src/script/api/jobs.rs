@@ -1,5 +1,4 @@
-//! Script API of runs that others do: commands of this machine, and jobs, each a run of its own: what a job is made of, and
-//! what it found.
+//! Script API of commands of this machine, and of jobs: runs that a script delegates, their files and their results.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -24,10 +23,10 @@ use crate::script::{
 };
 use crate::{file, own_program, runtime, tls};
 
-/// The kind of these events in the journal: a job that ended, by its name, script and parameters.
+/// The kind of job events in the journal, which hold a job's name, script and parameters.
 const KIND: &str = "job";
 
-/// How the name of this program for other hosts begins. No job is called so.
+/// Prefix of this program's name for other hosts. No job may have it.
 const PROGRAM: &str = "@profiler-";
 
 /// A job as the script describes it.
@@ -40,10 +39,10 @@ struct JobOptions {
     max_time: Option<String>,
 }
 
-/// A job that was prepared. There may be many thousands.
+/// A prepared job. There may be many thousands.
 #[derive(Clone, Debug)]
 pub struct Job {
-    /// Its name, script and parameters, as text: as a value they take ten times the memory.
+    /// Its name, script and parameters, as text: as a value they would take ten times the memory.
     args: String,
     script: String,
     max_time: Option<String>,
@@ -52,7 +51,7 @@ pub struct Job {
     own: Arc<OwnTexts>,
 }
 
-/// What a script has of its own: the hashes of its texts, and their files.
+/// The texts of a script that do not ship with the program: their hashes and files.
 #[derive(Clone, Debug, Default)]
 pub struct OwnTexts {
     hashes: Vec<String>,
@@ -94,7 +93,7 @@ fn prepare(host: &Arc<Host>, name: &str, options: JobOptions) -> Result<Value> {
     Ok(prepared)
 }
 
-/// The words of the command that does a job, to which the attempt's number is added.
+/// The command line of a job, without the attempt's number.
 fn command(host: &Host, name: &str) -> Result<Vec<String>> {
     let job = prepared(host, name)?;
     let mut command = vec![own()?, "run".to_owned(), job.script];
@@ -134,7 +133,7 @@ fn text(path: &Path) -> Result<String> {
     text.ok_or_else(|| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
 }
 
-/// Notes what became of a job, and gives it to the script.
+/// Records the result of a job, and returns it for the script.
 fn note(host: &Host, job: Job, found: Value) -> Caught<Dynamic> {
     let shown = to_script(&found)?;
     if found["simulated"] == true {
@@ -151,7 +150,7 @@ fn prepared(host: &Host, name: &str) -> Result<Job> {
         .ok_or_else(|| Fault::usage(format!("there is no job `{name}`")).hint("describe it with `jobs::prepare` first"))
 }
 
-/// The name of this program for other hosts: it has the program's hash, so that each version is there once.
+/// The name of this program for other hosts. It includes the program's hash, so that each version is copied once.
 fn program_name() -> Result<String> {
     static NAME: OnceLock<String> = OnceLock::new();
     if let Some(known) = NAME.get() {
@@ -172,8 +171,7 @@ fn open_program() -> Result<File> {
     File::open(program).map_err(|error| Fault::io(program, &error))
 }
 
-/// Checks a script with its parameters, once for all jobs that set the same ones, and gives what of it does not ship with the
-/// program.
+/// Checks a script with its parameters, once for all jobs that set the same ones. Returns its texts that do not ship with the program.
 fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     let names: Vec<&str> = options.set.keys().map(String::as_str).collect();
     let key = format!("{} {}", options.script, names.join(" "));
@@ -191,7 +189,7 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     if let Some(found) = check_main(&idle, &main).into_iter().next() {
         return Err(found.fault);
     }
-    // A shipped script runs as such, whatever it is called.
+    // A shipped script runs as such, whatever its name.
     let runs_shipped = |text: &Source| text.key == main.source.key && is_shipped(&main.source.sha256);
     let texts = idle.sources.own().filter(|text| !runs_shipped(text));
     let mut texts: Vec<(String, PathBuf)> = texts
@@ -225,8 +223,8 @@ struct CommandOptions {
 /// Commands of this machine, such as those of a scheduler. Each needs `--allow command=NAME`.
 #[export_module]
 pub mod command {
-    /// Runs a command to its end: `#{ code, output, errors }`, its exit status (`()` after a signal), its standard output, and
-    /// the end of its standard error. Its standard input is empty, it has a minute, and the Hugging Face token only with `--allow token`.
+    /// Runs a command until it exits: `#{ code, output, errors }`, its exit status (`()` after a signal), its standard output, and the end of its standard
+    /// error. Its standard input is empty. It is killed after a minute. It gets the Hugging Face token only with `--allow token`.
     ///
     /// # Errors
     ///
@@ -243,13 +241,15 @@ pub mod command {
         run_with(context, words, Map::new())
     }
 
-    /// Runs a command with options: `timeout`, seconds (60); `input`, the text of its standard input; in its place `send`, the name of a job: the input is a tar archive of what another
-    /// host needs to do it (its parameters, its own scripts, and what there is of its run, by their paths below this folder and this run's), or `jobs::program()`: this program;
-    /// `fetch`, the name of a job: the output is taken as a tar archive of the folder of its run, of which folders and regular files are unpacked.
+    /// Runs a command with options: `timeout`, seconds (60); `input`, the text of its standard input; or instead `send`, the name of a job, whose files for
+    /// another host become the input as a tar archive (its parameters, its own scripts, and its run so far, by their paths below this folder and this run's),
+    /// or `jobs::program()`, which sends this program; `fetch`, the name of a job: the output is unpacked as a tar archive of the folder of its run, only
+    /// folders and regular files.
     ///
     /// # Errors
     ///
-    /// As without options; `usage` for an unknown option, a job that was not prepared, and a script of one outside of this folder; `limit` if the run would hold more than it may.
+    /// Those without options; `usage` for an unknown option, a job that was not prepared, or a job with a script outside of this folder; `limit` if the run
+    /// would exceed its disk limit.
     ///
     /// # Example
     ///
@@ -288,7 +288,7 @@ pub mod command {
         Ok(to_script(&said)?)
     }
 
-    /// Words as a line of a POSIX shell, such as a scheduler's script or a command of `ssh` needs: each is quoted where it has to be.
+    /// Joins words into a command line for a POSIX shell, for a scheduler's script or `ssh`. Quotes a word if needed.
     ///
     /// # Errors
     ///
@@ -307,18 +307,18 @@ pub mod command {
     }
 }
 
-/// Jobs: runs of `profiler` that a script has done, each in a folder of its own below `jobs/` of the run's folder.
-/// `std/fleet` reads which, `std/clusters/…` has them done. Scripts that do not ship with the program need `--allow process`.
+/// Jobs: runs of `profiler` that a script delegates, each in its own folder below `jobs/` of the run's folder. `std/fleet` reads the list of jobs, and
+/// `std/clusters/…` run them. Scripts that do not ship with the program need `--allow process`.
 #[export_module]
 pub mod jobs {
-    /// Checks a job and gives `#{ name, folder, home, attempt, found }`: its folder, the folder that its script and paths are relative to, the number of the latest attempt (0: none), and what
-    /// it found (`()`: not ended). Nothing is started. `job` is `#{ script, set, max_time }`: a script as `profiler run` takes it, its parameters
-    /// (`#{}`), and the time after which it ends, such as `"30m"`. It may do what this run may.
+    /// Checks a job and returns `#{ name, folder, home, attempt, found }`: its folder, the folder that its script and paths are relative to, the number of the
+    /// latest attempt (0: none), and its result (`()`: not ended). Starts nothing. `job` is `#{ script, set, max_time }`: a script as for `profiler run`, its
+    /// parameters (`#{}`), and its time limit, such as `"30m"`. The job has the permissions of this run.
     ///
     /// # Errors
     ///
-    /// `not_allowed` without `--allow process`; `usage` for a name that is no plain word, for an unknown script, and in a run without a folder; what `profiler check`
-    /// finds in the script or its parameters.
+    /// `not_allowed` without `--allow process`; `usage` for an invalid name, for an unknown script, and in a run without a folder; the findings of `profiler
+    /// check` in the script or its parameters.
     ///
     /// # Example
     ///
@@ -332,7 +332,7 @@ pub mod jobs {
         Ok(to_script(&super::prepare(&host(&context), name, options(job)?)?)?)
     }
 
-    /// The words of the command that does a prepared job, to which `--attempt` and a number are added.
+    /// The command line of a prepared job as a list of words. Append `--attempt` and a number.
     ///
     /// # Errors
     ///
@@ -349,12 +349,12 @@ pub mod jobs {
         Ok(words.into_iter().map(Dynamic::from).collect())
     }
 
-    /// Starts an attempt at a prepared job on this machine and returns it as a service. `gpus` are the GPUs that it sees, by
-    /// index or UUID (`[]`: all). It ends with this run, and needs no permission: it may do what this run may.
+    /// Starts an attempt at a prepared job on this machine and returns it as a service. `gpus` are the GPUs that it sees, by index or UUID (`[]`: all). It ends
+    /// with this run. It needs no permission, because it has those of this run.
     ///
     /// # Errors
     ///
-    /// `usage` for a job that was not prepared; `missing` for a GPU that is not there.
+    /// `usage` for a job that was not prepared; `missing` for a GPU that does not exist.
     ///
     /// # Example
     ///
@@ -374,9 +374,9 @@ pub mod jobs {
         Ok(Service(host.tasks.wait(runtime::start_own(words, &gpus, &context))?))
     }
 
-    /// What a job found, which the journal keeps: `#{ name, status, script, model, engine, gpu, answer, tokens, concurrency,
-    /// output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without what is not known. `status` is `done` or `failed`; `()` if its run was not begun, is under way, or was
-    /// interrupted or killed, so that another attempt may go on with it.
+    /// The result of a job, recorded in the journal: `#{ name, status, script, model, engine, gpu, answer, tokens, concurrency, output_throughput,
+    /// mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown fields. `status` is `done` or `failed`. Returns `()` if the job's run has not
+    /// started, is in progress, or was interrupted or killed; another attempt may then resume it.
     ///
     /// # Errors
     ///
@@ -391,14 +391,14 @@ pub mod jobs {
     pub fn conclude(context: NativeCallContext, name: &str) -> Caught<Dynamic> {
         let host = host(&context);
         let job = prepared(&host, name)?;
-        // Nothing, if its run did not come to an end of its own.
+        // `()` if its run did not end by itself.
         let Some(folder) = host.run.ended_job(name)? else {
             return Ok(Dynamic::UNIT);
         };
         note(&host, job, job_result(&folder, name)?)
     }
 
-    /// Gives a job up and returns `#{ name, status: "given up", script, why }`, which the journal keeps.
+    /// Gives a job up and returns `#{ name, status: "given up", script, why }`. The result is recorded in the journal.
     ///
     /// # Errors
     ///
@@ -417,12 +417,11 @@ pub mod jobs {
         note(&host, job, found)
     }
 
-    /// What jobs found as text: tables by model, engine and GPU, and what failed and why. `found` are maps as
-    /// `jobs::conclude` gives them.
+    /// Job results as text: tables by model, engine and GPU, and the failed jobs with their reasons. `found` are maps from `jobs::conclude`.
     ///
     /// # Errors
     ///
-    /// `usage` for anything else.
+    /// `usage` for other maps.
     ///
     /// # Example
     ///
@@ -436,7 +435,7 @@ pub mod jobs {
         Ok(jobs_text(&from_script(&Dynamic::from(found))?, page)?)
     }
 
-    /// The last `n` lines of `jobs/NAME.log` in the run's folder, where a scheduler puts what a job prints; `[]` without it.
+    /// The last `n` lines of `jobs/NAME.log` in the run's folder, where a scheduler writes a job's output; `[]` if there is no such file.
     ///
     /// # Errors
     ///
@@ -455,7 +454,7 @@ pub mod jobs {
         Ok(to_script(&lines.split_off(lines.len().saturating_sub(last)))?)
     }
 
-    /// The name of this program for other hosts, with its hash, so that each version is put there once (`send` of `command::run`).
+    /// The name of this program for other hosts. It includes the program's hash, so that each version is copied only once (`send` of `command::run`).
     ///
     /// # Errors
     ///
@@ -471,7 +470,7 @@ pub mod jobs {
         Ok(super::program_name()?)
     }
 
-    /// The id of this run, by which jobs are found in a scheduler's queue.
+    /// The id of this run, which identifies its jobs in a scheduler's queue.
     ///
     /// # Example
     ///
@@ -482,7 +481,7 @@ pub mod jobs {
         host(&context).run.id().to_owned()
     }
 
-    /// What the user wants of a fleet: `"detach"` (`--detach`), `"cancel"` (`--cancel`), `"follow"` (`--follow` without these), else `""`.
+    /// The requested action of a fleet: `"detach"` (`--detach`), `"cancel"` (`--cancel`), `"follow"` (`--follow` without these), else `""`.
     ///
     /// # Example
     ///
@@ -493,7 +492,7 @@ pub mod jobs {
         host(&context).settings.wish.clone()
     }
 
-    /// Ends the script with a message, while jobs go on elsewhere: the run is not finished, and is gone on with by `--resume`.
+    /// Ends the script with a message and leaves the jobs running; `--resume` picks the run up again.
     ///
     /// # Errors
     ///
@@ -510,7 +509,7 @@ pub mod jobs {
         Err(Fault::new(Kind::Interrupted, message).into())
     }
 
-    /// Shows lines on the live screen, most important first, in place of those of the last call.
+    /// Shows lines on the live screen, most important first, replacing those of the last call.
     ///
     /// # Errors
     ///

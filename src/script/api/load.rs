@@ -1,4 +1,4 @@
-//! Script API of what loads say, in the row of a table and several together, and of prompts of exactly N tokens.
+//! Script API of loads: their metrics as rows of a table, the findings of a sweep, and prompts of exactly N tokens.
 
 use rhai::plugin::*;
 use rhai::{Array, Map};
@@ -14,13 +14,12 @@ use crate::script::convert::deserialize_as;
 use crate::script::params::type_with_article;
 use crate::script::{Caught, Host, from_script, host, to_script};
 
-/// Analysis of several loads. A row is any map with the level that was set and results of `engine.load`.
+/// Analysis of several loads. A row is any map with the level and the results of `engine.load`.
 #[export_module]
 pub mod load {
-    /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if unknown.
-    /// Names are those of vLLM's bench (`mean_ttft_ms`, `median_ttft_ms`, `p99_e2el_ms`, `output_throughput`); shares are
-    /// from 0 to 1. Each percentile `NAME` has `NAME_low` and `NAME_high`, its 95 % interval by order statistics, and
-    /// `NAME_thin`: true where too few independent requests support it, so that it has no interval.
+    /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if unknown. Names are those of vLLM's bench
+    /// (`mean_ttft_ms`, `median_ttft_ms`, `p99_e2el_ms`, `output_throughput`); shares are from 0 to 1. Each percentile `NAME` has `NAME_low` and `NAME_high`,
+    /// its 95 % interval by order statistics, and `NAME_thin`: true if too few independent requests support it, so that it has no interval.
     ///
     /// # Example
     ///
@@ -36,7 +35,7 @@ pub mod load {
         Ok(to_script(&load_metrics::row(&answer))?)
     }
 
-    /// The names of all cells of `load::row`, in order. They do not depend on what was measured.
+    /// The names of all cells of `load::row`, in order. They do not depend on the measurements.
     ///
     /// # Example
     ///
@@ -47,8 +46,8 @@ pub mod load {
         load_metrics::columns().into_iter().map(Dynamic::from).collect()
     }
 
-    /// The metrics of a load in the order of tables, each `#{ name, heading, unit, better, scale, percentile }`: `heading`
-    /// is for people, with its unit; a value times `scale` is in that unit; `percentile`: it has an interval and a mark.
+    /// The metrics of a load in the order of tables, each `#{ name, heading, unit, better, scale, percentile }`: `heading` is for people, with its unit; a
+    /// value times `scale` is in that unit; `percentile` is true if it has an interval and a mark.
     ///
     /// # Example
     ///
@@ -67,9 +66,8 @@ pub mod load {
         Ok(to_script(&metrics.collect::<Value>())?)
     }
 
-    /// What the rows of a sweep over `axis` (`"concurrency"` or `"rate"`) say together: `#{ finding, notes, knee,
-    /// preemption, queue, waiting, best, cheapest }`. `finding` is the answer in one sentence, `notes` are further ones;
-    /// `()` where the rows do not tell.
+    /// The findings from the rows of a sweep over `axis` (`"concurrency"` or `"rate"`): `#{ finding, notes, knee, preemption, queue, waiting, best, cheapest
+    /// }`. `finding` is the answer in one sentence, `notes` are further ones; `()` if it does not follow from the rows.
     ///
     /// `knee` is the saturation point, `#{ x, y, low, high, distance }`: with both axes scaled to the curve of output
     /// throughput, the point farthest from the straight line between its ends (Satopää et al. 2011, "Finding a
@@ -77,10 +75,9 @@ pub mod load {
     /// it if each value may be wrong by 2 % of the highest; `distance` is how far it stands out, as a share of the
     /// range of values. Rows of the same level are averaged. Choose levels from far below to beyond the knee.
     ///
-    /// `preemption`, `queue` and `waiting` are where preemptions, a queue that grows (at a rate) and a queue in the
-    /// engine begin, `#{ last_without, first_with, contradicting }`: between `last_without` (`()` if the smallest level
-    /// has some) and `first_with`; `contradicting` lists larger levels without any. `best` and `cheapest` are the levels
-    /// of the highest output throughput and the lowest cost of all tokens.
+    /// `preemption`, `queue` and `waiting` are the levels where preemptions, a growing queue (at a rate) and a queue in the engine begin, `#{ last_without,
+    /// first_with, contradicting }`: between `last_without` (`()` if the smallest level has some) and `first_with`; `contradicting` lists larger levels without
+    /// any. `best` and `cheapest` are the levels with the highest output throughput and the lowest cost of all tokens.
     ///
     /// # Errors
     ///
@@ -101,7 +98,7 @@ pub mod load {
     }
 }
 
-/// What the rows of a sweep say together, levels as they were written.
+/// The findings from the rows of a sweep, with levels as the script wrote them.
 fn found_over(rows: &Array, axis: &str) -> Result<Dynamic> {
     let (mut levels, mut written) = (Vec::new(), Vec::new());
     for row in rows {
@@ -135,7 +132,7 @@ const LEVELS: [&str; 8] = [
     "contradicting",
 ];
 
-/// Makes each level what it is in the rows: a whole number stays one.
+/// Replaces each level by the value in the rows, so that an integer stays an integer.
 fn restore_levels(found: &mut Value, key: &str, written: &[Value]) {
     match found {
         Value::Object(map) => map
@@ -223,22 +220,18 @@ fn make(host: &Host, tokens: i64, wanted: &PromptOptions) -> Result<Made> {
 /// Prompts of exactly N tokens.
 #[export_module]
 pub mod prompt {
-    /// A prompt of exactly `n` tokens (1 to 1,000,000), as a map of `ids` (token ids), `text`, one of which is `()`,
-    /// and `count`. Each call returns another prompt, different from its first token on, so that no prefix cache can
-    /// serve it.
+    /// A prompt of exactly `n` tokens (1 to 1,000,000), as a map of `ids` (token ids) and `text`, one of which is `()`, and `count`. Each call returns another
+    /// prompt that differs from the first token on, so that no prefix cache can serve it.
     ///
-    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one
-    /// permitted with `--allow mount=DIR`, or a model of the Hugging Face hub), or instead `vocabulary` (the number of
-    /// token ids); `form`: `"tokens"` (default) or `"text"`, which is verified to encode to exactly that number,
-    /// including special tokens; `chat` (false): the text becomes the content of one user message, and the chat
-    /// template counts; `shared_prefix` (0): tokens at the start that all prompts of the same seed share; `seed`
-    /// (default: that of the run).
+    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one permitted with `--allow mount=DIR`, or a model
+    /// of the Hugging Face hub), or instead `vocabulary` (the number of token ids); `form`: `"tokens"` (default) or `"text"`, which is verified to encode to
+    /// exactly that number, including special tokens; `chat` (false): the text becomes the content of one user message, and the chat template counts;
+    /// `shared_prefix` (0): tokens at the start that all prompts of the same seed share; `seed` (default: the run's seed).
     ///
     /// # Errors
     ///
-    /// `usage` if `n` is less than what the engine adds (the hint has the minimum), or for text without a tokenizer;
-    /// `missing` if there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than
-    /// 1,000,000 tokens.
+    /// `usage` if `n` is less than the number of tokens that the engine adds (the hint has the minimum), or for text without a tokenizer; `missing` if there is
+    /// no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than 1,000,000 tokens.
     ///
     /// # Example
     ///
