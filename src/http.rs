@@ -29,8 +29,8 @@ pub fn external() -> ClientBuilder {
     reqwest::Client::builder().user_agent(USER_AGENT)
 }
 
-/// A client for engines. It uses no proxy, which would distort timings and could not reach loopback addresses. It follows no redirects, which could lead to an
-/// address that the user did not allow.
+/// A client for engines. It uses no proxy, which would distort timings and could not reach loopback addresses. It
+/// follows no redirects, which could lead to an address that the user did not allow.
 pub fn direct() -> ClientBuilder {
     external().no_proxy().redirect(Policy::none()).dns_resolver(Resolver)
 }
@@ -88,7 +88,8 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether an address belongs to a network interface of this machine, or to something that only this machine reaches, such as the metadata service of a cloud.
+/// Whether an address belongs to a network interface of this machine, or to something that only this machine reaches,
+/// such as the metadata service of a cloud.
 fn is_here(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     let is_link_local = match ip {
@@ -164,7 +165,8 @@ pub fn retry_after(value: &str) -> Option<Duration> {
 /// Most bytes of a page of an engine, such as its metrics. With a hundred workers, those of vLLM are a few MiB.
 pub const MAX_PAGE: usize = 16 << 20;
 
-/// Reads the beginning of a response's body, at most `most` bytes. Returns it and whether there was more. Replaces invalid UTF-8.
+/// Reads the beginning of a response's body, at most `most` bytes. Returns it and whether there was more. Replaces
+/// invalid UTF-8.
 ///
 /// # Errors
 ///

@@ -1,4 +1,5 @@
-//! This program, when it starts itself: with the hidden commands `supervise` and `render-chat-template`, and with `run` for the jobs of a fleet.
+//! This program, when it starts itself: with the hidden commands `supervise` and `render-chat-template`, and with `run`
+//! for the jobs of a fleet.
 
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

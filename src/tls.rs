@@ -1,7 +1,7 @@
 //! Trusted server certificates, and TLS errors with their remedies.
 //!
-//! Trusts the system's certificates, and those in the file that the user names in `SSL_CERT_FILE`, even if self-signed. With `--insecure`, engines on this
-//! machine are not verified.
+//! Trusts the system's certificates, and those in the file that the user names in `SSL_CERT_FILE`, even if self-signed.
+//! With `--insecure`, engines on this machine are not verified.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,8 @@ const NO_TLS: &str = "if it speaks no TLS, write `http://` in place of `https://
 /// Whether engines on this machine are not verified.
 static INSECURE: AtomicBool = AtomicBool::new(false);
 
-/// From now on, certificates of engines on this machine are not verified, and connections to engines elsewhere are refused.
+/// From now on, certificates of engines on this machine are not verified, and connections to engines elsewhere are
+/// refused.
 pub fn allow_insecure() {
     INSECURE.store(true, Ordering::Relaxed);
 }

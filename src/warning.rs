@@ -1,4 +1,5 @@
-//! Warnings for readers of the results. Each has a kind. Warnings are grouped by kind, and each group shows the sentence with the largest effect.
+//! Warnings for readers of the results. Each has a kind. Warnings are grouped by kind, and each group shows the
+//! sentence with the largest effect.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,5 @@
-//! The services of the machine that a run uses: time, randomness, disk and network. A simulation of whole runs replaces them for its thread.
+//! The services of the machine that a run uses: time, randomness, disk and network. A simulation of whole runs replaces
+//! them for its thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -49,7 +50,8 @@ pub trait World: Send + Sync {
     /// If nothing listens there, or the connection breaks.
     fn send(&self, request: Request) -> BoxFuture<'static, io::Result<Response<Body>>>;
 
-    /// Sends a request and returns the whole answer. Returns status 502 if there is none, because only the client can create its own errors.
+    /// Sends a request and returns the whole answer. Returns status 502 if there is none, because only the client can
+    /// create its own errors.
     fn page(&self, request: reqwest::Request) -> BoxFuture<'static, reqwest::Response>;
 }
 

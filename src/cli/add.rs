@@ -1,5 +1,5 @@
-//! `profiler add` stores a script by somebody else, pinned by its hash, so that it can be run and imported by name. `profiler update` fetches it again and pins
-//! the new version; `profiler remove` removes it.
+//! `profiler add` stores a script by somebody else, pinned by its hash, so that it can be run and imported by name.
+//! `profiler update` fetches it again and pins the new version; `profiler remove` removes it.
 
 use super::doc::said;
 use super::program::{Program, Status};

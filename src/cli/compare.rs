@@ -1,5 +1,5 @@
-//! `profiler compare` compares runs, files of other tools and estimates; thresholds make it a check for CI. `profiler estimate` estimates the memory of models
-//! without starting anything.
+//! `profiler compare` compares runs, files of other tools and estimates; thresholds make it a check for CI.
+//! `profiler estimate` estimates the memory of models without starting anything.
 
 use std::path::{Path, PathBuf};
 
@@ -30,18 +30,19 @@ pub(super) struct Args {
     /// The model, if the run does not name it, or to explain figures from elsewhere: a folder, or a model of the hub
     #[arg(long, value_name = "MODEL", requires = "with")]
     model: Option<String>,
-    /// Exit with status 4 when METRIC<=LIMIT (or >=) is violated. With a sign, LIMIT is a change from the first: `p99_ttft_ms<=+5%`, `peak_memory<=+1GiB`,
-    /// `frontier>=-2%`, `weights=±10%`; without one, an absolute value: `ttft_ms.p99<=200ms`, `volume>=60%`. Quote it, or use `=`: `p99_ttft_ms=+5%`,
-    /// `weights=+-10%`, and without a sign `volume=5%`: at most 5 % worse. Wildcards: `*`, `?`, and `_` also matches a blank; CASE/METRIC selects one case; `*`
-    /// alone is every figure that no other threshold names. Repeatable
+    /// Exit with status 4 when METRIC<=LIMIT (or >=) is violated. With a sign, LIMIT is a change from the first:
+    /// `p99_ttft_ms<=+5%`, `peak_memory<=+1GiB`, `frontier>=-2%`, `weights=±10%`; without one, an absolute value:
+    /// `ttft_ms.p99<=200ms`, `volume>=60%`. Quote it, or use `=`: `p99_ttft_ms=+5%`, `weights=+-10%`, and without a
+    /// sign `volume=5%`: at most 5 % worse. Wildcards: `*`, `?`, and `_` also matches a blank; CASE/METRIC selects one
+    /// case; `*` alone is every figure that no other threshold names. Repeatable
     #[arg(long, value_name = "NAME<=LIMIT")]
     threshold: Vec<String>,
     /// Exit with status 4 when a figure without its own --threshold is more than PCT % worse; the same as
     /// --threshold '*=PCT%'
     #[arg(long, value_name = "PCT", value_parser = percent, conflicts_with = "with")]
     max_regression: Option<f64>,
-    /// Exit with status 4 when a figure without its own --threshold differs from the first, or from the measurement, by more than PCT %; the same as
-    /// --threshold '*=±PCT%'
+    /// Exit with status 4 when a figure without its own --threshold differs from the first, or from the measurement, by
+    /// more than PCT %; the same as --threshold '*=±PCT%'
     #[arg(long, value_name = "PCT", value_parser = percent)]
     fail_above: Option<f64>,
     /// Names of the components or figures that --fail-above checks; all when absent
@@ -192,8 +193,8 @@ struct MemoryCase<'a> {
 }
 
 impl MemoryCase<'_> {
-    /// Its components as findings. The measurement is the reference and the estimate the change, because a calculator is wrong where it differs from the
-    /// measurement.
+    /// Its components as findings. The measurement is the reference and the estimate the change, because a calculator
+    /// is wrong where it differs from the measurement.
     fn findings(&self) -> Vec<Finding> {
         let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes as f64);
         let rows = self.comparison.rows.iter();
@@ -381,7 +382,8 @@ fn architecture(known: &ModelFiles, estimate: &Estimate) -> Facts {
     }
 }
 
-/// Our estimate for all ranks. KV cache is estimated for the number of tokens that the measured pool holds and uses, if known.
+/// Our estimate for all ranks. KV cache is estimated for the number of tokens that the measured pool holds and uses, if
+/// known.
 fn estimated(model: &str, known: &ModelFiles, estimate: &Estimate, case: &Case) -> ExternalEstimate {
     let question = &estimate.question;
     let facts = Facts {

@@ -1,6 +1,7 @@
-//! Documentation commands. `profiler list`: the shipped scripts with their summaries, added scripts, and on request modules and probes. `profiler run SCRIPT
-//! --help`: the script's purpose, its parameters (the important ones first), and examples. `profiler doc`: the script API, generated from the registered
-//! functions. `profiler completions`: shell completion of `profiler`. `profiler man`: the manual pages, for packagers.
+//! Documentation commands. `profiler list`: the shipped scripts with their summaries, added scripts, and on request
+//! modules and probes. `profiler run SCRIPT --help`: the script's purpose, its parameters (the important ones first),
+//! and examples. `profiler doc`: the script API, generated from the registered functions. `profiler completions`: shell
+//! completion of `profiler`. `profiler man`: the manual pages, for packagers.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -68,7 +69,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// The documentation of the item with this name, and a line for each other function whose text contains the words, best first.
+/// The documentation of the item with this name, and a line for each other function whose text contains the words, best
+/// first.
 fn found(reference: &Reference, part: Result<Reference>, words: &str) -> Result<String> {
     let named: Vec<String> = part
         .iter()
@@ -96,7 +98,8 @@ pub(super) struct ShellArgs {
     shell: Shell,
 }
 
-/// Prints the text that a shell evaluates once. For each word it then calls this program, which knows the parameters of scripts.
+/// Prints the text that a shell evaluates once. For each word it then calls this program, which knows the parameters of
+/// scripts.
 pub(super) fn complete(args: &ShellArgs, program: &Program) -> Result<Status> {
     let (shell, name) = (args.shell.to_string(), "profiler");
     let mut text = Vec::new();

@@ -1,4 +1,5 @@
-//! `profiler doctor`: reports what works on this machine, with remedies: Docker, GPUs, model cache, disks, and leftovers of runs.
+//! `profiler doctor`: reports what works on this machine, with remedies: Docker, GPUs, model cache, disks, and
+//! leftovers of runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

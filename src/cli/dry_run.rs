@@ -1,7 +1,8 @@
 //! `profiler run --dry-run`: what a run would do, without starting anything.
 //!
-//! The script runs until it needs an answer that only a started engine can give. Probes of a boundary are answered as if half of the search space fitted. So
-//! the script itself reveals its parameters, the engine that it would launch, and the points that it would probe.
+//! The script runs until it needs an answer that only a started engine can give. Probes of a boundary are answered as
+//! if half of the search space fitted. So the script itself reveals its parameters, the engine that it would launch,
+//! and the points that it would probe.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -122,7 +123,8 @@ pub(super) fn execute(
             program.terminal.print_wrapped(&text)?;
         }
     }
-    // A launch that is not allowed is described instead of ending the script, and a script may continue without a permission.
+    // A launch that is not allowed is described instead of ending the script, and a script may continue without a
+    // permission.
     let refused = preview.engines.iter().any(|engine| !engine["not_allowed"].is_null());
     let refused = refused || preview.wants.iter().any(|want| !want.allowed);
     Ok(match missing {

@@ -1,7 +1,7 @@
 //! The parameters of a script as flags of `profiler run`: `--input 2000` sets what `--set input=2000` does.
 //!
-//! Only the script knows which flags exist and which of them need a value. So they are removed from the command line before the rest is parsed. An option of
-//! the program wins over a parameter with the same name.
+//! Only the script knows which flags exist and which of them need a value. So they are removed from the command line
+//! before the rest is parsed. An option of the program wins over a parameter with the same name.
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
@@ -22,7 +22,8 @@ use crate::task::Tasks;
 /// Values set by flags: the paths of parameters and their values.
 pub(super) type Assignments = Vec<(String, Value)>;
 
-/// Removes the flags of a script from the words of a command line; the first word is the program. Returns the remaining words, with hyphens in option names.
+/// Removes the flags of a script from the words of a command line; the first word is the program. Returns the remaining
+/// words, with hyphens in option names.
 pub(super) fn extract(
     command: &Command,
     words: Vec<OsString>,

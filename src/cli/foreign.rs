@@ -10,8 +10,8 @@ use crate::script::{Main, shipped};
 /// The most common scripts, suggested before the others.
 const FIRST: [&str; 3] = ["throughput", "adaptive", "slo"];
 
-/// Names in other tools, and the equivalents here: parameters, of which the script's first match is suggested, and options of the program, which begin with
-/// `--`.
+/// Names in other tools, and the equivalents here: parameters, of which the script's first match is suggested, and
+/// options of the program, which begin with `--`.
 const FOREIGN: &[(&str, &str)] = &[
     (
         "num-prompts max-requests request-count iterations num-requests n-requests",
@@ -97,7 +97,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("coverage", "search.coverage"),
 ];
 
-/// The flag here that corresponds to `name` of another tool. `has` says whether the script has a parameter. If it has none, names a shipped script that does.
+/// The flag here that corresponds to `name` of another tool. `has` says whether the script has a parameter. If it has
+/// none, names a shipped script that does.
 pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let row = FOREIGN
         .iter()

@@ -1,4 +1,5 @@
-//! The command line: one file per command, or for a few related ones. Each parses arguments, calls the library and prints.
+//! The command line: one file per command, or for a few related ones. Each parses arguments, calls the library and
+//! prints.
 
 mod add;
 mod compare;

@@ -1,5 +1,5 @@
-//! `profiler new` writes a script to start from, which works as it is. `profiler fork` copies a shipped script for editing, and compares such copies with the
-//! current versions.
+//! `profiler new` writes a script to start from, which works as it is. `profiler fork` copies a shipped script for
+//! editing, and compares such copies with the current versions.
 
 use std::fs;
 use std::io::Write as _;

@@ -1,5 +1,5 @@
-//! Options shared by the commands that run scripts; and the user's consent to permissions that these options do not give, asked at a terminal or remembered
-//! from before.
+//! Options shared by the commands that run scripts; and the user's consent to permissions that these options do not
+//! give, asked at a terminal or remembered from before.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, IsTerminal as _, stderr, stdin};
@@ -40,7 +40,8 @@ pub(super) struct ScriptOptions {
     /// Seed of everything random; drawn and recorded when absent
     #[arg(long, value_name = "N", help_heading = "Parameters")]
     pub(super) seed: Option<u64>,
-    /// Allow what a script may not do by default: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N, command=NAME
+    /// Allow what a script may not do by default: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH,
+    /// net=HOST[:PORT], port=N, command=NAME
     #[arg(long, value_name = "WHAT", help_heading = "Permissions and limits")]
     pub(super) allow: Vec<String>,
     /// Most operations of a script between two calls of the API
@@ -52,8 +53,8 @@ pub(super) struct ScriptOptions {
     /// Values set by the script's own flags.
     #[arg(skip)]
     pub(super) flags: Assignments,
-    /// How long to wait for a running server while it loads (503) or rejects requests (429 with Retry-After): 60s when absent; when given, also until it
-    /// accepts connections
+    /// How long to wait for a running server while it loads (503) or rejects requests (429 with Retry-After): 60s when
+    /// absent; when given, also until it accepts connections
     #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Permissions and limits")]
     pub(super) wait: Option<Duration>,
     /// Do not verify the certificate of a server on this machine, such as --url https://127.0.0.1:8000
@@ -136,9 +137,10 @@ impl ScriptOptions {
         Ok(map)
     }
 
-    /// The permissions of `--allow`, and those from values that `--set` names. Parameters of somebody else's script allow nothing, whatever their names.
-    /// Neither does a parameter file, because it may come from somebody else too. Values that `--set` named to a shipped script are remembered with the run, so
-    /// that `--resume` alone is enough later.
+    /// The permissions of `--allow`, and those from values that `--set` names. Parameters of somebody else's script
+    /// allow nothing, whatever their names. Neither does a parameter file, because it may come from somebody else too.
+    /// Values that `--set` named to a shipped script are remembered with the run, so that `--resume` alone is enough
+    /// later.
     fn permits(&self, author: Author, run: &Run, set: &Map<String, Value>) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
         if author == Author::Stranger {
@@ -178,7 +180,8 @@ fn add_texts(path: &str, value: &Value, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The entry in the memory file that records a value named on the command line. Hashed, because the text may hold a password.
+/// The entry in the memory file that records a value named on the command line. Hashed, because the text may hold a
+/// password.
 fn named_fact(run: &str, path: &str, text: &str) -> String {
     format!("named {run} {}", Source::new("", &format!("{path}={text}")).sha256)
 }
@@ -213,8 +216,8 @@ enum Answer {
     No,
 }
 
-/// Decides missing permissions: from what the user always allows, or else by asking at the terminal. `undisturbed` calls its argument while nothing else is
-/// printed. Without it, nobody is asked.
+/// Decides missing permissions: from what the user always allows, or else by asking at the terminal. `undisturbed`
+/// calls its argument while nothing else is printed. Without it, nobody is asked.
 pub(super) fn ask_consent<F>(host: &Arc<Host>, undisturbed: Option<F>)
 where
     F: Fn(&mut dyn FnMut()) + Send + Sync + 'static,

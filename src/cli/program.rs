@@ -126,8 +126,8 @@ const NOTICE_TIME: Duration = Duration::from_secs(2);
 /// Maximum time to kill services.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// Handles SIGINT, SIGTERM and SIGHUP. The first one asks the script to stop; a second one kills. SIGHUP, which a closing terminal sends, stays ignored if it
-/// was ignored from the start, as under `nohup`.
+/// Handles SIGINT, SIGTERM and SIGHUP. The first one asks the script to stop; a second one kills. SIGHUP, which a
+/// closing terminal sends, stays ignored if it was ignored from the start, as under `nohup`.
 #[derive(Clone, Default)]
 pub(super) struct Signals {
     /// Exit status for the last signal; 0 if there was none.

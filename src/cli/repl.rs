@@ -96,7 +96,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     ended.and(status)
 }
 
-/// Runs the loop on its own thread and waits until it ends. If a signal arrives while the editor waits for input, the thread is abandoned.
+/// Runs the loop on its own thread and waits until it ends. If a signal arrives while the editor waits for input, the
+/// thread is abandoned.
 fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status> + Send + 'static) -> Result<Status> {
     let modes = tcgetattr(stdin()).ok();
     let (done, ended) = channel();
@@ -121,7 +122,8 @@ fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status>
                 program.tasks.renew();
                 program.signals.clear_interrupt();
             }
-            // Ends the running input and then the loop. An input that started at the same instant has cleared the interruption.
+            // Ends the running input and then the loop. An input that started at the same instant has cleared the
+            // interruption.
             (Some(_), true) => program.tasks.interrupt(),
             (Some(status), false) => {
                 // The editor changed the terminal's modes. The terminal may be closed.

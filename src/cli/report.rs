@@ -1,4 +1,5 @@
-//! Files of runs: `profiler report` writes the page of one or several runs, and its charts as files; `profiler pack` packs a run into one file, to send.
+//! Files of runs: `profiler report` writes the page of one or several runs, and its charts as files; `profiler pack`
+//! packs a run into one file, to send.
 
 use std::fs::{self, create_dir_all};
 use std::io::Write as _;
@@ -28,7 +29,8 @@ pub(super) struct Args {
     /// Folders of runs; several are compared on one page. Or one file of another tool
     #[arg(value_name = "DIR|FILE", required = true)]
     folders: Vec<PathBuf>,
-    /// Write the page to FILE; without any of these options, to DIR/report.html, or to report.html for several runs or a packed one
+    /// Write the page to FILE; without any of these options, to DIR/report.html, or to report.html for several runs or
+    /// a packed one
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// Write each chart as SVG into FOLDER

@@ -59,7 +59,8 @@ pub(super) struct Args {
     /// Resume somebody else's run, whose script and modules have these hashes
     #[arg(long, value_name = "sha256:HASH,…", value_delimiter = ',', help_heading = "Run")]
     pub(super) trust_script: Vec<String>,
-    /// For schedulers that may start a run twice: resume the run in --out if it exists, and stop attempts with a lower number
+    /// For schedulers that may start a run twice: resume the run in --out if it exists, and stop attempts with a lower
+    /// number
     #[arg(
         long,
         value_name = "N",
@@ -250,8 +251,8 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     Ok(Prepared::Ready(main, host))
 }
 
-/// The manifest of a run that may be resumed. Its script and modules must ship with the program, must have run in this run of the user's before, or must be
-/// named by hash.
+/// The manifest of a run that may be resumed. Its script and modules must ship with the program, must have run in this
+/// run of the user's before, or must be named by hash.
 ///
 /// # Errors
 ///
@@ -294,8 +295,8 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
     Err(Fault::not_allowed(message, hint))
 }
 
-/// Checks the script like `profiler check` and prints the findings. Returns the exit status of the first finding. Nothing has started yet. Adds the hashes of
-/// imported modules to the plan.
+/// Checks the script like `profiler check` and prints the findings. Returns the exit status of the first finding.
+/// Nothing has started yet. Adds the hashes of imported modules to the plan.
 fn check_first(args: &Args, script: &Path, main: &Main, plan: &mut Plan, program: &Program) -> Result<Option<Status>> {
     let (nowhere, set) = (Run::ephemeral("check"), plan.set.clone());
     let host = args
@@ -374,7 +375,8 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     }
 }
 
-/// Reports all refused and missing permissions: with the refusal that ended the script, or as a warning if the script continued without them.
+/// Reports all refused and missing permissions: with the refusal that ended the script, or as a warning if the script
+/// continued without them.
 fn tell_refusals(
     args: &Args,
     main: &Main,
@@ -421,7 +423,8 @@ fn tell_refusals(
     }
 }
 
-/// Ends leftovers of the run's earlier processes. With a timeout, so that a hanging Docker daemon does not block the end of the run.
+/// Ends leftovers of the run's earlier processes. With a timeout, so that a hanging Docker daemon does not block the
+/// end of the run.
 async fn sweep(run: &Run) -> Result<()> {
     match tokio::time::timeout(SWEEP, orphans::sweep_resumed(run)).await {
         Ok(swept) => swept,
@@ -586,7 +589,8 @@ fn print_resume_hint(command: Option<String>, host: &Host, program: &Program) {
     program.note(format!("resume with: {command}"));
 }
 
-/// The command that resumes a run with the permissions and limits that the user gave; `None` if there is nothing to resume.
+/// The command that resumes a run with the permissions and limits that the user gave; `None` if there is nothing to
+/// resume.
 fn resume_hint(args: &Args, host: &Host, interrupted: bool) -> Option<String> {
     let folder = host.run.folder()?;
     if !interrupted && !host.run.has_measured() {

@@ -1,4 +1,5 @@
-//! `profiler sim` serves the simulated engine until it gets a signal. It prints its address to stdout and the engine's log to stderr.
+//! `profiler sim` serves the simulated engine until it gets a signal. It prints its address to stdout and the engine's
+//! log to stderr.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;

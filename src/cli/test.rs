@@ -1,4 +1,5 @@
-//! `profiler check` checks scripts without running them. `profiler test` scores a strategy on known limits, or checks an adapter against simulated servers.
+//! `profiler check` checks scripts without running them. `profiler test` scores a strategy on known limits, or checks
+//! an adapter against simulated servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};

@@ -74,7 +74,8 @@ impl Operation {
     }
 }
 
-/// The answer for a point as the script recorded it: a probe's answer, perhaps changed, or the script's own. Measurements of another type count as missing.
+/// The answer for a point as the script recorded it: a probe's answer, perhaps changed, or the script's own.
+/// Measurements of another type count as missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointAnswer {
     /// Verdict, cause and evidence.
@@ -161,11 +162,12 @@ fn id(answer: &Value) -> Option<u64> {
     answer.get(ID).and_then(Value::as_u64)
 }
 
-/// The most answers that wait to be recorded: one for each engine of a search, with room for scripts that record late. An older answer is written in full when
-/// it is recorded.
+/// The most answers that wait to be recorded: one for each engine of a search, with room for scripts that record late.
+/// An older answer is written in full when it is recorded.
 const MOST_WAITING: usize = 256;
 
-/// Answers of probes that no point has referred to yet. The line of a point holds only what the script changed in the answer of its probe.
+/// Answers of probes that no point has referred to yet. The line of a point holds only what the script changed in the
+/// answer of its probe.
 ///
 /// Writing and reading see the same events in the same order, so both find the same answers here.
 #[derive(Debug, Default)]

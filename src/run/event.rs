@@ -34,7 +34,8 @@ pub enum Event {
         cause: Option<Cause>,
         /// Whether the point fits, fails, or is inconclusive.
         moves: Moves,
-        /// The complete answer that the script recorded. The journal omits the parts that equal the probe's answer, and refers to that answer by `id`.
+        /// The complete answer that the script recorded. The journal omits the parts that equal the probe's answer, and
+        /// refers to that answer by `id`.
         answer: Value,
     },
     /// A probe, load or experiment started.
@@ -225,7 +226,8 @@ thread_local! {
     static ENGINE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The number (from 1) of the engine that this thread works for, if several are probed at the same time. Events of the thread are assigned to it.
+/// The number (from 1) of the engine that this thread works for, if several are probed at the same time. Events of the
+/// thread are assigned to it.
 pub fn engine_number() -> Option<u64> {
     ENGINE.get()
 }
@@ -358,8 +360,8 @@ impl Totals {
     }
 }
 
-/// Describes a simulated engine: `Llama-3.1-8B-Instruct, 24 GB card (profile llama-8b-24gb-vllm)`; `None` for a real engine. Only the profile is known before
-/// the start.
+/// Describes a simulated engine: `Llama-3.1-8B-Instruct, 24 GB card (profile llama-8b-24gb-vllm)`; `None` for a real
+/// engine. Only the profile is known before the start.
 fn simulated(engine: &Value) -> Option<String> {
     let text = |pointer: &str| engine.pointer(pointer).and_then(Value::as_str);
     let profile = text("/launched/profile").or_else(|| text("/launch/sim/profile"))?;

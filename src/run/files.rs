@@ -1,7 +1,8 @@
-//! The files that a run writes besides journal and manifest: series, tables, exports, and the script's own files below `files/`.
+//! The files that a run writes besides journal and manifest: series, tables, exports, and the script's own files below
+//! `files/`.
 //!
-//! `--max-disk` limits what the script, the journal and the engine logs may write. Measured answers, the result and the page are always written, so a run that
-//! reaches the limit keeps its findings.
+//! `--max-disk` limits what the script, the journal and the engine logs may write. Measured answers, the result and the
+//! page are always written, so a run that reaches the limit keeps its findings.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -79,7 +80,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// `usage` if the name has characters other than letters, digits, `_` and `-`; `io` and `missing` if it cannot be written.
+    /// `usage` if the name has characters other than letters, digits, `_` and `-`; `io` and `missing` if it cannot be
+    /// written.
     pub fn keep_table(&self, name: &str, columns: &[String], rows: &[Map<String, Value>]) -> Result<Option<PathBuf>> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
         if name.is_empty() || !name.chars().all(plain) {

@@ -41,8 +41,8 @@ const FILE: OFlag = OFlag::O_NOFOLLOW
     .union(OFlag::O_NOCTTY)
     .union(OFlag::O_CLOEXEC);
 
-/// Most bytes read from one file or line. An hour of 8 GPUs at 100 Hz needs a tenth of this. A script's strings have up to 64 MiB, and JSON escapes some
-/// characters as six.
+/// Most bytes read from one file or line. An hour of 8 GPUs at 100 Hz needs a tenth of this. A script's strings have up
+/// to 64 MiB, and JSON escapes some characters as six.
 const MAX_READ: u64 = 512 << 20;
 
 /// Permissions of new folders, before the user's umask.
@@ -127,7 +127,8 @@ impl Folder {
         Self::open(path)
     }
 
-    /// Syncs the folder's directory entries. Until then, a power failure may remove a created or renamed file even if its contents were synced.
+    /// Syncs the folder's directory entries. Until then, a power failure may remove a created or renamed file even if
+    /// its contents were synced.
     pub(super) fn sync(&self) -> Result<()> {
         sync(&self.path).map_err(|error| Fault::io(&self.path, &error))
     }
@@ -379,8 +380,8 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
     Ok(parts)
 }
 
-/// The permissions of a new file, before the user's umask. Engine output and script files may contain secrets that were not recognised, and the user's
-/// permissions are private, so only the owner may read these files.
+/// The permissions of a new file, before the user's umask. Engine output and script files may contain secrets that were
+/// not recognised, and the user's permissions are private, so only the owner may read these files.
 fn mode(name: &Path) -> Mode {
     let private = ["logs", "files", "journal.jsonl", remembered::FILE];
     match private.iter().any(|private| name.starts_with(private)) {

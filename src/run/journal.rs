@@ -1,7 +1,7 @@
 //! The journal: one line of JSON per event, appended as it happens.
 //!
-//! Each line ends with `sum`, a checksum over it and all lines before it, so a change to any line is noticed. It detects damage, not forgery: an attacker can
-//! write new checksums.
+//! Each line ends with `sum`, a checksum over it and all lines before it, so a change to any line is noticed. It
+//! detects damage, not forgery: an attacker can write new checksums.
 //!
 //! Events that must survive a power failure are synced before the run continues. Others reach the page cache at once,
 //! which survives `kill -9`, and the disk within a second. The lock on the file is the lock on the run's folder.
@@ -102,8 +102,9 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Continues the journal of an earlier execution. It may not exist: in a new folder, or after a kill at the start. Passes its events to `each`, cuts off a
-    /// torn last line, and sets aside untrusted lines. Any other unreadable line is an error. Also returns a note about the lines set aside.
+    /// Continues the journal of an earlier execution. It may not exist: in a new folder, or after a kill at the start.
+    /// Passes its events to `each`, cuts off a torn last line, and sets aside untrusted lines. Any other unreadable
+    /// line is an error. Also returns a note about the lines set aside.
     pub(super) fn open(folder: &Folder, mut each: impl FnMut(Event)) -> Result<(Self, Option<String>)> {
         let path = folder.path().join(JOURNAL);
         let file = folder.append(JOURNAL.as_ref())?;
@@ -139,7 +140,8 @@ impl Journal {
         self.length == 0
     }
 
-    /// Appends an event, if `may_write` allows a line of its length. A failed write leaves no torn line, so earlier events stay readable.
+    /// Appends an event, if `may_write` allows a line of its length. A failed write leaves no torn line, so earlier
+    /// events stay readable.
     pub(super) fn append(&mut self, event: &Event, may_write: impl FnOnce(usize) -> Result<()>) -> Result<()> {
         let shortened = self.shortened(event);
         let line = serde_json::to_string(&Entry::now(shortened.as_ref().unwrap_or(event)))
@@ -227,8 +229,8 @@ pub(super) struct Extent {
     pub(super) distrust: Option<String>,
 }
 
-/// The note about lines that are not used. The changed line is between `first`, the first unverified line, and `noticed`, the first one that does not match its
-/// checksum.
+/// The note about lines that are not used. The changed line is between `first`, the first unverified line, and
+/// `noticed`, the first one that does not match its checksum.
 fn distrust(first: usize, noticed: usize, last: usize) -> String {
     let changed = match first == noticed {
         true => format!("line {first}"),
@@ -436,7 +438,8 @@ impl Replay {
     }
 }
 
-/// The key of a call. JSON maps are sorted, so equal arguments give equal keys. The journal stores arguments without secrets, so they are hidden here too.
+/// The key of a call. JSON maps are sorted, so equal arguments give equal keys. The journal stores arguments without
+/// secrets, so they are hidden here too.
 fn key(kind: &str, args: &Value) -> Key {
     Sha256::digest(format!("{kind} {}", hidden_value(args.clone()))).into()
 }

@@ -1,4 +1,5 @@
-//! `manifest.json`: the script, its inputs and the machine; and how a plan differs from it, since a resume needs the same plan.
+//! `manifest.json`: the script, its inputs and the machine; and how a plan differs from it, since a resume needs the
+//! same plan.
 //!
 //! The manifest is written before the script starts, and again as more is known.
 
@@ -143,7 +144,8 @@ impl Manifest {
         manifest.seed.ok_or_else(without_seed).map(|_| manifest)
     }
 
-    /// Adds what an event of the journal says about the run as a whole. Applying all events reconstructs a lost manifest as far as possible.
+    /// Adds what an event of the journal says about the run as a whole. Applying all events reconstructs a lost
+    /// manifest as far as possible.
     pub(super) fn add(&mut self, entry: &Entry) {
         if self.started.is_empty() {
             self.started.clone_from(&entry.time);
@@ -187,8 +189,8 @@ impl Manifest {
         self.status == "done"
     }
 
-    /// Whether nothing happened since the manifest was written: its status is `running`, the journal has only file reads and notes, and the folder has no other
-    /// files of a run.
+    /// Whether nothing happened since the manifest was written: its status is `running`, the journal has only file
+    /// reads and notes, and the folder has no other files of a run.
     pub(super) fn not_started(&self, folder: &Folder) -> bool {
         let idle = |line: io::Result<String>| {
             let harmless = [r#"{"event":"done","kind":"file","#, r#"{"event":"note","#];
@@ -200,7 +202,8 @@ impl Manifest {
             && (folder.file(JOURNAL)).is_ok_and(|file| file.is_none_or(|file| BufReader::new(file).lines().all(idle)))
     }
 
-    /// Fails if `plan` is not the plan of this run, and lists the differences. `module` returns the current hash of a module.
+    /// Fails if `plan` is not the plan of this run, and lists the differences. `module` returns the current hash of a
+    /// module.
     ///
     /// # Errors
     ///

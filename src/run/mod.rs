@@ -1,9 +1,10 @@
 //! A run of a script and its folder: manifest, journal, logs, series, result; and how to resume it.
 //!
-//! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show it. A killed run can be resumed; each
-//! attempt is one execution of it. [`Run::replay`] then answers finished operations of earlier executions from the journal. `writer` starts and resumes runs
-//! and writes the folder, `manifest` checks that the plan is unchanged, `recorded` reads the folder into a [`RecordedRun`], and [`Folder`] opens every file in
-//! it.
+//! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
+//! it. A killed run can be resumed; each attempt is one execution of it. [`Run::replay`] then answers finished
+//! operations of earlier executions from the journal. `writer` starts and resumes runs and writes the folder,
+//! `manifest` checks that the plan is unchanged, `recorded` reads the folder into a [`RecordedRun`], and [`Folder`]
+//! opens every file in it.
 
 mod answer;
 mod asked;
@@ -56,7 +57,8 @@ use writer::RunWriter;
 /// Called with every event as it happens.
 pub type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// Lets the user choose: takes the question and the choices. Returns `None` if nobody can answer, or if the user chooses nothing.
+/// Lets the user choose: takes the question and the choices. Returns `None` if nobody can answer, or if the user
+/// chooses nothing.
 pub type Choose = Box<dyn Fn(&str, &[String]) -> Result<Option<String>> + Send + Sync>;
 
 /// A run under way.
@@ -153,13 +155,15 @@ impl Run {
         });
     }
 
-    /// Returns the answer of the k-th call of `kind` with these arguments, if an earlier execution finished it. Each call advances k.
+    /// Returns the answer of the k-th call of `kind` with these arguments, if an earlier execution finished it. Each
+    /// call advances k.
     pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
         lock(&self.replay).answer(kind, args)
     }
 
-    /// Answers a probe, load or experiment from the journal if an earlier execution finished it. Otherwise runs `work`, and journals its answer before
-    /// returning it in the form for scripts. If an experiment fails, its measurements are given up, and a resume repeats all of it.
+    /// Answers a probe, load or experiment from the journal if an earlier execution finished it. Otherwise runs `work`,
+    /// and journals its answer before returning it in the form for scripts. If an experiment fails, its measurements
+    /// are given up, and a resume repeats all of it.
     ///
     /// # Errors
     ///
@@ -201,7 +205,8 @@ impl Run {
         Ok(answer)
     }
 
-    /// The points of probes that earlier executions finished, but that no boundary recorded and that were not replayed yet.
+    /// The points of probes that earlier executions finished, but that no boundary recorded and that were not replayed
+    /// yet.
     pub fn unrecorded(&self) -> Vec<Value> {
         lock(&self.replay).unrecorded()
     }
@@ -229,8 +234,8 @@ impl Run {
         lock(&self.replay).points(boundary)
     }
 
-    /// Writes an event to the journal and then notifies listeners, so they never see an event that a crash could lose. Partial results are not passed on to
-    /// listeners. An [`Event::Done`] is on disk when this returns.
+    /// Writes an event to the journal and then notifies listeners, so they never see an event that a crash could lose.
+    /// Partial results are not passed on to listeners. An [`Event::Done`] is on disk when this returns.
     ///
     /// # Errors
     ///
@@ -328,14 +333,15 @@ impl Run {
         self.writer.as_ref().is_some_and(RunWriter::not_started)
     }
 
-    /// Whether no engine became ready and nothing was measured: the run cannot do its work, and there is nothing to resume.
+    /// Whether no engine became ready and nothing was measured: the run cannot do its work, and there is nothing to
+    /// resume.
     pub fn nothing_asked(&self) -> bool {
         let totals = lock(&self.totals);
         self.writer.is_some() && !totals.has_measured() && totals.asked.is_empty() && !totals.start_failed
     }
 
-    /// Removes the folder of a run without findings, if it holds only the run's own files. With `parent`, also removes the folder of all runs if it is empty.
-    /// Returns whether the folder is gone.
+    /// Removes the folder of a run without findings, if it holds only the run's own files. With `parent`, also removes
+    /// the folder of all runs if it is empty. Returns whether the folder is gone.
     pub fn discard(&self, parent: bool) -> bool {
         let Some(folder) = self.folder().filter(|_| self.not_started() || self.nothing_asked()) else {
             return false;
@@ -402,7 +408,8 @@ pub fn failure_document(script: &str, fault: &Value) -> Value {
     document(false, None, script, Err(fault), &[])
 }
 
-/// The document of `result.json` and `--json`. If the script did not finish, `result` is null and `fault` gives the reason, if known.
+/// The document of `result.json` and `--json`. If the script did not finish, `result` is null and `fault` gives the
+/// reason, if known.
 fn document(
     simulated: bool,
     run: Option<&str>,

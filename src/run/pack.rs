@@ -1,10 +1,11 @@
-//! Packed runs and job archives. [`pack`] writes a run into one file to send. [`Folder::open`] reads it with the same precautions as a folder from an untrusted
-//! source.
+//! Packed runs and job archives. [`pack`] writes a run into one file to send. [`Folder::open`] reads it with the same
+//! precautions as a folder from an untrusted source.
 //!
-//! The file is a gzipped tar archive. For reading, it is unpacked into a temporary folder of limited size; only regular files and folders are unpacked.
+//! The file is a gzipped tar archive. For reading, it is unpacked into a temporary folder of limited size; only regular
+//! files and folders are unpacked.
 //!
-//! A run may have jobs, which are runs of their own below `jobs/`, each with its parameters in a file next to it. A remote host gets the files of a job as an
-//! archive, and sends back the files of its run.
+//! A run may have jobs, which are runs of their own below `jobs/`, each with its parameters in a file next to it. A
+//! remote host gets the files of a job as an archive, and sends back the files of its run.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
@@ -41,11 +42,13 @@ pub fn is_pack(path: &Path) -> bool {
     file::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && begin == MAGIC
 }
 
-/// Writes the files of a run below `name/` of an archive, except those whose path begins with one of `without`. Returns their number.
+/// Writes the files of a run below `name/` of an archive, except those whose path begins with one of `without`. Returns
+/// their number.
 ///
 /// # Errors
 ///
-/// `not_allowed` for a file with a secret of this environment, or with a text that looks like a key; `io` for a link, and if a file cannot be read or written.
+/// `not_allowed` for a file with a secret of this environment, or with a text that looks like a key; `io` for a link,
+/// and if a file cannot be read or written.
 pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> Result<usize> {
     let failed = |error: io::Error| Fault::new(Kind::Io, format!("the archive cannot be written: {error}"));
     let keys = Regex::new(KEYS).map_err(Fault::internal)?;
@@ -182,7 +185,8 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// `usage` for an invalid name, and for parameters with a secret, which must not be stored; `io` and `missing` if they cannot be written.
+    /// `usage` for an invalid name, and for parameters with a secret, which must not be stored; `io` and `missing` if
+    /// they cannot be written.
     pub fn job(&self, name: &str, parameters: &Map<String, Value>) -> Result<Option<JobFolder>> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
         if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
@@ -220,8 +224,8 @@ impl Run {
         }))
     }
 
-    /// A tar archive for another host to run a job: these files, by their paths below the current folder, the job's parameters, and the files of its run so
-    /// far.
+    /// A tar archive for another host to run a job: these files, by their paths below the current folder, the job's
+    /// parameters, and the files of its run so far.
     ///
     /// # Errors
     ///
@@ -256,13 +260,13 @@ impl Run {
         Ok(file)
     }
 
-    /// Unpacks an untrusted tar archive with the files of a job's run into the job's folder. Only folders and regular files are unpacked; a warning names the
-    /// others.
+    /// Unpacks an untrusted tar archive with the files of a job's run into the job's folder. Only folders and regular
+    /// files are unpacked; a warning names the others.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads out of the folder; `limit` if the run would exceed its disk limit; `io` for a broken archive, and if a file cannot be
-    /// written.
+    /// `usage` for a name that leads out of the folder; `limit` if the run would exceed its disk limit; `io` for a
+    /// broken archive, and if a file cannot be written.
     pub fn unpack_job(&self, name: &str, archive: impl Read) -> Result<()> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let inside = Path::new(JOBS).join(name);
@@ -292,7 +296,8 @@ impl Run {
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
-    /// The folder of a job whose run ended by itself: it is done, or it failed. `None` if it has not started, was interrupted or killed, or is under way.
+    /// The folder of a job whose run ended by itself: it is done, or it failed. `None` if it has not started, was
+    /// interrupted or killed, or is under way.
     ///
     /// # Errors
     ///

@@ -19,8 +19,8 @@ pub struct ProbeAnswer {
     pub moves: Moves,
     /// The evidence for the verdict.
     pub evidence: Evidence,
-    /// The input length that the verdict holds for, as counted by the engine, if no prompt of exactly the requested length could be made. It is up to 1 % or 8
-    /// tokens off.
+    /// The input length that the verdict holds for, as counted by the engine, if no prompt of exactly the requested
+    /// length could be made. It is up to 1 % or 8 tokens off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Point>,
     /// Prompt tokens as counted by the engine; the minimum over the requests.
@@ -67,7 +67,8 @@ pub struct Evidence {
     /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
     /// damaged it.
     pub survived: Option<bool>,
-    /// Whether an attached server died at this point, or answered nothing within the timeout. Only its operator can start it again.
+    /// Whether an attached server died at this point, or answered nothing within the timeout. Only its operator can
+    /// start it again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ended_server: bool,
     /// The engine's exit status, if it exited.

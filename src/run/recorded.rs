@@ -1,6 +1,8 @@
-//! A run as read back from its folder, whether finished, failed, killed or under way, complete or damaged; with its end, its results and its warnings.
+//! A run as read back from its folder, whether finished, failed, killed or under way, complete or damaged; with its
+//! end, its results and its warnings.
 //!
-//! The journal is authoritative. A lost manifest is derived from it, with fewer fields. Damaged parts are left out and noted.
+//! The journal is authoritative. A lost manifest is derived from it, with fewer fields. Damaged parts are left out and
+//! noted.
 
 use std::path::Path;
 
@@ -61,8 +63,8 @@ pub struct RecordedRun {
     pub jobs: Vec<Value>,
     /// Values recorded by the script, by name.
     pub records: Vec<(String, Value)>,
-    /// The latest partial result, which is also in `shown`, `experiments` or `breakdowns`, and what was still to be measured; `None` if a later result replaced
-    /// it.
+    /// The latest partial result, which is also in `shown`, `experiments` or `breakdowns`, and what was still to be
+    /// measured; `None` if a later result replaced it.
     pub so_far: Option<(Value, String)>,
     /// The options of the load under way.
     pub loading: Option<Value>,
@@ -147,7 +149,8 @@ impl RecordedRun {
         }
     }
 
-    /// Why the run ended before its script did: `stopped by Ctrl-C`, `failed: …`, `not finished: …`; `None` if the script finished.
+    /// Why the run ended before its script did: `stopped by Ctrl-C`, `failed: …`, `not finished: …`; `None` if the
+    /// script finished.
     pub fn stopped(&self) -> Option<String> {
         let ended = self.ended();
         let signal = ended.strip_prefix("interrupted: ").map(str::to_owned);
@@ -243,7 +246,8 @@ const NOT_IN_JOURNAL: &str =
     "driver, gpus, host, max_operations, modules, parameters, permissions, profiler, script, seed, set";
 
 impl RecordedRun {
-    /// Reads a run's folder as far as possible; [`RecordedRun::missing`] lists the damage. Changes nothing in the folder, so the run may still be under way.
+    /// Reads a run's folder as far as possible; [`RecordedRun::missing`] lists the damage. Changes nothing in the
+    /// folder, so the run may still be under way.
     ///
     /// # Errors
     ///
@@ -499,7 +503,8 @@ fn replace_named(named: &mut Vec<(String, Value)>, name: String, value: Value) {
 
 const MARK: &str = ".usage";
 
-/// The engines in the order of their starts, each with its stages. Null stands for an unreadable file, such as one of a killed run; it is noted in `missing`.
+/// The engines in the order of their starts, each with its stages. Null stands for an unreadable file, such as one of a
+/// killed run; it is noted in `missing`.
 fn read_stages(folder: &Folder, missing: &mut Vec<String>) -> Vec<(String, Value)> {
     let files = folder.names("memory").unwrap_or_else(|fault| {
         let why = fault.message;
@@ -557,7 +562,8 @@ fn drop_unreadable(run: &mut RecordedRun) {
         .retain(|(name, value)| keep("experiment", name, is_experiment(value)));
 }
 
-/// Drops the axes of a boundary if they are damaged, or else the points that do not fit them. Returns a note about the loss.
+/// Drops the axes of a boundary if they are damaged, or else the points that do not fit them. Returns a note about the
+/// loss.
 fn drop_bad_points(boundary: &mut RecordedBoundary) -> Option<String> {
     let points = std::mem::take(&mut boundary.points);
     let times = std::mem::take(&mut boundary.times);

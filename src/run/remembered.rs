@@ -1,7 +1,8 @@
-//! Facts remembered across this user's runs: the texts that they ran, the values named on the command line, and the permissions that the user always gives.
+//! Facts remembered across this user's runs: the texts that they ran, the values named on the command line, and the
+//! permissions that the user always gives.
 //!
-//! They are stored in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`), one fact per line, followed by a tab and a note for
-//! people. When the file is full, its older half is removed.
+//! They are stored in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`), one fact per
+//! line, followed by a tab and a note for people. When the file is full, its older half is removed.
 
 use std::fs::DirBuilder;
 use std::io::Write as _;

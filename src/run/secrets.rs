@@ -1,7 +1,8 @@
-//! Removes secrets from everything that is written or printed: keys and tokens given to this program, passwords in URLs, and values of environment variables
-//! that are not known to be harmless.
+//! Removes secrets from everything that is written or printed: keys and tokens given to this program, passwords in
+//! URLs, and values of environment variables that are not known to be harmless.
 //!
-//! In JSON, each value is cleaned before it becomes text, so that a secret that is also part of the syntax does not break the document.
+//! In JSON, each value is cleaned before it becomes text, so that a secret that is also part of the syntax does not
+//! break the document.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +18,8 @@ use url::Url;
 /// The replacement for a secret.
 pub const HIDDEN: &str = "***";
 
-/// Shorter values could be part of ordinary text. Values of only letters, digits or signs could be words or numbers up to [`MIN_PLAIN`].
+/// Shorter values could be part of ordinary text. Values of only letters, digits or signs could be words or numbers up
+/// to [`MIN_PLAIN`].
 const MIN_LENGTH: usize = 8;
 const MIN_PLAIN: usize = 12;
 
@@ -64,7 +66,8 @@ impl Secrets {
     }
 }
 
-/// Whether a value can be replaced in texts without hitting ordinary words or numbers: at least 8 characters of two kinds, or 12.
+/// Whether a value can be replaced in texts without hitting ordinary words or numbers: at least 8 characters of two
+/// kinds, or 12.
 pub fn can_be_hidden(value: &str) -> bool {
     let kinds: [fn(char) -> bool; 3] = [
         |letter| letter.is_alphabetic(),
@@ -76,14 +79,15 @@ pub fn can_be_hidden(value: &str) -> bool {
     length >= MIN_PLAIN || length >= MIN_LENGTH && kinds >= 2
 }
 
-/// Whether an environment variable holds a secret. `words` is the command line: a value that the user shows there is not a secret, unless the variable's name
-/// says so.
+/// Whether an environment variable holds a secret. `words` is the command line: a value that the user shows there is
+/// not a secret, unless the variable's name says so.
 fn is_secret_variable(name: &str, value: &str, words: &[String]) -> bool {
     let harmless = HARMLESS.split(' ').any(|begin| name.starts_with(begin));
     is_secret_name(name) || !harmless && looks_random(value) && !words.iter().any(|word| word.contains(value))
 }
 
-/// Whether a value looks like a key: letters and digits mixed, and not a path, address, date, version or name made of words.
+/// Whether a value looks like a key: letters and digits mixed, and not a path, address, date, version or name made of
+/// words.
 fn looks_random(value: &str) -> bool {
     let mixed =
         |run: &str| run.contains(|c: char| c.is_ascii_digit()) && run.contains(|c: char| c.is_ascii_alphabetic());
@@ -91,7 +95,8 @@ fn looks_random(value: &str) -> bool {
     !value.contains('/') && runs.any(|run| run.len() >= MIN_PLAIN && mixed(run))
 }
 
-/// Whether the name of a variable, an option or a JSON member is typical of a secret. `TOKENIZER`, `MAX_TOKENS` and the like are not.
+/// Whether the name of a variable, an option or a JSON member is typical of a secret. `TOKENIZER`, `MAX_TOKENS` and the
+/// like are not.
 pub fn is_secret_name(name: &str) -> bool {
     const WORDS: &str = "AUTH CREDS PW PWD JWT BEARER COOKIE TOKEN KEY APIKEY SECRET PASS PASSPHRASE PASSWORD PASSWD PAT \
         CREDENTIAL CREDENTIALS";
@@ -111,8 +116,8 @@ const IN_BROWSER: &AsciiSet = &UNRESERVED
     .remove(b'(')
     .remove(b')');
 
-/// All forms in which a text may contain a secret: plain, escaped as in JSON, source code, HTML and URLs, and in hexadecimal and base64, also base64 behind a
-/// user name.
+/// All forms in which a text may contain a secret: plain, escaped as in JSON, source code, HTML and URLs, and in
+/// hexadecimal and base64, also base64 behind a user name.
 fn forms(secret: &str) -> BTreeSet<String> {
     let json = |text: &str| {
         let quoted = Value::from(text).to_string();

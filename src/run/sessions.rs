@@ -1,4 +1,5 @@
-//! The engine starts of a run, reconstructed from its journal: when each started, was ready and ended, why it failed, and what was measured on it.
+//! The engine starts of a run, reconstructed from its journal: when each started, was ready and ended, why it failed,
+//! and what was measured on it.
 //!
 //! Reads no files. Times are seconds since the run's first event.
 
@@ -69,7 +70,8 @@ pub(super) struct EngineSessions {
 }
 
 impl EngineSessions {
-    /// Adds the next event, at `time` in the journal's format. `engine` is the engine that it is about, if there are several.
+    /// Adds the next event, at `time` in the journal's format. `engine` is the engine that it is about, if there are
+    /// several.
     pub(super) fn add(&mut self, time: &str, engine: Option<u64>, event: &Event) {
         let Some(now) = seconds(time) else { return };
         self.engine = engine;

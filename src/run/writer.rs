@@ -1,8 +1,8 @@
 //! Writes a run's folder: starts a run in a new folder or resumes one, and writes journal, manifest, modules and result.
 //!
-//! A scheduler may start a run twice, for example after it loses contact with a node that is still alive. Each start is an attempt with a number, stored in the
-//! folder's file `attempt` and in the journal. A later attempt waits until the earlier one ends before it writes; an earlier one that comes back writes nothing
-//! more.
+//! A scheduler may start a run twice, for example after it loses contact with a node that is still alive. Each start is
+//! an attempt with a number, stored in the folder's file `attempt` and in the journal. A later attempt waits until the
+//! earlier one ends before it writes; an earlier one that comes back writes nothing more.
 
 use std::collections::HashMap;
 use std::fs::TryLockError;
@@ -144,8 +144,8 @@ fn module_file(name: &str) -> PathBuf {
 }
 
 impl Run {
-    /// Creates a run in a new folder: `out`, or `runs/TIME-NAME`; with `force_new`, `out` with a number if it is taken. Also returns a warning if a resume will
-    /// need `--trust-script`.
+    /// Creates a run in a new folder: `out`, or `runs/TIME-NAME`; with `force_new`, `out` with a number if it is taken.
+    /// Also returns a warning if a resume will need `--trust-script`.
     ///
     /// # Errors
     ///
@@ -186,8 +186,8 @@ impl Run {
         Ok((run, warnings))
     }
 
-    /// Resumes a run, however it ended. The caller has checked `plan` with [`Manifest::check`]. Also returns warnings: those of [`Run::create`], and a note if
-    /// part of the journal is not trusted and is measured again.
+    /// Resumes a run, however it ended. The caller has checked `plan` with [`Manifest::check`]. Also returns warnings:
+    /// those of [`Run::create`], and a note if part of the journal is not trusted and is measured again.
     ///
     /// # Errors
     ///

@@ -101,8 +101,8 @@ pub fn server_url(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// The API key for a server: the value of the environment variable that the user named, else of `OPENAI_API_KEY`. `None` if there is none, or if the script
-/// chose the address or the container.
+/// The API key for a server: the value of the environment variable that the user named, else of `OPENAI_API_KEY`.
+/// `None` if there is none, or if the script chose the address or the container.
 ///
 /// # Errors
 ///

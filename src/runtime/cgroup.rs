@@ -103,7 +103,8 @@ pub(in crate::runtime) fn kernel_log() -> Option<File> {
     Some(log)
 }
 
-/// Each read of `/dev/kmsg` returns one record. It fails with EAGAIN after the newest one, and with EPIPE if records were overwritten before they were read.
+/// Each read of `/dev/kmsg` returns one record. It fails with EAGAIN after the newest one, and with EPIPE if records
+/// were overwritten before they were read.
 fn log_has(mut log: File, is_it: impl Fn(&str) -> bool) -> bool {
     let mut record = [0; 8 * 1024];
     loop {

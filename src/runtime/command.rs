@@ -23,8 +23,9 @@ pub enum Input<'text> {
 /// Reads the output of a command while it runs, on a separate thread.
 pub type Take = Box<dyn FnOnce(File) -> Result<()> + Send>;
 
-/// Runs a command with this input for at most `time`. It is killed if this program ends. Its output is captured unless `take` reads it. It gets the Hugging
-/// Face token if `token`. Does not check the permission; see `Permits::check_command`.
+/// Runs a command with this input for at most `time`. It is killed if this program ends. Its output is captured unless
+/// `take` reads it. It gets the Hugging Face token if `token`. Does not check the permission; see
+/// `Permits::check_command`.
 ///
 /// # Errors
 ///

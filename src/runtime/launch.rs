@@ -1,4 +1,5 @@
-//! Launch description of a server, and its extras: text files, the probe hook, the Hugging Face token and the model cache.
+//! Launch description of a server, and its extras: text files, the probe hook, the Hugging Face token and the model
+//! cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -140,7 +141,8 @@ pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Res
     names.into_iter().map(|name| text(name).ok_or_else(wrong)).collect()
 }
 
-/// Reads an amount of memory: a number of bytes, or a text in the format of `docker run --shm-size`, where `1g` is 1 GiB.
+/// Reads an amount of memory: a number of bytes, or a text in the format of `docker run --shm-size`, where `1g` is 1
+/// GiB.
 ///
 /// # Errors
 ///
@@ -272,7 +274,8 @@ const HOOK: &str = include_str!("../../stdlib/probes/hook/sitecustomize.py");
 const NAME_VARIABLE: &str = "PROFILER_IN_PROCESS";
 const PYTHONPATH: &str = "PYTHONPATH";
 
-/// Adds the hook to the launch, if requested. `inherited` is the PYTHONPATH that the engine would otherwise have; `name` is the server's name.
+/// Adds the hook to the launch, if requested. `inherited` is the PYTHONPATH that the engine would otherwise have;
+/// `name` is the server's name.
 ///
 /// Call after the permission check, because this PYTHONPATH is our own.
 pub(super) fn add_hook(launch: &Launch, inherited: Option<String>, name: &str) -> Launch {
@@ -306,8 +309,8 @@ pub(super) fn token_env() -> Vec<(&'static str, String)> {
     })
 }
 
-/// The hub cache folders of models that the launch names. Other models, and the parent folder, which stores the token, are never mounted. Folders without
-/// weights are not mounted either, because the engine could not add the weights.
+/// The hub cache folders of models that the launch names. Other models, and the parent folder, which stores the token,
+/// are never mounted. Folders without weights are not mounted either, because the engine could not add the weights.
 pub(super) fn cached_models(launch: &Launch) -> BTreeSet<PathBuf> {
     let Ok(hub) = Hub::from_env() else {
         return BTreeSet::new();

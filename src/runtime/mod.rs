@@ -1,9 +1,10 @@
 //! Runs engines in Docker containers, native processes or in-process (simulated), or attaches to running ones: start,
 //! stop, logs, exec, copy, exit state, and the user's permissions.
 //!
-//! Only this module uses Docker. Everything started is registered in [`Services`], carries the run's id as a label or environment variable, and has a
-//! supervisor, so that nothing is left running after a failure, Ctrl-C, a panic or SIGKILL. [`start`] and [`attach`] return a [`Service`], which is the same
-//! for every runtime. [`Permits`] is checked before anything starts.
+//! Only this module uses Docker. Everything started is registered in [`Services`], carries the run's id as a label or
+//! environment variable, and has a supervisor, so that nothing is left running after a failure, Ctrl-C, a panic or
+//! SIGKILL. [`start`] and [`attach`] return a [`Service`], which is the same for every runtime. [`Permits`] is checked
+//! before anything starts.
 
 mod attach;
 mod cgroup;

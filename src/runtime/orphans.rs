@@ -68,8 +68,8 @@ pub(super) async fn sweep(run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// Removes leftovers of dead runs when a run is resumed. A resumed run may start nothing and would then never sweep. Also, a container that the daemon was
-/// still creating when its owner died appears only after the first sweep.
+/// Removes leftovers of dead runs when a run is resumed. A resumed run may start nothing and would then never sweep.
+/// Also, a container that the daemon was still creating when its owner died appears only after the first sweep.
 pub async fn sweep_resumed(run: &Run) -> Result<()> {
     match sweep(run).await {
         // Without a daemon there are no containers.
@@ -78,8 +78,8 @@ pub async fn sweep_resumed(run: &Run) -> Result<()> {
     }
 }
 
-/// Names this process uniquely: `PID:START:BOOT:MACHINE:NAMESPACE`. START is in clock ticks since boot, MACHINE is the machine id (empty if there is none), and
-/// NAMESPACE is the number of the pid namespace.
+/// Names this process uniquely: `PID:START:BOOT:MACHINE:NAMESPACE`. START is in clock ticks since boot, MACHINE is the
+/// machine id (empty if there is none), and NAMESPACE is the number of the pid namespace.
 pub(super) fn own_label() -> String {
     let pid = std::process::id();
     let start = start_time(pid).unwrap_or_default();
@@ -93,8 +93,8 @@ pub(super) fn own_label() -> String {
     format!("{pid}:{start}:{boot}:{machine}:{namespace}")
 }
 
-/// Whether the owner named by a label is dead, as seen from the process with the label `here`; false if that cannot be determined. `None` if the owner is
-/// alive, or if the label cannot be parsed and is therefore not ours.
+/// Whether the owner named by a label is dead, as seen from the process with the label `here`; false if that cannot be
+/// determined. `None` if the owner is alive, or if the label cannot be parsed and is therefore not ours.
 fn owner_is_dead(label: &str, here: &str, start_time: impl Fn(u32) -> Option<u64>) -> Option<bool> {
     let parts = |label| -> Option<[&str; 5]> { str::split(label, ':').collect::<Vec<_>>().try_into().ok() };
     let [pid, start, boot, machine, namespace] = parts(label)?;

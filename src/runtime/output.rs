@@ -74,7 +74,8 @@ impl ServerLog {
         log
     }
 
-    /// Adds a line. If the file can no longer be written, warns once and continues in memory, which is enough for verdicts.
+    /// Adds a line. If the file can no longer be written, warns once and continues in memory, which is enough for
+    /// verdicts.
     pub fn push(&self, line: impl Into<String>) {
         let line = hide(&line.into()).into_owned();
         let mut buffer = self.buffer();
@@ -204,7 +205,8 @@ impl LineSplitter {
         done
     }
 
-    /// Cuts off the beginning of a line that is too long. A secret may span the cut, so the last bytes are kept for the next piece.
+    /// Cuts off the beginning of a line that is too long. A secret may span the cut, so the last bytes are kept for the
+    /// next piece.
     fn split(&mut self) -> String {
         let mut clean = hide(&self.take()).into_owned().into_bytes();
         self.partial = clean.split_off(clean.len().saturating_sub(MAX_SECRET_BYTES));

@@ -1,5 +1,5 @@
-//! Native processes: started below a supervisor, marked with an environment variable, and stopped with all descendants; and a few functions for any process
-//! tree.
+//! Native processes: started below a supervisor, marked with an environment variable, and stopped with all descendants;
+//! and a few functions for any process tree.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -86,8 +86,9 @@ impl Process {
 }
 
 impl Process {
-    /// Runs a command until it exits, with the server's environment and `env`, but without the token. For a `probe`, the output streams are separate, and
-    /// standard input closes when the caller is gone. For any other command, both streams are merged, and standard input is empty.
+    /// Runs a command until it exits, with the server's environment and `env`, but without the token. For a `probe`,
+    /// the output streams are separate, and standard input closes when the caller is gone. For any other command, both
+    /// streams are merged, and standard input is empty.
     pub(in crate::runtime) async fn exec(
         &self,
         command: &[String],
@@ -131,7 +132,8 @@ impl Process {
         exit.code
     }
 
-    /// The server's Python interpreter, if it is one, by the name it was called with, since a virtual environment is found by that name.
+    /// The server's Python interpreter, if it is one, by the name it was called with, since a virtual environment is
+    /// found by that name.
     pub(in crate::runtime) fn python(&self) -> Option<String> {
         let words = fs::read_to_string(format!("/proc/{}/cmdline", self.root.pid)).ok()?;
         let program = words.split('\0').next()?.to_owned();

@@ -1,4 +1,5 @@
-//! The runtimes; a started or attached server with the same operations for each of them; and Python programs that run inside it.
+//! The runtimes; a started or attached server with the same operations for each of them; and Python programs that run
+//! inside it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -106,7 +107,8 @@ impl Exit {
     }
 }
 
-/// The cause of the end of a server, apart from this program and the OOM killer. Includes an OOM kill at the memory limit that this program chose.
+/// The cause of the end of a server, apart from this program and the OOM killer. Includes an OOM kill at the memory
+/// limit that this program chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outside {
@@ -205,7 +207,8 @@ impl Service {
         &self.started.logs
     }
 
-    /// Whether it was paused, for example by `docker pause`, at any time in the last `period`. Always false for servers that are not containers.
+    /// Whether it was paused, for example by `docker pause`, at any time in the last `period`. Always false for servers
+    /// that are not containers.
     pub async fn was_paused(&self, period: Duration) -> Result<bool> {
         match self.container() {
             Some(container) => Ok(container.was_paused(period).await),
@@ -303,8 +306,8 @@ impl Service {
         }
     }
 
-    /// Runs a command inside a server of this run until it exits. If this program is killed, the command ends with the server. Attached containers are refused,
-    /// because there nothing would end the command.
+    /// Runs a command inside a server of this run until it exits. If this program is killed, the command ends with the
+    /// server. Attached containers are refused, because there nothing would end the command.
     ///
     /// # Errors
     ///
@@ -410,8 +413,8 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `timeout` if it runs too long; `missing` if the interpreter cannot be run; `usage` if the runtime does not support it; `not_allowed` in a container that
-    /// this run did not start.
+    /// `timeout` if it runs too long; `missing` if the interpreter cannot be run; `usage` if the runtime does not
+    /// support it; `not_allowed` in a container that this run did not start.
     pub async fn run_program(&self, program: &Program) -> Result<Captured> {
         let timeout = program.timeout;
         let time = Duration::try_from_secs_f64(timeout)

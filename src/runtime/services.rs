@@ -1,4 +1,5 @@
-//! Starts servers and attaches to them. Registers everything that this run started, so that it is all stopped after success, failure, Ctrl-C and panic.
+//! Starts servers and attaches to them. Registers everything that this run started, so that it is all stopped after
+//! success, failure, Ctrl-C and panic.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -87,8 +88,8 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     Ok(service)
 }
 
-/// Starts this program again with this command, as a job that sees these GPUs (all if the list is empty). It needs no permission, because it has only the
-/// permissions in its command.
+/// Starts this program again with this command, as a job that sees these GPUs (all if the list is empty). It needs no
+/// permission, because it has only the permissions in its command.
 ///
 /// # Errors
 ///
@@ -181,7 +182,8 @@ impl Services {
             .map_err(|_| Fault::internal("a start task ended without a result"))?
     }
 
-    /// Stops everything, each server with its own grace period but at most `grace`. Tries all; returns the first failure.
+    /// Stops everything, each server with its own grace period but at most `grace`. Tries all; returns the first
+    /// failure.
     pub async fn stop_all(&self, grace: Duration) -> Result<()> {
         let starting = std::mem::take(&mut *lock(&self.starting));
         for task in starting {

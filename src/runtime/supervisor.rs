@@ -1,9 +1,9 @@
-//! A small process above each native process, and one above the containers of a run. It ends everything below it as soon as this program is gone, even if it
-//! was killed.
+//! A small process above each native process, and one above the containers of a run. It ends everything below it as
+//! soon as this program is gone, even if it was killed.
 //!
-//! It is this program with the hidden command `supervise`. Its standard input is a socket: it receives an order and sends reports, and the end of the input
-//! means that this program is gone or wants everything to end. It is a child subreaper and so becomes the parent of orphaned processes; daemonized processes
-//! therefore stay below it.
+//! It is this program with the hidden command `supervise`. Its standard input is a socket: it receives an order and
+//! sends reports, and the end of the input means that this program is gone or wants everything to end. It is a child
+//! subreaper and so becomes the parent of orphaned processes; daemonized processes therefore stay below it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,10 +1,11 @@
 //! Scripts by others that `profiler add` stores in the user's folder, each file pinned by its hash in `profiler.lock`.
 //!
-//! They are stored in `profiler/scripts/NAME` of the data folder (`$XDG_DATA_HOME`, `~/.local/share`). In a run, their keys are `@NAME/FILE`. Every read
-//! compares the file with the lock ([`verify`]) and refuses a different one.
+//! They are stored in `profiler/scripts/NAME` of the data folder (`$XDG_DATA_HOME`, `~/.local/share`). In a run, their
+//! keys are `@NAME/FILE`. Every read compares the file with the lock ([`verify`]) and refuses a different one.
 //!
-//! They are fetched from a file, a folder, an https address, or a Git repository. The system's `git` reads blobs and checks nothing out, so links, filters and
-//! hooks of the repository have no effect. Number and sizes of files are limited.
+//! They are fetched from a file, a folder, an https address, or a Git repository. The system's `git` reads blobs and
+//! checks nothing out, so links, filters and hooks of the repository have no effect. Number and sizes of files are
+//! limited.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

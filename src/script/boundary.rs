@@ -1,4 +1,5 @@
-//! The handle that scripts share a boundary with: records its points in the run, restores them on a resume, and reports it.
+//! The handle that scripts share a boundary with: records its points in the run, restores them on a resume, and reports
+//! it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -198,8 +199,8 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
     match ended {
         Some(what) => Err(Fault::missing(
             what,
-            "see the server's log, restart it and resume the run, or count such points as failing: `--set search.crash=fails`; \
-             a slow server gets more time in a new run: `--set request_timeout=600`",
+            "see the server's log, restart it and resume the run, or count such points as failing: \
+             `--set search.crash=fails`; a slow server gets more time in a new run: `--set request_timeout=600`",
         )),
         None => Ok(findings),
     }

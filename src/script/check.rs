@@ -1,9 +1,9 @@
-//! Checks a script without running it: it parses, its imports exist, the functions it calls exist with that number of arguments, the parameters it reads are
-//! declared, axes are not misspelt, and an adapter has all exports. Also reads the parts of an adapter that need no engine (rules, the form of a request).
-//! Scores a strategy or an adapter.
+//! Checks a script without running it: it parses, its imports exist, the functions it calls exist with that number of
+//! arguments, the parameters it reads are declared, axes are not misspelt, and an adapter has all exports. Also reads
+//! the parts of an adapter that need no engine (rules, the form of a request). Scores a strategy or an adapter.
 //!
-//! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects the definitions and uses in a file. Facts that are unknown
-//! until the script runs are not reported.
+//! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects the definitions and
+//! uses in a file. Facts that are unknown until the script runs are not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -39,8 +39,8 @@ pub fn check_main(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     on_thread(|| Ok(find_all(host, main))).unwrap_or_else(|diagnostic| vec![*diagnostic])
 }
 
-/// A warning for each cause in an adapter's failure rules that is almost a known one. It may be the adapter's own, so [`check`] does not report it. Empty if
-/// the script is not a valid adapter.
+/// A warning for each cause in an adapter's failure rules that is almost a known one. It may be the adapter's own, so
+/// [`check`] does not report it. Empty if the script is not a valid adapter.
 pub fn misspelt_causes(host: &Arc<Host>, script: &Path) -> Vec<String> {
     let warnings = on_thread(|| {
         let main = open(script)?;
@@ -257,7 +257,8 @@ fn is_meant(outline: &Outline, exports: &Exports) -> bool {
     defined.count() * 2 >= exports.len()
 }
 
-/// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by alias; `None` for an unreadable one.
+/// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by
+/// alias; `None` for an unreadable one.
 fn find_errors(
     outline: &Outline,
     natives: &[Signature],
@@ -534,7 +535,8 @@ pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
     }
 }
 
-/// Scores a script with `std/score` and returns the resulting map. `servers` are names and addresses for an adapter to drive.
+/// Scores a script with `std/score` and returns the resulting map. `servers` are names and addresses for an adapter to
+/// drive.
 pub fn score(
     host: &Arc<Host>,
     main: &Main,

@@ -1,4 +1,5 @@
-//! Converts between Rhai and Rust values: script values to JSON, Rust values to maps, and options to structs, with an explanation of invalid ones.
+//! Converts between Rhai and Rust values: script values to JSON, Rust values to maps, and options to structs, with an
+//! explanation of invalid ones.
 
 use rhai::{Dynamic, EvalAltResult};
 use serde::Serialize;

@@ -1,8 +1,8 @@
 //! Explains script errors: the error, its file and line, the call chain, and the remedy.
 //!
-//! The wrappers around an error show which file a position belongs to: a call's position is in the caller, the inner error in the callee. Messages are
-//! rewritten in our style: lower case, names in backticks, script type names. The parser reports some mistakes late, or as an unknown variable; these are
-//! searched for in the text itself.
+//! The wrappers around an error show which file a position belongs to: a call's position is in the caller, the inner
+//! error in the callee. Messages are rewritten in our style: lower case, names in backticks, script type names. The
+//! parser reports some mistakes late, or as an unknown variable; these are searched for in the text itself.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
@@ -471,7 +471,8 @@ fn starts_with_key(text: &str) -> bool {
     }
 }
 
-/// An unclosed bracket. After a missing `}` the parser reads on to the end of the file, or reports the following code as unknown variables of a function.
+/// An unclosed bracket. After a missing `}` the parser reads on to the end of the file, or reports the following code
+/// as unknown variables of a function.
 fn unclosed(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usize)> {
     use ParseErrorType as P;
     let by_bracket = matches!(

@@ -1,4 +1,5 @@
-//! The form of a parameter's value: its type (from the default, or from the declaration), its bounds, and its notation on a command line.
+//! The form of a parameter's value: its type (from the default, or from the declaration), its bounds, and its notation
+//! on a command line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
@@ -31,7 +32,8 @@ pub enum Takes {
     Map,
 }
 
-/// The longest list that may be written as a range. A longer one is a mistake, such as a range for a script that wants a list.
+/// The longest list that may be written as a range. A longer one is a mistake, such as a range for a script that wants
+/// a list.
 const MOST_NUMBERS: i64 = 64;
 
 /// The third argument of `param`.
@@ -77,8 +79,8 @@ impl Form {
         }
     }
 
-    /// Parses the value of a flag. For a text parameter it is taken literally, unless it is quoted as in JSON; for any other parameter it is JSON or `()`, or
-    /// else a string.
+    /// Parses the value of a flag. For a text parameter it is taken literally, unless it is quoted as in JSON; for any
+    /// other parameter it is JSON or `()`, or else a string.
     pub fn parse(&self, text: &str) -> Value {
         let quoted = || serde_json::from_str(text).ok().filter(Value::is_string);
         match self.takes {

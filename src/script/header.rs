@@ -1,5 +1,5 @@
-//! The `//!` lines at the top of a script: its description, and the fields `requires`, `version`, `author`, `license`, and `allow` (the permissions that it
-//! needs).
+//! The `//!` lines at the top of a script: its description, and the fields `requires`, `version`, `author`, `license`,
+//! and `allow` (the permissions that it needs).
 
 use rhai::Position;
 use serde::Serialize;
@@ -66,8 +66,8 @@ pub(crate) fn description(text: &str) -> impl Iterator<Item = &str> {
     lines(text).map(|(_, line)| line).filter(|line| field(line).is_none())
 }
 
-/// Fails if the script requires a version of `profiler` or of an added script that is not there, or if its `allow` is invalid. Also returns the line's
-/// position.
+/// Fails if the script requires a version of `profiler` or of an added script that is not there, or if its `allow` is
+/// invalid. Also returns the line's position.
 pub(super) fn check(text: &str) -> Result<(), (Fault, Position)> {
     for (number, line) in lines(text) {
         let at = Position::new(u16::try_from(number).unwrap_or(u16::MAX), 1);

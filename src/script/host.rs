@@ -1,5 +1,5 @@
-//! The program as seen by the script API: the host that API functions reach through the interpreter's tag, and the handles of engines, services, fitted memory
-//! models and known boundaries.
+//! The program as seen by the script API: the host that API functions reach through the interpreter's tag, and the
+//! handles of engines, services, fitted memory models and known boundaries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,7 +50,8 @@ pub struct Settings {
     pub wish: String,
     /// `--max-operations`: operations between two API calls; default 100 million.
     pub max_operations: Option<u64>,
-    /// Resident bytes of the whole program at which a script is stopped; default 400 MiB. Tests that run several scripts in one process raise it.
+    /// Resident bytes of the whole program at which a script is stopped; default 400 MiB. Tests that run several
+    /// scripts in one process raise it.
     pub max_memory: Option<u64>,
 }
 
@@ -166,8 +167,8 @@ pub struct State {
 
 /// The host behind an API call. Every interpreter carries one.
 ///
-/// Every API function calls this first. So it also resets the operation count and notes the call's position, because Rhai gives errors of `module::function` no
-/// position.
+/// Every API function calls this first. So it also resets the operation count and notes the call's position, because
+/// Rhai gives errors of `module::function` no position.
 pub fn host(context: &NativeCallContext) -> Arc<Host> {
     let host = context
         .tag()
@@ -192,7 +193,8 @@ impl EngineHandle {
         &self.0
     }
 
-    /// Describes the engine `name`, or several engines with that name as one. Options that are `()` or `""` are ignored.
+    /// Describes the engine `name`, or several engines with that name as one. Options that are `()` or `""` are
+    /// ignored.
     pub(super) fn describe(host: &Arc<Host>, name: &str, given: impl IntoIterator<Item = ScriptMap>) -> Result<Self> {
         let given = given
             .into_iter()

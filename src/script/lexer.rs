@@ -1,5 +1,5 @@
-//! Splits a text into Rhai's tokens with their positions. The text may be incomplete, as in an editor, where Rhai's own token iterator stops or gives no end of
-//! a token.
+//! Splits a text into Rhai's tokens with their positions. The text may be incomplete, as in an editor, where Rhai's own
+//! token iterator stops or gives no end of a token.
 
 use std::ops::Range;
 

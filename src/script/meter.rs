@@ -1,8 +1,9 @@
 //! Limits the operations and the memory that a script uses between two API calls. Memory is that of the whole program.
 //!
-//! The interpreter calls [`Meter::step`] at every operation, but not inside native functions, and checks sizes after a function has returned. Both are too late
-//! for `text.replace("a", other)` on two strings of 64 MiB. So functions that create large results from small inputs have bounded versions here, which take
-//! precedence over Rhai's own. Any other single operation can at most copy or drop everything that the script holds; dropping takes up to 1.3 times as much
+//! The interpreter calls [`Meter::step`] at every operation, but not inside native functions, and checks sizes after a
+//! function has returned. Both are too late for `text.replace("a", other)` on two strings of 64 MiB. So functions that
+//! create large results from small inputs have bounded versions here, which take precedence over Rhai's own. Any other
+//! single operation can at most copy or drop everything that the script holds; dropping takes up to 1.3 times as much
 //! stack (measured with nested closures). Therefore the memory limit is well below half of the host's.
 
 use std::fs::File;

@@ -117,8 +117,8 @@ pub fn settable(declared: &[Declared]) -> Vec<Declared> {
 
 /// Merges the user's values into the defaults.
 ///
-/// The declaration determines the type, and in which other forms the value may be written. An int is accepted for a float, anything for `()`, any keys for an
-/// empty map, and only the declared keys for any other map.
+/// The declaration determines the type, and in which other forms the value may be written. An int is accepted for a
+/// float, anything for `()`, any keys for an empty map, and only the declared keys for any other map.
 pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, Value>) -> Result<Map<String, Value>> {
     let mut values: Map<_, _> = declared
         .iter()
@@ -163,8 +163,9 @@ pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String
     Ok(())
 }
 
-/// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` gives the options of `std/model_guided` and those of
-/// every strategy, with defaults in Rhai notation. Empty if it is not a search of the standard library.
+/// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` gives the
+/// options of `std/model_guided` and those of every strategy, with defaults in Rhai notation. Empty if it is not a
+/// search of the standard library.
 pub fn search_options(declared: &[Declared]) -> Vec<Declared> {
     let meaning = declared
         .iter()

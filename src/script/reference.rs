@@ -1,5 +1,6 @@
-//! The documentation of the script API, generated from the registered functions. `profiler doc`, `:help`, completion and hints all use the same
-//! [`FunctionDoc`]s. It is rendered as Markdown, as a Rhai definition file (`.d.rhai`) for editors, and as JSON:
+//! The documentation of the script API, generated from the registered functions. `profiler doc`, `:help`, completion
+//! and hints all use the same [`FunctionDoc`]s. It is rendered as Markdown, as a Rhai definition file (`.d.rhai`) for
+//! editors, and as JSON:
 //!
 //! ```text
 //! { "schema": 1, "program": "0.1.0", "sections": [
@@ -110,8 +111,8 @@ impl Reference {
         Self { sections }
     }
 
-    /// The functions whose name or text has a word with each of these beginnings, best first. A match in the name counts more than one in the first sentence,
-    /// and that more than one in the rest.
+    /// The functions whose name or text has a word with each of these beginnings, best first. A match in the name
+    /// counts more than one in the first sentence, and that more than one in the rest.
     pub fn search(&self, words: &str) -> Vec<&FunctionDoc> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         let mut found: Vec<(usize, &FunctionDoc)> = Vec::new();
@@ -564,7 +565,8 @@ impl Sections {
         sections
     }
 
-    /// Adds a module of the standard library. Skips it if its source does not compile, because its own tests report that.
+    /// Adds a module of the standard library. Skips it if its source does not compile, because its own tests report
+    /// that.
     fn add_standard(&mut self, engine: &Engine, name: &str, source: &str) {
         if let Ok(ast) = engine.compile(source) {
             self.section(SectionKind::Standard, name);

@@ -1,6 +1,8 @@
-//! Resolves imports: `std/…` from the binary, others relative to the importing file and below the main script's folder, or else by the name of an added script.
+//! Resolves imports: `std/…` from the binary, others relative to the importing file and below the main script's folder,
+//! or else by the name of an added script.
 //!
-//! Import cycles are refused, because the interpreter would recurse until the process dies. A module is read, compiled and run once, when it is first imported.
+//! Import cycles are refused, because the interpreter would recurse until the process dies. A module is read, compiled
+//! and run once, when it is first imported.
 
 use std::collections::HashMap;
 use std::path::{Component, Path, PathBuf};
@@ -261,8 +263,8 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
     })
 }
 
-/// Opens an adapter or a probe (`what`) that a script names: the shipped one with this name, or a user's file that ends with `extension`, relative to the main
-/// script. Stores its text in the run.
+/// Opens an adapter or a probe (`what`) that a script names: the shipped one with this name, or a user's file that ends
+/// with `extension`, relative to the main script. Stores its text in the run.
 pub(super) fn open_named(
     host: &Host,
     (name, file): (&str, &Path),

@@ -235,8 +235,8 @@ fn original(name: &str) -> Result<(String, String)> {
     Err(did_you_mean(fault, near, "`profiler list` shows their names"))
 }
 
-/// The text with its origin added below its description. If `from` (the name of this module) is given, imports of the strategy are rewritten to point to the
-/// copies.
+/// The text with its origin added below its description. If `from` (the name of this module) is given, imports of the
+/// strategy are rewritten to point to the copies.
 fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
     let line = format!("//! {}\n", origin_line(origin, text));
     let description: usize = text
@@ -277,7 +277,8 @@ fn strategies(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Matches imports of a search strategy or of a part of one, below paths that `below` matches; the first group is the module.
+/// Matches imports of a search strategy or of a part of one, below paths that `below` matches; the first group is the
+/// module.
 fn imports(below: &str) -> Regex {
     let strategies = "search|neighbours|model_guided";
     Regex::new(&format!("import \"{below}((?:{strategies})(?:/[a-z0-9_/]+)?)\"")).expect("a valid pattern")

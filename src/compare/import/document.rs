@@ -1,5 +1,5 @@
-//! Opens a file of another tool as JSON; [`Node`] reads its loosely typed values. A table becomes a list of objects. Repairs JSON written by Python, which
-//! contains `NaN`, `Infinity` and `-Infinity`.
+//! Opens a file of another tool as JSON; [`Node`] reads its loosely typed values. A table becomes a list of objects.
+//! Repairs JSON written by Python, which contains `NaN`, `Infinity` and `-Infinity`.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,11 +1,12 @@
 //! Reads LLM-sizer's profiles of `vllm bench latency`, schema 3 (`profile-vllm-bench-v3.py`), and the
 //! `batch-bench-results-*.csv` of its batch driver.
 //!
-//! The tool labels every figure `gb`. Values read from the device are GiB on NVIDIA (`nvidia-smi`, divided by 1024); values of formulas are 10^9 bytes; values
-//! of vLLM's log are GiB. Weights and KV are of one rank, while measured values are the sum over all devices. Here weights and KV are multiplied by the number
-//! of ranks.
+//! The tool labels every figure `gb`. Values read from the device are GiB on NVIDIA (`nvidia-smi`, divided by 1024);
+//! values of formulas are 10^9 bytes; values of vLLM's log are GiB. Weights and KV are of one rank, while measured
+//! values are the sum over all devices. Here weights and KV are multiplied by the number of ranks.
 //!
-//! The CSV has empty cells for zeros too, so an empty cell counts as unknown. The CSV records neither the source of a figure nor the GPUs.
+//! The CSV has empty cells for zeros too, so an empty cell counts as unknown. The CSV records neither the source of a
+//! figure nor the GPUs.
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! Reads files of other tools into a [`ComparisonInput`], to show them and compare them with runs.
 //!
-//! A format is recognised by content, never by file name. It is mostly a table that maps keys to metrics and their actual units (bytes, MiB, GiB or 10^9 bytes,
-//! regardless of the tool's labels). `document` opens a file and handles loosely typed values. Remaining uncertainty becomes a note.
+//! A format is recognised by content, never by file name. It is mostly a table that maps keys to metrics and their
+//! actual units (bytes, MiB, GiB or 10^9 bytes, regardless of the tool's labels). `document` opens a file and handles
+//! loosely typed values. Remaining uncertainty becomes a note.
 
 mod document;
 mod llm_sizer;

@@ -1,7 +1,9 @@
-//! Reads TensorRT-LLM's CUDA graph memory: torch's counters before and after an engine was built, with and without graphs for requests without speculation. The
-//! file holds a matrix (`experiments`, whose last element is the summary) or one experiment.
+//! Reads TensorRT-LLM's CUDA graph memory: torch's counters before and after an engine was built, with and without
+//! graphs for requests without speculation. The file holds a matrix (`experiments`, whose last element is the summary)
+//! or one experiment.
 //!
-//! Its megabytes are MiB. Torch sees neither the driver's memory for instantiated graphs nor the KV pool, which torch does not allocate.
+//! Its megabytes are MiB. Torch sees neither the driver's memory for instantiated graphs nor the KV pool, which torch
+//! does not allocate.
 
 use super::document::Node;
 use super::{MIB, Pick, case_name, pick};

@@ -1,9 +1,10 @@
 //! Reads tgi-profiler's `profile_res_*.json`: `config` and `results[]` of input length, output length and
 //! success.
 //!
-//! Its search counts every failure as "does not fit" and records only the name of a Python exception. Here a failure moves the boundary only if its text says
-//! that memory ran out. A success has the lengths counted by the tool, a failure the requested lengths. Files written by `compare::export` have verdicts in
-//! place of exceptions, and are read back unchanged.
+//! Its search counts every failure as "does not fit" and records only the name of a Python exception. Here a failure
+//! moves the boundary only if its text says that memory ran out. A success has the lengths counted by the tool, a
+//! failure the requested lengths. Files written by `compare::export` have verdicts in place of exceptions, and are read
+//! back unchanged.
 
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! Reads the files of `vllm bench`: `serve`, `latency`, `throughput`, and the `summary.json` or `summary.csv` of a
 //! sweep, whose runs with equal settings are averaged.
 //!
-//! The keys depend on version and options. Known names have a unit here; names that end in `_ms` are milliseconds. Lists with one entry per request (`ttfts`,
-//! `itls`, texts) are skipped.
+//! The keys depend on version and options. Known names have a unit here; names that end in `_ms` are milliseconds.
+//! Lists with one entry per request (`ttfts`, `itls`, texts) are skipped.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -160,8 +160,8 @@ impl Container {
         }
     }
 
-    /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL without a known cause, checks the kernel log,
-    /// and waits briefly for Docker's `oom` event.
+    /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL without
+    /// a known cause, checks the kernel log, and waits briefly for Docker's `oom` event.
     async fn observed_state(&self) -> Result<State> {
         let Some(mut state) = self.inspect().await? else {
             return Ok(State::Exited(removed_exit()));
@@ -169,8 +169,8 @@ impl Container {
         let started = state.started_at.as_deref().and_then(|time| time.parse().ok());
         let killed = !state.running.unwrap_or(false) && state.exit_code == Some(SIGKILL_EXIT_CODE);
         if killed && !state.oom_killed.unwrap_or(false) {
-            // Docker may miss a kill: its shim reads the counter of a group that is removed when its last process ends. For an attached container, the log may
-            // have a kill from before a restart.
+            // Docker may miss a kill: its shim reads the counter of a group that is removed when its last process ends.
+            // For an attached container, the log may have a kill from before a restart.
             let logged = self.own.is_some() && cgroup::was_container_oom_killed(&self.id);
             state.oom_killed = Some(logged || self.wait_for_oom_event(&state, started).await);
         }
@@ -189,7 +189,8 @@ impl Container {
         })
     }
 
-    /// The last signal sent through the daemon. This program's own signals come from [`Container::stop`], which does not call this.
+    /// The last signal sent through the daemon. This program's own signals come from [`Container::stop`], which does
+    /// not call this.
     async fn signal_since(&self, started: Option<jiff::Timestamp>) -> Option<i32> {
         let sent = self.past_events(&["kill"], started?).await.pop()?;
         sent.actor?.attributes?.get("signal")?.parse().ok()
@@ -325,8 +326,8 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
     }
 }
 
-/// Last resort, with its own async runtime and connection, because the program's may be gone. Failures are ignored; the next start finds leftovers by their
-/// labels.
+/// Last resort, with its own async runtime and connection, because the program's may be gone. Failures are ignored; the
+/// next start finds leftovers by their labels.
 fn block_on(work: impl Future<Output = ()>) {
     if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
         runtime.block_on(work);
@@ -372,7 +373,8 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 /// 128 + SIGKILL.
 const SIGKILL_EXIT_CODE: i64 = 137;
 
-/// The remaining time in which the event may arrive; `None` if it is over. If our clock is behind the daemon's, the full delay.
+/// The remaining time in which the event may arrive; `None` if it is over. If our clock is behind the daemon's, the
+/// full delay.
 fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration> {
     let finished: jiff::Timestamp = finished_at?.parse().ok()?;
     let since = Duration::try_from(now.duration_since(finished)).unwrap_or_default();
@@ -380,8 +382,8 @@ fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration
 }
 
 impl Container {
-    /// Runs a command until it exits. For a `probe`, the output streams are separate, and standard input stays open until the caller is gone. For any other
-    /// command, both streams are merged, and standard input is empty.
+    /// Runs a command until it exits. For a `probe`, the output streams are separate, and standard input stays open
+    /// until the caller is gone. For any other command, both streams are merged, and standard input is empty.
     pub(in crate::runtime) async fn exec(
         &self,
         command: &[String],
@@ -414,7 +416,8 @@ impl Container {
         Ok(captured)
     }
 
-    /// The contents of a file in the container; `None` if it does not exist or is larger than `most` bytes. Follows a few links.
+    /// The contents of a file in the container; `None` if it does not exist or is larger than `most` bytes. Follows a
+    /// few links.
     pub(in crate::runtime) async fn read_file(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
         const LINKS: usize = 4;
         let mut path = PathBuf::from(path);
@@ -438,7 +441,8 @@ impl Container {
         Ok(None)
     }
 
-    /// The tar archive of a path in the container; `None` if it does not exist, or if the archive is too large for a file of `most` bytes.
+    /// The tar archive of a path in the container; `None` if it does not exist, or if the archive is too large for a
+    /// file of `most` bytes.
     async fn archive(&self, path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
         // A header and the end of the archive.
         const AROUND: u64 = 16 << 10;

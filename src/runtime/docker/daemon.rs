@@ -1,4 +1,5 @@
-//! Connection to the Docker daemon of `DOCKER_HOST`, of the Docker context, or on the default socket; and explanations of its errors.
+//! Connection to the Docker daemon of `DOCKER_HOST`, of the Docker context, or on the default socket; and explanations
+//! of its errors.
 
 use std::error::Error as _;
 use std::io;
@@ -30,7 +31,8 @@ pub(in crate::runtime) async fn connect() -> Result<Docker> {
         .map_err(|error| unreachable(&host, &error))
 }
 
-/// The address that `docker` would use: `DOCKER_HOST`, else the context chosen by `DOCKER_CONTEXT` or `docker context use`.
+/// The address that `docker` would use: `DOCKER_HOST`, else the context chosen by `DOCKER_CONTEXT` or
+/// `docker context use`.
 fn address() -> Result<String> {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(host) = set("DOCKER_HOST") {

@@ -244,7 +244,8 @@ impl Layers {
         }
     }
 
-    /// Bytes left to download. Layers are larger when unpacked, so with less free space the disk will certainly fill up.
+    /// Bytes left to download. Layers are larger when unpacked, so with less free space the disk will certainly fill
+    /// up.
     fn remaining_bytes(&self) -> u64 {
         let left = |(done, total): &(u64, u64)| total.saturating_sub(*done);
         self.sizes.values().map(left).sum()

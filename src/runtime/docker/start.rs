@@ -1,5 +1,6 @@
-//! Starts a container and follows its log. Builds the request that creates it, from launch, permissions and the machine's GPUs; and an isolated network for
-//! containers without network permission, which can reach neither other containers nor the outside. The engine is then reached at the container's own address.
+//! Starts a container and follows its log. Builds the request that creates it, from launch, permissions and the
+//! machine's GPUs; and an isolated network for containers without network permission, which can reach neither other
+//! containers nor the outside. The engine is then reached at the container's own address.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -114,8 +115,8 @@ async fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelC
     Ok(cache)
 }
 
-/// Downloads the model into this machine's cache, unless it is there. Returns the reason if that is impossible here, although the container may be able to
-/// download it.
+/// Downloads the model into this machine's cache, unless it is there. Returns the reason if that is impossible here,
+/// although the container may be able to download it.
 async fn download(model: &HubModel, run: &Run) -> Result<Option<String>> {
     let hub = Hub::from_env()?;
     let gib = |bytes: u64| bytes as f64 / GIB;
@@ -316,7 +317,8 @@ struct ContainerPlan {
 }
 
 impl ContainerPlan {
-    /// Whether only a few folders are writable. GPU engines write wherever they like, such as compiled kernels and settings.
+    /// Whether only a few folders are writable. GPU engines write wherever they like, such as compiled kernels and
+    /// settings.
     fn is_read_only(&self) -> bool {
         !self.grant.network && self.launch.gpus.is_empty()
     }
@@ -560,7 +562,8 @@ const NETWORKS: u64 = 4096;
 /// Attempts with another network if one is taken.
 const NETWORK_ATTEMPTS: usize = 8;
 
-/// Creates the network and returns the container's address in it; `None` if the daemon's networks cannot be reached from this machine.
+/// Creates the network and returns the container's address in it; `None` if the daemon's networks cannot be reached
+/// from this machine.
 async fn create_network(
     docker: &Docker,
     name: &str,
@@ -606,7 +609,8 @@ fn network_request(name: &str, labels: HashMap<String, String>, first: u32) -> N
     let config = IpamConfig {
         subnet: Some(format!("{}/29", address(0))),
         gateway: Some(address(1)),
-        // An address that nobody has: before version 27, internal networks also have a default route, which leads to all addresses of this machine.
+        // An address that nobody has: before version 27, internal networks also have a default route, which leads to
+        // all addresses of this machine.
         auxiliary_addresses: Some([("DefaultGatewayIPv4".to_owned(), address(6))].into()),
         ..IpamConfig::default()
     };

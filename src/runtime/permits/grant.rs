@@ -1,5 +1,5 @@
-//! Checks a launch: the permissions that it needs, options that are never allowed (mounts of container daemon sockets and kernel folders), and what the launch
-//! gets after the check.
+//! Checks a launch: the permissions that it needs, options that are never allowed (mounts of container daemon sockets
+//! and kernel folders), and what the launch gets after the check.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -70,8 +70,8 @@ impl Permits {
                     });
                 }
                 self.settle(wants)?;
-                // Images of shipped adapters, and images that the user names, are engines and may download their models. Docker cannot restrict a container to
-                // single hosts.
+                // Images of shipped adapters, and images that the user names, are engines and may download their
+                // models. Docker cannot restrict a container to single hosts.
                 let image = launch.image.as_deref().unwrap_or_default();
                 let engine = match origin {
                     Origin::ShippedAdapter { replaced, .. } => !replaced || self.names_start(image),
@@ -185,8 +185,8 @@ fn matches(image: &str, prefix: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || prefix.ends_with(['/', ':', '@']) || rest.starts_with(['/', ':', '@']))
 }
 
-/// Whether an argument, file or variable enables code from the model's repository; also if abbreviated as Python's argparse allows, inside a shell command, or
-/// in JSON.
+/// Whether an argument, file or variable enables code from the model's repository; also if abbreviated as Python's
+/// argparse allows, inside a shell command, or in JSON.
 fn enables_remote_code_anywhere(launch: &Launch) -> bool {
     let words = launch.entrypoint.iter().chain(&launch.args).chain(&launch.command);
     let variables = launch.env.iter().map(|(name, value)| format!("{name}={value}"));
@@ -233,7 +233,8 @@ pub struct Want {
 const MAX_SHOWN: usize = 400;
 
 impl Want {
-    /// A script may have chosen parts of both texts. So both are kept on one line, and `allow` stays one word of `--allow`.
+    /// A script may have chosen parts of both texts. So both are kept on one line, and `allow` stays one word of
+    /// `--allow`.
     pub(super) fn new(allow: impl AsRef<str>, to: impl AsRef<str>) -> Self {
         let one_line = |text: &str| text.replace(char::is_control, "\u{fffd}");
         Self {

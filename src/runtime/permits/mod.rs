@@ -1,6 +1,7 @@
 //! The user's permissions: `--allow`, values named on the command line, and answers to the prompt.
 //!
-//! Scripts are untrusted: access to anything outside the script is denied unless it is allowed. A missing permission is a [`Want`].
+//! Scripts are untrusted: access to anything outside the script is denied unless it is allowed. A missing permission is
+//! a [`Want`].
 
 mod grant;
 
@@ -67,7 +68,8 @@ struct Named {
     // Canonical paths of files, and of model folders.
     files: Vec<PathBuf>,
     models: Vec<PathBuf>,
-    /// Whether the user types the script (the REPL). Ports of this machine and images in it then count as named by the user.
+    /// Whether the user types the script (the REPL). Ports of this machine and images in it then count as named by the
+    /// user.
     typed: bool,
 }
 
@@ -91,7 +93,8 @@ struct Shared {
 pub enum Consent {
     /// Not allowed.
     No,
-    /// Allowed for this request only. An answer "always" is remembered for the texts loaded by then, and looked up again at the next request.
+    /// Allowed for this request only. An answer "always" is remembered for the texts loaded by then, and looked up
+    /// again at the next request.
     Now,
     /// Allowed until the run ends.
     Run,
@@ -171,8 +174,9 @@ impl Permits {
         Ok(permits)
     }
 
-    /// Allows the values of command-line parameters of a shipped script: addresses, containers, images, programs, model folders, and files. With `typed`, the
-    /// user types the script, so ports of this machine and images that it names are allowed too.
+    /// Allows the values of command-line parameters of a shipped script: addresses, containers, images, programs, model
+    /// folders, and files. With `typed`, the user types the script, so ports of this machine and images that it names
+    /// are allowed too.
     pub fn name<'a>(&mut self, parameters: impl IntoIterator<Item = (&'a str, &'a str)>, typed: bool) {
         let named = self.named.get_or_insert_default();
         named.typed = typed;
@@ -210,7 +214,8 @@ impl Permits {
         self.given.iter().cloned().chain(self.answered()).collect()
     }
 
-    /// Allows connecting to a service that this run started, while it runs. Afterwards its port may belong to another program.
+    /// Allows connecting to a service that this run started, while it runs. Afterwards its port may belong to another
+    /// program.
     pub(super) fn open_port(&self, service: &Arc<Service>) {
         lock(&self.shared.started).push(Arc::downgrade(service));
     }
@@ -288,8 +293,8 @@ impl Permits {
         }
     }
 
-    /// Whether a server may get the API key in this environment variable: the command line names both, or the user allowed tokens. `OPENAI_API_KEY` need not be
-    /// named.
+    /// Whether a server may get the API key in this environment variable: the command line names both, or the user
+    /// allowed tokens. `OPENAI_API_KEY` need not be named.
     pub fn gives_key(&self, url: &Url, variable: &str) -> bool {
         let server = server(url).unwrap_or_default();
         self.gives_key_to(variable, |named| {
@@ -379,7 +384,8 @@ impl Permits {
         ))
     }
 
-    /// Checks running a script's code, or setting its environment, in an engine's container, which may have the token and the model cache.
+    /// Checks running a script's code, or setting its environment, in an engine's container, which may have the token
+    /// and the model cache.
     pub fn check_program(&self, what: &str) -> Result<()> {
         self.require_exec(format!(
             "run {what}, which the script brings, in the container of an engine"
@@ -406,7 +412,8 @@ impl Permits {
         self.settle(vec![self.process_want()])
     }
 
-    /// Checks starting jobs. Shipped scripts and scripts that the user types may; others need the permission to start processes.
+    /// Checks starting jobs. Shipped scripts and scripts that the user types may; others need the permission to start
+    /// processes.
     pub fn check_jobs(&self) -> Result<()> {
         match self.named() {
             Some(_) => Ok(()),
@@ -427,12 +434,13 @@ impl Permits {
         Ok(real)
     }
 
-    /// Returns the canonical path of a file after checking that the script may read it: a trace, prompts, results of another tool. `option` is the parameter
-    /// that a user would name it with.
+    /// Returns the canonical path of a file after checking that the script may read it: a trace, prompts, results of
+    /// another tool. `option` is the parameter that a user would name it with.
     ///
     /// # Errors
     ///
-    /// `usage` if it does not exist; `not_allowed` unless the user allowed it, or named it on the command line in any parameter of a shipped script.
+    /// `usage` if it does not exist; `not_allowed` unless the user allowed it, or named it on the command line in any
+    /// parameter of a shipped script.
     pub fn check_file(&self, file: &Path, option: &str) -> Result<PathBuf> {
         let real = canonical(file)?;
         if self.names(|named| named.files.contains(&real)) {
@@ -511,7 +519,8 @@ impl Permits {
 }
 
 impl Named {
-    /// Adds the files, models or addresses in a parameter's value. Missing files are reported when the script uses them.
+    /// Adds the files, models or addresses in a parameter's value. Missing files are reported when the script uses
+    /// them.
     fn add(&mut self, parameter: &str, text: &str) {
         let real = canonical(Path::new(text));
         self.files.extend(real.iter().filter(|file| file.is_file()).cloned());

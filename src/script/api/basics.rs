@@ -144,8 +144,9 @@ pub mod basics {
         }
     }
 
-    /// Declares a parameter whose type does not follow from its default. Options: `takes`, its type; `example`, a sensible value as a string, for help and
-    /// errors; `least` and `most`, the bounds of a number, or of each number in a list.
+    /// Declares a parameter whose type does not follow from its default. Options: `takes`, its type; `example`, a
+    /// sensible value as a string, for help and errors; `least` and `most`, the bounds of a number, or of each number
+    /// in a list.
     ///
     /// `takes` is `"bool"`, `"int"`, `"float"`, `"string"`, `"map"`, or
     ///
@@ -212,15 +213,19 @@ pub mod basics {
         host(&context).settings.set.contains_key(name)
     }
 
-    /// Processes items in parallel. Calls `work(item)` for the items from `next`, `count` of them at the same time, each on its own thread, and passes each
-    /// answer to `done` as it arrives. `next(state)` returns `[state, item]`; the item is `()` if there is none for now, and `next` is called again after each
-    /// answer. `done(state, item, answer)` returns the state. Returns the state when no item is left and no work is in progress.
+    /// Processes items in parallel. Calls `work(item)` for the items from `next`, `count` of them at the same time,
+    /// each on its own thread, and passes each answer to `done` as it arrives. `next(state)` returns `[state, item]`;
+    /// the item is `()` if there is none for now, and `next` is called again after each answer.
+    /// `done(state, item, answer)` returns the state. Returns the state when no item is left and no work is in
+    /// progress.
     ///
-    /// `work` gets copies of captured variables, so its changes to them are not visible outside. With a `count` of 1 it runs like any other function.
+    /// `work` gets copies of captured variables, so its changes to them are not visible outside. With a `count` of 1 it
+    /// runs like any other function.
     ///
     /// # Errors
     ///
-    /// `usage` if the count is not 1 to 64. An error of `work` is thrown after the work in progress has been passed to `done`.
+    /// `usage` if the count is not 1 to 64. An error of `work` is thrown after the work in progress has been passed to
+    /// `done`.
     ///
     /// # Example
     ///
@@ -328,10 +333,11 @@ pub mod gpu {
         telemetry::gpus().map_or_else(|fault| fault.message.into(), |_| Dynamic::UNIT)
     }
 
-    /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants` (processes on them: maps of `pid`, `device`,
-    /// and `used` in bytes, or `()` if the driver does not report it) and `activity` (maps of `device`, `power_mw` in milliwatts and `busy_percent`, `()` if
-    /// the driver does not report it). `total` is the memory that programs can use, without the part that the driver reserves. A GPU that is divided by MIG is
-    /// listed as its instances.
+    /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants`
+    /// (processes on them: maps of `pid`, `device`, and `used` in bytes, or `()` if the driver does not report it) and
+    /// `activity` (maps of `device`, `power_mw` in milliwatts and `busy_percent`, `()` if the driver does not report
+    /// it). `total` is the memory that programs can use, without the part that the driver reserves. A GPU that is
+    /// divided by MIG is listed as its instances.
     ///
     /// # Errors
     ///
@@ -351,7 +357,8 @@ pub mod gpu {
 
 /// Calls `next` and `done` on this thread, one after the other, and `work` on other threads.
 ///
-/// Closures share a captured value, and Rhai locks it while one of them calls a method of it. Code on another thread therefore gets copies.
+/// Closures share a captured value, and Rhai locks it while one of them calls a method of it. Code on another thread
+/// therefore gets copies.
 fn in_parallel(
     context: &NativeCallContext,
     count: usize,

@@ -109,8 +109,9 @@ pub mod boundary {
     /// thousand equal steps. `easier` is the direction in which points fit more easily. The search must meet a
     /// `tolerance`, in the axis' own unit, on nine rays from the smallest corner.
     ///
-    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), how a point counts that was served only with preemption or
-    /// queueing; `question`, the question that the range should answer, for reports (see `std/search/range`).
+    /// Options: `coverage` (0.95), the share of the fitting volume to prove; `overload` (`"fails"`), how a point counts
+    /// that was served only with preemption or queueing; `question`, the question that the range should answer, for
+    /// reports (see `std/search/range`).
     ///
     /// The value is a shared handle: copies see the same points. After a resume, the n-th boundary of a script has the
     /// points of the n-th boundary before.
@@ -130,8 +131,8 @@ pub mod boundary {
         Ok(BoundaryHandle::new(&host(&context), axes, options)?)
     }
 
-    /// Records the answer of a probe of `point`. Returns its meaning for the point: `"fits"`, `"fails"`, `"bounds"` (the engine's own report rules it out, and
-    /// nothing was sent) or `"none"`.
+    /// Records the answer of a probe of `point`. Returns its meaning for the point: `"fits"`, `"fails"`, `"bounds"`
+    /// (the engine's own report rules it out, and nothing was sent) or `"none"`.
     ///
     /// A point may be recorded several times: all answers are kept, and one failure makes the point unsafe, however
     /// often it fits (see `map.band()`).
@@ -248,8 +249,9 @@ pub mod boundary {
         from_points(&map.lock().clipped())
     }
 
-    /// The known state of a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point failed, even once; `"not_sent"` if only the
-    /// engine's own report rules it out; `"unknown"` otherwise. For unknown points, `predict` returns the expectation.
+    /// The known state of a point: `"fits"` if it or a harder point fitted; `"fails"` if it or an easier point failed,
+    /// even once; `"not_sent"` if only the engine's own report rules it out; `"unknown"` otherwise. For unknown points,
+    /// `predict` returns the expectation.
     ///
     /// # Example
     ///
@@ -278,7 +280,8 @@ pub mod boundary {
         Ok(map.lock().recorded(&to_point(&point)?)?)
     }
 
-    /// Marks a point as being probed. Until its answer is recorded, `refine` and `best` return no point that the answer could decide.
+    /// Marks a point as being probed. Until its answer is recorded, `refine` and `best` return no point that the answer
+    /// could decide.
     ///
     /// # Example
     ///
@@ -293,7 +296,8 @@ pub mod boundary {
         Ok(map.lock().ask(&to_point(&point)?)?)
     }
 
-    /// True if a probe in progress could decide this point: the same point, or one that is comparable to it on every axis.
+    /// True if a probe in progress could decide this point: the same point, or one that is comparable to it on every
+    /// axis.
     ///
     /// # Example
     ///
@@ -307,7 +311,8 @@ pub mod boundary {
         Ok(map.lock().asked(&to_point(&point)?)?)
     }
 
-    /// The points whose probes finished in an earlier execution of the run, but were not recorded before it was killed. The journal has their answers.
+    /// The points whose probes finished in an earlier execution of the run, but were not recorded before it was killed.
+    /// The journal has their answers.
     ///
     /// # Example
     ///
@@ -323,9 +328,10 @@ pub mod boundary {
         Ok(from_points(&own.collect::<Vec<_>>()))
     }
 
-    /// The known values on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the hardest value proven to fit, `fails` the
-    /// easiest value that fails, is ruled out or is beyond a length limit, `middle` the unrecorded value closest to the middle of the open interval, each `()`
-    /// if there is none; `width` is the width of the open interval. The point's own coordinate on that axis does not matter.
+    /// The known values on the line through a point along one axis: `#{ fits, fails, middle, width }`. `fits` is the
+    /// hardest value proven to fit, `fails` the easiest value that fails, is ruled out or is beyond a length limit,
+    /// `middle` the unrecorded value closest to the middle of the open interval, each `()` if there is none; `width` is
+    /// the width of the open interval. The point's own coordinate on that axis does not matter.
     ///
     /// # Example
     ///
@@ -426,10 +432,11 @@ pub mod boundary {
         Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
     }
 
-    /// Up to `n` points to probe next, best first. `worth` rates each candidate, `#{ point, chance, fits, settles }`, with volumes in lattice points. `chance`
-    /// is the probability that it fits, 0 to 1; `fits` is the volume that is proven if it does; `settles` is the further volume that its answer is expected to
-    /// decide, with a bonus for an answer that halves the hypotheses. Without `worth`, the rating is `chance * fits + settles`. If only tolerances or one large
-    /// open box are left, all three are 0.
+    /// Up to `n` points to probe next, best first. `worth` rates each candidate, `#{ point, chance, fits, settles }`,
+    /// with volumes in lattice points. `chance` is the probability that it fits, 0 to 1; `fits` is the volume that is
+    /// proven if it does; `settles` is the further volume that its answer is expected to decide, with a bonus for an
+    /// answer that halves the hypotheses. Without `worth`, the rating is `chance * fits + settles`. If only tolerances
+    /// or one large open box are left, all three are 0.
     ///
     /// # Errors
     ///
@@ -472,9 +479,10 @@ pub mod boundary {
         Ok(from_points(&map.lock().pick(rated, count)))
     }
 
-    /// The points to probe so that the axes' tolerances hold on nine rays from the smallest corner, and on the line of each of `places` along its axis (`#{
-    /// point, along }`). Returns one point for each line with a wider gap, the widest first; `[]` if all tolerances hold. `expects` returns whether a point
-    /// should fit; the points on both sides of that limit are probed.
+    /// The points to probe so that the axes' tolerances hold on nine rays from the smallest corner, and on the line of
+    /// each of `places` along its axis (`#{ point, along }`). Returns one point for each line with a wider gap, the
+    /// widest first; `[]` if all tolerances hold. `expects` returns whether a point should fit; the points on both
+    /// sides of that limit are probed.
     ///
     /// # Example
     ///
@@ -514,7 +522,8 @@ pub mod boundary {
         Ok(from_points(&next))
     }
 
-    /// Whether `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold much more than the permitted rest.
+    /// Whether `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold
+    /// much more than the permitted rest.
     ///
     /// # Example
     ///

@@ -1,5 +1,5 @@
-//! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads (request lengths of real traffic). The journal stores
-//! each answer, and a resumed run replays it.
+//! Script API of files: permitted files, files of the run's folder, results of other tools, and workloads (request
+//! lengths of real traffic). The journal stores each answer, and a resumed run replays it.
 
 use std::path::{Path, PathBuf};
 
@@ -185,7 +185,8 @@ fn unknown_workload(name: &str) -> Fault {
     })
 }
 
-/// Reads files that the command line names to a shipped script (in any parameter) or that `--allow mount=PATH` allows, and writes files into the run's folder.
+/// Reads files that the command line names to a shipped script (in any parameter) or that `--allow mount=PATH` allows,
+/// and writes files into the run's folder.
 #[export_module]
 pub mod files {
     /// The text of a file, up to 4 MiB. A resumed run replays the earlier text.
@@ -346,10 +347,11 @@ pub mod results {
     /// run has no folder. The only format is `"tgi-profiler"`: `profile_res_<UTC time>.json`, over `input` and
     /// `output`.
     ///
-    /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and `output_tolerance` (0 tokens), which is written as a
-    /// share of the shortest output. That format has only success and failure. An inconclusive point becomes a failure with our verdict as `error_type` and its
-    /// cause as `error_msg`, so that `read_results` and `profiler show` recognize it. For an answer with a short output, only the verdict is written, not the
-    /// length that it proves.
+    /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and
+    /// `output_tolerance` (0 tokens), which is written as a share of the shortest output. That format has only success
+    /// and failure. An inconclusive point becomes a failure with our verdict as `error_type` and its cause as
+    /// `error_msg`, so that `read_results` and `profiler show` recognize it. For an answer with a short output, only
+    /// the verdict is written, not the length that it proves.
     ///
     /// # Errors
     ///

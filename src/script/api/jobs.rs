@@ -171,7 +171,8 @@ fn open_program() -> Result<File> {
     File::open(program).map_err(|error| Fault::io(program, &error))
 }
 
-/// Checks a script with its parameters, once for all jobs that set the same ones. Returns its texts that do not ship with the program.
+/// Checks a script with its parameters, once for all jobs that set the same ones. Returns its texts that do not ship
+/// with the program.
 fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     let names: Vec<&str> = options.set.keys().map(String::as_str).collect();
     let key = format!("{} {}", options.script, names.join(" "));
@@ -223,8 +224,9 @@ struct CommandOptions {
 /// Commands of this machine, such as those of a scheduler. Each needs `--allow command=NAME`.
 #[export_module]
 pub mod command {
-    /// Runs a command until it exits: `#{ code, output, errors }`, its exit status (`()` after a signal), its standard output, and the end of its standard
-    /// error. Its standard input is empty. It is killed after a minute. It gets the Hugging Face token only with `--allow token`.
+    /// Runs a command until it exits: `#{ code, output, errors }`, its exit status (`()` after a signal), its standard
+    /// output, and the end of its standard error. Its standard input is empty. It is killed after a minute. It gets the
+    /// Hugging Face token only with `--allow token`.
     ///
     /// # Errors
     ///
@@ -241,15 +243,16 @@ pub mod command {
         run_with(context, words, Map::new())
     }
 
-    /// Runs a command with options: `timeout`, seconds (60); `input`, the text of its standard input; or instead `send`, the name of a job, whose files for
-    /// another host become the input as a tar archive (its parameters, its own scripts, and its run so far, by their paths below this folder and this run's),
-    /// or `jobs::program()`, which sends this program; `fetch`, the name of a job: the output is unpacked as a tar archive of the folder of its run, only
-    /// folders and regular files.
+    /// Runs a command with options: `timeout`, seconds (60); `input`, the text of its standard input; or instead
+    /// `send`, the name of a job, whose files for another host become the input as a tar archive (its parameters, its
+    /// own scripts, and its run so far, by their paths below this folder and this run's), or `jobs::program()`, which
+    /// sends this program; `fetch`, the name of a job: the output is unpacked as a tar archive of the folder of its
+    /// run, only folders and regular files.
     ///
     /// # Errors
     ///
-    /// Those without options; `usage` for an unknown option, a job that was not prepared, or a job with a script outside of this folder; `limit` if the run
-    /// would exceed its disk limit.
+    /// Those without options; `usage` for an unknown option, a job that was not prepared, or a job with a script
+    /// outside of this folder; `limit` if the run would exceed its disk limit.
     ///
     /// # Example
     ///
@@ -307,18 +310,20 @@ pub mod command {
     }
 }
 
-/// Jobs: runs of `profiler` that a script delegates, each in its own folder below `jobs/` of the run's folder. `std/fleet` reads the list of jobs, and
-/// `std/clusters/…` run them. Scripts that do not ship with the program need `--allow process`.
+/// Jobs: runs of `profiler` that a script delegates, each in its own folder below `jobs/` of the run's folder.
+/// `std/fleet` reads the list of jobs, and `std/clusters/…` run them. Scripts that do not ship with the program need
+/// `--allow process`.
 #[export_module]
 pub mod jobs {
-    /// Checks a job and returns `#{ name, folder, home, attempt, found }`: its folder, the folder that its script and paths are relative to, the number of the
-    /// latest attempt (0: none), and its result (`()`: not ended). Starts nothing. `job` is `#{ script, set, max_time }`: a script as for `profiler run`, its
-    /// parameters (`#{}`), and its time limit, such as `"30m"`. The job has the permissions of this run.
+    /// Checks a job and returns `#{ name, folder, home, attempt, found }`: its folder, the folder that its script and
+    /// paths are relative to, the number of the latest attempt (0: none), and its result (`()`: not ended). Starts
+    /// nothing. `job` is `#{ script, set, max_time }`: a script as for `profiler run`, its parameters (`#{}`), and its
+    /// time limit, such as `"30m"`. The job has the permissions of this run.
     ///
     /// # Errors
     ///
-    /// `not_allowed` without `--allow process`; `usage` for an invalid name, for an unknown script, and in a run without a folder; the findings of `profiler
-    /// check` in the script or its parameters.
+    /// `not_allowed` without `--allow process`; `usage` for an invalid name, for an unknown script, and in a run
+    /// without a folder; the findings of `profiler check` in the script or its parameters.
     ///
     /// # Example
     ///
@@ -349,8 +354,9 @@ pub mod jobs {
         Ok(words.into_iter().map(Dynamic::from).collect())
     }
 
-    /// Starts an attempt at a prepared job on this machine and returns it as a service. `gpus` are the GPUs that it sees, by index or UUID (`[]`: all). It ends
-    /// with this run. It needs no permission, because it has those of this run.
+    /// Starts an attempt at a prepared job on this machine and returns it as a service. `gpus` are the GPUs that it
+    /// sees, by index or UUID (`[]`: all). It ends with this run. It needs no permission, because it has those of this
+    /// run.
     ///
     /// # Errors
     ///
@@ -374,9 +380,9 @@ pub mod jobs {
         Ok(Service(host.tasks.wait(runtime::start_own(words, &gpus, &context))?))
     }
 
-    /// The result of a job, recorded in the journal: `#{ name, status, script, model, engine, gpu, answer, tokens, concurrency, output_throughput,
-    /// mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown fields. `status` is `done` or `failed`. Returns `()` if the job's run has not
-    /// started, is in progress, or was interrupted or killed; another attempt may then resume it.
+    /// The result of a job, recorded in the journal: `#{ name, status, script, model, engine, gpu, answer, tokens,
+    /// concurrency, output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown fields. `status` is `done` or `failed`. Returns `()` if the job's run has not started, is in
+    /// progress, or was interrupted or killed; another attempt may then resume it.
     ///
     /// # Errors
     ///
@@ -417,7 +423,8 @@ pub mod jobs {
         note(&host, job, found)
     }
 
-    /// Job results as text: tables by model, engine and GPU, and the failed jobs with their reasons. `found` are maps from `jobs::conclude`.
+    /// Job results as text: tables by model, engine and GPU, and the failed jobs with their reasons. `found` are maps
+    /// from `jobs::conclude`.
     ///
     /// # Errors
     ///
@@ -435,7 +442,8 @@ pub mod jobs {
         Ok(jobs_text(&from_script(&Dynamic::from(found))?, page)?)
     }
 
-    /// The last `n` lines of `jobs/NAME.log` in the run's folder, where a scheduler writes a job's output; `[]` if there is no such file.
+    /// The last `n` lines of `jobs/NAME.log` in the run's folder, where a scheduler writes a job's output; `[]` if
+    /// there is no such file.
     ///
     /// # Errors
     ///
@@ -454,7 +462,8 @@ pub mod jobs {
         Ok(to_script(&lines.split_off(lines.len().saturating_sub(last)))?)
     }
 
-    /// The name of this program for other hosts. It includes the program's hash, so that each version is copied only once (`send` of `command::run`).
+    /// The name of this program for other hosts. It includes the program's hash, so that each version is copied only
+    /// once (`send` of `command::run`).
     ///
     /// # Errors
     ///
@@ -481,7 +490,8 @@ pub mod jobs {
         host(&context).run.id().to_owned()
     }
 
-    /// The requested action of a fleet: `"detach"` (`--detach`), `"cancel"` (`--cancel`), `"follow"` (`--follow` without these), else `""`.
+    /// The requested action of a fleet: `"detach"` (`--detach`), `"cancel"` (`--cancel`), `"follow"` (`--follow`
+    /// without these), else `""`.
     ///
     /// # Example
     ///

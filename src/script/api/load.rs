@@ -17,9 +17,10 @@ use crate::script::{Caught, Host, from_script, host, to_script};
 /// Analysis of several loads. A row is any map with the level and the results of `engine.load`.
 #[export_module]
 pub mod load {
-    /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if unknown. Names are those of vLLM's bench
-    /// (`mean_ttft_ms`, `median_ttft_ms`, `p99_e2el_ms`, `output_throughput`); shares are from 0 to 1. Each percentile `NAME` has `NAME_low` and `NAME_high`,
-    /// its 95 % interval by order statistics, and `NAME_thin`: true if too few independent requests support it, so that it has no interval.
+    /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if
+    /// unknown. Names are those of vLLM's bench (`mean_ttft_ms`, `median_ttft_ms`, `p99_e2el_ms`, `output_throughput`);
+    /// shares are from 0 to 1. Each percentile `NAME` has `NAME_low` and `NAME_high`, its 95 % interval by order
+    /// statistics, and `NAME_thin`: true if too few independent requests support it, so that it has no interval.
     ///
     /// # Example
     ///
@@ -46,8 +47,9 @@ pub mod load {
         load_metrics::columns().into_iter().map(Dynamic::from).collect()
     }
 
-    /// The metrics of a load in the order of tables, each `#{ name, heading, unit, better, scale, percentile }`: `heading` is for people, with its unit; a
-    /// value times `scale` is in that unit; `percentile` is true if it has an interval and a mark.
+    /// The metrics of a load in the order of tables, each `#{ name, heading, unit, better, scale, percentile }`:
+    /// `heading` is for people, with its unit; a value times `scale` is in that unit; `percentile` is true if it has an
+    /// interval and a mark.
     ///
     /// # Example
     ///
@@ -66,8 +68,9 @@ pub mod load {
         Ok(to_script(&metrics.collect::<Value>())?)
     }
 
-    /// The findings from the rows of a sweep over `axis` (`"concurrency"` or `"rate"`): `#{ finding, notes, knee, preemption, queue, waiting, best, cheapest
-    /// }`. `finding` is the answer in one sentence, `notes` are further ones; `()` if it does not follow from the rows.
+    /// The findings from the rows of a sweep over `axis` (`"concurrency"` or `"rate"`):
+    /// `#{ finding, notes, knee, preemption, queue, waiting, best, cheapest }`. `finding` is the answer in one
+    /// sentence, `notes` are further ones; `()` if it does not follow from the rows.
     ///
     /// `knee` is the saturation point, `#{ x, y, low, high, distance }`: with both axes scaled to the curve of output
     /// throughput, the point farthest from the straight line between its ends (Satopää et al. 2011, "Finding a
@@ -75,9 +78,10 @@ pub mod load {
     /// it if each value may be wrong by 2 % of the highest; `distance` is how far it stands out, as a share of the
     /// range of values. Rows of the same level are averaged. Choose levels from far below to beyond the knee.
     ///
-    /// `preemption`, `queue` and `waiting` are the levels where preemptions, a growing queue (at a rate) and a queue in the engine begin, `#{ last_without,
-    /// first_with, contradicting }`: between `last_without` (`()` if the smallest level has some) and `first_with`; `contradicting` lists larger levels without
-    /// any. `best` and `cheapest` are the levels with the highest output throughput and the lowest cost of all tokens.
+    /// `preemption`, `queue` and `waiting` are the levels where preemptions, a growing queue (at a rate) and a queue in
+    /// the engine begin, `#{ last_without, first_with, contradicting }`: between `last_without` (`()` if the smallest
+    /// level has some) and `first_with`; `contradicting` lists larger levels without any. `best` and `cheapest` are the
+    /// levels with the highest output throughput and the lowest cost of all tokens.
     ///
     /// # Errors
     ///
@@ -220,18 +224,22 @@ fn make(host: &Host, tokens: i64, wanted: &PromptOptions) -> Result<Made> {
 /// Prompts of exactly N tokens.
 #[export_module]
 pub mod prompt {
-    /// A prompt of exactly `n` tokens (1 to 1,000,000), as a map of `ids` (token ids) and `text`, one of which is `()`, and `count`. Each call returns another
-    /// prompt that differs from the first token on, so that no prefix cache can serve it.
+    /// A prompt of exactly `n` tokens (1 to 1,000,000), as a map of `ids` (token ids) and `text`, one of which is `()`,
+    /// and `count`. Each call returns another prompt that differs from the first token on, so that no prefix cache can
+    /// serve it.
     ///
-    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one permitted with `--allow mount=DIR`, or a model
-    /// of the Hugging Face hub), or instead `vocabulary` (the number of token ids); `form`: `"tokens"` (default) or `"text"`, which is verified to encode to
-    /// exactly that number, including special tokens; `chat` (false): the text becomes the content of one user message, and the chat template counts;
-    /// `shared_prefix` (0): tokens at the start that all prompts of the same seed share; `seed` (default: the run's seed).
+    /// Options: `model` or `tokenizer` (a folder or file with `tokenizer.json` below the script's folder or one
+    /// permitted with `--allow mount=DIR`, or a model of the Hugging Face hub), or instead `vocabulary` (the number of
+    /// token ids); `form`: `"tokens"` (default) or `"text"`, which is verified to encode to exactly that number,
+    /// including special tokens; `chat` (false): the text becomes the content of one user message, and the chat
+    /// template counts; `shared_prefix` (0): tokens at the start that all prompts of the same seed share; `seed`
+    /// (default: the run's seed).
     ///
     /// # Errors
     ///
-    /// `usage` if `n` is less than the number of tokens that the engine adds (the hint has the minimum), or for text without a tokenizer; `missing` if there is
-    /// no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than 1,000,000 tokens.
+    /// `usage` if `n` is less than the number of tokens that the engine adds (the hint has the minimum), or for text
+    /// without a tokenizer; `missing` if there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit`
+    /// for more than 1,000,000 tokens.
     ///
     /// # Example
     ///

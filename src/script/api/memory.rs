@@ -22,8 +22,9 @@ use crate::{engine, memory as models, prompt, report};
 /// Memory by component.
 #[export_module]
 pub mod memory {
-    /// Shows and records how an engine's memory is used, and returns it as `#{ finding, all, per_gpu, overhead, details }`. `finding` names the largest users
-    /// of memory in one sentence. `memory::breakdown` of `std/memory` determines the parts; this function makes them add up.
+    /// Shows and records how an engine's memory is used, and returns it as
+    /// `#{ finding, all, per_gpu, overhead, details }`. `finding` names the largest users of memory in one sentence.
+    /// `memory::breakdown` of `std/memory` determines the parts; this function makes them add up.
     ///
     /// `given` is `#{ devices, weights, one_gpu, details }`. `devices` are `#{ device, total, parts }`: an id, or `()`
     /// if there is only one; the bytes in use; and the parts `#{ component, bytes, provenance, source, within }`. A
@@ -75,9 +76,10 @@ pub mod memory {
     /// blocks), activations per token of a prefill, and attention scores if they are visible. It is a prediction and
     /// proves nothing.
     ///
-    /// `samples` are maps of `point` (any of `input`, `output`, `concurrency`), `peak` in bytes, and optionally `at_most: true` if the peak is only an upper
-    /// limit, because memory of an earlier point was still in use. `architecture` contains known figures of the model, `()` or left out if unknown:
-    /// `weight_bytes` and `kv_bytes_per_token` (as in `estimate`), which are lower limits, and `block`, the tokens of a KV cache block.
+    /// `samples` are maps of `point` (any of `input`, `output`, `concurrency`), `peak` in bytes, and optionally
+    /// `at_most: true` if the peak is only an upper limit, because memory of an earlier point was still in use.
+    /// `architecture` contains known figures of the model, `()` or left out if unknown: `weight_bytes` and
+    /// `kv_bytes_per_token` (as in `estimate`), which are lower limits, and `block`, the tokens of a KV cache block.
     ///
     /// # Errors
     ///
@@ -137,7 +139,8 @@ pub mod memory {
         Ok(to_map(&peak(model, &point)?)?)
     }
 
-    /// Whether a point is expected to take at most `limit` bytes. This is a prediction; `map.classify` returns the proven state.
+    /// Whether a point is expected to take at most `limit` bytes. This is a prediction; `map.classify` returns the
+    /// proven state.
     ///
     /// # Errors
     ///
@@ -188,9 +191,9 @@ pub mod memory {
         ])
     }
 
-    /// Estimates a model's memory from its architecture, as a map; all sizes in bytes. `model` is a folder with `config.json` below the script's folder or one
-    /// permitted with `--allow mount=DIR`, or a model of the Hugging Face hub. Reads at most the headers of weight files. A resumed run replays the earlier
-    /// result.
+    /// Estimates a model's memory from its architecture, as a map; all sizes in bytes. `model` is a folder with
+    /// `config.json` below the script's folder or one permitted with `--allow mount=DIR`, or a model of the Hugging
+    /// Face hub. Reads at most the headers of weight files. A resumed run replays the earlier result.
     ///
     /// Options: `input` (2048) and `output` (256), tokens of each sequence; `concurrency` (1), concurrent sequences;
     /// `dtype`, `quantization` and `kv_cache_dtype`, instead of the model's own; `tensor_parallel` (1), ranks that
@@ -320,8 +323,8 @@ fn peak(model: &ModelHandle, point: &Map) -> Result<Peak> {
     })
 }
 
-/// Estimates a model, or replays the journal, because on a resume the answer must not depend on whether the hub is reachable. A missing model is recorded as
-/// well.
+/// Estimates a model, or replays the journal, because on a resume the answer must not depend on whether the hub is
+/// reachable. A missing model is recorded as well.
 fn estimated(host: &Host, model: &engine::Architecture, mut given: Map) -> Result<Value> {
     let offline = match given.remove("offline").map(|value| value.as_bool()) {
         None => false,

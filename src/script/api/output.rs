@@ -119,8 +119,8 @@ pub mod record {
         Ok(value)
     }
 
-    /// Records a partial result, with its `missing` parts: levels, engines, starts. It is shown only if the run is cut short, and by `profiler show`. The next
-    /// call, and `show`, replace it. Call it after each measurement.
+    /// Records a partial result, with its `missing` parts: levels, engines, starts. It is shown only if the run is cut
+    /// short, and by `profiler show`. The next call, and `show`, replace it. Call it after each measurement.
     ///
     /// # Errors
     ///
@@ -139,7 +139,8 @@ pub mod record {
         Ok(host(&context).run.note(Event::Shown { value, text, missing })?)
     }
 
-    /// Warns readers of the results. Equal texts are recorded once. Warnings are part of `result.json` and of every report.
+    /// Warns readers of the results. Equal texts are recorded once. Warnings are part of `result.json` and of every
+    /// report.
     ///
     /// # Errors
     ///
@@ -213,11 +214,12 @@ impl Heading {
     }
 }
 
-/// Charts of a script's data. Each call records a chart in the run, which the report shows, and returns it as text that fits the terminal, for `print` or
-/// `show`. All functions take one map. `title` describes the chart; `x` and `y` the axes: a label such as `"latency, ms"`, whose unit is recognized (tokens,
-/// tokens/s, requests/s, s, ms, %, W, °C, bytes), or a map `#{ label, unit, scale, range }`. `name` is the file name (default: derived from the title; a second
-/// chart with the same name replaces the first), `words` the text alternative (default: derived from the data), `caption` a note for readers; `keep: false`
-/// only returns the text.
+/// Charts of a script's data. Each call records a chart in the run, which the report shows, and returns it as text that
+/// fits the terminal, for `print` or `show`. All functions take one map. `title` describes the chart; `x` and `y` the
+/// axes: a label such as `"latency, ms"`, whose unit is recognized (tokens, tokens/s, requests/s, s, ms, %, W, °C,
+/// bytes), or a map `#{ label, unit, scale, range }`. `name` is the file name (default: derived from the title; a
+/// second chart with the same name replaces the first), `words` the text alternative (default: derived from the data),
+/// `caption` a note for readers; `keep: false` only returns the text.
 #[export_module]
 pub mod plot {
     /// Lines through points: `series` is a map of names to `[x, y]` pairs (y may be `()`: a gap), or a list of maps

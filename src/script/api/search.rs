@@ -20,8 +20,9 @@ use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
 /// Proofs, contradictions and predictions.
 #[export_module]
 pub mod search {
-    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first one fits although the second one, which is at most as hard on every axis,
-    /// fails. At most a thousand. The failure counts: no point at or above it is classified as fitting.
+    /// Pairs `#{ fits, fails }` of points that contradict monotonicity: the first one fits although the second one,
+    /// which is at most as hard on every axis, fails. At most a thousand. The failure counts: no point at or above it
+    /// is classified as fitting.
     ///
     /// # Example
     ///
@@ -41,10 +42,11 @@ pub mod search {
 
     /// The band of contradictory answers: `#{ from, to, width, answers }`, `()` if there is none.
     ///
-    /// `from` are the smallest points that failed although the same or a harder point fitted; `to` are the largest of those fitting points. Every point between
-    /// one of `from` and one of `to` is in doubt. `width` is the greatest width per axis, and `answers` counts the answers of these points: `#{ point, fits,
-    /// fails, unclear }`. The whole band counts as failing: memory that was insufficient once may be so again, so one failure outweighs any number of fits, and
-    /// fitting points stay below the band.
+    /// `from` are the smallest points that failed although the same or a harder point fitted; `to` are the largest of
+    /// those fitting points. Every point between one of `from` and one of `to` is in doubt. `width` is the greatest
+    /// width per axis, and `answers` counts the answers of these points: `#{ point, fits, fails, unclear }`. The whole
+    /// band counts as failing: memory that was insufficient once may be so again, so one failure outweighs any number
+    /// of fits, and fitting points stay below the band.
     ///
     /// # Example
     ///
@@ -63,8 +65,9 @@ pub mod search {
         Ok(to_script(&map.lock().band())?)
     }
 
-    /// Points for verification: up to `n` points that lie a step or a few inside the fitting points closest to a failing one, without those verified before.
-    /// They are known to fit, so no search would propose them; `[]` if nothing fits, or nothing fails.
+    /// Points for verification: up to `n` points that lie a step or a few inside the fitting points closest to a
+    /// failing one, without those verified before. They are known to fit, so no search would propose them; `[]` if
+    /// nothing fits, or nothing fails.
     ///
     /// # Example
     ///
@@ -79,8 +82,8 @@ pub mod search {
         Ok(from_points(&map.lock().verification_points(size(n, "to_confirm")?)?))
     }
 
-    /// Marks a recorded point to be probed again: its next probe runs on the engine instead of being replayed from the journal, also after a resume. Call it
-    /// before that probe.
+    /// Marks a recorded point to be probed again: its next probe runs on the engine instead of being replayed from the
+    /// journal, also after a resume. Call it before that probe.
     ///
     /// # Example
     ///
@@ -97,12 +100,14 @@ pub mod search {
         Ok(())
     }
 
-    /// The expectation for a point: `#{ verdict, proven, chance, low, high }`. It proves nothing: `classify` returns the proven state.
+    /// The expectation for a point: `#{ verdict, proven, chance, low, high }`. It proves nothing: `classify` returns
+    /// the proven state.
     ///
-    /// `verdict` is the proven one if `proven` is true, and otherwise the more likely one, `"unknown"` while nothing is known. `chance` is the probability that
-    /// it fits, 0 to 1: the share of candidate memory limits (tokens in flight, prefill, concurrency × length, …) that agree with all answers. `low` and `high`
-    /// bound the expected boundary on the ray from the smallest corner through the point: 95 % of the candidates admit `low` and 95 % do not admit `high`, `()`
-    /// outside the range. If no candidate agrees, they are the proven bounds on the ray.
+    /// `verdict` is the proven one if `proven` is true, and otherwise the more likely one, `"unknown"` while nothing is
+    /// known. `chance` is the probability that it fits, 0 to 1: the share of candidate memory limits (tokens in flight,
+    /// prefill, concurrency × length, …) that agree with all answers. `low` and `high` bound the expected boundary on
+    /// the ray from the smallest corner through the point: 95 % of the candidates admit `low` and 95 % do not admit
+    /// `high`, `()` outside the range. If no candidate agrees, they are the proven bounds on the ray.
     ///
     /// # Example
     ///
@@ -127,9 +132,10 @@ pub mod search {
         ]))
     }
 
-    /// The predicted boundary between the proven regions: `#{ expected, low, high }` on each of nine rays from the smallest corner that is still open. Half of
-    /// the candidate limits that agree with all answers reach `expected`, 95 % reach `low`, and at most 5 % reach `high` (`()`: they reach beyond the range).
-    /// `[]` if no candidate agrees. `frontier` returns the proven boundary.
+    /// The predicted boundary between the proven regions: `#{ expected, low, high }` on each of nine rays from the
+    /// smallest corner that is still open. Half of the candidate limits that agree with all answers reach `expected`,
+    /// 95 % reach `low`, and at most 5 % reach `high` (`()`: they reach beyond the range). `[]` if no candidate agrees.
+    /// `frontier` returns the proven boundary.
     ///
     /// # Example
     ///
@@ -148,10 +154,11 @@ pub mod search {
         Ok(places.iter().map(to_script).collect::<Result<_>>()?)
     }
 
-    /// The cost of the points of the boundary, in recording order, including those before a resume: `#{ point, verdict, probes, starts, seconds, gpu_seconds,
-    /// report, peak }`, including retries. `report` holds the limits that the engine reported, `peak` the peak memory in bytes; both may be `()`. A search
-    /// records `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken from the answer itself if
-    /// possible.
+    /// The cost of the points of the boundary, in recording order, including those before a resume:
+    /// `#{ point, verdict, probes, starts, seconds, gpu_seconds, report, peak }`, including retries. `report` holds the
+    /// limits that the engine reported, `peak` the peak memory in bytes; both may be `()`. A search records
+    /// `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken
+    /// from the answer itself if possible.
     ///
     /// # Errors
     ///
@@ -237,9 +244,10 @@ pub mod search {
         Ok(maybe(expected, |expected| count(expected.into()).into()))
     }
 
-    /// Points to probe so that the report can recommend them: `#{ point, along }` for each of at most four round lengths, the longest first. `point` is just
-    /// inside the predicted limit, and `along` the axis on which it is the largest value. `[]` if nothing is known to fail, or if the report recommends a
-    /// single point. Used by `std/search/advice`.
+    /// Points to probe so that the report can recommend them: `#{ point, along }` for each of at most four round
+    /// lengths, the longest first. `point` is just inside the predicted limit, and `along` the axis on which it is the
+    /// largest value. `[]` if nothing is known to fail, or if the report recommends a single point. Used by
+    /// `std/search/advice`.
     ///
     /// # Example
     ///
@@ -257,14 +265,15 @@ pub mod search {
         Ok(candidates.iter().map(to_script).collect::<Result<_>>()?)
     }
 
-    /// Shows a boundary: a chart, the largest points that fit, and the recommended command line. Returns it as a map: `#{ frontier, recommended, flags,
-    /// headroom, points, gap, predicted, band, search }`.
+    /// Shows a boundary: a chart, the largest points that fit, and the recommended command line. Returns it as a map:
+    /// `#{ frontier, recommended, flags, headroom, points, gap, predicted, band, search }`.
     ///
-    /// `recommended` is the best point of the frontier (by the product of its shares of the axes) minus a margin of 5 % on every axis where that is a whole
-    /// step, `()` if nothing fits; `flags` are the command line flags of the engine for it, `[]` without an engine; `headroom` is the free memory in bytes
-    /// while the safe point was probed, `()` if it was not measured; `points` is the result of `map.points()`. All of these are proven. The following are not:
-    /// `predicted` is the result of `map.predicted()`, the expected boundary between the proven regions, and `band` is the result of `map.band()`, where
-    /// answers contradict each other. `search` is `()`.
+    /// `recommended` is the best point of the frontier (by the product of its shares of the axes) minus a margin of 5 %
+    /// on every axis where that is a whole step, `()` if nothing fits; `flags` are the command line flags of the engine
+    /// for it, `[]` without an engine; `headroom` is the free memory in bytes while the safe point was probed, `()` if
+    /// it was not measured; `points` is the result of `map.points()`. All of these are proven. The following are not:
+    /// `predicted` is the result of `map.predicted()`, the expected boundary between the proven regions, and `band` is
+    /// the result of `map.band()`, where answers contradict each other. `search` is `()`.
     ///
     /// # Example
     ///
@@ -280,8 +289,8 @@ pub mod search {
         Ok(to_script(&boundary::report(&host(&context), &map, None)?)?)
     }
 
-    /// Shows a boundary with the result of a search strategy: how many probes and starts it took, why it ended, and whether the limit that the engine reports
-    /// was verified from both sides. That result is returned as `search`.
+    /// Shows a boundary with the result of a search strategy: how many probes and starts it took, why it ended, and
+    /// whether the limit that the engine reports was verified from both sides. That result is returned as `search`.
     ///
     /// # Example
     ///
@@ -332,7 +341,8 @@ pub mod search {
     ///
     /// # Errors
     ///
-    /// `usage` for an invalid axis; `limit` if the range has more than 1,000,000 lines along its longest axis; and errors that `holds` throws.
+    /// `usage` for an invalid axis; `limit` if the range has more than 1,000,000 lines along its longest axis; and
+    /// errors that `holds` throws.
     ///
     /// # Example
     ///

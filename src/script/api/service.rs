@@ -1,5 +1,6 @@
-//! Script API of servers and programs: containers and processes started by a script; the server that an adapter's `ready` checks; and in-process probes, which
-//! are Python programs that run inside an engine (see stdlib/probes/README.md), shipped or a script's own.
+//! Script API of servers and programs: containers and processes started by a script; the server that an adapter's
+//! `ready` checks; and in-process probes, which are Python programs that run inside an engine (see
+//! stdlib/probes/README.md), shipped or a script's own.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -71,8 +72,8 @@ pub mod service {
         Ok(to_script(&service.0.logs().last(options.last.unwrap_or(usize::MAX)))?)
     }
 
-    /// Its state: `#{ state: "running" }`, or `#{ state: "exited", code, signal, oom_killed, finished_at }`. `oom_killed` is true only if the kernel reports an
-    /// OOM kill.
+    /// Its state: `#{ state: "running" }`, or `#{ state: "exited", code, signal, oom_killed, finished_at }`.
+    /// `oom_killed` is true only if the kernel reports an OOM kill.
     ///
     /// # Errors
     ///
@@ -271,8 +272,8 @@ pub mod service {
         engine.options.clone()
     }
 
-    /// Runs an in-process probe inside the engine, or in its place if it is not running, and returns the document that it prints: values in bytes, and `()` for
-    /// unknown ones, with the reason in `unknown`.
+    /// Runs an in-process probe inside the engine, or in its place if it is not running, and returns the document that
+    /// it prints: values in bytes, and `()` for unknown ones, with the reason in `unknown`.
     ///
     /// `name` is a shipped probe (`allocator`, `layers`, `trtllm_graphs`), or the path of your own (`"./mine.py"`,
     /// relative to the script). Options: `args` (a map by name, `#{ max_tokens: 5 }` for `--max-tokens 5`, or an array
@@ -329,8 +330,9 @@ pub mod docker {
     /// stands for their folder); `stop_grace` (seconds); `cache` (the path of the hub cache in the image) and `token`
     /// (true: the Hugging Face token is needed).
     ///
-    /// It has no network access and, without GPUs, writes only to `/tmp`, `/var/tmp`, `/run`, `/root/.cache` and `{files}`. `--allow net=HOST` gives it
-    /// Docker's usual network, which is not limited to that host, and a writable image.
+    /// It has no network access and, without GPUs, writes only to `/tmp`, `/var/tmp`, `/run`, `/root/.cache` and
+    /// `{files}`. `--allow net=HOST` gives it Docker's usual network, which is not limited to that host, and a writable
+    /// image.
     ///
     /// The image needs `--allow image=PREFIX`, an `entrypoint` of your own `--allow entrypoint`, and mounts
     /// `--allow mount=PATH`. The token is passed only with `--allow token`; otherwise the container starts without it,

@@ -202,7 +202,8 @@ pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
         started = depth != 0 || piece.token != Token::Comma;
         argument += usize::from(!started);
     }
-    // The overload with the fewest parameters that has this argument; otherwise, before the first argument, one without parameters.
+    // The overload with the fewest parameters that has this argument; otherwise, before the first argument, one without
+    // parameters.
     let functions = vocabulary.called(path, on);
     let accepts = |function: &&&FunctionDoc| function.params.len() > argument;
     let without = |function: &&&FunctionDoc| !started && argument == 0 && function.params.is_empty();
@@ -313,8 +314,8 @@ impl Vocabulary {
         own.chain(builtin).chain(keys).collect()
     }
 
-    /// The functions that a call may refer to, fewest parameters first. `on` is the value of a method call, empty for an expression; `None` for a function
-    /// call.
+    /// The functions that a call may refer to, fewest parameters first. `on` is the value of a method call, empty for
+    /// an expression; `None` for a function call.
     fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
         let kind = on
             .and_then(|value| self.variable(value))

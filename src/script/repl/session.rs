@@ -297,7 +297,8 @@ fn terminated(text: &str) -> String {
     }
 }
 
-/// Puts imports first. A script may define a function only once, so definitions that a later input replaces are left out.
+/// Puts imports first. A script may define a function only once, so definitions that a later input replaces are left
+/// out.
 fn saved_script(inputs: &[Input]) -> String {
     let (imports, others): (Vec<&Input>, Vec<&Input>) = inputs.iter().partition(|input| input.is_only_imports);
     let (mut later, mut texts) = (Vec::new(), Vec::new());
