@@ -148,7 +148,7 @@ fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
 ///
 /// # Errors
 ///
-/// Those of [`super::attach`].
+/// Those of attaching to it.
 pub async fn container_url(container: &str, port: Option<u16>, permits: &Permits) -> Result<String> {
     let (_, _, url) = find_container(container, port, permits).await?;
     permits.open_container(&url);

@@ -381,8 +381,9 @@ pub mod jobs {
     }
 
     /// The result of a job, recorded in the journal: `#{ name, status, script, model, engine, gpu, answer, tokens,
-    /// concurrency, output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown fields. `status` is `done` or `failed`. Returns `()` if the job's run has not started, is in
-    /// progress, or was interrupted or killed; another attempt may then resume it.
+    /// concurrency, output_throughput, mean_ttft_ms, cost_output, why, hint, simulated }`, without unknown fields. `status`
+    /// is `done` or `failed`. Returns `()` if the job's run has not started, is in progress, or was interrupted or
+    /// killed; another attempt may then resume it.
     ///
     /// # Errors
     ///

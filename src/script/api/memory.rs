@@ -234,9 +234,9 @@ pub mod memory {
     /// Estimates the model of an engine, with the same options: the folder or hub model in its options; for an attached
     /// engine the model that it reports, unless its folder is given; for the simulated engine the model of its profile.
     ///
-    /// Those for a model by name; `missing` also if no model is given.
+    /// # Errors
     ///
-    /// As for a model by name; `missing` also if no model is given.
+    /// Those for a model by name; `missing` also if no model is given.
     ///
     /// # Example
     ///
