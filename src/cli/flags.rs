@@ -23,7 +23,7 @@ use crate::task::Tasks;
 pub(super) type Assignments = Vec<(String, Value)>;
 
 /// Removes the flags of a script from the words of a command line; the first word is the program. Returns the remaining
-/// words, with hyphens in option names.
+/// words, with hyphens in option names, and the assignments.
 pub(super) fn extract(
     command: &Command,
     words: Vec<OsString>,
