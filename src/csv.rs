@@ -1,4 +1,4 @@
-//! Reads and writes CSV text (RFC 4180) as rows of named cells. Pure.
+//! Reads and writes CSV text (RFC 4180) as rows of named cells. Does no I/O.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -68,12 +68,12 @@ fn at(reader: &Reader<&[u8]>) -> usize {
     usize::try_from(reader.position().byte()).unwrap_or(usize::MAX)
 }
 
-/// Whether the quotes of the last record of a text are closed. A quote within an unquoted cell opens nothing.
+/// Whether the quotes of the last record of a text are closed. A quote within an unquoted cell has no meaning.
 fn is_closed(record: &[u8]) -> bool {
     let (mut quoted, mut may_open) = (false, true);
     for byte in record {
         match byte {
-            // Two quotes within a quoted cell are one quote: the second opens it again.
+            // Two quotes within a quoted cell stand for one: the second one opens it again.
             b'"' if quoted => (quoted, may_open) = (false, true),
             b'"' => quoted = may_open,
             _ => may_open = matches!(byte, b',' | b'\n' | b'\r'),

@@ -1,4 +1,4 @@
-//! Reads files that may come from a stranger: regular files only, and no more than a bound.
+//! Reads files that may come from an untrusted source: regular files only, and limited in size.
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -27,11 +27,11 @@ pub fn open(path: &Path) -> Result<File> {
     }
 }
 
-/// The SHA-256 of a file's bytes, which more can be added to.
+/// The SHA-256 state after a file's bytes, so that more can be added.
 ///
 /// # Errors
 ///
-/// Those of reading it.
+/// Errors of reading it.
 pub fn hashed(mut file: File) -> std::io::Result<Sha256> {
     file.seek(SeekFrom::Start(0))?;
     let (mut digest, mut buffer) = (Sha256::new(), vec![0; 1 << 20]);
@@ -47,7 +47,7 @@ pub fn hashed(mut file: File) -> std::io::Result<Sha256> {
 ///
 /// # Errors
 ///
-/// As [`open`], and `limit` for more than `most` bytes: a file can claim any length.
+/// Those of [`open`]; `limit` for more than `most` bytes, because a file can claim any length.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_opened(open(path)?, path, most)
 }
@@ -56,7 +56,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// As [`read`].
+/// Those of [`read`].
 pub fn read_opened(file: File, path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = file.take(most + 1).read_to_end(&mut bytes);

@@ -1,6 +1,6 @@
-//! HTTP clients: no proxies for engines, and the addresses of hosts.
+//! HTTP clients for the internet and for engines, and host name lookup.
 //!
-//! Requests and their meaning belong to the modules that send them.
+//! The modules that send requests define their meaning.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,21 +24,21 @@ use crate::world;
 
 pub(crate) const USER_AGENT: &str = concat!("profiler/", env!("CARGO_PKG_VERSION"));
 
-/// A client for the internet. It honours the proxy variables of the environment.
+/// A client for the internet. It uses the proxy variables of the environment.
 pub fn external() -> ClientBuilder {
     reqwest::Client::builder().user_agent(USER_AGENT)
 }
 
-/// A client for engines. It uses no proxy, which would distort timings and cannot reach loopback addresses. It follows no
-/// redirect, which could lead to an address that the user did not allow.
+/// A client for engines. It uses no proxy, which would distort timings and could not reach loopback addresses. It
+/// follows no redirects, which could lead to an address that the user did not allow.
 pub fn direct() -> ClientBuilder {
     external().no_proxy().redirect(Policy::none()).dns_resolver(Resolver)
 }
 
-/// Host names that `--allow net=` allows. Whoever owns such a name could have it lead to services of this machine.
+/// Host names from `--allow net=`. The owner of such a name could point it to services of this machine.
 static ELSEWHERE: RwLock<BTreeSet<String>> = RwLock::new(BTreeSet::new());
 
-/// From now on, this host is not reached where its name leads to this machine.
+/// From now on, refuses to connect to this host if its name resolves to this machine.
 pub fn keep_elsewhere(host: &str) {
     let mut hosts = ELSEWHERE.write().unwrap_or_else(PoisonError::into_inner);
     hosts.insert(host.to_owned());
@@ -48,7 +48,7 @@ pub fn keep_elsewhere(host: &str) {
 ///
 /// # Errors
 ///
-/// If it has none, or only another machine may have this name, and this one has it.
+/// If the host has no address, or if [`keep_elsewhere`] was called for it and it resolves to this machine.
 pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     let found: Vec<SocketAddr> = (host.trim_matches(['[', ']']), port).to_socket_addrs()?.collect();
     let elsewhere = ELSEWHERE.read().unwrap_or_else(PoisonError::into_inner);
@@ -62,25 +62,25 @@ pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
     }
 }
 
-/// As [`addresses`], without blocking.
+/// Like [`addresses`], without blocking.
 ///
 /// # Errors
 ///
-/// As [`addresses`].
+/// Those of [`addresses`].
 pub async fn lookup(host: String, port: u16) -> io::Result<Vec<SocketAddr>> {
     spawn_blocking(move || addresses(&host, port)).await?
 }
 
-/// Whether an address is this machine's own. Connecting to the unspecified address reaches this machine too.
+/// Whether an IP address is this machine's own. Connecting to the unspecified address reaches this machine too.
 fn is_own(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     ip.is_loopback() || ip.is_unspecified()
 }
 
-/// Whether the host of an address is this machine itself.
+/// Whether the host of a URL is this machine itself.
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
-        // The host of a scheme that is not of the web, such as `tcp`, is not parsed.
+        // The URL parser does not parse the host of a non-web scheme such as `tcp`.
         Some(Host::Domain(name)) => name == "localhost" || name.parse().is_ok_and(is_own),
         Some(Host::Ipv4(ip)) => is_own(ip.into()),
         Some(Host::Ipv6(ip)) => is_own(ip.into()),
@@ -88,15 +88,15 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// Whether an address is that of a network interface of this machine, or of what only this machine reaches, such as the
-/// metadata service of a cloud.
+/// Whether an address belongs to a network interface of this machine, or to something that only this machine reaches,
+/// such as the metadata service of a cloud.
 fn is_here(ip: IpAddr) -> bool {
     let ip = ip.to_canonical();
     let is_link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
     };
-    // Only own addresses can be bound.
+    // Only an address of this machine can be bound.
     is_own(ip) || is_link_local || UdpSocket::bind((ip, 0)).is_ok()
 }
 
@@ -111,13 +111,13 @@ impl Resolve for Resolver {
     }
 }
 
-/// The same for one server that wants an API key. All its requests go to that server.
+/// Like [`direct`], for a server that may want an API key. The client must send requests only to that server.
 pub fn direct_with(key: Option<&ApiKey>) -> ClientBuilder {
     let headers = key.map(|key| (AUTHORIZATION, key.header.clone()));
     direct().default_headers(HeaderMap::from_iter(headers))
 }
 
-/// An API key as the header `Authorization` carries it. Shown nowhere.
+/// An API key in the form of the `Authorization` header. Never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
     header: HeaderValue,
@@ -126,7 +126,7 @@ pub struct ApiKey {
 }
 
 impl ApiKey {
-    /// The key of this environment variable. `None` if a header cannot carry it.
+    /// An API key from this environment variable; `None` if a header cannot contain it.
     pub fn new(key: &str, variable: &str) -> Option<Self> {
         let mut header = HeaderValue::try_from(format!("Bearer {key}")).ok()?;
         header.set_sensitive(true);
@@ -151,21 +151,22 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// How long a header `Retry-After` says to wait: seconds, or a date. `None` if it says neither.
+/// The delay in a `Retry-After` header, which has seconds or a date; `None` if it has neither.
 pub fn retry_after(value: &str) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse() {
         return Some(Duration::from_secs(seconds));
     }
     let date = jiff::fmt::rfc2822::parse(value).ok()?.timestamp();
-    // A date that has passed asks for no wait.
+    // A date in the past means no delay.
     Some(Duration::try_from(date.duration_since(Timestamp::now())).unwrap_or_default())
 }
 
-/// Most bytes of a page of an engine, such as its metrics. Those of vLLM with a hundred workers are a few MiB.
+/// Most bytes of a page of an engine, such as its metrics. With a hundred workers, those of vLLM are a few MiB.
 pub const MAX_PAGE: usize = 16 << 20;
 
-/// The beginning of a response's body, at most `most` bytes, and whether there was more. Invalid UTF-8 is replaced.
+/// Reads the beginning of a response's body, at most `most` bytes. Returns it and whether there was more. Replaces
+/// invalid UTF-8.
 ///
 /// # Errors
 ///
@@ -186,7 +187,7 @@ pub async fn text(mut response: reqwest::Response, most: usize) -> reqwest::Resu
 ///
 /// # Errors
 ///
-/// As [`RequestBuilder::send`].
+/// Those of [`RequestBuilder::send`].
 pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
     match world::current() {
         Some(world) => Ok(world.page(request.build()?).await),
@@ -212,7 +213,7 @@ fn with_tls(builder: ClientBuilder, config: &ClientConfig) -> Result<reqwest::Cl
     builder.build().map_err(fault)
 }
 
-/// Why a server gave no answer, and what to do where it will give none however often it is asked.
+/// Why a server gave no answer, and the remedy if repeating the request cannot help.
 pub fn unanswered(error: &reqwest::Error) -> (String, Option<String>) {
     match Problem::find(error) {
         Some(problem) => (problem.message, Some(problem.remedy)),

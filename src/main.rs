@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    // Also where the file was replaced meanwhile.
+    // Also finds the program if its file was replaced in the meantime.
     profiler::own_program::set("/proc/self/exe");
     profiler::cli::main(std::env::args_os())
 }

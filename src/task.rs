@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fault::{Fault, Result};
 use crate::world;
 
-/// What a mutex holds, also after a thread panicked that had it.
+/// Locks a mutex, also if a thread panicked while it held the lock.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -23,14 +23,14 @@ pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Clone, Debug)]
 pub struct Tasks {
     runtime: Handle,
-    // Replaceable: the REPL continues after Ctrl-C has stopped one input.
+    // Replaceable, because the REPL continues after Ctrl-C has stopped one input.
     cancel: Arc<Mutex<CancellationToken>>,
     // Number of callers waiting in `finish`.
     finishing: Arc<AtomicUsize>,
 }
 
 impl Tasks {
-    /// Uses this runtime.
+    /// Creates a handle to this runtime.
     pub fn new(runtime: Handle) -> Self {
         Self {
             runtime,
@@ -54,7 +54,7 @@ impl Tasks {
         self.token().cancel();
     }
 
-    /// Whether the user has interrupted.
+    /// Whether there was an interruption since the last [`Tasks::renew`].
     pub fn interrupted(&self) -> bool {
         self.token().is_cancelled()
     }
@@ -76,7 +76,7 @@ impl Tasks {
         })
     }
 
-    /// Waits for `work` even after an interruption: for cleaning up.
+    /// Waits for `work` even after an interruption, for cleanup.
     pub fn finish<T>(&self, work: impl Future<Output = T>) -> T {
         self.finishing.fetch_add(1, Ordering::Relaxed);
         let done = self.block_on(work);

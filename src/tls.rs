@@ -1,7 +1,7 @@
-//! Which certificates of servers are trusted, and TLS errors in words that say what to do.
+//! Trusted server certificates, and TLS errors with their remedies.
 //!
-//! Those of the system are; and a certificate that the user names in `SSL_CERT_FILE`, also where it is its own issuer. With
-//! `--insecure`, engines on this machine are not verified.
+//! Trusts the system's certificates, and those in the file that the user names in `SSL_CERT_FILE`, even if self-signed.
+//! With `--insecure`, engines on this machine are not verified.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,20 +19,21 @@ use url::Url;
 
 use crate::fault::{Fault, Result};
 
-/// The environment variable that names a file of certificates in place of the system's.
+/// The environment variable with a file of certificates that replaces the system's.
 const FILE: &str = "SSL_CERT_FILE";
 
-/// The remedy for a certificate that is not trusted.
+/// The remedy for an untrusted certificate.
 const REMEDY: &str = "name a PEM file with it, or with the certificate of its issuer: `SSL_CERT_FILE=FILE profiler …`; a server on this machine may go \
      unverified: `--insecure`";
 
-/// The remedy where something else than TLS may be spoken.
+/// The remedy if the server may not use TLS.
 const NO_TLS: &str = "if it speaks no TLS, write `http://` in place of `https://`";
 
 /// Whether engines on this machine are not verified.
 static INSECURE: AtomicBool = AtomicBool::new(false);
 
-/// From now on, the certificates of engines on this machine are not verified, and engines elsewhere are not asked.
+/// From now on, certificates of engines on this machine are not verified, and connections to engines elsewhere are
+/// refused.
 pub fn allow_insecure() {
     INSECURE.store(true, Ordering::Relaxed);
 }
@@ -42,11 +43,11 @@ pub fn is_insecure() -> bool {
     INSECURE.load(Ordering::Relaxed)
 }
 
-/// Checks that a server may be asked where engines are not verified.
+/// Checks that connecting to a server is allowed while engines are not verified.
 ///
 /// # Errors
 ///
-/// `usage` unless it is on this machine.
+/// `usage` with `--insecure` for a server on another machine.
 pub fn check_insecure(url: &Url, is_loopback: bool) -> Result<()> {
     if is_loopback || !is_insecure() {
         return Ok(());
@@ -58,7 +59,7 @@ pub fn check_insecure(url: &Url, is_loopback: bool) -> Result<()> {
     .hint("leave it out; a certificate that the system does not know is trusted with `SSL_CERT_FILE=FILE`"))
 }
 
-/// TLS that verifies every server. Certificates are read once: there are hundreds.
+/// TLS that verifies every server. Certificates are read only once, because there are hundreds.
 ///
 /// # Errors
 ///
@@ -102,12 +103,12 @@ fn config(insecure: bool) -> Result<Arc<ClientConfig>, Error> {
     Ok(Arc::new(config))
 }
 
-/// Verifies servers as the system does. A certificate that the user named needs no issuer.
+/// Verifies servers like the system. A certificate that the user named needs no issuer.
 #[derive(Debug)]
 struct Certificates {
     system: Verifier,
     named: Vec<CertificateDer<'static>>,
-    /// Servers on this machine are not verified.
+    /// Whether servers on this machine go unverified.
     insecure: bool,
 }
 
@@ -140,7 +141,7 @@ impl ServerCertVerifier for Certificates {
         let Err(Error::InvalidCertificate(why)) = &verified else {
             return verified;
         };
-        // Times are checked before anything else.
+        // Validity times are checked before anything else.
         let is_out_of_time = matches!(
             why,
             Expired | ExpiredContext { .. } | NotValidYet | NotValidYetContext { .. } | Revoked
@@ -184,7 +185,7 @@ fn is_here(name: &ServerName<'_>) -> bool {
     }
 }
 
-/// A TLS error in words, and what to do about it.
+/// A TLS error for people, with its remedy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// Begins with `TLS`.
@@ -235,7 +236,7 @@ impl Problem {
             if let Some(error) = error.downcast_ref::<Error>() {
                 return Some(Self::from(error));
             }
-            // In the words of `tokio_rustls`.
+            // The text of `tokio_rustls`.
             if error.to_string() == "tls handshake eof" {
                 return Some(Self {
                     message: "TLS: the server closed the connection at the handshake".to_owned(),

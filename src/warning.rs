@@ -1,21 +1,21 @@
-//! What a reader of the results must know, as a value with a kind, and warnings grouped by kind: one sentence for each,
-//! that of the largest effect.
+//! Warnings for readers of the results. Each has a kind. Warnings are grouped by kind, and each group shows the
+//! sentence with the largest effect.
 
 use serde::{Deserialize, Serialize};
 
 use crate::fmt::Count;
 
-/// The kind of the warning that times and rates of a simulated engine are not those of the card that it models.
+/// The kind of warning that times and rates of a simulated engine are not those of the modelled card.
 pub const CLOCK_TOO_FAST: &str = "clock_too_fast";
 
-/// A warning. Those of one kind are shown as one.
+/// A warning. Warnings of one kind are shown as one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Warning {
     /// Its kind, such as `token_counts`; empty for a sentence of a script.
     pub code: String,
     /// The sentence.
     pub message: String,
-    /// How large the effect is, if it has a size: it compares warnings of one kind.
+    /// The size of the effect, if it has one, to compare warnings of one kind.
     pub value: Option<f64>,
 }
 
@@ -29,13 +29,13 @@ impl Warning {
         }
     }
 
-    /// The same with its size.
+    /// Adds the size of the effect.
     pub fn sized(mut self, value: f64) -> Self {
         self.value = Some(value);
         self
     }
 
-    /// What warnings of one kind have in common: the code; without one, the sentence without its digits.
+    /// The common property of warnings of one kind: the code, or without one, the sentence without its digits.
     pub fn kind(&self) -> String {
         match self.code.as_str() {
             "" => self
@@ -95,7 +95,7 @@ impl WarningGroup {
         }
     }
 
-    /// The sentence of the largest effect, and how many others of the kind there are.
+    /// The sentence with the largest effect, and the number of others of the kind.
     pub fn sentence(&self) -> String {
         let mut more = Vec::new();
         if self.messages.len() > 1 {

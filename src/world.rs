@@ -1,5 +1,5 @@
-//! What a run needs of the machine: time, chance, disk and network. A simulation of whole runs replaces them for its
-//! thread; everywhere else they are the machine's own.
+//! The services of the machine that a run uses: time, randomness, disk and network. A simulation of whole runs replaces
+//! them for its thread.
 
 use std::cell::RefCell;
 use std::io;
@@ -15,9 +15,9 @@ use jiff::Timestamp;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
-/// A simulated machine. All its work runs on one thread, so that it is the same each time.
+/// A simulated machine. All its work runs on one thread, so that it is deterministic.
 pub trait World: Send + Sync {
-    /// Runs all asynchronous work. Its clock is the clock of this machine.
+    /// The runtime for all asynchronous work. Its clock is the clock of this machine.
     fn runtime(&self) -> &Runtime;
 
     /// The time of the wall clock.
@@ -30,7 +30,7 @@ pub trait World: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What the disk reports: the change is not made.
+    /// The error of the disk. The change is then not made.
     fn change(&self, change: Change<'_>) -> io::Result<()>;
 
     /// Lets an engine of this machine listen; returns its URL. Its connections break when `reset` is cancelled.
@@ -40,18 +40,18 @@ pub trait World: Send + Sync {
     /// If there is no free port.
     fn listen(&self, reset: CancellationToken) -> io::Result<String>;
 
-    /// What answers at the URL from now on.
+    /// Serves this router at the URL from now on.
     fn serve(&self, url: &str, router: Router);
 
-    /// Sends a request whose answer is read as it comes.
+    /// Sends a request. The answer is streamed.
     ///
     /// # Errors
     ///
     /// If nothing listens there, or the connection breaks.
     fn send(&self, request: Request) -> BoxFuture<'static, io::Result<Response<Body>>>;
 
-    /// Sends a request and returns the whole answer; a status of 502 if there is none, as nobody else can make errors of the
-    /// client.
+    /// Sends a request and returns the whole answer. Returns status 502 if there is none, because only the client can
+    /// create its own errors.
     fn page(&self, request: reqwest::Request) -> BoxFuture<'static, reqwest::Response>;
 }
 
@@ -62,17 +62,17 @@ pub enum Change<'a> {
     Open(&'a Path),
     /// Appends to the file that was opened with this name.
     Write(&'a Path, &'a [u8]),
-    /// Cuts the file that was opened with this name to so many bytes.
+    /// Truncates the file that was opened with this name to this many bytes.
     Cut(&'a Path, u64),
-    /// Writes the contents of the file that was opened with this name to the disk.
+    /// Syncs the contents of the file that was opened with this name.
     Sync(&'a Path),
-    /// Writes the names in a folder to the disk.
+    /// Syncs a folder's directory entries.
     SyncFolder(&'a Path),
-    /// Gives a file another name.
+    /// Renames a file.
     Rename(&'a Path, &'a Path),
     /// Removes a file.
     Remove(&'a Path),
-    /// Creates a folder unless there is one.
+    /// Creates a folder unless it exists.
     MakeFolder(&'a Path),
 }
 
@@ -85,9 +85,9 @@ pub fn current() -> Option<Arc<dyn World>> {
     CURRENT.with_borrow(Clone::clone)
 }
 
-/// Runs `work` on the simulated machine, if one is given.
+/// Runs `work` on the simulated machine, or on this one if it is `None`.
 pub fn within<T>(world: Option<Arc<dyn World>>, work: impl FnOnce() -> T) -> T {
-    /// Also after a panic.
+    /// Restores the previous machine, also after a panic.
     struct Leave(Option<Arc<dyn World>>);
     impl Drop for Leave {
         fn drop(&mut self) {

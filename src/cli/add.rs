@@ -1,5 +1,5 @@
-//! `profiler add`: keeps a script of somebody else, pinned by its hash, to run and import it by name; `profiler update`
-//! fetches it again and pins what comes, `profiler remove` removes it.
+//! `profiler add` stores a script by somebody else, pinned by its hash, so that it can be run and imported by name.
+//! `profiler update` fetches it again and pins the new version; `profiler remove` removes it.
 
 use super::doc::said;
 use super::program::{Program, Status};
@@ -18,12 +18,12 @@ Examples:
 pub(super) struct Args {
     /// A file, a folder, an https address, or [git+]ADDRESS[@REVISION][#PATH]
     source: String,
-    /// What to call it; the name of the file or folder when absent
+    /// Its name; the name of the file or folder when absent
     #[arg(long)]
     name: Option<String>,
 }
 
-/// Prints what was added and what it wants to be allowed. It is still allowed nothing.
+/// Prints what was added and the permissions that it wants. It does not get any of them yet.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let fetched = script::fetch(&args.source, &program.tasks)?.named(args.name.as_deref())?;
     let name = &fetched.name;
@@ -54,7 +54,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// Whether `profiler check` finds nothing in its scripts; prints what it finds.
+/// Whether `profiler check` has no findings in its scripts. Prints the findings.
 pub(super) fn is_sound(fetched: &Fetched, program: &Program) -> Result<bool> {
     let folder = tempfile::tempdir().map_err(|error| Fault::internal(format!("no temporary folder: {error}")))?;
     let folder = folder.path().join(&fetched.name);
@@ -79,11 +79,11 @@ pub(super) fn is_sound(fetched: &Fetched, program: &Program) -> Result<bool> {
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct UpdateArgs {
-    /// Names of what was added; all when absent
+    /// Names of added scripts; all when absent
     names: Vec<String>,
 }
 
-/// Prints what changed. A script that changed asks anew for what was always allowed to the old one.
+/// Prints what changed. A changed script has to ask again for what was always allowed to the old one.
 pub(super) fn update(args: &UpdateArgs, program: &Program) -> Result<Status> {
     let lock = Lock::read()?;
     let all: Vec<String> = lock.all.keys().cloned().collect();
@@ -92,7 +92,7 @@ pub(super) fn update(args: &UpdateArgs, program: &Program) -> Result<Status> {
     for name in names {
         let old = lock.get(name)?;
         let new = script::fetch(&old.source, &program.tasks)?.named(Some(name))?;
-        // Also what was changed on this machine is put right.
+        // This also repairs files that were changed on this machine.
         if new.entry == *old && old.is_intact(name) {
             program.terminal.print(&format!("{name} is as it was"))?;
         } else if is_sound(&new, program)? {
@@ -129,7 +129,7 @@ fn changes(name: &str, old: &Added, new: &Added) -> Vec<String> {
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct RemoveArgs {
-    /// Names of what was added
+    /// Names of added scripts
     #[arg(required = true)]
     names: Vec<String>,
 }

@@ -12,7 +12,7 @@ use crate::memory::compare::{Comparison as MemoryComparison, ExternalEstimate, m
 use crate::report::{self, Block, Comparison, Finding, Page, Rule, Thresholds, Verdict, Weight};
 use crate::run::SCHEMA;
 
-/// Exceeded thresholds listed in the error message.
+/// Most exceeded thresholds listed in the error message.
 const LISTED: usize = 5;
 
 /// Arguments.
@@ -25,22 +25,22 @@ pub(super) struct Args {
     /// weights=13.5,kv=0.4,activations=0.9,overhead=0.6, in GiB unless a unit follows (13.5GB, 600MiB)
     #[arg(long, value_name = "WHAT")]
     with: Option<String>,
-    /// The model, where the run does not say it, or to explain figures from elsewhere: a folder, or a model of the hub
+    /// The model, if the run does not name it, or to explain figures from elsewhere: a folder, or a model of the hub
     #[arg(long, value_name = "MODEL", requires = "with")]
     model: Option<String>,
-    /// Exit with status 4 when METRIC<=LIMIT (or >=) is violated. With a sign, LIMIT is a change from the
-    /// first: `p99_ttft_ms<=+5%`, `peak_memory<=+1GiB`, `frontier>=-2%`, `weights=±10%`; without one, an absolute
-    /// value: `ttft_ms.p99<=200ms`, `volume>=60%`. Quote it, or use `=`: `p99_ttft_ms=+5%`, `weights=+-10%`, and
-    /// without a sign `volume=5%`: at most 5 % worse. Wildcards: `*`, `?`, and `_` also matches a blank; CASE/METRIC
-    /// selects one case; `*` alone is every figure that no other threshold names. Repeatable
+    /// Exit with status 4 when METRIC<=LIMIT (or >=) is violated. With a sign, LIMIT is a change from the first:
+    /// `p99_ttft_ms<=+5%`, `peak_memory<=+1GiB`, `frontier>=-2%`, `weights=±10%`; without one, an absolute value:
+    /// `ttft_ms.p99<=200ms`, `volume>=60%`. Quote it, or use `=`: `p99_ttft_ms=+5%`, `weights=+-10%`, and without a
+    /// sign `volume=5%`: at most 5 % worse. Wildcards: `*`, `?`, and `_` also matches a blank; CASE/METRIC selects one
+    /// case; `*` alone is every figure that no other threshold names. Repeatable
     #[arg(long, value_name = "NAME<=LIMIT")]
     threshold: Vec<String>,
     /// Exit with status 4 when a figure without its own --threshold is more than PCT % worse; the same as
     /// --threshold '*=PCT%'
     #[arg(long, value_name = "PCT", value_parser = percent, conflicts_with = "with")]
     max_regression: Option<f64>,
-    /// Exit with status 4 when a figure without its own --threshold differs from the first, or from what was measured,
-    /// by more than PCT %; the same as --threshold '*=±PCT%'
+    /// Exit with status 4 when a figure without its own --threshold differs from the first, or from the measurement, by
+    /// more than PCT %; the same as --threshold '*=±PCT%'
     #[arg(long, value_name = "PCT", value_parser = percent)]
     fail_above: Option<f64>,
     /// Names of the components or figures that --fail-above checks; all when absent
@@ -59,7 +59,7 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// The thresholds; the short options are written as thresholds too.
+    /// The thresholds, including those from the short options.
     fn thresholds(&self) -> Result<Thresholds> {
         let mut texts = self.threshold.clone();
         texts.extend(self.max_regression.map(|percent| format!("*={percent}%")));
@@ -95,7 +95,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let comparison = match &estimates {
         Some(estimates) => Comparison::from_findings(estimates.iter().flat_map(MemoryCase::findings)),
         None if inputs.len() < 2 => {
-            return Err(Fault::usage("one alone cannot be compared")
+            return Err(Fault::usage("nothing to compare with: give a second run or file")
                 .hint("name a second run or file, or say what to compare with: --with estimate"));
         }
         None => {
@@ -163,11 +163,11 @@ fn beyond(exceeded: &[String]) -> Fault {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let message = format!("beyond what the thresholds allow: {}{more}", shown.join(", "));
+    let message = format!("thresholds exceeded: {}{more}", shown.join(", "));
     Fault::new(Kind::Threshold, message)
 }
 
-/// The impossible values of an input, which no check may pass over.
+/// The impossible values of an input, which every check must report.
 fn implausible(input: &ComparisonInput) -> Vec<String> {
     let cases = input
         .cases
@@ -178,7 +178,7 @@ fn implausible(input: &ComparisonInput) -> Vec<String> {
         .collect()
 }
 
-/// The memory of one case compared with an estimate from elsewhere.
+/// The memory of one case compared with an external estimate.
 #[derive(Serialize)]
 struct MemoryCase<'a> {
     /// Title of its input.
@@ -191,7 +191,8 @@ struct MemoryCase<'a> {
 }
 
 impl MemoryCase<'_> {
-    /// Its components: the estimate is what changed, as a calculator is wrong where it differs from what was measured.
+    /// Its components as findings. The measurement is the reference and the estimate the change, because a calculator
+    /// is wrong where it differs from the measurement.
     fn findings(&self) -> Vec<Finding> {
         let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes as f64);
         let rows = self.comparison.rows.iter();
@@ -272,7 +273,7 @@ struct With<'a> {
 enum Reference {
     Estimate,
     Input(Box<ComparisonInput>),
-    /// Numbers given by hand.
+    /// Numbers given on the command line.
     Figures(Box<ExternalEstimate>),
 }
 

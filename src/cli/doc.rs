@@ -1,7 +1,7 @@
-//! What the program says of itself and of scripts. `profiler list`: the shipped scripts with their summary, what was added,
-//! and on request modules and probes; `profiler run SCRIPT --help`: what a script does, its parameters, the important ones
-//! first, and examples; `profiler doc`: the script API, generated from the registered functions; `profiler completions`: what
-//! a shell completes after `profiler`; `profiler man`: the manual pages, for whoever packages the program.
+//! Documentation commands. `profiler list`: the shipped scripts with their summaries, added scripts, and on request
+//! modules and probes. `profiler run SCRIPT --help`: the script's purpose, its parameters (the important ones first),
+//! and examples. `profiler doc`: the script API, generated from the registered functions. `profiler completions`: shell
+//! completion of `profiler`. `profiler man`: the manual pages, for packagers.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -44,7 +44,7 @@ enum Format {
 
 /// Prints the reference, or the requested part of it.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    // Of an interpreter that runs nothing.
+    // The interpreter runs nothing.
     let here = Path::new(".");
     let reference = Reference::new(&interpreter(&program.idle_host(here), here));
     let words = args.words.join(" ");
@@ -69,7 +69,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// The documentation of what has this name, and a line for each other function in whose text the words are, best first.
+/// The documentation of the item with this name, and a line for each other function whose text contains the words, best
+/// first.
 fn found(reference: &Reference, part: Result<Reference>, words: &str) -> Result<String> {
     let named: Vec<String> = part
         .iter()
@@ -97,7 +98,8 @@ pub(super) struct ShellArgs {
     shell: Shell,
 }
 
-/// Prints what a shell evaluates once. For each word it then asks this program, which knows the parameters of scripts.
+/// Prints the text that a shell evaluates once. For each word it then calls this program, which knows the parameters of
+/// scripts.
 pub(super) fn complete(args: &ShellArgs, program: &Program) -> Result<Status> {
     let (shell, name) = (args.shell.to_string(), "profiler");
     let mut text = Vec::new();
@@ -109,10 +111,10 @@ pub(super) fn complete(args: &ShellArgs, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// The variable by which a shell asks for completions.
+/// The variable that is set when a shell requests completions.
 const COMPLETE: &str = "PROFILER_COMPLETE";
 
-/// Answers a shell that asks how the last of these words goes on; false if none asks.
+/// Answers a shell that requests completions for the last of these words; false if no shell does.
 pub(super) fn complete_words(words: &[OsString]) -> clap::error::Result<bool> {
     let typed = words
         .iter()
@@ -129,7 +131,7 @@ pub(super) fn complete_words(words: &[OsString]) -> clap::error::Result<bool> {
         .try_complete(words, std::env::current_dir().ok().as_deref())
 }
 
-/// The scripts whose names begin so: shipped and added ones, and files.
+/// The scripts whose names have this beginning: shipped and added ones, and files.
 fn scripts(begun: &OsStr) -> Vec<CompletionCandidate> {
     let added = Lock::read().unwrap_or_default();
     let names = shipped::scripts().map(str::to_owned).chain(added.all.into_keys());
@@ -173,12 +175,12 @@ struct Listing {
     added: Vec<Listed>,
 }
 
-/// What was added.
+/// An added script.
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
     shown: Shipped,
-    /// Whether its files are what the lock says.
+    /// Whether its files match the lock.
     intact: bool,
     #[serde(flatten)]
     header: Header,
@@ -293,7 +295,7 @@ pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result
     Ok(0)
 }
 
-/// What a script says of itself, in lines; nothing if it says neither who made it nor what it needs.
+/// Lines about a script's version, author and requirements; empty if it states none.
 pub(super) fn said(header: &Header) -> Vec<String> {
     let lines = [
         header.version.as_ref().map(|version| format!("version {version}")),
@@ -304,7 +306,7 @@ pub(super) fn said(header: &Header) -> Vec<String> {
     lines.into_iter().flatten().collect()
 }
 
-/// The parameters in groups: the main ones, the script's own, those of its search, those of the engine.
+/// The parameters in groups: the main ones, the script's own, those of its search, and those of the engine.
 fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<String> {
     if declared.is_empty() {
         return vec!["It takes no parameters.".to_owned()];
@@ -338,7 +340,7 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
         .collect()
 }
 
-/// How a parameter is set. Where an option of the program has its name, only `--set` does.
+/// How to set a parameter. If an option of the program has the same name, only `--set` does.
 fn usage(one: &Declared, is_hidden: bool) -> String {
     let name = flag_name(&one.name);
     match one.form.takes {
@@ -374,7 +376,7 @@ fn explanation(one: &Declared) -> String {
     format!("{}{default}{example}", one.meaning)
 }
 
-/// Command lines with parameters that the script has.
+/// Example command lines with parameters that the script has.
 fn examples(name: &str, declared: &[Declared]) -> String {
     let default = |name: &str| declared.iter().find(|one| one.name == name).map(|one| &one.default);
     let mut lines = vec![format!("  profiler run {name}")];

@@ -1,5 +1,5 @@
 //! `profiler doctor`: reports what works on this machine, with remedies: Docker, GPUs, model cache, disks, and
-//! what runs left behind.
+//! leftovers of runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,10 +23,10 @@ const SCHEMA: u32 = 1;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// End and remove what dead runs left behind; with `=models`, remove the models kept in Docker volumes instead
+    /// End and remove leftovers of dead runs; with `=models`, remove the models kept in Docker volumes instead
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true, default_missing_value = "leftovers")]
     clean: Option<Clean>,
-    /// Forget what scripts were allowed always: they ask again
+    /// Forget permissions that were always allowed: scripts ask again
     #[arg(long)]
     forget_allowed: bool,
     /// One JSON document
@@ -42,7 +42,7 @@ enum Clean {
 
 type Gpus = Result<Vec<GpuInfo>>;
 
-/// Prints one line per check. A missing part is no error: not every run needs everything.
+/// Prints one line per check. A missing part is not an error, because not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let forgotten = match args.forget_allowed {
         true => Some(forget_allowed()?),
@@ -100,7 +100,7 @@ enum Health {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 struct Finding {
-    /// As in [`CHECKS`].
+    /// One of [`CHECKS`].
     name: &'static str,
     health: Health,
     detail: String,
@@ -234,7 +234,7 @@ fn model_cache(hub: &Result<Hub>) -> Finding {
     }
 }
 
-/// Only whether a token exists: the token itself is never printed.
+/// Reports only whether a token exists. The token itself is never printed.
 fn hub_token(hub: &Result<Hub>) -> Finding {
     match hub {
         Ok(hub) if hub.token.is_some() => Finding::ok("there is one"),
@@ -263,7 +263,7 @@ fn disk(path: &Path) -> Finding {
     }
 }
 
-/// Looks for containers with our mark whose host process is dead.
+/// Finds containers with our labels whose host process is dead.
 async fn check_leftovers(clean: bool) -> Finding {
     let found = orphans::containers().await.unwrap_or_default();
     let (dead, elsewhere): (Vec<Orphan>, Vec<Orphan>) = found.into_iter().partition(|orphan| orphan.dead);
@@ -284,9 +284,9 @@ async fn check_leftovers(clean: bool) -> Finding {
     }
 }
 
-/// Looks for volumes in which containers keep the models that they downloaded; `None` without any.
+/// Finds volumes with models that containers downloaded; `None` if there are none.
 async fn check_volumes(clean: bool) -> Option<Finding> {
-    // That there is no daemon is told as such.
+    // Another check reports a missing daemon.
     let found = runtime::model_volumes().await.ok().filter(|found| !found.is_empty())?;
     let names = found.join(", ");
     if !clean {

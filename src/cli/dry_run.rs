@@ -1,8 +1,8 @@
 //! `profiler run --dry-run`: what a run would do, without starting anything.
 //!
-//! The script runs until it needs an answer that only a started engine can give. Probes of a boundary are
-//! answered as if half of the search space fitted. So the script itself reveals its parameters, the engine that
-//! it would launch, and the points that it would test.
+//! The script runs until it needs an answer that only a started engine can give. Probes of a boundary are answered as
+//! if half of the search space fitted. So the script itself reveals its parameters, the engine that it would launch,
+//! and the points that it would probe.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -24,13 +24,13 @@ use crate::task::lock;
 /// Number of first points shown.
 const FIRST_POINTS: usize = 5;
 
-/// What a run would do.
+/// Preview of a run.
 #[derive(Default, Serialize)]
 struct Preview {
     dry_run: bool,
     simulated: bool,
     parameters: Map<String, Value>,
-    /// What needs permission, allowed or not.
+    /// All permissions that the script needs, allowed or not.
     wants: Vec<Want>,
     engines: Vec<Value>,
     boundaries: Vec<Search>,
@@ -97,11 +97,11 @@ pub(super) fn execute(
     if let Err(diagnostic) = ended {
         match diagnostic.fault.kind {
             Kind::DryRun => {}
-            // What the script wanted up to there, and what it printed, is shown too.
+            // The permissions and output so far are shown too.
             Kind::NotAllowed => missing = Some(diagnostic),
             Kind::Missing if !preview.said.is_empty() => missing = Some(diagnostic),
             _ if preview.engines.is_empty() => return Ok(program.complain(&diagnostic)),
-            // After a made-up answer, the script may miss values that only a real answer has.
+            // Simulated answers lack values that only a real answer has.
             _ => {}
         }
     }
@@ -123,7 +123,8 @@ pub(super) fn execute(
             program.terminal.print_wrapped(&text)?;
         }
     }
-    // A launch that is not allowed is described instead of ending the script, and a script may go on without what it wants.
+    // A launch that is not allowed is described instead of ending the script, and a script may continue without a
+    // permission.
     let refused = preview.engines.iter().any(|engine| !engine["not_allowed"].is_null());
     let refused = refused || preview.wants.iter().any(|want| !want.allowed);
     Ok(match missing {
@@ -133,7 +134,7 @@ pub(super) fn execute(
     })
 }
 
-/// What a run of this script is not allowed to do, as far as that shows without starting anything.
+/// The permissions that a run of this script lacks, as far as that shows without starting anything.
 pub(super) fn missing(
     options: &ScriptOptions,
     script: &Path,
@@ -143,18 +144,18 @@ pub(super) fn missing(
 ) -> Result<Vec<Want>> {
     let run = Run::ephemeral("dry-run");
     let host = options.host(script, set, run, true, Author::of(main), program)?;
-    // However it ends: what it wanted by then is known.
+    // However the script ends, the permissions that it needed so far are known.
     let _ = script::run(&host, main);
     let wants = host.permits.wants().into_iter();
     Ok(wants.filter(|want| !want.allowed).collect())
 }
 
-/// Whether a parameter says nothing: `()`, or an empty map or array.
+/// Whether a parameter has no value: `()`, or an empty map or array.
 fn is_unset(value: &Value) -> bool {
     value.is_null() || *value == json!({}) || *value == json!([])
 }
 
-/// What would be launched, in lines: the name, the runtime of which alone it says something, and where it is.
+/// Lines of the launch preview: label, the only runtime it applies to, JSON pointer.
 const LAUNCH: [(&str, Option<&str>, &str); 12] = [
     ("engine", None, "/info/engine"),
     ("runtime", None, "/runtime"),
@@ -188,12 +189,12 @@ fn launch(engine: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A value as people write it.
+/// A value in the form that people write.
 fn text(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// What the script wants, and the option that allows what is missing.
+/// The permissions that the script needs, and the option that allows the missing ones.
 fn permissions(wants: &[Want]) -> Vec<String> {
     let missing = wants.iter().filter(|want| !want.allowed).collect::<Vec<_>>();
     let line = |want: &Want| {
@@ -247,7 +248,7 @@ fn describe(preview: &Preview, notice: Option<String>) -> String {
     lines.join("\n")
 }
 
-/// The range of each axis, and what those follow from that the user did not give.
+/// The range of each axis, and how ranges that the user did not give are derived.
 fn ranges(search: &Search) -> Vec<String> {
     let question = &search.question;
     let axes = search.axes.as_object().into_iter().flatten();

@@ -1,7 +1,7 @@
 //! The parameters of a script as flags of `profiler run`: `--input 2000` sets what `--set input=2000` does.
 //!
-//! Which flags there are, and which of them need a value, only the script says. So they are taken out of the command line before the
-//! rest of it is parsed. An option of the program wins over a parameter of that name.
+//! Only the script knows which flags exist and which of them need a value. So they are removed from the command line
+//! before the rest is parsed. An option of the program wins over a parameter with the same name.
 
 use std::ffi::{OsStr, OsString};
 use std::iter::Peekable;
@@ -19,11 +19,11 @@ use crate::script::params::{Declared, settable};
 use crate::script::{self, CANNOT_LIST, Diagnostic, Host, Main, Settings, suggest};
 use crate::task::Tasks;
 
-/// What flags set: paths and values of parameters.
+/// Values set by flags: the paths of parameters and their values.
 pub(super) type Assignments = Vec<(String, Value)>;
 
-/// Takes the flags of a script out of the words of a command line, of which the first is the program. Names of options are
-/// written with hyphens then.
+/// Removes the flags of a script from the words of a command line; the first word is the program. Returns the remaining
+/// words, with hyphens in option names, and the assignments.
 pub(super) fn extract(
     command: &Command,
     words: Vec<OsString>,
@@ -73,7 +73,7 @@ pub(super) fn extract(
     Ok((known, assignments))
 }
 
-/// The value of a flag in the word after it; yes or no needs none.
+/// The value of a flag from the next word. A boolean flag needs none.
 fn following<'a>(
     flag: &Declared,
     name: &str,
@@ -91,23 +91,23 @@ fn following<'a>(
     }
 }
 
-/// The command with the flags of the script that a command line names, for a shell to complete.
+/// The command with the flags of the script on the command line, for shell completion.
 pub(super) fn with_flags(command: Command, words: &[OsString]) -> Command {
     let declared = Line::read(&command, words).and_then(|line| line.script().ok().flatten());
     let Some((_, declared)) = declared else { return command };
     let hosts: Vec<String> = options(&command).into_iter().map(|option| option.name).collect();
     let mut flags = settable(&declared);
-    // A name is part of what a shell evaluates, and may come from anybody.
+    // A shell evaluates these names, and they may come from an untrusted script.
     flags.retain(|flag| !hosts.contains(&flag_name(&flag.name)) && flag.name.chars().all(is_plain));
     flags.sort_by_key(|flag| flag_name(&flag.name));
     flags.dedup_by_key(|flag| flag_name(&flag.name));
     command.mut_subcommand("run", |run| run.args(flags.into_iter().map(argument)))
 }
 
-/// The parameters that no flag sets, because an option of the program has their name.
+/// The parameters that no flag sets, because an option of the program has the same name.
 pub(super) fn hidden_by_options<'a>(command: &Command, declared: &'a [Declared]) -> Vec<&'a str> {
     let options = options(command);
-    // They set the parameters.
+    // These options set the parameters with the same name.
     let alike = ["model", "url"];
     let names = declared.iter().map(|one| one.name.as_str());
     names
@@ -115,7 +115,7 @@ pub(super) fn hidden_by_options<'a>(command: &Command, declared: &'a [Declared])
         .collect()
 }
 
-/// A script's parameters, for the help of a command that is not running yet.
+/// A script's parameters, for help and completion, when no command is running yet.
 pub(super) fn declared(script: &Path, main: &Main) -> Result<Vec<Declared>, Box<Diagnostic>> {
     let runtime = Builder::new_current_thread().build();
     let runtime = runtime.map_err(|error| Fault::no_thread("asynchronous runtime", &error))?;
@@ -133,7 +133,7 @@ struct HostOption {
 }
 
 impl HostOption {
-    /// The word that names it, with hyphens.
+    /// The option as a word, with hyphens.
     fn spelled(&self, word: &OsStr, flag: &Flag) -> OsString {
         match flag.value {
             _ if word.to_string_lossy().starts_with(&format!("--{}", self.name)) => word.to_owned(),
@@ -143,7 +143,7 @@ impl HostOption {
     }
 }
 
-/// The options of `profiler run`, with those of every command.
+/// The options of `profiler run`, and the global ones.
 fn options(command: &Command) -> Vec<HostOption> {
     let run = command.find_subcommand("run");
     let own = run.into_iter().flat_map(Command::get_arguments);
@@ -185,13 +185,13 @@ impl<'a> Flag<'a> {
 /// A command line that begins with `profiler run`.
 struct Line {
     options: Vec<HostOption>,
-    /// Where `run` stands.
+    /// Index of the word `run`.
     at: usize,
-    /// All words, the names of options with hyphens.
+    /// All words, with hyphens in the names of options.
     known: Vec<OsString>,
-    /// Flags that are no options of the program.
+    /// Flags that are not options of the program.
     flags: Vec<String>,
-    /// What may be the script, or the value of a flag.
+    /// Words that may be the script or the value of a flag.
     others: Vec<PathBuf>,
     resume: Option<PathBuf>,
 }
@@ -250,7 +250,7 @@ impl Line {
         self.options.iter().find(|option| option.name == name)
     }
 
-    /// The script and its parameters; `None` if none is named.
+    /// The script and its parameters; `None` if the line has no script.
     fn script(&self) -> Result<Option<(PathBuf, Vec<Declared>)>, Box<Diagnostic>> {
         let resumed = || {
             let manifest = Manifest::read(&Folder::open(self.resume.as_ref()?).ok()?).ok()?;
@@ -272,7 +272,7 @@ impl Line {
     }
 }
 
-/// The parameter of a flag; also one of a map that takes any keys.
+/// The parameter of a flag, or of an entry in a map that accepts any key.
 fn find(flags: &[Declared], name: &str) -> Option<Declared> {
     let named = flags.iter().find(|flag| flag_name(&flag.name) == name);
     named.cloned().or_else(|| {

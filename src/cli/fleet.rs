@@ -1,4 +1,4 @@
-//! `profiler fleet`: many runs on a cluster. The shipped script `fleet` does it; here are its options as words.
+//! `profiler fleet`: many runs on a cluster. Translates its options into parameters of the shipped script `fleet`.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ Examples:
   profiler fleet jobs.yaml --dry-run           what would be run
   profiler fleet jobs.yaml --cluster ssh --set 'options.hosts=[\"gpu-1\"]' --allow command=ssh
   profiler fleet jobs.yaml --cluster slurm --allow command=sbatch,command=squeue,command=scancel,command=scontrol
-  profiler fleet --follow runs/DIR             go on with a fleet, and show what it does";
+  profiler fleet --follow runs/DIR             resume a fleet, and show its progress";
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -27,13 +27,13 @@ pub(super) struct Args {
     /// Where they run: local, ssh, slurm, or a path such as ./mine.rhai; local when absent
     #[arg(long, value_name = "NAME", conflicts_with = "follow")]
     cluster: Option<String>,
-    /// Go on with the fleet in this folder
+    /// Resume the fleet in this folder
     #[arg(long, value_name = "DIR", conflicts_with_all = ["file", "dry_run", "out"])]
     follow: Option<PathBuf>,
     /// Leave when all jobs are in the cluster's queue, or on its hosts
     #[arg(long)]
     detach: bool,
-    /// With --follow: take back the jobs that have not ended
+    /// With --follow: cancel the jobs that have not ended
     #[arg(long, requires = "follow", conflicts_with = "detach")]
     cancel: bool,
     #[command(flatten)]
@@ -41,7 +41,7 @@ pub(super) struct Args {
     /// The fleet's folder, new or empty; runs/TIME-fleet when absent
     #[arg(long, value_name = "DIR", help_heading = "Run")]
     out: Option<PathBuf>,
-    /// Where --out is taken already, use the first of DIR-2, DIR-3 … that is free
+    /// If --out is taken, use the first of DIR-2, DIR-3 … that is free
     #[arg(long, requires = "out", help_heading = "Run")]
     force_new: bool,
     /// Show what would be run, and start nothing
@@ -55,7 +55,7 @@ pub(super) struct Args {
 /// Runs the script.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let mut options = args.options.clone();
-    // As JSON, so that no text is read as a number.
+    // As JSON, so that a text is never read as a number.
     let mut set = |name: &str, value: &str| options.set.push(format!("{name}={}", json!(value)));
     if let Some(file) = &args.file {
         set("file", &file.to_string_lossy());

@@ -1,4 +1,4 @@
-//! Flags of other tools (`vllm bench`, guidellm, genai-perf, k6, hyperfine) that people have in their fingers, and what they are called here.
+//! Familiar flags of other tools (`vllm bench`, guidellm, genai-perf, k6, hyperfine), and their names here.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use crate::script::form::flag_name;
 use crate::script::params::settable;
 use crate::script::{Main, shipped};
 
-/// The scripts that most people mean, before the others.
+/// The most common scripts, suggested before the others.
 const FIRST: [&str; 3] = ["throughput", "adaptive", "slo"];
 
-/// Names of other tools, and what does it here: parameters, of which the first that the script has is meant, and options of the
-/// program, which begin with `--`.
+/// Names in other tools, and the equivalents here: parameters, of which the script's first match is suggested, and
+/// options of the program, which begin with `--`.
 const FOREIGN: &[(&str, &str)] = &[
     (
         "num-prompts max-requests request-count iterations num-requests n-requests",
@@ -97,8 +97,8 @@ const FOREIGN: &[(&str, &str)] = &[
     ("coverage", "search.coverage"),
 ];
 
-/// Which flag does here what `name` does elsewhere; `has` says whether the script has a parameter. Where it has none, a shipped script that
-/// does is named.
+/// The flag here that corresponds to `name` of another tool. `has` says whether the script has a parameter. If it has
+/// none, names a shipped script that does.
 pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
     let row = FOREIGN
         .iter()

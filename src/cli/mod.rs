@@ -1,4 +1,4 @@
-//! The command line: one file per command, or for a few that belong together. Each parses arguments, calls the library and
+//! The command line: one file per command, or for a few related ones. Each parses arguments, calls the library and
 //! prints.
 
 mod add;
@@ -51,7 +51,7 @@ struct Output {
     /// Print results and errors only
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     quiet: bool,
-    /// Print details, such as every single warning
+    /// Print details, such as every warning
     #[arg(long, short, global = true)]
     verbose: bool,
     /// Use colours; auto: on a terminal, unless NO_COLOR is set
@@ -107,31 +107,31 @@ enum Command {
     Estimate(estimate::Args),
     /// Show what a run found, or a file of another tool
     Show(show::Args),
-    /// Make a self-contained page of a run, and files of its pictures
+    /// Make a self-contained page of a run, and files of its charts
     Report(report::Args),
     /// Compare runs, files of other tools and estimates
     Compare(compare::Args),
-    /// Put a run into one file, to send
+    /// Pack a run into one file, to send
     Pack(report::PackArgs),
-    /// List the shipped scripts, and those that were added
+    /// List the shipped scripts, and the added ones
     List(doc::ListArgs),
     /// Show the script API
     Doc(doc::Args),
-    /// Try primitives by hand
+    /// Try the script API by hand
     Repl(repl::Args),
     /// Check scripts without running them
     Check(test::CheckArgs),
-    /// Hold a strategy against known limits, or an adapter against simulated servers
+    /// Score a strategy on known limits, or check an adapter against simulated servers
     Test(test::Args),
-    /// Write a strategy, an adapter, an experiment or a cluster to begin with
+    /// Write a strategy, an adapter, an experiment or a cluster to start from
     New(new::Args),
-    /// Copy a shipped script out for editing
+    /// Copy a shipped script for editing
     Fork(new::ForkArgs),
     /// Add a script of somebody else, pinned by its hash
     Add(add::Args),
-    /// Fetch again what was added
+    /// Fetch added scripts again
     Update(add::UpdateArgs),
-    /// Remove what was added
+    /// Remove added scripts
     Remove(add::RemoveArgs),
     /// Serve the simulated engine
     Sim(Box<serve::SimArgs>),
@@ -145,15 +145,15 @@ enum Command {
         #[arg(value_name = "COMMAND")]
         words: Vec<OsString>,
     },
-    /// End what runs below it when the program that started it is gone
+    /// End all processes below it when the program that started it is gone
     #[command(hide = true)]
     Supervise,
-    /// Render the chat template of a model that may take neither much memory nor much time
+    /// Render the chat template of a model within limits of memory and time
     #[command(hide = true)]
     RenderChatTemplate,
 }
 
-/// The command line with its help for `width` columns, in which the commands are grouped.
+/// The command line, with its help formatted for `width` columns and the commands grouped.
 fn command(width: usize) -> clap::Command {
     let command = Arguments::command();
     let row = |name: &&str| {
@@ -206,7 +206,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
     arguments.output.choice().apply();
     prompt::tell_waits(|what| Terminal::detect().print_error(what));
-    // Without the signals and threads of other commands.
+    // These run without the signals and threads of other commands.
     let own = match arguments.command {
         Command::Supervise => Some(runtime::supervise()),
         Command::RenderChatTemplate => Some(prompt::render_as_child()),
@@ -260,7 +260,7 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
     }
 }
 
-/// Prints the help of `profiler run` itself, rather than of a script.
+/// Prints the help of `profiler run` itself, not of a script.
 fn run_help(program: &Program) -> Result<Status> {
     let mut all = command(program.terminal.width);
     all.build();
@@ -278,7 +278,7 @@ fn rendered(text: &StyledStr, colour: bool) -> String {
     }
 }
 
-/// `--help` and `--version` are results; anything else is a usage error.
+/// Prints a parse error. `--help` and `--version` are results; anything else is a usage error.
 fn usage(terminal: &Terminal, answer: &clap::Error) -> ExitCode {
     let failed = answer.use_stderr();
     let colour = if failed { terminal.error_colour } else { terminal.colour };

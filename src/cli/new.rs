@@ -1,5 +1,5 @@
-//! `profiler new`: writes a script to begin with, which works as it is; `profiler fork`: copies a shipped script for
-//! editing, and holds such copies against what ships now.
+//! `profiler new` writes a script to start from, which works as it is. `profiler fork` copies a shipped script for
+//! editing, and compares such copies with the current versions.
 
 use std::fs;
 use std::io::Write as _;
@@ -13,7 +13,7 @@ use crate::script;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// What to write
+    /// The kind of script
     #[arg(value_enum)]
     kind: Kind,
     /// Its name; NAME.rhai is written into the current folder
@@ -22,17 +22,17 @@ pub(super) struct Args {
 
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 enum Kind {
-    /// A search: which point is probed next
+    /// A search: which point to probe next
     Strategy,
-    /// How one engine is launched, asked and read
+    /// How one engine is launched, sent requests and read
     Adapter,
-    /// One setting of an engine held against another
+    /// A comparison of settings of an engine
     Experiment,
-    /// Where the jobs of a fleet run
+    /// The slots that the jobs of a fleet run in
     Cluster,
 }
 
-/// Writes the file and says how to try it. Never overwrites one.
+/// Writes the file and says how to try it. Never overwrites a file.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let name = args.name.strip_suffix(".rhai").unwrap_or(&args.name);
     let letters = name
@@ -68,20 +68,20 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 pub(super) struct ForkArgs {
     /// Name of a shipped script, of a module such as std/engines/vllm, or of a probe such as std/probes/layers
     name: String,
-    /// Where to; NAME.rhai (or .py) in the current folder when absent
+    /// The new file; NAME.rhai (or .py) in the current folder when absent
     file: Option<PathBuf>,
     /// Copy its strategy as well, and import the copy
     #[arg(long)]
     strategy: bool,
-    /// Show what sets the copies apart from what ships now, by the system's `diff`; nothing is written
+    /// Show how the copies differ from what ships now, with the system's `diff`; nothing is written
     #[arg(long)]
     diff: bool,
-    /// Replace copies that were not edited by what ships now
+    /// Replace unedited copies by what ships now
     #[arg(long, conflicts_with = "diff")]
     update: bool,
 }
 
-/// Writes the copy and prints its path. Never overwrites what somebody wrote.
+/// Writes the copy and prints its path. Never overwrites a file that somebody edited.
 pub(super) fn fork(args: &ForkArgs, program: &Program) -> Result<Status> {
     let target = args.file.clone().unwrap_or_else(|| default_target(&args.name));
     if args.diff || args.update {
@@ -111,7 +111,7 @@ pub(super) fn fork(args: &ForkArgs, program: &Program) -> Result<Status> {
     Ok(0)
 }
 
-/// What `diff` says of a shipped text and the file.
+/// The output of `diff` for a shipped text and the file.
 fn difference(path: &Path, shipped: &str) -> Result<String> {
     let failed = |error: std::io::Error| Fault::missing(format!("`diff` cannot be run: {error}"), "install diffutils");
     let mut diff = Command::new("diff")
@@ -128,7 +128,7 @@ fn difference(path: &Path, shipped: &str) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// `adaptive.rhai`, or `layers.py` for a probe, in the current folder.
+/// The default target: `adaptive.rhai`, or `layers.py` for a probe, in the current folder.
 fn default_target(name: &str) -> PathBuf {
     let stem = Path::new(name).file_name().unwrap_or_default();
     Path::new(stem).with_extension(if name.starts_with("std/probes/") { "py" } else { "rhai" })

@@ -1,5 +1,5 @@
-//! Options shared by the commands that run scripts; and for what a script wants and these do not allow, the user's consent: at a
-//! prompt on a terminal, or for good, given before.
+//! Options shared by the commands that run scripts; and the user's consent to permissions that these options do not
+//! give, asked at a terminal or remembered from before.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, IsTerminal as _, stderr, stdin};
@@ -22,7 +22,7 @@ use crate::script::{Host, Main, Settings, Source, params};
 use crate::task::{Tasks, lock};
 use crate::tls;
 
-/// What a script is run with.
+/// Options to run a script with.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(super) struct ScriptOptions {
     /// Set a parameter, as the script's own flags do; VALUE is JSON, else a string; dots reach into maps: --set search.max_probes=20
@@ -31,7 +31,7 @@ pub(super) struct ScriptOptions {
     /// The model, an id or a folder: same as --set model=MODEL
     #[arg(long, help_heading = "Parameters")]
     pub(super) model: Option<String>,
-    /// The address of a server that runs already: same as --set url=URL
+    /// The address of a server that is already running: same as --set url=URL
     #[arg(long, help_heading = "Parameters")]
     pub(super) url: Option<String>,
     /// Parameters from a YAML, TOML or JSON file; --set and the script's own flags win
@@ -40,27 +40,27 @@ pub(super) struct ScriptOptions {
     /// Seed of everything random; drawn and recorded when absent
     #[arg(long, value_name = "N", help_heading = "Parameters")]
     pub(super) seed: Option<u64>,
-    /// Allow what a script may not do: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH, net=HOST[:PORT], port=N,
-    /// command=NAME
+    /// Allow what a script may not do by default: token, process, exec, code, entrypoint, image=PREFIX, mount=PATH,
+    /// net=HOST[:PORT], port=N, command=NAME
     #[arg(long, value_name = "WHAT", help_heading = "Permissions and limits")]
     pub(super) allow: Vec<String>,
-    /// Operations that a script may use between two calls of the API
+    /// Most operations of a script between two calls of the API
     #[arg(long, value_name = "N", help_heading = "Permissions and limits")]
     pub(super) max_operations: Option<u64>,
-    /// Measure although other processes use the GPU
+    /// Measure even if other processes use the GPU
     #[arg(long, help_heading = "Permissions and limits")]
     pub(super) shared_gpu: bool,
-    /// What a script's own flags set.
+    /// Values set by the script's own flags.
     #[arg(skip)]
     pub(super) flags: Assignments,
-    /// How long a server that runs already is waited for while it still loads (503) or rejects requests (429 with Retry-After): 60s when
+    /// How long to wait for a running server while it loads (503) or rejects requests (429 with Retry-After): 60s when
     /// absent; when given, also until it accepts connections
     #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Permissions and limits")]
     pub(super) wait: Option<Duration>,
     /// Do not verify the certificate of a server on this machine, such as --url https://127.0.0.1:8000
     #[arg(long, help_heading = "Permissions and limits")]
     pub(super) insecure: bool,
-    /// What the user wants of a fleet.
+    /// The action of `profiler fleet`, from --detach, --cancel and --follow.
     #[arg(skip)]
     pub(super) wish: String,
 }
@@ -74,7 +74,7 @@ fn wait(text: &str) -> std::result::Result<Duration, String> {
 }
 
 impl ScriptOptions {
-    /// Creates the host of a script; a signal will end its services.
+    /// Creates the host of a script. A signal ends its services.
     pub(super) fn host(
         &self,
         script: &Path,
@@ -107,9 +107,9 @@ impl ScriptOptions {
         Ok(Arc::new(host))
     }
 
-    /// What the command line sets: of two that set the same, the later one wins.
+    /// The assignments of the command line. Later ones win.
     fn assignments(&self) -> Result<Vec<(&str, Value)>> {
-        // Several addresses are a list in JSON, which no address is.
+        // In JSON, several addresses are a list, and a single address is not valid JSON.
         let short = [
             ("model", self.model.clone().map(Value::String)),
             ("url", self.url.as_deref().map(json_or_string)),
@@ -123,7 +123,7 @@ impl ScriptOptions {
         short.chain(set).chain(flags).collect()
     }
 
-    /// The parameters of `--params`, `--set` and flags; the later ones win. Registers secrets among them for redaction.
+    /// The parameters of `--params`, `--set` and flags; later ones win. Registers the secrets among them for redaction.
     pub(super) fn parameters(&self) -> Result<Map<String, Value>> {
         let mut map = match &self.params {
             Some(file) => params::read_file(file)?,
@@ -132,14 +132,15 @@ impl ScriptOptions {
         for (path, value) in self.assignments()? {
             params::assign(&mut map, path, value)?;
         }
-        // Before anything of it is written or printed.
+        // Before any of them is written or printed.
         add_secrets(named_secrets(&Value::Object(map.clone())));
         Ok(map)
     }
 
-    /// The permissions of `--allow`, and what `--set` names. A parameter of somebody else's script allows nothing,
-    /// whatever its name. Neither does a parameter file: like the script, it may come from somebody else. What `--set` named
-    /// to a shipped script is remembered with the run, so that `--resume` alone goes on with it.
+    /// The permissions of `--allow`, and those from values that `--set` names. Parameters of somebody else's script
+    /// allow nothing, whatever their names. Neither does a parameter file, because it may come from somebody else too.
+    /// Values that `--set` named to a shipped script are remembered with the run, so that `--resume` alone is enough
+    /// later.
     fn permits(&self, author: Author, run: &Run, set: &Map<String, Value>) -> Result<Permits> {
         let mut permits = Permits::parse(&self.allow)?;
         if author == Author::Stranger {
@@ -151,7 +152,7 @@ impl ScriptOptions {
         }
         if run.folder().is_some() {
             let fact = |(path, text): &(String, String)| named_fact(run.id(), path, text);
-            // Where nothing can be remembered, it is to be named again.
+            // If they cannot be remembered, the user has to name them again.
             let _ = remember(named.iter().map(fact), "");
             let mut recorded = Vec::new();
             for (path, value) in set {
@@ -179,19 +180,20 @@ fn add_texts(path: &str, value: &Value, found: &mut Vec<(String, String)>) {
     }
 }
 
-/// The line by which it is remembered that the command line named this in a run. The text may hold a password.
+/// The entry in the memory file that records a value named on the command line. Hashed, because the text may hold a
+/// password.
 fn named_fact(run: &str, path: &str, text: &str) -> String {
     format!("named {run} {}", Source::new("", &format!("{path}={text}")).sha256)
 }
 
-/// Who wrote a script, as far as its permissions depend on it.
+/// The author of a script, as far as its permissions depend on it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Author {
-    /// Anybody. The user's own scripts cannot be told from others'.
+    /// Anybody. The user's own scripts cannot be distinguished from those of others.
     Stranger,
     /// It ships with the program, unchanged.
     Shipped,
-    /// The user types it.
+    /// The user types it (the REPL).
     User,
 }
 
@@ -205,7 +207,7 @@ impl Author {
     }
 }
 
-/// How often to look for an interruption while the user thinks.
+/// How often to check for an interruption while the user thinks.
 const PAUSE: Duration = Duration::from_millis(50);
 
 enum Answer {
@@ -214,8 +216,8 @@ enum Answer {
     No,
 }
 
-/// Has what a script wants decided by what the user allowed it for good, and else by the user at the terminal. Without
-/// `undisturbed`, which calls its argument while nothing else is printed, nobody is asked.
+/// Decides missing permissions: from what the user always allows, or else by asking at the terminal. `undisturbed`
+/// calls its argument while nothing else is printed. Without it, nobody is asked.
 pub(super) fn ask_consent<F>(host: &Arc<Host>, undisturbed: Option<F>)
 where
     F: Fn(&mut dyn FnMut()) + Send + Sync + 'static,
@@ -224,7 +226,7 @@ where
     if let Some(undisturbed) = undisturbed.clone() {
         let (tasks, chosen) = (host.tasks.clone(), Mutex::new(HashMap::new()));
         host.run.choose_with(Box::new(move |question, choices| {
-            // What was chosen once is not asked again.
+            // A choice made once is not requested again.
             let key = (question.to_owned(), choices.to_vec());
             let mut chosen = lock(&chosen);
             if !chosen.contains_key(&key) && stdin().is_terminal() && stderr().is_terminal() {
@@ -249,7 +251,7 @@ where
             let Some(undisturbed) = undisturbed.as_ref().filter(|_| may_ask) else {
                 return Ok(Consent::No);
             };
-            // A script that tries again does not ask again.
+            // A script that retries does not ask again.
             if new.iter().any(|want| denied.contains(&want.allow)) {
                 return Ok(Consent::No);
             }
@@ -271,7 +273,7 @@ where
     });
 }
 
-/// The fact that these texts, without what ships with the program, may always do this.
+/// The fact that these texts, without those that ship with the program, always have this permission.
 fn fact(host: &Host, want: &Want) -> String {
     let mut hashes: Vec<String> = host.sources.own().map(|source| source.sha256).collect();
     hashes.sort();
@@ -322,12 +324,12 @@ fn choose(tasks: &Tasks, question: &str, choices: &[String]) -> Result<Option<St
     }
 }
 
-/// A line from the keyboard. Its thread outlives an interruption, as reading cannot be stopped.
+/// Reads a line from the keyboard. Reading cannot be stopped, so its thread outlives an interruption.
 fn read_line(tasks: &Tasks) -> Result<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
         let mut line = String::new();
-        // A closed terminal says no.
+        // A closed terminal counts as "no".
         let _ = stdin().lock().read_line(&mut line);
         let _ = sender.send(line);
     });

@@ -25,7 +25,7 @@ use crate::task::{Tasks, lock};
 /// The exit status of a command that succeeded: 0, or 1 if nothing fits.
 pub(super) type Status = u8;
 
-/// Time for what was started to end.
+/// Grace period for services at the end.
 pub(super) const GRACE: Duration = Duration::from_secs(10);
 
 /// Enough for sockets and timers; computation runs on the script's thread.
@@ -55,7 +55,7 @@ impl Program {
         })
     }
 
-    /// The host of a script that is looked at and not run: nothing is written, nothing is allowed.
+    /// The host of a script that is inspected but not run: it writes nothing and has no permissions.
     pub(super) fn idle_host(&self, script: &Path) -> Arc<Host> {
         let settings = Settings {
             script: script.to_owned(),
@@ -64,7 +64,7 @@ impl Program {
         Host::idle(&self.tasks, settings)
     }
 
-    /// The files that describe a model: of a folder, or of the hub.
+    /// The files that describe a model, from a folder or the hub.
     pub(super) fn read_model(&self, model: &str) -> Result<ModelFiles> {
         self.tasks.wait(async { read_model(model, &Hub::from_env()?).await })
     }
@@ -79,7 +79,7 @@ impl Program {
         self.terminal.print(&json_text(value)?)
     }
 
-    /// Prints the error that ended the script. An interruption is not the fault of any line.
+    /// Prints the error that ended the script. For an interruption, no line is shown, because none is at fault.
     pub(super) fn complain(&self, diagnostic: &Diagnostic) -> Status {
         let kind = diagnostic.fault.kind;
         if kind == Kind::Interrupted || diagnostic.location().is_none() {
@@ -96,7 +96,7 @@ impl Program {
 ///
 /// # Errors
 ///
-/// `usage` if anything is there already; `io` if it cannot be created.
+/// `usage` if the path exists; `io` if it cannot be created.
 pub(super) fn create_file(path: &Path, hint: &str) -> Result<File> {
     File::create_new(path).map_err(|error| match error.kind() {
         ErrorKind::AlreadyExists => Fault::usage(format!("`{}` exists", path.display())).hint(hint),
@@ -114,33 +114,33 @@ pub(super) fn json_text(value: &impl Serialize) -> Result<String> {
 pub(super) const INTERRUPTED: u8 = 130;
 const TERMINATED: u8 = 143;
 const HUNG_UP: u8 = 129;
-/// Exit status when the time of `--max-time` is over, as that of `timeout` of the GNU core utilities.
+/// Exit status when `--max-time` is reached, like that of `timeout` of the GNU core utilities.
 const OUT_OF_TIME: u8 = 124;
 
-/// Exit status of an attempt at a run after which a later one began.
+/// Exit status when a later attempt takes over the run.
 const SUPERSEDED: u8 = 75;
 
-/// How long the script may take to notice the first signal before its services are ended without it.
+/// How long the script may take to react to the first signal before its services are stopped without it.
 const NOTICE_TIME: Duration = Duration::from_secs(2);
 
 /// Maximum time to kill services.
 const KILL_TIME: Duration = Duration::from_secs(5);
 
-/// Handles SIGINT, SIGTERM and SIGHUP: the first one asks to stop, a second one before that is done kills. SIGHUP, which a
-/// closing terminal sends, is left ignored if it was from the start, as under `nohup`.
+/// Handles SIGINT, SIGTERM and SIGHUP. The first one asks the script to stop; a second one kills. SIGHUP, which a
+/// closing terminal sends, stays ignored if it was ignored from the start, as under `nohup`.
 #[derive(Clone, Default)]
 pub(super) struct Signals {
-    /// Exit status of the last signal; 0: none.
+    /// Exit status for the last signal; 0 if there was none.
     status: Arc<AtomicU8>,
     /// The services of the running script.
     guarded: Arc<Mutex<Option<Guarded>>>,
 }
 
-/// Services that must be ended if the script does not do so.
+/// Services to stop if the script does not do so.
 #[derive(Clone)]
 struct Guarded {
     services: Arc<Services>,
-    /// Whether the script is running, rather than its services being ended.
+    /// Whether the script is running; false while its services are being stopped.
     running: bool,
 }
 
@@ -158,7 +158,7 @@ impl Signals {
             true => None,
             false => Some(stream(SignalKind::hangup())?),
         };
-        // With a handler, exceeding the file size limit becomes a write error instead of ending the process.
+        // With a handler, exceeding the file size limit becomes a write error and does not end the process.
         let mut too_long = stream(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;
         let (shared, tasks) = (signals.clone(), tasks.clone());
         tasks.runtime().clone().spawn(async move {
@@ -178,7 +178,7 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Ends the run after this time, or when a later attempt at it has begun, as the first signal does.
+    /// Ends the run like a first signal: after `time`, or when a later attempt has begun.
     pub(super) fn end_after(&self, time: Option<Duration>, run: &Arc<Run>, tasks: &Tasks) -> JoinHandle<()> {
         let (shared, tasks, run) = (self.clone(), tasks.clone(), Arc::clone(run));
         tasks.runtime().clone().spawn(async move {
@@ -211,23 +211,23 @@ impl Signals {
             .spawn(self.clone().end_unless_stopped(status, tasks.clone()));
     }
 
-    /// The exit status that a signal asks for, unless it was cleared.
+    /// The exit status that a signal requests, unless it was cleared.
     pub(super) fn status(&self) -> Option<u8> {
         Some(self.status.load(Ordering::Relaxed)).filter(|status| *status != 0)
     }
 
-    /// What ended the command, for people.
+    /// The reason why the command ended, for people.
     pub(super) fn stopped_by(&self) -> &'static str {
         match self.status() {
             Some(TERMINATED) => "stopped by SIGTERM",
-            Some(OUT_OF_TIME) => "stopped because the time of --max-time is over",
-            Some(SUPERSEDED) => "stopped because a later attempt goes on with the run",
+            Some(OUT_OF_TIME) => "stopped: --max-time was reached",
+            Some(SUPERSEDED) => "stopped: a later attempt took over this run",
             Some(HUNG_UP) => "stopped because its terminal closed (SIGHUP)",
             _ => "stopped by Ctrl-C",
         }
     }
 
-    /// Clears an interruption, as the REPL continues after it. A request to terminate stays.
+    /// Clears an interruption, because the REPL continues after it. A request to terminate is kept.
     pub(super) fn clear_interrupt(&self) {
         // The result does not matter: there may have been no interruption.
         let _ = self
@@ -235,12 +235,12 @@ impl Signals {
             .compare_exchange(INTERRUPTED, 0, Ordering::Relaxed, Ordering::Relaxed);
     }
 
-    /// Ignores the signal: the command's own exit status applies.
+    /// Ignores the signal, so that the command's own exit status applies.
     pub(super) fn clear(&self) {
         self.status.store(0, Ordering::Relaxed);
     }
 
-    /// Registers the services of a script that starts now.
+    /// Registers the services of a script that is about to start.
     pub(super) fn guard(&self, services: &Arc<Services>) {
         *self.guarded() = Some(Guarded {
             services: Arc::clone(services),
@@ -248,14 +248,14 @@ impl Signals {
         });
     }
 
-    /// The script has ended, and its services are being ended: only a second signal interferes.
+    /// Notes that the script has ended and its services are being stopped: only a second signal interferes now.
     pub(super) fn script_ended(&self) {
         if let Some(guarded) = &mut *self.guarded() {
             guarded.running = false;
         }
     }
 
-    /// All services have ended, or somebody else is responsible for them.
+    /// Forgets the services: all have ended, or somebody else is responsible for them.
     pub(super) fn unguard(&self) {
         self.guarded().take();
     }
@@ -276,7 +276,7 @@ impl Signals {
                 break;
             }
         }
-        // A clone, so that a second signal still finds what to kill.
+        // A clone, so that a second signal still finds the services to kill.
         let guarded = self.guarded().clone();
         if let Some(guarded) = guarded.filter(|guarded| guarded.running) {
             // A failure cannot be handled here: the next start finds leftovers.

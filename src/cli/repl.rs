@@ -26,16 +26,16 @@ use crate::run::{Event, Run};
 use crate::script::repl::{Command, HELP, Line, LineHelper, Session, Variable, bind_keys};
 use crate::script::{Diagnostic, Host, Main};
 
-/// How often to look for a signal.
+/// How often to check for a signal.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Shorter times are not worth a line.
+/// Shorter durations are not printed.
 const SHOWN_TIME: Duration = Duration::from_millis(100);
 
 /// Maximum number of inputs in the history.
 const MAX_INPUTS: usize = 10_000;
 
-/// What a session at a terminal begins with.
+/// The first line of an interactive session.
 const BANNER: &str = concat!(
     "profiler ",
     env!("CARGO_PKG_VERSION"),
@@ -59,9 +59,9 @@ pub(super) struct Args {
 /// State shared by the threads.
 #[derive(Debug, Default)]
 struct Shared {
-    /// Whether an input is running, rather than the editor waiting for one.
+    /// Whether an input is running; false while the editor waits for one.
     running: AtomicBool,
-    /// Whether the running input has shown a report, which a value would push off the screen.
+    /// Whether the running input has shown a report, which printing a value would push off the screen.
     reported: AtomicBool,
 }
 
@@ -77,7 +77,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let set = args.options.parameters()?;
     let host = args.options.host(&script, set, run, false, author, program)?;
     ask_consent(&host, Some(|ask: &mut dyn FnMut()| ask()));
-    // Only a running input has services that a signal ends.
+    // Only a running input has services that a signal should end.
     program.signals.unguard();
     let shared = Arc::new(Shared::default());
     let listener = Arc::clone(&shared);
@@ -89,7 +89,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     }));
     let (signals, own) = (program.signals.clone(), (Arc::clone(&host), Arc::clone(&shared)));
     let status = wait(program, &shared, move || Repl::run(own.0, signals, own.1, main));
-    // From here on, a second signal kills what has not ended.
+    // From here on, a second signal kills the services that have not ended.
     program.signals.guard(&host.services);
     program.signals.script_ended();
     let ended = end_services(&host);
@@ -97,8 +97,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     ended.and(status)
 }
 
-/// Runs the loop on its thread and waits for its end. If a signal ends it while the editor waits for input, its thread is
-/// abandoned.
+/// Runs the loop on its own thread and waits until it ends. If a signal arrives while the editor waits for input, the
+/// thread is abandoned.
 fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status> + Send + 'static) -> Result<Status> {
     let modes = tcgetattr(stdin()).ok();
     let (done, ended) = channel();
@@ -116,17 +116,18 @@ fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status>
             }
         }
         match (program.signals.status(), shared.running.load(Ordering::SeqCst)) {
-            // Ctrl-C ends the running input, which clears it.
+            // Ctrl-C ends the running input, which then clears the interruption.
             (None, _) | (Some(INTERRUPTED), true) => {}
-            // It came just before the editor took the keyboard.
+            // It arrived just before the editor took the keyboard.
             (Some(INTERRUPTED), false) => {
                 program.tasks.renew();
                 program.signals.clear_interrupt();
             }
-            // Ends the running input, and then the loop. An input that began at the same instant has cleared the interruption.
+            // Ends the running input and then the loop. An input that started at the same instant has cleared the
+            // interruption.
             (Some(_), true) => program.tasks.interrupt(),
             (Some(status), false) => {
-                // The editor changed the modes of the terminal, which may be closed.
+                // The editor changed the terminal's modes. The terminal may be closed.
                 if let Some(modes) = &modes {
                     let _ = tcsetattr(stdin(), SetArg::TCSANOW, modes);
                 }
@@ -196,7 +197,7 @@ struct Repl {
     shared: Arc<Shared>,
     session: Session,
     terminal: Terminal,
-    /// Whether somebody reads along, rather than a pipe.
+    /// Whether a person types the input, not a pipe.
     is_interactive: bool,
     was_simulated: bool,
     /// Whether an input failed.
@@ -204,7 +205,7 @@ struct Repl {
 }
 
 impl Repl {
-    /// Runs until Ctrl-D or `:quit`. The status is 1 if an input failed that nobody typed.
+    /// Runs until Ctrl-D or `:quit`. The status is 1 if an input from a pipe failed.
     fn run(host: Arc<Host>, signals: Signals, shared: Arc<Shared>, main: Option<Main>) -> Result<Status> {
         let root = main.as_ref().map_or(Path::new("."), |main| main.root.as_path());
         let session = Session::new(&host, root);
@@ -232,7 +233,7 @@ impl Repl {
         if let Some(main) = main {
             repl.evaluate(|session| session.run_source(&main.source));
         }
-        // Another signal than Ctrl-C ends the loop, not only the running input: what a pipe still holds is not run.
+        // Any signal but Ctrl-C ends the loop, not only the running input. The rest of a pipe is not run.
         while matches!(repl.signals.status(), None | Some(INTERRUPTED)) {
             if let Some(helper) = editor.helper_mut() {
                 helper.refresh(&repl.session);
@@ -242,7 +243,7 @@ impl Repl {
                 Ok(line) if line.trim().is_empty() => {}
                 Ok(line) => {
                     let added = editor.add_history_entry(&line);
-                    // Saved at once, as the session may be killed.
+                    // Saved at once, because the session may be killed.
                     let added = added.and_then(|_| history.as_ref().map_or(Ok(()), |file| editor.append_history(file)));
                     added.map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))?;
                     if repl.answer(&line) {
@@ -348,7 +349,7 @@ impl Repl {
         }
         let shown = match result {
             Ok(None) => Ok(()),
-            // What was reported is this value, drawn.
+            // The report already shows this value.
             Ok(Some(line)) if is_reported && !line.is_whole => Ok(()),
             Ok(Some(line)) => {
                 let printed = self.terminal.print(&line.text);

@@ -1,5 +1,5 @@
-//! Files of runs: `profiler report` writes the page of one or several, and its figures as files; `profiler pack` puts a run
-//! into one file, to send.
+//! Files of runs: `profiler report` writes the page of one or several runs, and its charts as files; `profiler pack`
+//! packs a run into one file, to send.
 
 use std::fs::{self, create_dir_all};
 use std::io::Write as _;
@@ -26,16 +26,17 @@ const PNG_SCALE: f32 = 2.0;
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// Folders of runs; of several, one page that compares them. Or one file of another tool
+    /// Folders of runs; several are compared on one page. Or one file of another tool
     #[arg(value_name = "DIR|FILE", required = true)]
     folders: Vec<PathBuf>,
-    /// Write the page to FILE; without any of these options, to DIR/report.html, of several runs or a packed one to report.html
+    /// Write the page to FILE; without any of these options, to DIR/report.html, or to report.html for several runs or
+    /// a packed one
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Write each picture as SVG into FOLDER
+    /// Write each chart as SVG into FOLDER
     #[arg(long, value_name = "FOLDER")]
     svg: Option<PathBuf>,
-    /// Write each picture as PNG into FOLDER
+    /// Write each chart as PNG into FOLDER
     #[arg(long, value_name = "FOLDER")]
     png: Option<PathBuf>,
     /// Print the paths as one JSON document
@@ -121,7 +122,7 @@ pub(super) fn page_of(folder: &Folder) -> Option<PathBuf> {
     folder.has_file(PAGE).then(|| folder.path().join(PAGE))
 }
 
-/// All figures with their file names, and whether they are of a simulated run.
+/// All charts with their file names, and whether they are of a simulated run.
 fn pictures<'a>(documents: &'a [Document], together: &'a [Section]) -> Vec<(String, &'a Plot, bool)> {
     let (mut names, mut found) = (Anchors::default(), Vec::new());
     let mut add = |prefix: &str, sections: &'a [Section], simulated: bool| {
@@ -178,9 +179,9 @@ pub(super) struct PackArgs {
     /// The folder of a run
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// What to write; NAME.tar.gz in the current folder when absent
+    /// The file to write; NAME.tar.gz in the current folder when absent
     file: Option<PathBuf>,
-    /// With the logs of the engine, which may hold what it was asked
+    /// Include the logs of the engine, which may contain requests
     #[arg(long)]
     logs: bool,
     /// Leave out this file or folder of the run
@@ -188,7 +189,7 @@ pub(super) struct PackArgs {
     without: Vec<String>,
 }
 
-/// Never overwrites a file. Where a secret is found, nothing is left.
+/// Packs a run. Never overwrites a file. If a secret is found, no file is left behind.
 pub(super) fn pack(args: &PackArgs, program: &Program) -> Result<Status> {
     let folder = Folder::open(&args.folder)?;
     Manifest::read(&folder)?;
@@ -208,7 +209,7 @@ pub(super) fn pack(args: &PackArgs, program: &Program) -> Result<Status> {
         "nothing was written; give another file: `profiler pack DIR FILE`",
     )?;
     let packed = run::pack(&folder, &name, &without, &file).inspect_err(|_| {
-        // Half of an archive is of no use.
+        // Half an archive is useless.
         let _ = fs::remove_file(&path);
     })?;
     let size = file.metadata().map_err(|error| Fault::io(&path, &error))?.len();

@@ -22,7 +22,7 @@ use crate::script::{self, Diagnostic, Header, Host, Main, STDIN};
 use crate::warning::Warning;
 use crate::{memory, telemetry};
 
-/// Maximum time of the search for leftovers of earlier processes of the run.
+/// Time limit of the search for leftovers of earlier processes of the run.
 const SWEEP: Duration = Duration::from_secs(30);
 
 const EXAMPLES: &str = "\
@@ -45,23 +45,23 @@ pub(super) struct Args {
     /// The run's folder, new or empty; runs/TIME-SCRIPT when absent
     #[arg(long, value_name = "DIR", conflicts_with = "resume", help_heading = "Run")]
     pub(super) out: Option<PathBuf>,
-    /// Where --out is taken already, use the first of DIR-2, DIR-3 … that is free
+    /// If --out is taken, use the first of DIR-2, DIR-3 … that is free
     #[arg(long, requires = "out", conflicts_with = "attempt", help_heading = "Run")]
     pub(super) force_new: bool,
-    /// Go on with the run in this folder
+    /// Resume the run in this folder
     #[arg(long, value_name = "DIR", conflicts_with = "dry_run", help_heading = "Run")]
     pub(super) resume: Option<PathBuf>,
-    /// End the run after this time with what it has by then, and with exit status 124: 90s, 30m, 2h30m
+    /// End the run after this time with its findings so far, and with exit status 124: 90s, 30m, 2h30m
     #[arg(long, value_name = "TIME", value_parser = time, help_heading = "Permissions and limits")]
     pub(super) max_time: Option<Duration>,
-    /// What the run may write to disk, such as 500MB or 20G; 10GiB when absent
+    /// How much the run may write to disk, such as 500MB or 20G; 10GiB when absent
     #[arg(long, value_name = "SIZE", value_parser = size, help_heading = "Permissions and limits")]
     pub(super) max_disk: Option<u64>,
     /// Resume somebody else's run, whose script and modules have these hashes
     #[arg(long, value_name = "sha256:HASH,…", value_delimiter = ',', help_heading = "Run")]
     pub(super) trust_script: Vec<String>,
-    /// For a scheduler that may start a run more than once: go on with the run in --out if there is one, and end an attempt
-    /// at it with a lower number
+    /// For schedulers that may start a run twice: resume the run in --out if it exists, and stop attempts with a lower
+    /// number
     #[arg(
         long,
         value_name = "N",
@@ -82,12 +82,12 @@ pub(super) struct Args {
 }
 
 impl Args {
-    /// Whether the user wants the command's own help, rather than that of a script.
+    /// Whether the user wants the command's own help, not that of a script.
     pub(super) fn wants_help(&self) -> bool {
         self.help && self.script.is_none() && self.resume.is_none()
     }
 
-    /// The same for a later attempt at a run, which goes on with it.
+    /// The arguments for a later attempt at a run: it resumes the run in `--out`.
     fn resolved(&self) -> Self {
         let mut args = self.clone();
         let began = |out: &PathBuf| Folder::open(out).is_ok_and(|folder| folder.has_file("manifest.json"));
@@ -104,10 +104,10 @@ impl Args {
     }
 }
 
-/// Longest time of `--max-time` and `--wait`: more is a mistake.
+/// Longest value of `--max-time` and `--wait`: a longer one is a mistake.
 pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// Bounds of `--max-disk`, bytes. With less, not even the journal of a run has room.
+/// Bounds of `--max-disk`, bytes. Less than this does not even hold a run's journal.
 const DISK: std::ops::RangeInclusive<f64> = 1e5..=1e15;
 
 /// A time such as `90s` or `2h30m`.
@@ -132,7 +132,7 @@ fn size(text: &str) -> std::result::Result<u64, String> {
 
 /// The result of preparing a run.
 enum Prepared {
-    /// Nothing is left to run, or the script does not compile.
+    /// Nothing is left to run, or the script has an error.
     Finished(Status),
     Ready(Main, Arc<Host>),
 }
@@ -161,7 +161,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
         }
     };
     let main = match &args.resume {
-        // Standard input gave it the first time.
+        // The script came from standard input in the first execution.
         Some(folder) if script == Path::new(STDIN) => {
             let text = Folder::open(folder)?.read("script.rhai")?.unwrap_or_default();
             Main::from_input(&String::from_utf8_lossy(&text))
@@ -227,7 +227,7 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
             (run, warnings)
         }
         None => {
-            // A kill may come before they are imported.
+            // The run may be killed before they are imported.
             let named = script::named_modules(&plan.set);
             plan.modules
                 .extend(named.filter_map(|file| script::module_hash(&main, &file)));
@@ -252,16 +252,16 @@ fn prepare(args: &Args, program: &Program) -> Result<Prepared> {
     Ok(Prepared::Ready(main, host))
 }
 
-/// The manifest of a run that may be resumed, as its script and modules may run: each ships with the program, ran in this
-/// run of the user's before, or is named by its hash.
+/// The manifest of a run that may be resumed. Its script and modules must ship with the program, must have run in this
+/// run of the user's before, or must be named by hash.
 ///
 /// # Errors
 ///
-/// `not_allowed` for any other.
+/// `not_allowed` for any other text.
 fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
     if is_pack(folder) {
         return Err(Fault::usage(format!(
-            "`{}` is a packed run, which is read and not gone on with",
+            "`{}` is a packed run, which is read-only and cannot be resumed",
             folder.display()
         ))
         .hint("unpack it with `tar -xzf`, and resume the folder"));
@@ -296,8 +296,8 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
     Err(Fault::not_allowed(message, hint))
 }
 
-/// Checks the script as `profiler check` does, and prints what that finds: then the exit status of the first of it. Nothing has
-/// begun yet. The plan gets the hashes of the modules that it imports.
+/// Checks the script like `profiler check` and prints the findings. Returns the exit status of the first finding.
+/// Nothing has started yet. Adds the hashes of imported modules to the plan.
 fn check_first(args: &Args, script: &Path, main: &Main, plan: &mut Plan, program: &Program) -> Result<Option<Status>> {
     let (nowhere, set) = (Run::ephemeral("check"), plan.set.clone());
     let host = args
@@ -335,9 +335,9 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
             None => stopped,
         }
     });
-    // Only now: until here, a second signal kills what has not ended.
+    // Not earlier: until here, a second signal kills the services that have not ended.
     program.signals.unguard();
-    // A panic of the inventory was printed already; the run is valid without a list of GPUs.
+    // A panic of the inventory was printed already. The run is valid without a list of GPUs.
     let _ = inventory.join();
     tell_refusals(args, main, host, &mut ended, program);
     live.close();
@@ -376,8 +376,8 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     }
 }
 
-/// Tells all that was refused and lacks permission: with the refusal that ended the script, or as a warning if the script
-/// went on without it.
+/// Reports all refused and missing permissions: with the refusal that ended the script, or as a warning if the script
+/// continued without them.
 fn tell_refusals(
     args: &Args,
     main: &Main,
@@ -395,11 +395,11 @@ fn tell_refusals(
         format!("the script went on although it was not allowed to {to}: allow it with `{option}`")
     };
     match ended {
-        // A journal that cannot be written is told of by what ends the run.
+        // If the journal cannot be written, the end of the run reports that.
         Ok(_) => drop(host.run.warn(Warning::new("not_allowed", went_on(&missing)))),
         Err(diagnostic) if diagnostic.fault.kind == Kind::NotAllowed => {
             let set = host.settings.set.clone();
-            // Where a run has come far, to run its script once more would take long.
+            // After measurements, running the script once more would take too long.
             let others = match host.run.has_measured() {
                 true => Vec::new(),
                 false => dry_run::missing(&args.options, &host.settings.script, main, set, program).unwrap_or_default(),
@@ -424,8 +424,8 @@ fn tell_refusals(
     }
 }
 
-/// Ends leftovers of the run's earlier processes. The timeout keeps a hanging Docker daemon from blocking the
-/// run's end.
+/// Ends leftovers of the run's earlier processes. With a timeout, so that a hanging Docker daemon does not block the
+/// end of the run.
 async fn sweep(run: &Run) -> Result<()> {
     match tokio::time::timeout(SWEEP, orphans::sweep_resumed(run)).await {
         Ok(swept) => swept,
@@ -449,7 +449,7 @@ fn conclude(
                 diagnostic.fault.message = program.signals.stopped_by().to_owned();
             }
             let status = match host.state().left {
-                // What it started elsewhere goes on.
+                // Jobs that it started elsewhere continue.
                 true if interrupted => {
                     program.note(&diagnostic.fault.message);
                     0
@@ -460,7 +460,7 @@ fn conclude(
             let ended = host
                 .run
                 .end(if interrupted { "interrupted" } else { "failed" }, fault.clone());
-            // The cause was printed already, and a full disk may be the cause as well as this error.
+            // The cause was printed already. A full disk may cause this error too.
             if let Err(fault) = &ended
                 && fault.message != diagnostic.fault.message
             {
@@ -471,7 +471,7 @@ fn conclude(
             let command = resume_hint(args, host, interrupted);
             let is_printed = print_so_far(args, host, interrupted, command.clone(), &mut document, program)?;
             if is_written {
-                // The journal has it all: where the disk is full, only this copy is missing.
+                // The journal is complete. On a full disk, only this copy is missing.
                 let _ = host.run.replace_document(&document);
             }
             if args.json {
@@ -512,19 +512,19 @@ fn conclude(
     Ok(0)
 }
 
-/// Handles a mistake of the user or the script before anything began: removes the useless folder.
+/// Ends a run after a mistake of the user or the script before anything started: removes the useless folder.
 fn discard_run(args: &Args, diagnostic: &Diagnostic, host: &Host, program: &Program) -> Result<Status> {
     let status = program.complain(diagnostic);
     if args.json {
         program.print_json(&host.run.document(Err(&fault_json(diagnostic))))?;
     }
     if host.run.discard(args.out.is_none()) {
-        program.note("nothing was begun: the run's folder is removed");
+        program.note("nothing had started, so the run folder was removed");
     }
     Ok(status)
 }
 
-/// Adds to the document what a run found that ended before its script did; without `--json`, prints that. Returns whether it did.
+/// Adds the findings of an unfinished run to the document. Without `--json`, prints them. Returns whether it printed.
 fn print_so_far(
     args: &Args,
     host: &Host,
@@ -535,7 +535,7 @@ fn print_so_far(
 ) -> Result<bool> {
     let folder = host.run.folder().and_then(|path| Folder::open(path).ok());
     let found = folder.as_ref().and_then(|folder| RecordedRun::from_folder(folder).ok());
-    // A folder that cannot be read must not hide what ended the run.
+    // A folder that cannot be read must not hide the reason why the run ended.
     let so_far = found.as_ref().zip(folder.as_ref());
     let Some(so_far) = so_far.and_then(|(found, folder)| SoFar::new(found, folder)) else {
         return Ok(false);
@@ -570,11 +570,11 @@ fn print_not_started(args: &Args, script: &Path, diagnostic: &Diagnostic, progra
     }
 }
 
-/// Prints the command that goes on with an unfinished run, or that there is nothing to go on with.
+/// Prints the command that resumes an unfinished run, or a note that there is nothing to resume.
 fn print_resume_hint(command: Option<String>, host: &Host, program: &Program) {
     let Some(folder) = host.run.folder() else { return };
     let Some(command) = command else {
-        // A server that was attached to by its address leaves no log.
+        // A server attached by URL leaves no log.
         let by_address = host.settings.set.contains_key("url");
         let logs = if by_address { "" } else { " and the logs" };
         program.note(format!(
@@ -587,10 +587,11 @@ fn print_resume_hint(command: Option<String>, host: &Host, program: &Program) {
         let stopped = program.signals.stopped_by();
         program.note(format!("{stopped} before anything was measured"));
     }
-    program.note(format!("go on with it: {command}"));
+    program.note(format!("resume with: {command}"));
 }
 
-/// The command that goes on with a run as the user allowed and bounded it; `None` where nothing is to be gone on with.
+/// The command that resumes a run with the permissions and limits that the user gave; `None` if there is nothing to
+/// resume.
 fn resume_hint(args: &Args, host: &Host, interrupted: bool) -> Option<String> {
     let folder = host.run.folder()?;
     if !interrupted && !host.run.has_measured() {
@@ -612,10 +613,10 @@ fn resume_hint(args: &Args, host: &Host, interrupted: bool) -> Option<String> {
     Some(resume_command(&script, folder, &host.settings.set, &flags))
 }
 
-/// Writes the run's page. Failure to do so does not fail the run.
+/// Writes the run's page. A failure does not fail the run.
 fn write_page(run: &Run, program: &Program) {
     let Some(folder) = run.folder() else { return };
-    // A panic while drawing must not change how the run ended; it is printed where it happens.
+    // A panic while drawing must not change how the run ended. It is printed where it happens.
     let made = std::panic::catch_unwind(|| report::write_run_page(folder));
     match made.unwrap_or_else(|_| Err(Fault::internal("a fault of ours"))) {
         Ok(page) => program.note(format!("report: {}", page.display())),
@@ -623,7 +624,7 @@ fn write_page(run: &Run, program: &Program) {
     }
 }
 
-/// Records the machine's GPUs in the manifest. Runs in the background, as the driver may be slow.
+/// Records the machine's GPUs in the manifest. Runs in the background, because the driver may be slow.
 fn take_inventory(run: &Run) {
     let Ok(gpus) = telemetry::gpus() else { return };
     let driver = gpus.iter().find_map(|gpu| gpu.driver.clone());

@@ -1,5 +1,5 @@
-//! `profiler sim` serves the simulated engine until it is asked to stop: it prints its address to stdout and the engine's log
-//! to stderr.
+//! `profiler sim` serves the simulated engine until it gets a signal. It prints its address to stdout and the engine's
+//! log to stderr.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) struct SimArgs {
     misbehave: Vec<String>,
 }
 
-/// Serves until asked to stop, or until the simulated process ends; returns that process's exit status.
+/// Serves until a signal arrives, or until the simulated process ends; returns that process's exit status.
 pub(super) fn sim(args: &SimArgs, program: &Program) -> Result<Status> {
     let mut spec = Spec {
         profile: args.profile.clone(),
@@ -51,7 +51,7 @@ pub(super) fn sim(args: &SimArgs, program: &Program) -> Result<Status> {
     program.terminal.print(&handle.url)?;
     let code = program.tasks.finish(until_end(&handle, program, stubborn));
     if exit_code.is_some() {
-        // A requested exit status applies whatever ended the process.
+        // A requested exit status applies, whatever ended the process.
         program.signals.clear();
     }
     u8::try_from(code).map_err(|_| Fault::usage(format!("exit status {code} is not in 0 to 255")))

@@ -16,14 +16,14 @@ pub(super) struct Args {
     /// The folder of a run, or a file of another tool: tgi-profiler, LLM-sizer (schema 3), vllm bench, TensorRT-LLM graph memory
     #[arg(value_name = "DIR|FILE")]
     path: std::path::PathBuf,
-    /// One JSON document, in bytes; of a run: its own --json output, and everything that it measured
+    /// One JSON document, in bytes; for a run: its own --json output, and all measurements
     #[arg(long)]
     json: bool,
     /// A table as CSV, in bytes, milliseconds and tokens: points, loads, experiments, breakdowns, tables/NAME;
     /// without a name, the first of these that the run has
     #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "json")]
     csv: Option<String>,
-    /// Markdown for a comment on a pull request: the answer, then all that the page has, charts as tables
+    /// Markdown for a comment on a pull request: the answer, then the whole page, charts as tables
     #[arg(long, conflicts_with_all = ["csv", "json"])]
     markdown: bool,
     /// The figures of a run for Prometheus (text format) or OpenTelemetry (OTLP's JSON)
@@ -77,7 +77,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if let Some(name) = &args.csv {
         let mut missing = found.missing.clone();
         let sheets = export::sheets(&found, &folder, &mut missing);
-        // Otherwise missing data would look as if it never existed.
+        // Otherwise missing data would look as if it had never existed.
         for note in &missing {
             program.note(format!("missing: {note}"));
         }
@@ -92,7 +92,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
                 so_far.add_to(&mut document);
             }
             document["html"] = json!(page_of(&folder));
-            // What the text of `show` begins with, also of runs whose journal does not have it.
+            // The first lines of the text that `show` prints, also for runs whose journal does not have them.
             let described = found.boundaries.iter().enumerate();
             for (index, boundary) in described.filter(|(_, boundary)| !boundary.described.is_null()) {
                 let rebuilt = boundary.rebuild();
@@ -148,7 +148,7 @@ pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program)
     }
 }
 
-/// Prints the results of a run, then how it went; with its folder, also its memory over time and the path of its page.
+/// Prints the results of a run, then how it ended; with its folder, also its memory over time and the path of its page.
 fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Result<()> {
     let page = Page::from(&program.terminal);
     let list = |title: &str, items: Vec<String>| Block::list(title, items, Weight::Normal);
@@ -170,7 +170,7 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     let recorded = found.records.iter().map(|(name, value)| format!("{name}: {value}"));
     blocks.extend(list("recorded", recorded.collect()));
     if let Some(result) = found.result().filter(|result| !already_shown(found, result)) {
-        // The boundary is drawn above: no thousands of lines of JSON that repeat it.
+        // The boundary is drawn above, so thousands of lines of JSON need not repeat it.
         let drawn = result["frontier"].is_array() && found.boundaries.iter().any(|one| !one.points.is_empty());
         blocks.push(Block::Text(match drawn {
             true => "result: a boundary report; --json has it".to_owned(),
@@ -190,7 +190,7 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     program.terminal.print_wrapped(&report::text(&blocks, page))
 }
 
-/// The path of the run's page, or how to make it.
+/// The path of the run's page, or the command that makes it.
 fn page_line(folder: &Folder) -> String {
     match page_of(folder) {
         Some(page) => format!("report: {}", page.display()),
@@ -216,11 +216,11 @@ fn head(found: &RecordedRun) -> Vec<String> {
             found.finished
         ));
     }
-    // The answers of boundaries say it themselves.
+    // The answers of boundaries name the servers themselves.
     if found.boundaries.is_empty() {
         lines.extend(found.totals.asked.iter().map(|asked| format!("asked: {asked}")));
     }
-    // Other sections carry the notice themselves.
+    // Other sections have the notice themselves.
     let drawn = found.breakdowns.iter().chain(&found.experiments).next();
     if manifest.simulated && found.boundaries.is_empty() && drawn.is_none() && found.shown.is_empty() {
         lines.extend(simulated_notice(found));

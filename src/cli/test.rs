@@ -1,5 +1,5 @@
-//! `profiler check`: checks scripts without running them; `profiler test`: holds a strategy against known limits, or
-//! has an adapter drive simulated servers, and prints a score.
+//! `profiler check` checks scripts without running them. `profiler test` scores a strategy on known limits, or checks
+//! an adapter against simulated servers.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -20,14 +20,14 @@ use crate::sim::{Options, Sim, SimHandle, Spec};
 /// Arguments.
 #[derive(clap::Args, Debug)]
 pub(super) struct Args {
-    /// A script with a strategy, that is a function of `map, probe, options`; or an adapter
+    /// A script with a strategy (a function of `map, probe, options`), or an adapter
     script: PathBuf,
     /// Print the score as one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// The simulated servers that an adapter is put before, and their profiles.
+/// The simulated servers that an adapter is tested with, and their profiles.
 const SERVERS: [(&str, &str); 7] = [
     ("OpenAI, as vLLM", "llama-8b-h200-vllm"),
     ("OpenAI, as SGLang", "llama-1b-h200-sglang"),
@@ -38,7 +38,7 @@ const SERVERS: [(&str, &str); 7] = [
     ("Ollama", "llama-1b-ollama"),
 ];
 
-/// Exit status 1 if a point was wrongly called safe, or no server was driven.
+/// Tests a strategy or an adapter. Exit status 1 if a point was wrongly called safe, or no server was driven.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let main = Main::open(&args.script)?;
     let found = script::check(&program.idle_host(&args.script), &args.script);
@@ -88,7 +88,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     Ok((score["passed"] != true).into())
 }
 
-/// Starts the servers, which end with what is returned.
+/// Starts the servers. They end when the returned handles are dropped.
 fn serve(program: &Program) -> Result<Vec<(&'static str, SimHandle)>> {
     let mut servers = Vec::new();
     for (name, profile) in SERVERS {
@@ -145,9 +145,9 @@ pub(super) fn check(args: &CheckArgs, program: &Program) -> Result<Status> {
     Ok(status)
 }
 
-/// Warns of parameters that only `--set` reaches.
+/// Warns of parameters that only `--set` can set.
 fn warn_of_hidden(script: &Path, program: &Program) {
-    // An adapter or a module declares none.
+    // Adapters and modules declare no parameters.
     let declared = Main::open(script)
         .ok()
         .and_then(|main| flags::declared(script, &main).ok());

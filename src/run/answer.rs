@@ -1,4 +1,4 @@
-//! Answers as the journal keeps them: of a finished operation, and of a point as the script recorded it.
+//! Answers in the journal: of finished operations, and of points as the script recorded them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::boundary::Answer;
 use crate::fault::Result;
 use crate::load::LoadAnswer;
 
-/// The key of a probe's answer, in scripts and for points, that holds the id of its [`super::Event::Done`].
+/// The key in a probe's answer, as scripts see it, that holds the id of its [`super::Event::Done`].
 const ID: &str = "id";
 
 /// A finished operation: its kind and its answer.
@@ -23,7 +23,7 @@ pub enum Operation {
     Load(Box<LoadAnswer>),
     /// Settings were compared, or a program ran in the engine's container: the answer for the script.
     Experiment(Value),
-    /// A job of a fleet ended: how, and what it found.
+    /// A job of a fleet ended: its status and its findings.
     Job(Value),
     /// Another tool's results were read.
     Results(Value),
@@ -55,7 +55,7 @@ impl Operation {
         }
     }
 
-    /// The answer as scripts get it. That of a probe has the operation's `id`, by which a recorded point refers to it.
+    /// The answer as scripts get it. A probe's answer includes the operation's `id`, which a recorded point refers to.
     pub fn for_script(&self, id: u64) -> Value {
         let value = match self {
             Operation::Probe(answer) => {
@@ -74,8 +74,8 @@ impl Operation {
     }
 }
 
-/// The answer to a point as the script recorded it: a probe's, perhaps with changes, or one of its own. Of its own answers, a
-/// measurement of another type counts as missing.
+/// The answer for a point as the script recorded it: a probe's answer, perhaps changed, or the script's own.
+/// Measurements of another type count as missing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PointAnswer {
     /// Verdict, cause and evidence.
@@ -115,7 +115,7 @@ pub struct Spent {
 }
 
 impl PointAnswer {
-    /// Reads what a script recorded: a verdict's name, or a map.
+    /// Reads a recorded answer: the name of a verdict, or a map.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl PointAnswer {
 }
 
 impl Spent {
-    /// Reads it from the key `spent`, which searches add, or else from the probe's own fields.
+    /// Reads the cost from the key `spent`, which searches add, or else from the probe's own fields.
     fn read(answer: &Value) -> Self {
         let source = answer.get("spent").unwrap_or(answer);
         let float = |key: &str| source.get(key).and_then(Value::as_f64);
@@ -162,19 +162,19 @@ fn id(answer: &Value) -> Option<u64> {
     answer.get(ID).and_then(Value::as_u64)
 }
 
-/// The most probes whose answers wait to be recorded: those of all engines of a search, with room for scripts that record them
-/// later. An older answer is written again in full where it is recorded.
+/// The most answers that wait to be recorded: one for each engine of a search, with room for scripts that record late.
+/// An older answer is written in full when it is recorded.
 const MOST_WAITING: usize = 256;
 
-/// Answers of probes that no point has referred to yet. A point's line holds only what the script changed or added to its
-/// probe's answer.
+/// Answers of probes that no point has referred to yet. The line of a point holds only what the script changed in the
+/// answer of its probe.
 ///
-/// Writing and reading go through the same events in the same order, and so find the same answers here.
+/// Writing and reading see the same events in the same order, so both find the same answers here.
 #[derive(Debug, Default)]
 pub(super) struct Waiting(BTreeMap<u64, Map<String, Value>>);
 
 impl Waiting {
-    /// Adds the next event of the journal, whose points are complete.
+    /// Adds the next event of the journal. Points must be complete.
     pub(super) fn add(&mut self, event: &Event) {
         match event {
             Event::Done { id, operation, .. } if matches!(operation, Operation::Probe(_)) => {
@@ -194,7 +194,7 @@ impl Waiting {
         }
     }
 
-    /// A point's answer without what its probe's answer has. Null stands for a key that the script removed.
+    /// A point's answer without the entries that equal its probe's. Null stands for a key that the script removed.
     pub(super) fn shortened(&self, answer: &Value) -> Option<Value> {
         let probed = self.0.get(&id(answer)?)?;
         let recorded = answer.as_object()?;

@@ -1,11 +1,11 @@
-//! Who was asked: engine, version, model and address, as the server gives them. Read from the description of an engine in the
-//! journal, so that kept runs say it too.
+//! The servers that were measured: engine, version, model and address, as the server reports them. They are read from
+//! the journal's description of an engine, so older runs have them too.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A server that was asked, and its model. Two starts of one engine are the same server.
+/// A server that was measured, and its model. Two starts of one engine are the same server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskedServer {
     /// The engine, as its adapter is named.
@@ -16,14 +16,14 @@ pub struct AskedServer {
     pub model: Option<String>,
     /// The only model that the server lists, if the requests name another.
     pub listed: Option<String>,
-    /// The address of a server that ran already, without a password.
+    /// The address of a server that was already running, without a password.
     pub address: Option<String>,
     /// `docker`, `process`, `attach` or `sim`.
     runtime: String,
 }
 
 impl AskedServer {
-    /// Of an engine as [`super::Event::Engine`] describes it; `None` if the description is damaged.
+    /// Reads the server from an engine's description in [`super::Event::Engine`]; `None` if the description is damaged.
     pub fn from_engine(described: &Value) -> Option<Self> {
         let text = |pointer: &str| {
             let text = described.pointer(pointer).and_then(Value::as_str);

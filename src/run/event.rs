@@ -34,8 +34,8 @@ pub enum Event {
         cause: Option<Cause>,
         /// Whether the point fits, fails, or is inconclusive.
         moves: Moves,
-        /// The complete answer that the script recorded. In the journal, what it has of a probe's answer is left out, and its
-        /// `id` refers to that.
+        /// The complete answer that the script recorded. The journal omits the parts that equal the probe's answer, and
+        /// refers to that answer by `id`.
         answer: Value,
     },
     /// A probe, load or experiment started.
@@ -91,7 +91,7 @@ pub enum Event {
     Memory {
         /// Bytes in use on the engine's devices.
         used: u64,
-        /// Bytes that those devices have.
+        /// Capacity of those devices in bytes.
         total: u64,
     },
     /// Progress of a load, for the live view only. The records are in `loads/`.
@@ -119,7 +119,7 @@ pub enum Event {
     },
     /// The requests of a probe were sent, for the live view only.
     Sent {
-        /// Seconds after which those that are unfinished fail.
+        /// Seconds after which unfinished requests fail.
         timeout: f64,
     },
     /// The newest log line of an engine that is starting, for the live view only.
@@ -127,7 +127,7 @@ pub enum Event {
         /// The line.
         line: String,
     },
-    /// What a script shows while it waits, in place of what it showed before; for the live view only.
+    /// The lines that a script shows while it waits, replacing its earlier lines; for the live view only.
     Watch {
         /// Lines of text, most important first.
         lines: Vec<String>,
@@ -148,7 +148,7 @@ pub enum Event {
         name: String,
         /// [`crate::memory::Footprint`]: `#{ all, per_gpu, overhead, details }`.
         value: Value,
-        /// Of a result so far: what is still to be measured.
+        /// For a partial result: what is still to be measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missing: Option<String>,
     },
@@ -158,7 +158,7 @@ pub enum Event {
         name: String,
         /// [`crate::experiment::Experiment`].
         value: Value,
-        /// Of a result so far: what is still to be measured.
+        /// For a partial result: what is still to be measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missing: Option<String>,
     },
@@ -168,7 +168,7 @@ pub enum Event {
         value: Value,
         /// Text for people.
         text: String,
-        /// Of a result so far: what is still to be measured.
+        /// For a partial result: what is still to be measured.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         missing: Option<String>,
     },
@@ -184,7 +184,7 @@ pub enum Event {
         /// The text.
         text: String,
     },
-    /// A line of a script's progress, which is no result.
+    /// A progress line of a script, not a result.
     Note {
         /// The text.
         text: String,
@@ -201,9 +201,9 @@ pub enum Event {
         /// The limits of the start, the cause of the failure, and the evidence.
         failure: Value,
     },
-    /// An attempt at the run began: all following events are its.
+    /// An attempt at the run began. All following events belong to it.
     Attempt {
-        /// Its number. Later attempts have greater ones.
+        /// Its number. Later attempts have higher numbers.
         number: u64,
     },
     /// The run was resumed: all following events belong to another execution.
@@ -226,14 +226,15 @@ thread_local! {
     static ENGINE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// The engine for which this thread works, from 1, where several are probed at the same time: events belong to it.
+/// The number (from 1) of the engine that this thread works for, if several are probed at the same time. Events of the
+/// thread are assigned to it.
 pub fn engine_number() -> Option<u64> {
     ENGINE.get()
 }
 
-/// Runs `work` for this engine of several.
+/// Runs `work`, assigning the events of this thread to engine `number`.
 pub fn for_engine<T>(number: u64, work: impl FnOnce() -> T) -> T {
-    /// Also after a panic.
+    /// Restores the previous engine, also after a panic.
     struct Leave(Option<u64>);
     impl Drop for Leave {
         fn drop(&mut self) {
@@ -255,7 +256,7 @@ impl Event {
         !only_live
     }
 
-    /// Whether it is a result so far, which is shown only where the run ends before a later one.
+    /// Whether this is a partial result, which is shown only if the run ends before a later one.
     pub(super) fn is_so_far(&self) -> bool {
         let missing = match self {
             Event::Breakdown { missing, .. } | Event::Experiment { missing, .. } | Event::Shown { missing, .. } => {
@@ -288,11 +289,11 @@ pub struct Totals {
     peaks: HashMap<(usize, String), u64>,
     /// Bytes of memory of the engine's devices.
     total: Option<u64>,
-    /// That memory is the host's, not a GPU's.
+    /// Whether that memory is the host's, not a GPU's.
     pub(super) on_host: bool,
-    /// What was simulated.
+    /// The simulated models and GPUs, as [`simulated`] describes them.
     simulated: BTreeSet<String>,
-    /// The servers that were asked, and their models, in order.
+    /// The servers that were measured, and their models, in order.
     pub asked: Vec<AskedServer>,
     /// Whether a start failed.
     pub(super) start_failed: bool,
@@ -347,20 +348,20 @@ impl Totals {
         self.points > 0 || self.finished > 0
     }
 
-    /// Bytes left while a point of a boundary was probed.
+    /// Bytes of device memory left while a point of a boundary was probed.
     pub(super) fn headroom(&self, boundary: usize, point: &Point) -> Option<u64> {
         let peak = self.peaks.get(&(boundary, point.to_string()))?;
         Some(self.total?.saturating_sub(*peak))
     }
 
-    /// What the simulated engines simulate.
+    /// Descriptions of the simulated engines.
     pub fn simulated(&self) -> Vec<String> {
         self.simulated.iter().cloned().collect()
     }
 }
 
-/// What a simulated engine simulates: `Llama-3.1-8B-Instruct, 24 GB card (profile llama-8b-24gb-vllm)`; `None` for any other
-/// engine. Before its start only the profile is known.
+/// Describes a simulated engine: `Llama-3.1-8B-Instruct, 24 GB card (profile llama-8b-24gb-vllm)`; `None` for a real
+/// engine. Only the profile is known before the start.
 fn simulated(engine: &Value) -> Option<String> {
     let text = |pointer: &str| engine.pointer(pointer).and_then(Value::as_str);
     let profile = text("/launched/profile").or_else(|| text("/launch/sim/profile"))?;

@@ -1,8 +1,8 @@
-//! The files that a run writes besides journal and manifest: series, tables, exports, and those of the script itself,
-//! which are stored below `files/`.
+//! The files that a run writes besides journal and manifest: series, tables, exports, and the script's own files below
+//! `files/`.
 //!
-//! What a script, its journal and the logs of its engines write is counted (`--max-disk`). Answers of what was
-//! measured, the result and the page are written in any case: a run that reaches the bound keeps what it has.
+//! `--max-disk` limits what the script, the journal and the engine logs may write. Measured answers, the result and the
+//! page are always written, so a run that reaches the limit keeps its findings.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
@@ -36,7 +36,7 @@ impl Run {
         Ok(Some((folder.path().join(name), BoundedFile { file, disk })))
     }
 
-    /// Writes `SUBFOLDER/NAME` atomically, named as by [`Run::append`]; returns its path.
+    /// Writes `SUBFOLDER/NAME` atomically, numbered like [`Run::append`]; returns its path.
     ///
     /// # Errors
     ///
@@ -67,7 +67,7 @@ impl Run {
         Ok(Some(folder.path().join(name)))
     }
 
-    /// The run's folder, and the name in it for a file of this execution.
+    /// The run's folder, and the name to use in it in this execution.
     pub(super) fn locate(&self, subfolder: &str, name: &str) -> Result<Option<(&Folder, PathBuf)>> {
         match &self.writer {
             Some(writer) => Ok(Some((&writer.folder, writer.name(subfolder, name)?))),
@@ -80,7 +80,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// `usage` for a name with other characters than letters, digits, `_` and `-`; `io` and `missing` if it cannot be
+    /// `usage` if the name has characters other than letters, digits, `_` and `-`; `io` and `missing` if it cannot be
     /// written.
     pub fn keep_table(&self, name: &str, columns: &[String], rows: &[Map<String, Value>]) -> Result<Option<PathBuf>> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || letter == '_' || letter == '-';
@@ -94,18 +94,18 @@ impl Run {
         };
         let file = |extension: &str| Path::new("tables").join(format!("{name}.{extension}"));
         let table = csv::write(columns, rows);
-        // With its names in each row, the JSON is about three times as long.
+        // JSON repeats the column names in each row, so it is about three times as long.
         disk.claim(2 * NAME + 4 * table.len(), 0)?;
         folder.replace_json(&file("json"), &rows)?;
         folder.replace_text(&file("csv"), &hide(&table))?;
         Ok(Some(folder.path().join(file("csv"))))
     }
 
-    /// Reads a CSV file of the run's own folder, by its relative path; empty if the run has no folder.
+    /// Reads a CSV file in the run's folder, by its relative path; empty if the run has no folder.
     ///
     /// # Errors
     ///
-    /// `not_allowed` for a file elsewhere, whether it exists or not; `io` if it cannot be read.
+    /// `not_allowed` for a path outside the folder, whether it exists or not; `io` if it cannot be read.
     pub fn read_table(&self, file: &str) -> Result<Vec<Map<String, Value>>> {
         let Some(RunWriter { folder, .. }) = &self.writer else {
             return Ok(Vec::new());
@@ -154,7 +154,7 @@ impl Run {
         Ok(Some(folder.path().join(file)))
     }
 
-    /// Appends to `files/NAME`, which the first call in each execution of the run truncates. Returns its path.
+    /// Appends to `files/NAME`. The first call of each execution truncates the file. Returns its path.
     ///
     /// # Errors
     ///
@@ -178,7 +178,7 @@ impl Run {
         lock(&self.started_files).insert(file.to_owned())
     }
 
-    /// The run's folder, and the path in it of a file that gets this text.
+    /// The run's folder, and the path in it of a script's file. Counts `text` towards the limit.
     fn script_file(&self, name: &str, text: &str) -> Result<Option<(&Folder, PathBuf)>> {
         let inside = Path::new(name);
         let plain =
@@ -223,7 +223,7 @@ impl WrittenFile {
     }
 }
 
-/// To read it, lock it, and ask about it.
+/// For reading, locking and metadata.
 impl Deref for WrittenFile {
     type Target = File;
 
@@ -243,21 +243,21 @@ impl Write for WrittenFile {
     }
 }
 
-/// Default bound, bytes.
+/// Default limit in bytes.
 const MAX_DISK: u64 = 10 << 30;
 
-/// What may be written beyond the bound, for answers of what was measured.
+/// Bytes that measured answers may use beyond the limit.
 pub(super) const RESERVE: u64 = 64 << 20;
 
-/// What a file or folder counts as besides its contents, bytes: empty ones without end must reach the bound too.
+/// Bytes counted for each file or folder besides its contents, so that endless empty files reach the limit too.
 pub(super) const NAME: usize = 512;
 
-/// The folder of a run, and what it may hold.
+/// The folder of a run, and its size limit.
 #[derive(Debug)]
 pub(super) struct Disk {
     folder: PathBuf,
     most: u64,
-    /// At least what the folder holds: replaced files are counted again until it is measured.
+    /// An upper bound of the folder's size: replaced files count twice until the folder is measured again.
     held: Mutex<u64>,
 }
 
@@ -271,11 +271,11 @@ impl Disk {
         }
     }
 
-    /// Call before so many bytes are written. `reserve` may be used beyond the bound.
+    /// Claims `bytes` before they are written. `reserve` bytes may be used beyond the limit.
     ///
     /// # Errors
     ///
-    /// `limit` if the folder would hold too much.
+    /// `limit` if the folder would exceed its limit.
     pub(super) fn claim(&self, bytes: usize, reserve: u64) -> Result<()> {
         let bytes = bytes as u64;
         let most = self.most.saturating_add(reserve);
@@ -297,7 +297,7 @@ impl Disk {
     }
 }
 
-/// Bytes of all files below a folder, and of their names. Links are not followed.
+/// Bytes of all files below a folder, plus [`NAME`] for each entry. Does not follow links.
 fn measured(folder: &Path) -> u64 {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     let size = |entry: fs::DirEntry| match entry.metadata() {
@@ -308,7 +308,7 @@ fn measured(folder: &Path) -> u64 {
     entries.map(|entry| NAME as u64 + size(entry)).sum()
 }
 
-/// A file that grows while a run goes on, such as a log. Writing fails at the bound of the run.
+/// A file that grows during a run, such as a log. Writing fails at the run's limit.
 #[derive(Debug)]
 pub struct BoundedFile {
     file: WrittenFile,

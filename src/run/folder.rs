@@ -41,8 +41,8 @@ const FILE: OFlag = OFlag::O_NOFOLLOW
     .union(OFlag::O_NOCTTY)
     .union(OFlag::O_CLOEXEC);
 
-/// Most bytes read of one file or line. An hour of 8 GPUs at 100 Hz needs a tenth of it; a script's strings have up to
-/// 64 MiB, and JSON escapes some characters as six.
+/// Most bytes read from one file or line. An hour of 8 GPUs at 100 Hz needs a tenth of this. A script's strings have up
+/// to 64 MiB, and JSON escapes some characters as six.
 const MAX_READ: u64 = 512 << 20;
 
 /// Permissions of new folders, before the user's umask.
@@ -53,16 +53,16 @@ const NEW_FOLDER: Mode = Mode::from_bits_truncate(0o777);
 pub struct Folder {
     path: PathBuf,
     dir: Arc<OwnedFd>,
-    /// Where a packed run was unpacked: removed with the last clone.
+    /// The temporary folder of a packed run, removed with the last clone.
     _unpacked: Option<Arc<TempDir>>,
 }
 
 impl Folder {
-    /// Opens an existing folder, or a packed run to read it.
+    /// Opens an existing folder, or unpacks a packed run into a temporary one.
     ///
     /// # Errors
     ///
-    /// `usage` if there is no such folder; `io` if it cannot be opened; as `pack::unpacked`.
+    /// `usage` if there is no such folder; `io` if it cannot be opened; errors of `pack::unpacked`.
     pub fn open(path: &Path) -> Result<Self> {
         if pack::is_pack(path) {
             let (unpacked, inside) = pack::unpacked(path)?;
@@ -85,11 +85,11 @@ impl Folder {
         })
     }
 
-    /// Creates a new folder: `out`, or `runs/TIME-NAME` with a number if that is taken. An empty folder is used.
+    /// Creates a new folder: `out`, or `runs/TIME-NAME`, numbered if that is taken. Accepts an empty folder.
     ///
     /// # Errors
     ///
-    /// `usage` where `out` holds anything, unless `force_new`: then the first numbered name (`…-2`) that is free.
+    /// `usage` if `out` is not empty. With `force_new`, uses the first free numbered name (`…-2`) instead.
     pub(super) fn create(out: Option<&Path>, name: &str, force_new: bool) -> Result<Self> {
         let wanted = match out {
             Some(out) => out.to_owned(),
@@ -121,14 +121,14 @@ impl Folder {
         Err(Fault::internal("there is no free folder"))
     }
 
-    /// Opens a folder, which is created with those above it unless it exists.
+    /// Opens a folder, and creates it and its parents if they do not exist.
     pub(super) fn make(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(|error| Fault::io(path, &error))?;
         Self::open(path)
     }
 
-    /// Writes the names in the folder to the disk: until then, a file that was created or renamed may be gone after a
-    /// power failure, whatever was synced of its contents.
+    /// Syncs the folder's directory entries. Until then, a power failure may remove a created or renamed file even if
+    /// its contents were synced.
     pub(super) fn sync(&self) -> Result<()> {
         sync(&self.path).map_err(|error| Fault::io(&self.path, &error))
     }
@@ -194,7 +194,7 @@ impl Folder {
         self.kind(name.as_ref()).is_ok_and(|kind| kind == Some(SFlag::S_IFREG))
     }
 
-    /// Whether anything of that name exists.
+    /// Whether anything with that name exists.
     pub(super) fn has(&self, name: &str) -> bool {
         !matches!(self.kind(name.as_ref()), Ok(None))
     }
@@ -380,8 +380,8 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
     Ok(parts)
 }
 
-/// The permissions of a new file, before the user's umask. Only the user may read what an engine printed and what a script wrote: it may contain
-/// secrets that were not recognised. Nor is it for others what the user allowed.
+/// The permissions of a new file, before the user's umask. Engine output and script files may contain secrets that were
+/// not recognised, and the user's permissions are private, so only the owner may read these files.
 fn mode(name: &Path) -> Mode {
     let private = ["logs", "files", "journal.jsonl", remembered::FILE];
     match private.iter().any(|private| name.starts_with(private)) {
@@ -410,7 +410,7 @@ fn open_error(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
     }
 }
 
-/// The folder is not a run's; perhaps it has runs in it.
+/// The error for a folder without a manifest. Names a run inside of it, if there is one.
 pub(super) fn not_a_run(folder: &Path) -> Fault {
     let inside = fs::read_dir(folder).into_iter().flatten().flatten();
     let inside = inside.map(|entry| entry.path());
@@ -421,7 +421,7 @@ pub(super) fn not_a_run(folder: &Path) -> Fault {
     })
 }
 
-/// The file does not exist, or the run's folder was removed.
+/// The error if the file does not exist, or if the run's folder was removed.
 pub(super) fn not_found(path: &Path) -> Fault {
     Fault::io(path, &Errno::ENOENT.into())
 }
@@ -443,7 +443,7 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
     }
 }
 
-/// Writes the names in a folder to the disk, where its file system and its permissions allow that.
+/// Syncs a folder, if its file system and permissions allow it.
 fn sync(folder: &Path) -> io::Result<()> {
     change(Change::SyncFolder(folder))?;
     match File::open(folder).and_then(|folder| folder.sync_all()) {
@@ -452,11 +452,11 @@ fn sync(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks that a new run may take this path: nothing is there, or an empty folder.
+/// Checks that a new run may use this path: it does not exist, or is an empty folder.
 ///
 /// # Errors
 ///
-/// `usage` with what is there; `io` if it cannot be read.
+/// `usage` if the path is taken, naming its content; `io` if it cannot be read.
 pub fn check_free(path: &Path) -> Result<()> {
     let shown = path.display();
     let quoted = shell_quoted(&shown.to_string());
@@ -502,10 +502,10 @@ pub fn check_free(path: &Path) -> Result<()> {
     Err(taken(message, String::new()))
 }
 
-/// The shipped script whose runs have a command of their own to go on with them.
+/// The shipped script whose runs have a resume command of their own.
 const FLEET: &str = "fleet";
 
-/// Names that are listed of a folder that holds no run.
+/// Most entries listed of a folder that is not a run.
 const MAX_NAMED: usize = 3;
 
 fn is_empty(path: &Path) -> bool {
@@ -543,7 +543,7 @@ mod tests {
         (temp, folder)
     }
 
-    /// Every operation on a file of that name. Each must fail, or leave everything outside untouched.
+    /// Every operation on a file with that name. Each must fail, or leave everything outside untouched.
     fn try_all(folder: &Folder, name: &str) -> Vec<Result<()>> {
         let name = Path::new(name);
         vec![

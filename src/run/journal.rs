@@ -1,7 +1,7 @@
 //! The journal: one line of JSON per event, appended as it happens.
 //!
-//! Each line ends with `sum`, a checksum over it and all lines before it, so that a change to any line is noticed. It
-//! finds damage, not forgery: whoever changes a line on purpose can write new checksums.
+//! Each line ends with `sum`, a checksum over it and all lines before it, so a change to any line is noticed. It
+//! detects damage, not forgery: an attacker can write new checksums.
 //!
 //! Events that must survive a power failure are synced before the run continues. Others reach the page cache at once,
 //! which survives `kill -9`, and the disk within a second. The lock on the file is the lock on the run's folder.
@@ -43,7 +43,7 @@ const DAMAGED: &str = "journal.damaged.jsonl";
 pub(super) struct Entry<E = Event> {
     #[serde(flatten)]
     pub(super) event: E,
-    /// Which of several engines it is about, from 1; none if there is one engine, or for other events.
+    /// Which of several engines it is about, from 1; `None` if there is only one engine, or for other events.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) engine: Option<u64>,
     /// The time, UTC.
@@ -60,11 +60,11 @@ impl<'a> Entry<&'a Event> {
     }
 }
 
-/// The checksum over all lines up to one: SHA-256 of the checksum before it and the line as it stands without its own.
+/// The checksum over all lines up to one: SHA-256 of the previous checksum and the line without its own checksum.
 #[derive(Clone, Default)]
 struct Chain(Vec<u8>);
 
-/// What stands around the 16 hexadecimal digits of a checksum, at the end of a line.
+/// The text around the 16 hexadecimal digits of a checksum, at the end of a line.
 const SUM: &str = r#","sum":""#;
 const END: &str = r#""}"#;
 const DIGITS: usize = 16;
@@ -78,7 +78,7 @@ impl Chain {
     }
 }
 
-/// Splits a line into what its checksum covers, and the checksum if it has one.
+/// Splits a line into the part covered by its checksum, and the checksum if it has one.
 fn without_sum(line: &[u8]) -> (Cow<'_, [u8]>, Option<&[u8]>) {
     let parts = line.strip_suffix(END.as_bytes()).and_then(|line| {
         let (line, sum) = line.split_at_checked(line.len().checked_sub(DIGITS)?)?;
@@ -102,9 +102,9 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// Continues the journal of an earlier execution. There may be none: in a new folder, and after a kill at the start.
-    /// Passes its events to `each`, cuts off a torn last line, and sets aside lines that are not to be trusted. Any other
-    /// unreadable line is an error. Also returns a note about what was set aside.
+    /// Continues the journal of an earlier execution. It may not exist: in a new folder, or after a kill at the start.
+    /// Passes its events to `each`, cuts off a torn last line, and sets aside untrusted lines. Any other unreadable
+    /// line is an error. Also returns a note about the lines set aside.
     pub(super) fn open(folder: &Folder, mut each: impl FnMut(Event)) -> Result<(Self, Option<String>)> {
         let path = folder.path().join(JOURNAL);
         let file = folder.append(JOURNAL.as_ref())?;
@@ -135,12 +135,12 @@ impl Journal {
         Ok((journal, note))
     }
 
-    /// Whether it has no event.
+    /// Whether the journal has no events.
     pub(super) fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// Appends an event, if `may_write` allows a line of that length. A failed write leaves no torn line, so that earlier
+    /// Appends an event, if `may_write` allows a line of its length. A failed write leaves no torn line, so earlier
     /// events stay readable.
     pub(super) fn append(&mut self, event: &Event, may_write: impl FnOnce(usize) -> Result<()>) -> Result<()> {
         let shortened = self.shortened(event);
@@ -154,12 +154,12 @@ impl Journal {
         may_write(line.len())?;
         if let Ok(data) = self.file.metadata() {
             if data.len() > self.length {
-                // Where locks do not reach, as between some machines, two runs may have the journal open.
+                // Locks do not work between some machines, so two runs may have the journal open.
                 let message = format!("another process writes to `{}`", self.path.display());
                 return Err(Fault::new(Kind::Io, message).hint("let one run at a time use the folder"));
             }
             if data.nlink() == 0 && event.must_sync() {
-                // What is written to a removed file is lost, without any error.
+                // Writes to a removed file are lost without an error.
                 let message = format!("`{}` was removed while the run was under way", self.path.display());
                 return Err(
                     Fault::new(Kind::Io, message).hint("start the run again, and leave its folder alone while it runs")
@@ -176,7 +176,7 @@ impl Journal {
         Ok(())
     }
 
-    /// A point that refers to its probe.
+    /// The point event without the parts that its probe's answer already has; `None` for other events.
     fn shortened(&self, event: &Event) -> Option<Event> {
         let Event::Point { answer: recorded, .. } = event else {
             return None;
@@ -200,7 +200,7 @@ impl Journal {
     }
 }
 
-/// The lock is released with the file, however the process ends.
+/// Locks the file. The lock is released with the file, however the process ends.
 fn lock(file: &File, path: &Path) -> Result<()> {
     match file.try_lock() {
         Ok(()) => Ok(()),
@@ -213,24 +213,24 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// What of a journal can be read.
+/// The trusted part of a journal.
 #[derive(Default)]
 pub(super) struct Extent {
-    /// The lines that can be trusted, and their bytes.
+    /// The number of trusted lines, and their bytes.
     lines: usize,
     bytes: u64,
-    /// The checksum over them.
+    /// The checksum over these lines.
     chain: Chain,
-    /// The probes' answers to which no point refers.
+    /// Answers of probes that no point refers to yet.
     waiting: Waiting,
     /// Whether the last line is incomplete: it was being written when the process died.
     pub(super) torn: bool,
-    /// What cannot be trusted.
+    /// Why the remaining lines are not trusted, if there are any.
     pub(super) distrust: Option<String>,
 }
 
-/// What to say of lines that are not used, since one of them does not match its checksum: it is `noticed`, or between the
-/// first and that one.
+/// The note about lines that are not used. The changed line is between `first`, the first unverified line, and
+/// `noticed`, the first one that does not match its checksum.
 fn distrust(first: usize, noticed: usize, last: usize) -> String {
     let changed = match first == noticed {
         true => format!("line {first}"),
@@ -275,7 +275,7 @@ pub(super) fn read_lines(
     Ok(extent)
 }
 
-/// Compares the lines with their checksums.
+/// Verifies the checksums of all lines.
 fn check(file: &File) -> std::io::Result<Extent> {
     let mut reader = BufReader::new(file);
     reader.seek(SeekFrom::Start(0))?;
@@ -311,7 +311,7 @@ fn check(file: &File) -> std::io::Result<Extent> {
     Ok(extent)
 }
 
-/// Copies what stands after so many bytes.
+/// Copies the bytes from offset `after` to the end.
 fn copy_rest(mut from: &File, after: u64, mut to: WrittenFile) -> std::io::Result<()> {
     from.seek(SeekFrom::Start(after))?;
     std::io::copy(&mut from, &mut to)?;
@@ -329,7 +329,7 @@ type Key = [u8; 32];
 struct Finished {
     id: u64,
     answer: JsonText,
-    /// The point, of a probe.
+    /// The point, if the operation was a probe.
     point: Option<JsonText>,
 }
 
@@ -398,7 +398,7 @@ impl Replay {
         }
     }
 
-    /// The points of the probes that no boundary recorded, and whose answers nobody took yet, in their order.
+    /// The points of probes that no boundary recorded and whose answers were not replayed yet, in order.
     pub(super) fn unrecorded(&self) -> Vec<Value> {
         let recorded: HashSet<u64> = self.recorded.values().flatten().copied().collect();
         let answers = self
@@ -438,7 +438,8 @@ impl Replay {
     }
 }
 
-/// JSON maps are sorted, so equal arguments give equal keys. The journal contains them without secrets.
+/// The key of a call. JSON maps are sorted, so equal arguments give equal keys. The journal stores arguments without
+/// secrets, so they are hidden here too.
 fn key(kind: &str, args: &Value) -> Key {
     Sha256::digest(format!("{kind} {}", hidden_value(args.clone()))).into()
 }
@@ -532,7 +533,7 @@ mod tests {
             let before = bytes[..bit / 8].iter().filter(|byte| **byte == b'\n').count();
             let (read, mut journal, note) = reopen(folder.path()).unwrap();
             assert_eq!(read, events[..before], "bit {bit}");
-            // The last line may look torn, and so may the last two where the end of one was changed.
+            // The last line may look torn, and so may the last two if the end of one was changed.
             assert!(note.is_some() || before >= 2, "bit {bit}");
             journal.append(&event(9), |_| Ok(())).unwrap();
             drop(journal);
@@ -699,12 +700,12 @@ mod replay_tests {
             moves: crate::boundary::Moves::Fits,
             answer,
         };
-        // Retried once.
+        // A probe that was retried once.
         (1..=2).for_each(|id| replay.add(probed(id)));
         replay.add(recorded(
             json!({ "verdict": "ok", "id": 2, "spent": { "answers": [1, 2] } }),
         ));
-        // Probed again, and killed before that was recorded.
+        // A probe that was repeated, but not recorded before the kill.
         replay.add(probed(3));
         assert_eq!(replay.unrecorded(), [json!({ "input": 1, "concurrency": 1 })]);
         replay.forget(&Point::default().with("input", 2));

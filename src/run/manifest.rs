@@ -1,4 +1,5 @@
-//! `manifest.json`: what ran, with what, on which machine; and how a plan differs from it, as a resume needs the same one.
+//! `manifest.json`: the script, its inputs and the machine; and how a plan differs from it, since a resume needs the
+//! same plan.
 //!
 //! The manifest is written before the script starts, and again as more is known.
 
@@ -17,7 +18,7 @@ use crate::fault::{Fault, Kind, Result};
 /// Version of `--json`, and of `result.json`.
 pub const SCHEMA: u32 = 1;
 
-/// Version of the journal and the manifest. From 2 on, a point refers to its probe's answer.
+/// Version of the journal and the manifest. Since version 2, a point refers to its probe's answer.
 pub(super) const FOLDER_SCHEMA: u32 = 2;
 
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -49,18 +50,18 @@ pub struct Manifest {
     pub seed: Option<u64>,
     /// Permissions given by the user.
     pub permissions: Vec<String>,
-    /// Whether it may measure while others use the GPU.
+    /// Whether the run may measure while others use the GPU.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub shared_gpu: bool,
-    /// Whether engines on this machine were not verified.
+    /// Whether engines on this machine run without verification (`--insecure`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub insecure: bool,
-    /// Limit of operations between two API calls, if the user set one.
+    /// Limit of script operations between two API calls, if the user set one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_operations: Option<u64>,
     /// Whether anything was simulated.
     pub simulated: bool,
-    /// Every engine started: versions, launch line, image digest.
+    /// Every started engine: versions, launch line, image digest.
     pub engines: Vec<Value>,
     /// The GPUs of the machine, by UUID.
     pub gpus: Vec<Value>,
@@ -143,8 +144,8 @@ impl Manifest {
         manifest.seed.ok_or_else(without_seed).map(|_| manifest)
     }
 
-    /// Adds what an event of the journal says about the run as a whole. From all of them follows what is known of a run
-    /// whose manifest is lost.
+    /// Adds what an event of the journal says about the run as a whole. Applying all events reconstructs a lost
+    /// manifest as far as possible.
     pub(super) fn add(&mut self, entry: &Entry) {
         if self.started.is_empty() {
             self.started.clone_from(&entry.time);
@@ -170,7 +171,7 @@ impl Manifest {
         self.simulated |= args.pointer("/launch/runtime").is_some_and(|runtime| runtime == "sim");
     }
 
-    /// Adds an engine, unless it is known; returns whether it is new.
+    /// Adds an engine unless it is listed already; returns whether it is new.
     pub(super) fn add_engine(&mut self, info: &Value) -> bool {
         let same = |before: &Value| {
             let mut keys = IDENTITY.iter().chain(&MUST_MATCH);
@@ -188,8 +189,8 @@ impl Manifest {
         self.status == "done"
     }
 
-    /// Whether nothing happened since the manifest was written: its status is `running`, the journal has nothing but files that
-    /// were read and notes, and there are no other files of a run.
+    /// Whether nothing happened since the manifest was written: its status is `running`, the journal has only file
+    /// reads and notes, and the folder has no other files of a run.
     pub(super) fn not_started(&self, folder: &Folder) -> bool {
         let idle = |line: io::Result<String>| {
             let entry = line.ok().and_then(|line| serde_json::from_str::<Entry>(&line).ok());
@@ -206,7 +207,7 @@ impl Manifest {
             && (folder.file(JOURNAL)).is_ok_and(|file| file.is_none_or(|file| BufReader::new(file).lines().all(idle)))
     }
 
-    /// Fails, listing the differences, if `plan` is not the plan of this run. `module` returns the current hash of a
+    /// Fails if `plan` is not the plan of this run, and lists the differences. `module` returns the current hash of a
     /// module.
     ///
     /// # Errors
@@ -247,7 +248,7 @@ impl Manifest {
         }
     }
 
-    /// Adds words of `--allow`, each once.
+    /// Adds permissions in the syntax of `--allow`, without duplicates.
     pub(super) fn permit(&mut self, words: impl IntoIterator<Item = String>) {
         for word in words {
             if !self.permissions.contains(&word) {
@@ -276,16 +277,16 @@ pub(super) fn refusal(differences: &[String]) -> Fault {
         .hint("resume it with the original script and parameters, or start a new run")
 }
 
-/// What to run.
+/// A script and the options to run it with.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     /// The script.
     pub script: Script,
     /// Its text.
     pub text: String,
-    /// SHA-256 of the modules that it imports, as far as they are known.
+    /// SHA-256 of the modules that it imports, as far as known.
     pub modules: Vec<String>,
-    /// Values from `--params` and `--set`. On a resume, what is not given is unchanged.
+    /// Values from `--params` and `--set`. On a resume, omitted values are unchanged.
     pub set: Map<String, Value>,
     /// `--seed`.
     pub seed: Option<u64>,
@@ -304,7 +305,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// SHA-256 of all that runs.
+    /// SHA-256 of the script and its modules.
     pub fn texts(&self) -> impl Iterator<Item = &str> {
         std::iter::once(&self.script.sha256)
             .chain(&self.modules)
@@ -312,7 +313,7 @@ impl Plan {
     }
 }
 
-/// Parameters without what a resume may decide anew: whether a point that ended the server counts as failing.
+/// Parameters without those that a resume may change: whether a point that ended the server counts as failing.
 fn comparable(set: &Map<String, Value>) -> Map<String, Value> {
     let mut set = set.clone();
     if let Some(Value::Object(search)) = set.get_mut("search") {
@@ -336,7 +337,7 @@ fn parameters(prefix: &str, before: &Map<String, Value>, now: &Map<String, Value
     }
 }
 
-/// The recorded parameters, with those that are given again: they may have been secrets, which are not recorded.
+/// The recorded parameters, merged with those given now: secrets are not recorded and must be given again.
 pub fn completed(mut recorded: Map<String, Value>, given: Map<String, Value>) -> Map<String, Value> {
     for (key, value) in given {
         let value = match (recorded.remove(&key), value) {
@@ -348,10 +349,10 @@ pub fn completed(mut recorded: Map<String, Value>, given: Map<String, Value>) ->
     recorded
 }
 
-/// JSON pointers that identify an engine. Two descriptions that agree in these are meant to be the same engine.
+/// JSON pointers that identify an engine. Two descriptions that agree in them refer to the same engine.
 const IDENTITY: [&str; 3] = ["/info/engine", "/runtime", "/options"];
 
-/// JSON pointers that must then be equal, if both descriptions contain them.
+/// JSON pointers that must be equal for the same engine, if both descriptions contain them.
 const MUST_MATCH: [&str; 5] = [
     "/info/version",
     "/info/model",
@@ -360,7 +361,7 @@ const MUST_MATCH: [&str; 5] = [
     "/launched/image_digest",
 ];
 
-/// Differences between a started engine and the same engine of earlier executions; empty for a new engine.
+/// Differences between a started engine and the same engine in earlier executions; empty for a new engine.
 pub(super) fn engine_differences(before: &[Value], now: &Value) -> Vec<String> {
     let differ = |before: &Value| -> Vec<String> {
         let changes = MUST_MATCH.iter().filter_map(|pointer| {

@@ -1,9 +1,10 @@
 //! A run of a script and its folder: manifest, journal, logs, series, result; and how to resume it.
 //!
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
-//! it. A run that is killed can be resumed; each time is one execution of it. [`Run::replay`] then answers from the
-//! journal what earlier executions finished. `writer` starts and resumes runs and writes the folder, `manifest` checks
-//! what must be unchanged, `recorded` reads the folder back into a [`RecordedRun`], and [`Folder`] opens every file in it.
+//! it. A killed run can be resumed; each attempt is one execution of it. [`Run::replay`] then answers finished
+//! operations of earlier executions from the journal. `writer` starts and resumes runs and writes the folder,
+//! `manifest` checks that the plan is unchanged, `recorded` reads the folder into a [`RecordedRun`], and [`Folder`]
+//! opens every file in it.
 
 mod answer;
 mod asked;
@@ -56,7 +57,8 @@ use writer::RunWriter;
 /// Called with every event as it happens.
 pub type Listener = Box<dyn Fn(&Event) + Send + Sync>;
 
-/// Lets the user choose one of several: what is asked, and the choices. `None` where nobody can be asked, or chooses none.
+/// Lets the user choose: takes the question and the choices. Returns `None` if nobody can answer, or if the user
+/// chooses nothing.
 pub type Choose = Box<dyn Fn(&str, &[String]) -> Result<Option<String>> + Send + Sync>;
 
 /// A run under way.
@@ -68,13 +70,13 @@ pub struct Run {
     listeners: Mutex<Vec<Listener>>,
     simulated: AtomicBool,
     replay: Mutex<Replay>,
-    /// The id of the last operation that finished.
+    /// The id of the operation that finished last.
     finished: AtomicU64,
     ordinals: Mutex<BTreeMap<String, u64>>,
-    /// Files of the script that were already written to in this execution.
+    /// The script's files that were already written in this execution.
     started_files: Mutex<HashSet<PathBuf>>,
     totals: Mutex<Totals>,
-    /// Of a run that is gone on with: hashes of texts that the user trusts beside those that ran in it.
+    /// Of a resumed run: hashes of further scripts that the user trusts.
     trusted: OnceLock<Vec<String>>,
     choose: OnceLock<Choose>,
     writer: Option<RunWriter>,
@@ -105,9 +107,9 @@ impl Run {
         self.writer.as_ref().map(|writer| writer.folder.path())
     }
 
-    /// From now on, modules run only if they ran in this run before on this machine, or have one of these hashes.
+    /// Restricts modules to texts that ran in this run before on this machine, or that have one of these hashes.
     pub fn trust_only(&self, sha256: Vec<String>) {
-        // A run is resumed once in a process.
+        // A process resumes one run, so this is set once.
         let _ = self.trusted.set(sha256);
     }
 
@@ -115,8 +117,7 @@ impl Run {
     ///
     /// # Errors
     ///
-    /// `usage` if an earlier execution imported another text under that name; `not_allowed` for a module that is not
-    /// trusted.
+    /// `usage` if an earlier execution imported another text under that name; `not_allowed` for an untrusted module.
     pub fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
         let Some(writer) = &self.writer else { return Ok(()) };
         if !name.starts_with("std/") {
@@ -130,7 +131,7 @@ impl Run {
                     format!("read it; if you trust it, resume with `--trust-script sha256:{sha256}`"),
                 ));
             }
-            // That nothing can be remembered was told when the run began.
+            // A failure to remember was already reported when the run began.
             let _ = remember([own], "");
         }
         writer.module(name, text, sha256)
@@ -141,7 +142,7 @@ impl Run {
         self.amend(|manifest| manifest.parameters = Some(parameters.clone()));
     }
 
-    /// Records what the user allowed while it runs, as words of `--allow`: repeating the run needs it.
+    /// Records permissions that the user gave during the run, in the syntax of `--allow`: repeating the run needs them.
     pub fn permit(&self, words: impl IntoIterator<Item = String>) {
         self.amend(|manifest| manifest.permit(words));
     }
@@ -154,15 +155,15 @@ impl Run {
         });
     }
 
-    /// The answer of the k-th call of `kind` with these arguments, if an earlier execution finished it. Each call
-    /// advances k.
+    /// Returns the answer of the k-th call of `kind` with these arguments, if an earlier execution finished it. Each
+    /// call advances k.
     pub fn replay(&self, kind: &str, args: &Value) -> Option<Value> {
         lock(&self.replay).answer(kind, args)
     }
 
     /// Answers a probe, load or experiment from the journal if an earlier execution finished it. Otherwise runs `work`,
-    /// and journals its answer before it is returned, in the form for scripts. What an experiment measured before it failed is
-    /// given up: a resume repeats all of it.
+    /// and journals its answer before returning it in the form for scripts. If an experiment fails, its measurements
+    /// are given up, and a resume repeats all of it.
     ///
     /// # Errors
     ///
@@ -204,7 +205,8 @@ impl Run {
         Ok(answer)
     }
 
-    /// The points of probes that earlier executions finished, that no boundary recorded, and that were not replayed yet.
+    /// The points of probes that earlier executions finished, but that no boundary recorded and that were not replayed
+    /// yet.
     pub fn unrecorded(&self) -> Vec<Value> {
         lock(&self.replay).unrecorded()
     }
@@ -227,13 +229,13 @@ impl Run {
         lock(&self.replay).failed_starts(args)
     }
 
-    /// Removes and returns the points that earlier executions recorded in the boundary of that index, in order.
+    /// Removes and returns the points that earlier executions recorded in boundary number `boundary`, in order.
     pub fn points(&self, boundary: usize) -> impl Iterator<Item = (Point, Value)> + use<> {
         lock(&self.replay).points(boundary)
     }
 
-    /// Writes an event to the journal, and then calls the listeners, but for results so far: nothing is told that would be
-    /// lost. An [`Event::Done`] is on disk when this returns.
+    /// Writes an event to the journal and then notifies listeners, so they never see an event that a crash could lose.
+    /// Partial results are not passed on to listeners. An [`Event::Done`] is on disk when this returns.
     ///
     /// # Errors
     ///
@@ -254,7 +256,7 @@ impl Run {
         Ok(())
     }
 
-    /// Notes a warning, equal ones once.
+    /// Adds a warning, unless it equals an earlier one.
     pub fn warn(&self, warning: impl Into<Warning>) -> Result<()> {
         self.note(Event::Warning(warning.into()))
     }
@@ -276,7 +278,7 @@ impl Run {
         self.simulated.load(Ordering::Relaxed)
     }
 
-    /// What the engines of this run simulate, one text for each kind. Empty while none is known.
+    /// Descriptions of the simulated engines, one for each kind; empty if there are none yet.
     pub fn simulated_engines(&self) -> Vec<String> {
         lock(&self.totals).simulated()
     }
@@ -296,27 +298,27 @@ impl Run {
         lock(&self.totals).on_host
     }
 
-    /// The servers that were asked, and their models, in order.
+    /// The servers that were measured, and their models, in order.
     pub fn asked(&self) -> Vec<AskedServer> {
         lock(&self.totals).asked.clone()
     }
 
-    /// Has `choose` put questions to the user. Without it, nobody is asked.
+    /// Sets the function that puts questions to the user. Without it, [`Run::choose`] returns `None`.
     pub fn choose_with(&self, choose: Choose) {
-        // A run has one terminal.
+        // Set once, since a run has one terminal.
         let _ = self.choose.set(choose);
     }
 
-    /// Asks the user to choose one of several; `None` if nobody can be asked, or none is chosen.
+    /// Asks the user to choose; `None` if nobody can answer, or if the user chooses nothing.
     ///
     /// # Errors
     ///
-    /// `interrupted` by a signal meanwhile.
+    /// `interrupted` if a signal arrives while waiting.
     pub fn choose(&self, question: &str, choices: &[String]) -> Result<Option<String>> {
         self.choose.get().map_or(Ok(None), |choose| choose(question, choices))
     }
 
-    /// The description of an engine that this run started before with the same options.
+    /// The description of an engine that this run started earlier with the same options.
     pub fn recorded_engine(&self, options: &Value) -> Option<Value> {
         self.writer.as_ref()?.engine(options)
     }
@@ -326,28 +328,28 @@ impl Run {
         lock(&self.totals).has_measured()
     }
 
-    /// Whether nothing has happened yet but reading: nothing was measured or written by the script.
+    /// Whether the run has only read files so far: nothing was measured, and the script wrote nothing.
     pub fn not_started(&self) -> bool {
         self.writer.as_ref().is_some_and(RunWriter::not_started)
     }
 
-    /// Whether no engine was ready and nothing was measured: what was asked for cannot be done, and there is nothing to go on
-    /// with.
+    /// Whether no engine became ready and nothing was measured: the run cannot do its work, and there is nothing to
+    /// resume.
     pub fn nothing_asked(&self) -> bool {
         let totals = lock(&self.totals);
         self.writer.is_some() && !totals.has_measured() && totals.asked.is_empty() && !totals.start_failed
     }
 
-    /// Removes the folder of a run that found nothing, if it holds nothing but the run's own files. With `parent`, also
-    /// removes the folder of all runs if it is empty. Returns whether the folder is gone.
+    /// Removes the folder of a run without findings, if it holds only the run's own files. With `parent`, also removes
+    /// the folder of all runs if it is empty. Returns whether the folder is gone.
     pub fn discard(&self, parent: bool) -> bool {
         let Some(folder) = self.folder().filter(|_| self.not_started() || self.nothing_asked()) else {
             return false;
         };
         const FILES: [&str; 3] = ["script.rhai", "journal.jsonl", "manifest.json"];
-        // The log is that of a container that runs on.
+        // The log is that of a container that keeps running.
         const FOLDERS: [&str; 3] = ["modules", "jobs", "logs"];
-        // What the script itself wrote stays, and with it the run.
+        // The script's own files are kept, and with them the run.
         let is_foreign = |entry: std::fs::DirEntry| FILES.iter().chain(&FOLDERS).all(|own| entry.file_name() != *own);
         if std::fs::read_dir(folder).is_ok_and(|entries| entries.flatten().any(is_foreign)) {
             return false;
@@ -406,8 +408,8 @@ pub fn failure_document(script: &str, fault: &Value) -> Value {
     document(false, None, script, Err(fault), &[])
 }
 
-/// The document of `result.json` and `--json`. If the script did not finish, `result` is null and `fault` says why, if
-/// known.
+/// The document of `result.json` and `--json`. If the script did not finish, `result` is null and `fault` gives the
+/// reason, if known.
 fn document(
     simulated: bool,
     run: Option<&str>,

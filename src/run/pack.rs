@@ -1,10 +1,11 @@
-//! Runs that travel. A run in one file, to send: [`pack`] writes it, and [`Folder::open`] reads it as it reads a stranger's folder.
+//! Packed runs and job archives. [`pack`] writes a run into one file to send. [`Folder::open`] reads it with the same
+//! precautions as a folder from an untrusted source.
 //!
-//! It is a tar archive compressed by gzip. To read it, it is unpacked into a temporary folder, within bounds: regular files and
-//! folders only.
+//! The file is a gzipped tar archive. For reading, it is unpacked into a temporary folder of limited size; only regular
+//! files and folders are unpacked.
 //!
-//! The runs that a run has others do are its jobs: each in a folder of its own below `jobs/`, with its parameters in a file next
-//! to it. Another host gets what it needs for one as an archive, and sends back what its run wrote.
+//! A run may have jobs, which are runs of their own below `jobs/`, each with its parameters in a file next to it. A
+//! remote host gets the files of a job as an archive, and sends back the files of its run.
 
 use std::fs::File;
 use std::io::{self, Read, Seek as _, Write};
@@ -26,13 +27,13 @@ use crate::fault::{Fault, Kind, Result};
 use crate::file;
 use crate::warning::Warning;
 
-/// How the file begins, as every file of gzip does.
+/// The first bytes of every gzip file.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// Most bytes of an unpacked run: an hour of 8 GPUs at 100 Hz needs a tenth of it.
+/// Most bytes of an unpacked run. An hour of 8 GPUs at 100 Hz needs a tenth of this.
 const MAX_UNPACKED: u64 = 1 << 30;
 
-/// What keys of well-known services look like, and private ones.
+/// Patterns of API keys of well-known services, and of private keys.
 const KEYS: &str = r"\b(hf_[A-Za-z0-9]{30,}|sk-[A-Za-z0-9_-]{20,}|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{40,}|AKIA[0-9A-Z]{16})\b|-----BEGIN [A-Z ]*PRIVATE KEY-----";
 
 /// Whether the file at this path may be a packed run.
@@ -41,12 +42,13 @@ pub fn is_pack(path: &Path) -> bool {
     file::open(path).is_ok_and(|mut file| file.read_exact(&mut begin).is_ok()) && begin == MAGIC
 }
 
-/// Writes the files of a run below `name/` of an archive, but those that begin with one of `without`. Returns how many.
+/// Writes the files of a run below `name/` of an archive, except those whose path begins with one of `without`. Returns
+/// their number.
 ///
 /// # Errors
 ///
-/// `not_allowed` for a file that holds a secret of this environment, or what looks like a key; `io` for a link, and if a file
-/// cannot be read or written.
+/// `not_allowed` for a file with a secret of this environment, or with a text that looks like a key; `io` for a link,
+/// and if a file cannot be read or written.
 pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> Result<usize> {
     let failed = |error: io::Error| Fault::new(Kind::Io, format!("the archive cannot be written: {error}"));
     let keys = Regex::new(KEYS).map_err(Fault::internal)?;
@@ -60,7 +62,7 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
                 inside => format!("{inside}/{entry}"),
             };
             let left_out = without.iter().any(|one| Path::new(&path).starts_with(one));
-            // What a killed run left half written.
+            // A `.new` file is one that a killed run did not finish.
             if left_out || path.ends_with(".new") {
                 continue;
             }
@@ -96,7 +98,7 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
 ///
 /// # Errors
 ///
-/// `limit` for more than 1 GiB; `io` for a broken archive; `usage` for one that is no packed run.
+/// `limit` for more than 1 GiB; `io` for a broken archive; `usage` if it is not a packed run.
 pub(super) fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
     let io = |error: io::Error| Fault::io(path, &error);
     let temp = tempfile::Builder::new().prefix("profiler-").tempdir().map_err(io)?;
@@ -115,17 +117,17 @@ pub(super) fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
     }
 }
 
-/// How many of the entries that were left out are named.
+/// Most skipped entries that are named.
 const SHOWN: usize = 3;
 
-/// Entries that were left out.
+/// Entries that were skipped.
 #[derive(Debug, Default)]
 struct LeftOut {
     count: usize,
     first: Vec<String>,
 }
 
-/// Unpacks a tar archive from outside.
+/// Unpacks an untrusted tar archive.
 fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
     let broken = |error: io::Error| Fault::new(Kind::Io, format!("the archive is broken: {error}"));
     let mut left_out = LeftOut::default();
@@ -167,23 +169,23 @@ fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
 /// The folder of all jobs.
 const JOBS: &str = "jobs";
 
-/// Where a job runs.
+/// The paths of a job.
 #[derive(Clone, Debug)]
 pub struct JobFolder {
     /// The folder of its run, an absolute path. It need not exist yet.
     pub folder: PathBuf,
     /// The file of its parameters.
     pub parameters: PathBuf,
-    /// The number of the latest attempt at it; 0 if there was none.
+    /// The number of its latest attempt; 0 if there was none.
     pub attempt: u64,
 }
 
 impl Run {
-    /// The place of a job, with its parameters written; `None` if the run has no folder.
+    /// Writes a job's parameters and returns its paths; `None` if the run has no folder.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that is no plain word, and for parameters with a secret, which no file keeps; `io` and `missing` if
+    /// `usage` for an invalid name, and for parameters with a secret, which must not be stored; `io` and `missing` if
     /// they cannot be written.
     pub fn job(&self, name: &str, parameters: &Map<String, Value>) -> Result<Option<JobFolder>> {
         let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
@@ -205,7 +207,7 @@ impl Run {
         let text = value.to_string();
         let known = writer.folder.read(&file)?;
         if known.is_none_or(|known| known != text.as_bytes()) {
-            // Not synced: what a power failure takes is written again.
+            // Not synced: after a power failure it is written again.
             let mut written = writer.folder.append(&file)?;
             let written = written.set_len(0).and_then(|()| written.write_all(text.as_bytes()));
             written.map_err(|error| Fault::io(&root.join(&file), &error))?;
@@ -222,8 +224,8 @@ impl Run {
         }))
     }
 
-    /// A tar archive of what another host needs to do a job: these files, by their paths below the current folder, the job's
-    /// parameters, and what there is of its run.
+    /// A tar archive for another host to run a job: these files, by their paths below the current folder, the job's
+    /// parameters, and the files of its run so far.
     ///
     /// # Errors
     ///
@@ -240,7 +242,7 @@ impl Run {
                 let message = format!("`{path}` is not below the current folder, and cannot be sent to a host");
                 return Err(Fault::usage(message).hint("start the fleet in a folder above its scripts"));
             }
-            // What the path leads to is sent, also through a link.
+            // Links are followed: the target's content is sent.
             let mut opened = crate::file::open(file)?;
             archive.append_file(file, &mut opened).map_err(failed(file))?;
         }
@@ -248,7 +250,7 @@ impl Run {
         let appended = archive.append_path_with_name(&parameters, &inside);
         appended.map_err(failed(&parameters))?;
         let run = root.join(JOBS).join(name);
-        // What came back without its manifest is not whole: it is measured again.
+        // A run that came back without its manifest is incomplete, and is measured again.
         if run.join("manifest.json").is_file() {
             let appended = archive.append_dir_all(Path::new(JOBS).join(name), &run);
             appended.map_err(failed(&run))?;
@@ -258,13 +260,13 @@ impl Run {
         Ok(file)
     }
 
-    /// Unpacks a tar archive from outside, the files of a job's run, into the job's folder. Only folders and regular files are
-    /// unpacked: a warning names what else there is.
+    /// Unpacks an untrusted tar archive with the files of a job's run into the job's folder. Only folders and regular
+    /// files are unpacked; a warning names the others.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads out of the folder; `limit` if the run would write more than it may; `io` for a broken
-    /// archive, and if a file cannot be written.
+    /// `usage` for a name that leads out of the folder; `limit` if the run would exceed its disk limit; `io` for a
+    /// broken archive, and if a file cannot be written.
     pub fn unpack_job(&self, name: &str, archive: impl Read) -> Result<()> {
         let Some(writer) = &self.writer else { return Ok(()) };
         let inside = Path::new(JOBS).join(name);
@@ -294,7 +296,7 @@ impl Run {
         Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
     }
 
-    /// The folder of a job whose run came to an end of its own: it was done, or failed. `None` if it was never begun, was
+    /// The folder of a job whose run ended by itself: it is done, or it failed. `None` if it has not started, was
     /// interrupted or killed, or is under way.
     ///
     /// # Errors
@@ -315,7 +317,7 @@ impl Run {
     }
 }
 
-/// The fault of what cannot be read or written.
+/// Returns a function that turns an I/O error for this path into a fault.
 fn failed(path: &Path) -> impl Fn(io::Error) -> Fault {
     move |error| Fault::io(path, &error)
 }
@@ -330,7 +332,7 @@ mod tests {
 
     use super::*;
 
-    /// An archive with such entries, one byte in each file; also with names that `tar` would not write.
+    /// An archive with these entries, one byte in each file. Also allows names that `tar` would not write.
     fn archive(entries: &[(&str, EntryType)]) -> Vec<u8> {
         let mut archive = tar::Builder::new(Vec::new());
         for (name, kind) in entries {
@@ -347,7 +349,7 @@ mod tests {
         archive.into_inner().unwrap()
     }
 
-    /// Unpacks into `run/files/it`, where a run may hold 10 kB.
+    /// Unpacks into `run/files/it`, where the run's limit is 10 kB.
     fn unpacked(archive: &[u8], prepare: impl FnOnce(&Path)) -> (TempDir, Result<LeftOut>) {
         let temp = tempfile::tempdir().unwrap();
         let run = temp.path().join("run");
@@ -390,7 +392,7 @@ mod tests {
             assert!(result.unwrap_err().message.contains("escape"), "{name}");
             assert!(!temp.path().join("escape").exists() && !Path::new("/escape").exists());
         }
-        // Nor does what is there before.
+        // Nor does a link that is there already.
         let (temp, result) = unpacked(&archive(&[("up/escape", EntryType::Regular)]), |run| {
             fs::create_dir_all(run.join("files/it")).unwrap();
             symlink("../../..", run.join("files/it/up")).unwrap();

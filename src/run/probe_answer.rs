@@ -1,4 +1,4 @@
-//! The answer of a probe: the verdict, its evidence, and what was measured.
+//! The answer of a probe: the verdict, its evidence, and the measurements.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,8 +19,8 @@ pub struct ProbeAnswer {
     pub moves: Moves,
     /// The evidence for the verdict.
     pub evidence: Evidence,
-    /// The input length for which the verdict holds, as counted by the engine, if no prompt of exactly the requested length
-    /// could be made: it is up to 1 % or 8 tokens off.
+    /// The input length that the verdict holds for, as counted by the engine, if no prompt of exactly the requested
+    /// length could be made. It is up to 1 % or 8 tokens off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counted: Option<Point>,
     /// Prompt tokens as counted by the engine; the minimum over the requests.
@@ -31,13 +31,13 @@ pub struct ProbeAnswer {
     pub ttft_ms: Option<f64>,
     /// Time per output token after the first, in ms; the median over the requests.
     pub tpot_ms: Option<f64>,
-    /// Inter-token latency, in ms; the median over the events of all requests that carry tokens.
+    /// Inter-token latency, in ms; the median over all token events of all requests.
     pub itl_ms: Option<f64>,
     /// End-to-end latency, in ms; the median over the requests.
     pub e2el_ms: Option<f64>,
     /// Peak memory during the probe, in bytes, summed over the engine's devices.
     pub peak: Option<u64>,
-    /// Memory during the probe: seconds since it began, and bytes. Reduced to a few hundred rows that keep the peak.
+    /// Memory during the probe: seconds since its start, and bytes. Reduced to a few hundred rows that keep the peak.
     pub series: Vec<(f64, u64)>,
     /// Whether the engine had to be started.
     pub started: bool,
@@ -67,8 +67,8 @@ pub struct Evidence {
     /// Whether the engine still serves after failed requests, without a restart. Checked if the failure may have
     /// damaged it.
     pub survived: Option<bool>,
-    /// Whether a server that was attached to died at this point, or answered nothing within the timeout: only its
-    /// operator can start it again.
+    /// Whether an attached server died at this point, or answered nothing within the timeout. Only its operator can
+    /// start it again.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ended_server: bool,
     /// The engine's exit status, if it exited.
@@ -83,30 +83,30 @@ pub struct Evidence {
     pub finish: Option<String>,
     /// Output tokens beyond the requested number.
     pub excess: Option<u64>,
-    /// The input that the engine counted, where that is not what was requested.
+    /// The input length that the engine counted, if it differs from the requested one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<u64>,
-    /// Output tokens with which requests were sent once more, so that early ones would not end before late ones were admitted.
+    /// The output length of repeated requests, raised so that early requests do not end before late ones are admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub longer_output: Option<u64>,
     /// Completed requests.
     pub completed: u64,
     /// Requests sent.
     pub issued: u64,
-    /// The most tokens that the engine itself reports to fit, where that is why nothing was sent.
+    /// The most tokens that fit by the engine's own report, if the report is the reason why nothing was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<u64>,
     /// Attempts, including retries.
     pub attempts: u64,
-    /// Requests that the server rejected for now (429, 503) and that were sent again when it had said that they may come.
+    /// Requests that the server rejected for now (429, 503), and that were sent again after the delay that it named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rejected: Option<u64>,
-    /// Seconds that the server was waited for then.
+    /// Seconds spent waiting before sending them again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waited: Option<f64>,
     /// Queue metrics: the highest `running`, `waiting` and `kv_usage`, and the `preemptions` during the probe.
     pub queue: Option<EngineQueue>,
-    /// Limits of the running start, or of the start that failed.
+    /// Limits of the running engine, or of the start that failed.
     pub limits: Option<Limits>,
 }
 

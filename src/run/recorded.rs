@@ -1,7 +1,8 @@
-//! A run as read back from its folder: finished, failed, killed or still under way, complete or damaged; and what it says
-//! about its end, its results and its warnings.
+//! A run as read back from its folder, whether finished, failed, killed or under way, complete or damaged; with its
+//! end, its results and its warnings.
 //!
-//! The journal is the truth. A lost manifest is derived from it, and says less. What is damaged is left out and noted.
+//! The journal is authoritative. A lost manifest is derived from it, with fewer fields. Damaged parts are left out and
+//! noted.
 
 use std::path::Path;
 
@@ -27,7 +28,7 @@ use crate::warning::Warning;
 pub struct RecordedBoundary {
     /// `#{ axes, options }` as the script gave them.
     pub described: Value,
-    /// Its points in the order in which they were recorded.
+    /// Its points in the order of recording.
     pub points: Vec<RecordedPoint>,
     /// When each point was recorded, UTC.
     pub times: Vec<String>,
@@ -38,9 +39,9 @@ pub struct RecordedBoundary {
 /// A run as read from its folder.
 #[derive(Debug, Default)]
 pub struct RecordedRun {
-    /// The manifest. If its file is lost or damaged, as far as it follows from the journal.
+    /// The manifest. If its file is lost or damaged, the part that follows from the journal.
     pub manifest: Manifest,
-    /// The boundaries, in the order in which the script created them.
+    /// The boundaries, in the order of creation.
     pub boundaries: Vec<RecordedBoundary>,
     /// Memory by component ([`crate::memory::Footprint`]), by name; the latest of each name.
     pub breakdowns: Vec<(String, Value)>,
@@ -58,12 +59,12 @@ pub struct RecordedRun {
     pub loads: Vec<RecordedLoad>,
     /// Loads that finished within experiments: arguments and answers.
     pub experiment_loads: Vec<RecordedLoad>,
-    /// What the run's jobs found, in the order in which they ended.
+    /// The findings of the run's jobs, in the order in which the jobs ended.
     pub jobs: Vec<Value>,
     /// Values recorded by the script, by name.
     pub records: Vec<(String, Value)>,
-    /// The latest result so far, which is also in `shown`, `experiments` or `breakdowns`, and what was still to be measured;
-    /// `None` where a later result replaced it.
+    /// The latest partial result, which is also in `shown`, `experiments` or `breakdowns`, and what was still to be
+    /// measured; `None` if a later result replaced it.
     pub so_far: Option<(Value, String)>,
     /// The options of the load under way.
     pub loading: Option<Value>,
@@ -73,18 +74,18 @@ pub struct RecordedRun {
     pub starts: u64,
     /// Time of the last event, UTC.
     pub last: Option<String>,
-    /// The fault that ended the last execution, if one did.
+    /// The fault that ended the last execution, if there was one.
     pub fault: Option<Value>,
-    /// Whether the manifest's file is lost or damaged: what does not follow from the journal is not known.
+    /// Whether the manifest's file is lost or damaged. Fields that do not follow from the journal are then unknown.
     pub manifest_lost: bool,
-    /// Whether the run ended but its journal lacks the end: counts are lower limits.
+    /// Whether the run ended but its journal lacks the end. Counts are then lower bounds.
     pub ends_early: bool,
-    /// What is damaged in the folder, and what is therefore missing.
+    /// The damaged parts of the folder, and what is missing as a result.
     pub missing: Vec<String>,
     /// Whether the run has a manifest and nothing else: it was killed at the start, or is just starting.
     pub not_started: bool,
     result: Option<Value>,
-    /// Totals of all events: the warnings, what was simulated, whether anything fits.
+    /// Totals of all events: the warnings, the simulated engines, whether any point fits.
     pub totals: Totals,
     experiment_depth: ExperimentDepth,
     /// The first damage of the journal that prevents a resume.
@@ -113,12 +114,12 @@ impl RecordedBoundary {
 }
 
 impl RecordedRun {
-    /// The boundaries that can be drawn: those whose axes are known.
+    /// The boundaries whose axes are known, so that they can be drawn.
     pub fn drawn(&self) -> impl Iterator<Item = &RecordedBoundary> {
         self.boundaries.iter().filter(|boundary| !boundary.described.is_null())
     }
 
-    /// The breakdowns by name. Those that cannot be read were left out, and noted.
+    /// The readable breakdowns, by name. Unreadable ones were left out and noted.
     pub fn footprints(&self) -> impl Iterator<Item = (&str, Footprint)> {
         let breakdowns = self.breakdowns.iter();
         breakdowns.filter_map(|(name, value)| Some((name.as_str(), Footprint::deserialize(value).ok()?)))
@@ -129,7 +130,7 @@ impl RecordedRun {
         self.manifest.done()
     }
 
-    /// Whether the script finished and nothing is left to do: the journal holds all that it found.
+    /// Whether the script finished and the journal holds all of its findings.
     pub fn complete(&self) -> bool {
         self.done() && !self.ends_early
     }
@@ -148,7 +149,8 @@ impl RecordedRun {
         }
     }
 
-    /// What ended the run before its script did: `stopped by Ctrl-C`, `failed: …`, `not finished: …`; `None` where it finished.
+    /// Why the run ended before its script did: `stopped by Ctrl-C`, `failed: …`, `not finished: …`; `None` if the
+    /// script finished.
     pub fn stopped(&self) -> Option<String> {
         let ended = self.ended();
         let signal = ended.strip_prefix("interrupted: ").map(str::to_owned);
@@ -245,7 +247,7 @@ const NOT_IN_JOURNAL: &str =
 
 impl RecordedRun {
     /// Reads a run's folder as far as possible; [`RecordedRun::missing`] lists the damage. Changes nothing in the
-    /// folder, so it may be in use.
+    /// folder, so the run may still be under way.
     ///
     /// # Errors
     ///
@@ -477,7 +479,7 @@ fn named_by_folder(derived: Manifest, folder: &Folder) -> Manifest {
     }
 }
 
-/// The error if nothing of a run can be read.
+/// The error if no part of a run can be read.
 fn unreadable(folder: &Folder, missing: &[String]) -> Fault {
     let is_absent = |name: &str| matches!(folder.file(name), Ok(None));
     if is_absent(MANIFEST) && is_absent(JOURNAL) {
@@ -491,7 +493,7 @@ fn unreadable(folder: &Folder, missing: &[String]) -> Fault {
     Fault::new(Kind::Io, message).hint("what is in `logs/` and `memory/` may still help")
 }
 
-/// Replaces an entry of that name: a resumed script notes the same names again.
+/// Replaces the entry with that name, since a resumed script records the same names again.
 fn replace_named(named: &mut Vec<(String, Value)>, name: String, value: Value) {
     match named.iter_mut().find(|(other, _)| *other == name) {
         Some((_, newest)) => *newest = value,
@@ -560,7 +562,8 @@ fn drop_unreadable(run: &mut RecordedRun) {
         .retain(|(name, value)| keep("experiment", name, is_experiment(value)));
 }
 
-/// Drops the axes of a boundary if they are damaged, else the points that do not fit them. Returns a note about it.
+/// Drops the axes of a boundary if they are damaged, or else the points that do not fit them. Returns a note about the
+/// loss.
 fn drop_bad_points(boundary: &mut RecordedBoundary) -> Option<String> {
     let points = std::mem::take(&mut boundary.points);
     let times = std::mem::take(&mut boundary.times);
@@ -568,7 +571,7 @@ fn drop_bad_points(boundary: &mut RecordedBoundary) -> Option<String> {
     let Some(rebuilt) = boundary.rebuild().ok().filter(|_| !boundary.described.is_null()) else {
         boundary.described = Value::Null;
         boundary.points = points;
-        // Without any data it may only be a gap in the numbering.
+        // Without any data, the boundary may just be a gap in the numbering.
         let lost = all > 0 || boundary.report.is_some();
         return lost.then(|| format!("its axes are lost or damaged: its {all} points cannot be shown as a boundary"));
     };

@@ -1,8 +1,8 @@
-//! What is remembered of this user's runs: which texts they ran, what the command line named to them, and what scripts may
-//! always do.
+//! Facts remembered across this user's runs: the texts that they ran, the values named on the command line, and the
+//! permissions that the user always gives.
 //!
-//! One line for each fact in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`), with a note for
-//! people behind a tab. When the file is full, its older half goes.
+//! They are stored in `profiler/remembered` of the state folder (`$XDG_STATE_HOME`, `~/.local/state`), one fact per
+//! line, followed by a tab and a note for people. When the file is full, its older half is removed.
 
 use std::fs::DirBuilder;
 use std::io::Write as _;
@@ -17,18 +17,18 @@ use crate::world;
 /// The name of the file.
 pub(super) const FILE: &str = "remembered";
 
-/// Whoever changes the file holds a lock on this one: the file itself is replaced.
+/// A writer of the file locks this one, because the file itself is replaced.
 const LOCK: &str = "remembered.lock";
 
 /// Bytes of the file before its older half is removed: thousands of runs.
 const MAX_SIZE: usize = 1 << 20;
 
-/// The folder of the file, which need not exist; `None` without a home.
+/// The folder of the file, which may not exist yet; `None` without a home folder.
 fn folder() -> Option<PathBuf> {
     Some(home::state()?.join("profiler"))
 }
 
-/// Whether this fact was remembered.
+/// Whether this fact is in the file.
 pub fn is_remembered(fact: &str) -> bool {
     let fact = one_line(fact);
     let text = folder().and_then(|path| text(&Folder::open(&path).ok()?).ok());
@@ -39,12 +39,12 @@ fn holds(text: &str, fact: &str) -> bool {
     text.lines().any(|line| line.split('\t').next() == Some(fact))
 }
 
-/// The fact that this text, a script or a module of it, ran in a run of the user's own.
+/// The fact that this text, a script or one of its modules, ran in one of the user's runs.
 pub fn own_run(id: &str, sha256: &str) -> String {
     format!("run {id} {sha256}")
 }
 
-/// Forgets what scripts may always do; returns the notes.
+/// Forgets the permissions that the user always gives; returns their notes.
 ///
 /// # Errors
 ///
@@ -63,7 +63,7 @@ pub fn forget_allowed() -> Result<Vec<String>> {
     Ok(allowed.iter().map(note).collect())
 }
 
-/// Remembers facts, each once, with a note for people. A simulation leaves no traces.
+/// Remembers facts, without duplicates, with a note for people. A simulation remembers nothing.
 ///
 /// # Errors
 ///
@@ -78,7 +78,7 @@ pub fn remember(facts: impl IntoIterator<Item = String>, note: &str) -> Result<(
     add(&path, facts, &one_line(note))
 }
 
-/// Without line ends and tabs: the id of a run may come from a stranger, who must not add facts.
+/// Replaces line ends and tabs. The id of a run may come from an untrusted source, which must not add facts.
 fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
@@ -99,12 +99,12 @@ fn add(path: &Path, facts: impl Iterator<Item = String>, note: &str) -> Result<(
         let lines: Vec<&str> = text.lines().collect();
         replace(&folder, &lines[lines.len() / 2..])?;
     }
-    // One write, so that a crash leaves no half of a line before another.
+    // A single write, so that a crash leaves no partial line in front of another.
     let written = folder.append(Path::new(FILE))?.write_all(new.as_bytes());
     written.map_err(|error| Fault::io(&path.join(FILE), &error))
 }
 
-/// Opens the folder. Nobody else changes the file while the second value lives.
+/// Opens the folder and locks the file against other writers while the second value lives.
 fn lock(path: &Path) -> Result<(Folder, WrittenFile)> {
     let folder = Folder::open(path)?;
     let file = folder.append(Path::new(LOCK))?;
@@ -117,7 +117,7 @@ fn text(folder: &Folder) -> Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Replaces all lines at once: after a crash there are either the old or the new ones.
+/// Replaces all lines atomically: after a crash the file has either the old or the new ones.
 fn replace(folder: &Folder, lines: &[&str]) -> Result<()> {
     let lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     folder.replace_text(Path::new(FILE), &lines)

@@ -1,7 +1,8 @@
-//! Takes secrets out of everything that is written or printed: keys and tokens that we were given, passwords in URLs, and values of environment
-//! variables that are not known to be harmless.
+//! Removes secrets from everything that is written or printed: keys and tokens given to this program, passwords in
+//! URLs, and values of environment variables that are not known to be harmless.
 //!
-//! JSON loses them value by value, before it is text: a secret that is also a word of the format destroys nothing.
+//! In JSON, each value is cleaned before it becomes text, so that a secret that is also part of the syntax does not
+//! break the document.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,19 +15,20 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Map, Value};
 use url::Url;
 
-/// What replaces a secret.
+/// The replacement for a secret.
 pub const HIDDEN: &str = "***";
 
-/// Shorter values could be part of ordinary text; of letters, digits or signs alone, values up to [`MIN_PLAIN`] could be words or numbers.
+/// Shorter values could be part of ordinary text. Values of only letters, digits or signs could be words or numbers up
+/// to [`MIN_PLAIN`].
 const MIN_LENGTH: usize = 8;
 const MIN_PLAIN: usize = 12;
 
-/// Environment variables whose values are no secrets, by the beginnings of their names.
+/// Prefixes of the names of environment variables that hold no secrets.
 const HARMLESS: &str = "CARGO CI COLORTERM COLUMNS CUDA DBUS_ DEBIAN_ DISPLAY DOCKER_CONFIG DOCKER_CONTEXT DOCKER_HOST EDITOR \
     HF_HOME HF_HUB_ HISTFILE HOME HOST LANG LC_ LD_LIBRARY_PATH LESS LINES LOGNAME LS_COLORS MAIL NCCL_ NO_COLOR NVIDIA_ \
     OLDPWD OMP_ PAGER PATH PROFILER_ PWD PYTHON RUST SHELL SHLVL SLURM_ TERM TMPDIR USER VLLM_ XDG_";
 
-/// All secrets, in every form in which they can stand in a text.
+/// All secrets, in every form in which a text may contain them.
 static SECRETS: LazyLock<RwLock<Secrets>> = LazyLock::new(|| {
     let mut secrets = Secrets::default();
     let words: Vec<String> = std::env::args_os().filter_map(|word| word.into_string().ok()).collect();
@@ -40,7 +42,7 @@ static SECRETS: LazyLock<RwLock<Secrets>> = LazyLock::new(|| {
 #[derive(Default)]
 struct Secrets {
     values: BTreeSet<String>,
-    /// Finds any of them; `None` if there are none.
+    /// Finds any of the secrets; `None` if there are none.
     finder: Option<AhoCorasick>,
 }
 
@@ -48,7 +50,7 @@ impl Secrets {
     fn add(&mut self, secrets: impl IntoIterator<Item = String>) {
         let before = self.values.len();
         for secret in secrets.into_iter().filter(|secret| can_be_hidden(secret)) {
-            // What is printed line by line is seen line by line.
+            // Output is cleaned line by line, so each line of a secret counts.
             self.values
                 .extend(secret.lines().filter(|line| can_be_hidden(line)).map(str::to_owned));
             self.values.insert(secret);
@@ -57,14 +59,15 @@ impl Secrets {
             return;
         }
         let forms: BTreeSet<String> = self.values.iter().flat_map(|secret| forms(secret)).collect();
-        // Of two that begin alike, the longer one is the secret.
+        // If two secrets begin with the same characters, the longer one matches.
         let mut builder = AhoCorasick::builder();
         // It fails only beyond 2^31 states: gigabytes of secrets.
         self.finder = builder.match_kind(MatchKind::LeftmostLongest).build(forms).ok();
     }
 }
 
-/// Whether a value can be taken out of texts without taking ordinary words or numbers with it: at least 8 characters of two kinds, or 12.
+/// Whether a value can be replaced in texts without hitting ordinary words or numbers: at least 8 characters of two
+/// kinds, or 12.
 pub fn can_be_hidden(value: &str) -> bool {
     let kinds: [fn(char) -> bool; 3] = [
         |letter| letter.is_alphabetic(),
@@ -76,13 +79,15 @@ pub fn can_be_hidden(value: &str) -> bool {
     length >= MIN_PLAIN || length >= MIN_LENGTH && kinds >= 2
 }
 
-/// Whether an environment variable holds a secret. `words` are those of the command line: what the user shows there is none, unless the name says that it is.
+/// Whether an environment variable holds a secret. `words` is the command line: a value that the user shows there is
+/// not a secret, unless the variable's name says so.
 fn is_secret_variable(name: &str, value: &str, words: &[String]) -> bool {
     let harmless = HARMLESS.split(' ').any(|begin| name.starts_with(begin));
     is_secret_name(name) || !harmless && looks_random(value) && !words.iter().any(|word| word.contains(value))
 }
 
-/// Whether a value may be a key, whatever its name: letters and digits mixed, and no path, address, date, version or name of words.
+/// Whether a value looks like a key: letters and digits mixed, and not a path, address, date, version or name made of
+/// words.
 fn looks_random(value: &str) -> bool {
     let mixed =
         |run: &str| run.contains(|c: char| c.is_ascii_digit()) && run.contains(|c: char| c.is_ascii_alphabetic());
@@ -90,7 +95,8 @@ fn looks_random(value: &str) -> bool {
     !value.contains('/') && runs.any(|run| run.len() >= MIN_PLAIN && mixed(run))
 }
 
-/// Whether a variable, an option or a member of JSON is named as a secret is. `TOKENIZER`, `MAX_TOKENS` and the like are not.
+/// Whether the name of a variable, an option or a JSON member is typical of a secret. `TOKENIZER`, `MAX_TOKENS` and the
+/// like are not.
 pub fn is_secret_name(name: &str) -> bool {
     const WORDS: &str = "AUTH CREDS PW PWD JWT BEARER COOKIE TOKEN KEY APIKEY SECRET PASS PASSPHRASE PASSWORD PASSWD PAT \
         CREDENTIAL CREDENTIALS";
@@ -100,7 +106,7 @@ pub fn is_secret_name(name: &str) -> bool {
     name != "PWD" && words.any(|word| WORDS.split(' ').any(|secret| word == secret) || word.ends_with("PASSWORD"))
 }
 
-/// What stays as it is in a URL: in any part of it, in its path, and where browsers write it.
+/// The characters that are not escaped: in any part of a URL, in its path, and in the form that browsers write.
 const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 const IN_PATH: &AsciiSet = &UNRESERVED.remove(b'/');
 const IN_BROWSER: &AsciiSet = &UNRESERVED
@@ -110,8 +116,8 @@ const IN_BROWSER: &AsciiSet = &UNRESERVED
     .remove(b'(')
     .remove(b')');
 
-/// A secret as texts can contain it: as it is, as JSON, source text, HTML and URLs write it, and in hexadecimal and base64, also
-/// behind a user's name.
+/// All forms in which a text may contain a secret: plain, escaped as in JSON, source code, HTML and URLs, and in
+/// hexadecimal and base64, also base64 behind a user name.
 fn forms(secret: &str) -> BTreeSet<String> {
     let json = |text: &str| {
         let quoted = Value::from(text).to_string();
@@ -146,7 +152,7 @@ fn forms(secret: &str) -> BTreeSet<String> {
     ];
     let encoded = [STANDARD_NO_PAD, URL_SAFE_NO_PAD].into_iter().flat_map(|base64| {
         (0..3).map(move |before| {
-            // The first and the last letter also stand for what is around the secret.
+            // The first and the last letter also encode neighbouring characters.
             let text = base64.encode([&vec![0; before], secret.as_bytes()].concat());
             let whole = (before + secret.len()) * 8 / 6;
             text[(before * 8).div_ceil(6)..whole].to_owned()
@@ -157,12 +163,12 @@ fn forms(secret: &str) -> BTreeSet<String> {
     all.chain(in_json.clone()).collect()
 }
 
-/// Adds values to hide from now on, except those that cannot be told from ordinary text.
+/// Adds values to hide from now on, except those that look like ordinary text.
 pub fn add_secrets(secrets: impl IntoIterator<Item = String>) {
     SECRETS.write().unwrap_or_else(PoisonError::into_inner).add(secrets);
 }
 
-/// A text without secrets, and without user names and passwords in URLs.
+/// Returns a text without secrets, and without user names and passwords in URLs.
 pub fn hide(text: &str) -> Cow<'_, str> {
     let secrets = SECRETS.read().unwrap_or_else(PoisonError::into_inner);
     hide_by(text, secrets.finder.as_ref())
@@ -181,7 +187,7 @@ fn hide_by<'a>(text: &'a str, finder: Option<&AhoCorasick>) -> Cow<'a, str> {
     Cow::Owned(hidden)
 }
 
-/// A JSON document without secrets. Most have none, and stay as they are.
+/// Returns a JSON document without secrets. Most documents have none and are returned unchanged.
 pub fn hide_json(text: String) -> String {
     let Cow::Owned(hidden) = hide(&text) else { return text };
     let Ok(document) = serde_json::from_str(&text).map(hidden_value) else {
@@ -193,7 +199,7 @@ pub fn hide_json(text: String) -> String {
     }
 }
 
-/// A JSON value without secrets in its texts and keys.
+/// Returns a JSON value without secrets in its texts and keys.
 pub(super) fn hidden_value(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(hide(&text).into_owned()),
@@ -206,7 +212,7 @@ pub(super) fn hidden_value(value: Value) -> Value {
     }
 }
 
-/// Whether some parameter was a secret and is therefore missing from the run's folder.
+/// Whether a parameter was a secret and is therefore missing from the run's folder.
 pub fn has_hidden(set: &Map<String, Value>) -> bool {
     Value::Object(set.clone()).to_string().contains(HIDDEN)
 }
@@ -233,7 +239,7 @@ fn without_userinfo(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
-/// A URL without user name, password and query, since any of them may be a secret.
+/// A URL without user name, password and query, since each may be a secret.
 pub fn hide_url(url: &Url) -> String {
     let mut shown = url.clone();
     shown.set_query(None);
@@ -246,7 +252,7 @@ pub fn hide_url(url: &Url) -> String {
     shown.into()
 }
 
-/// The value of an environment variable, hidden if its name is that of a secret.
+/// The value of an environment variable, hidden if its name is typical of a secret.
 pub fn hide_variable<'a>(name: &str, value: &'a str) -> &'a str {
     if is_secret_name(name) { HIDDEN } else { value }
 }
@@ -267,7 +273,7 @@ pub fn hide_words(words: &[String]) -> Vec<String> {
     shown
 }
 
-/// The values of secret options in a command line: the number of the word, and where in it the value begins.
+/// The values of secret options in a command line: the index of the word, and the offset of the value in it.
 fn secret_words<'a>(words: impl Iterator<Item = &'a str>) -> Vec<(usize, usize)> {
     let (mut found, mut is_value) = (Vec::new(), false);
     for (at, word) in words.enumerate() {
@@ -386,11 +392,11 @@ mod tests {
     fn secrets_are_found_by_line_and_in_what_engines_make_of_them() {
         let key = "-----BEGIN KEY-----\nMIIEvQIBADANBgkqhkiG9w0\nXl3tBcd\n";
         assert_eq!(hidden("a MIIEvQIBADANBgkqhkiG9w0 b", &[key]), "a *** b");
-        // Python's `repr`, `json.dumps`, that of it again, `quote`, and `encodeURIComponent` of JavaScript.
+        // Python's `repr`, `json.dumps` once and twice, `quote`, and JavaScript's `encodeURIComponent`.
         let said = r#"'a"b\\\\c/é!12' a\"b\\\\c/\u00e9!12 a\\\"b\\\\\\\\c/\\u00e9!12 a%22b%5C%5Cc/%C3%A9%2112 a%22b%5C%5Cc%2F%C3%A9!12"#;
         let clean = hidden(said, &[r#"a"b\\c/é!12"#]);
         assert_eq!(clean, "'***' *** *** *** ***");
-        // Basic authentication; the last letter also stands for the end.
+        // Basic authentication. The last letter also encodes the end.
         for (pair, left) in [
             ("me:hunter2hunter2", "bWU6***I="),
             ("you:hunter2hunter2", "eW91Om***"),
@@ -401,7 +407,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the secret, its document stays a document, and no form of it is left in it.
+        /// For any secret, a document stays valid JSON and contains no form of the secret.
         #[test]
         fn a_document_loses_every_form_of_a_secret_and_nothing_else(secret in "[a-z]{4,9}[0-9\"\\\\/&<>%=é ]{4,9}") {
             prop_assume!(can_be_hidden(&secret));

@@ -1,7 +1,7 @@
 //! The engine starts of a run, reconstructed from its journal: when each started, was ready and ended, why it failed,
 //! and what was measured on it.
 //!
-//! Pure. Times are seconds since the run's first event.
+//! Reads no files. Times are seconds since the run's first event.
 
 use std::collections::HashMap;
 
@@ -14,13 +14,13 @@ use crate::boundary::{Cause, Moves};
 /// One start of an engine, or one attachment to a running engine.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EngineSession {
-    /// Its number among the engines of this execution, from 1: its files are named `engine-<number>`.
+    /// Its number among the engines of this execution, from 1; its files are named `engine-<number>`.
     pub number: u64,
-    /// Which of several engines that are probed at the same time was started; `None` if there is one.
+    /// Which of several concurrently probed engines was started; `None` if there is only one.
     pub of_several: Option<u64>,
-    /// The engine and its limits; empty for one that was attached to.
+    /// The engine and its limits; empty for an attached one.
     pub what: String,
-    /// When it was launched or attached to.
+    /// When it was launched or attached.
     pub began: f64,
     /// When it was ready; `None` if it never was.
     pub ready: Option<f64>,
@@ -51,17 +51,17 @@ pub struct Measurement {
     pub cause: Option<Cause>,
     /// Whether the verdict means that the point does not fit.
     pub fails: bool,
-    /// Whether the engine died of it.
+    /// Whether the probe killed the engine.
     pub died: bool,
 }
 
-/// Reconstructs engine starts from events in their order.
+/// Reconstructs engine starts from events in order.
 #[derive(Debug, Default)]
 pub(super) struct EngineSessions {
     pub(super) sessions: Vec<EngineSession>,
     /// Index of the first engine of this execution.
     first: usize,
-    /// Start time and description of the measurement under way, by engine of several.
+    /// Start time and description of the measurement under way, for each of several engines.
     measuring: HashMap<Option<u64>, (f64, String)>,
     /// The engine that the newest event is about.
     engine: Option<u64>,
@@ -70,7 +70,8 @@ pub(super) struct EngineSessions {
 }
 
 impl EngineSessions {
-    /// Adds the next event, which happened at `time` (formatted as in the journal) and is about that `engine` of several.
+    /// Adds the next event, at `time` in the journal's format. `engine` is the engine that it is about, if there are
+    /// several.
     pub(super) fn add(&mut self, time: &str, engine: Option<u64>, event: &Event) {
         let Some(now) = seconds(time) else { return };
         self.engine = engine;
@@ -132,7 +133,7 @@ impl EngineSessions {
     fn engine(&mut self, now: f64, info: &Value) {
         let started = self.newest(|session| session.ready.is_some() && session.info.is_null());
         if started.is_none() {
-            // The engine was running already.
+            // The engine was already running.
             self.begin(now, "");
         }
         if let Some(session) = self.newest(|session| session.info.is_null()) {
@@ -175,7 +176,7 @@ impl EngineSessions {
     }
 }
 
-/// Unix seconds.
+/// Parses a time into Unix seconds.
 fn seconds(time: &str) -> Option<f64> {
     let time: jiff::Timestamp = time.parse().ok()?;
     Some(time.as_millisecond() as f64 / 1000.0)

@@ -1,8 +1,8 @@
 //! Writes a run's folder: starts a run in a new folder or resumes one, and writes journal, manifest, modules and result.
 //!
-//! A scheduler may start a run more than once, as after the loss of a node that still lives: each start is an attempt with a
-//! number, which the folder's file `attempt` and the journal keep. A later attempt ends an earlier one, and only then writes;
-//! an earlier one that comes back writes nothing more.
+//! A scheduler may start a run twice, for example after it loses contact with a node that is still alive. Each start is
+//! an attempt with a number, stored in the folder's file `attempt` and in the journal. A later attempt waits until the
+//! earlier one ends before it writes; an earlier one that comes back writes nothing more.
 
 use std::collections::HashMap;
 use std::fs::TryLockError;
@@ -30,9 +30,9 @@ use crate::world;
 pub(super) struct RunWriter {
     pub(super) folder: Folder,
     pub(super) disk: Arc<Disk>,
-    /// The number of this attempt, if others may be made.
+    /// The number of this attempt, if `--attempt` was given.
     pub(super) attempt: Option<u64>,
-    /// File names of this execution, by the name that was asked for.
+    /// File names of this execution, by requested name.
     names: Mutex<HashMap<PathBuf, PathBuf>>,
     state: Mutex<State>,
 }
@@ -47,7 +47,7 @@ struct State {
 }
 
 impl RunWriter {
-    /// The name for a file of this execution: numbered if an earlier execution left a file of that name.
+    /// The file name to use in this execution: numbered if an earlier execution left a file with that name.
     pub(super) fn name(&self, subfolder: &str, name: &str) -> Result<PathBuf> {
         let wanted = Path::new(subfolder).join(name);
         let mut names = lock(&self.names);
@@ -70,7 +70,7 @@ impl RunWriter {
         self.lock().manifest.not_started(&self.folder)
     }
 
-    /// Writes an event to the journal, and engines also to the manifest.
+    /// Writes an event to the journal; engines are also added to the manifest.
     pub(super) fn note(&self, event: &Event) -> Result<()> {
         if let Some(own) = self.attempt.filter(|_| event.must_sync()) {
             check_attempt(&self.folder, own)?;
@@ -98,7 +98,7 @@ impl RunWriter {
         state.stale = true;
     }
 
-    /// Stores the text of an imported module. On a resume it must be unchanged.
+    /// Stores the text of an imported module. On a resume, it must be unchanged.
     pub(super) fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
         let mut state = self.lock();
         if let Some(before) = state.manifest.modules.get(name) {
@@ -136,7 +136,7 @@ impl RunWriter {
     }
 }
 
-/// Where a module's text is stored. Its name may contain a leading `/` and `..`.
+/// The path for a module's text. The module's name may contain a leading `/` and `..`.
 fn module_file(name: &str) -> PathBuf {
     let parts = Path::new(name).components();
     let plain = parts.filter(|part| matches!(part, Component::Normal(_)));
@@ -145,7 +145,7 @@ fn module_file(name: &str) -> PathBuf {
 
 impl Run {
     /// Creates a run in a new folder: `out`, or `runs/TIME-NAME`; with `force_new`, `out` with a number if it is taken.
-    /// Also returns a warning if going on with it will need `--trust-script`.
+    /// Also returns a warning if a resume will need `--trust-script`.
     ///
     /// # Errors
     ///
@@ -186,8 +186,8 @@ impl Run {
         Ok((run, warnings))
     }
 
-    /// Resumes a run, however it ended. That `plan` is the plan of that run was checked by [`Manifest::check`]. Also
-    /// returns warnings, as [`Run::create`], and if a part of its journal is not to be trusted, and so is measured again.
+    /// Resumes a run, however it ended. The caller has checked `plan` with [`Manifest::check`]. Also returns warnings:
+    /// those of [`Run::create`], and a note if part of the journal is not trusted and is measured again.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl Run {
             totals.count(&event);
             replay.add(event);
         })?;
-        // Only now: until the journal was locked, another process could change it.
+        // Not earlier: until the journal was locked, another process could change it.
         let mut manifest = Manifest::read(&folder)?;
         manifest.status = "running".to_owned();
         manifest.ended = None;
@@ -223,7 +223,7 @@ impl Run {
         Ok((run, warnings))
     }
 
-    /// The run that this manifest describes, which is written.
+    /// Writes the manifest and returns the run that it describes.
     fn with_writer(
         folder: Folder,
         journal: Journal,
@@ -233,7 +233,7 @@ impl Run {
         plan: &Plan,
     ) -> Result<Self> {
         manifest.write(&folder)?;
-        // Until then, a power failure may take the names of journal and manifest, and with them all answers.
+        // Before this, a power failure may remove the names of journal and manifest, and with them all answers.
         folder.sync()?;
         let state = State {
             journal,
@@ -261,7 +261,7 @@ impl Run {
     }
 }
 
-/// Remembers that these texts are the user's own in this run; why it cannot.
+/// Remembers that these texts are the user's own in this run. Returns a warning if that fails.
 fn remember_texts(run: &str, plan: &Plan) -> Option<Warning> {
     let remembered = remember(plan.texts().map(|sha256| own_run(run, sha256)), "");
     let fault = remembered.err()?;
@@ -274,7 +274,7 @@ pub(super) fn draw_seed() -> u64 {
     random() >> 32
 }
 
-/// `RandomState` is seeded by the operating system.
+/// A random number. The operating system seeds `RandomState`.
 fn random() -> u64 {
     match world::current() {
         Some(world) => world.random(),
@@ -282,7 +282,7 @@ fn random() -> u64 {
     }
 }
 
-/// Replaces the characters of a script's name that do not belong in a file name.
+/// Replaces characters that do not belong in a file name.
 fn file_name(name: &str) -> String {
     let name: String = name.chars().take(64).collect();
     let name = name.replace(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)), "-");
@@ -291,10 +291,10 @@ fn file_name(name: &str) -> String {
 
 const ATTEMPT: &str = "attempt";
 
-/// How long a later attempt waits for the end of an earlier one, which first stops what it started.
+/// How long a later attempt waits for an earlier one to stop what it started.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How often an attempt looks whether a later one has begun, and a later one whether the earlier has ended.
+/// How often an attempt checks for a later one, and a later one checks whether the earlier has ended.
 const LOOK: Duration = Duration::from_millis(500);
 
 /// The number of the latest attempt; 0 if there was none.
@@ -303,7 +303,7 @@ pub(super) fn latest_attempt(folder: &Folder) -> Result<u64> {
     Ok(String::from_utf8_lossy(&text).trim().parse().unwrap_or_default())
 }
 
-/// The fault of an attempt after which a later one has begun.
+/// Fails if a later attempt has begun.
 fn check_attempt(folder: &Folder, own: u64) -> Result<()> {
     let (latest, path) = (latest_attempt(folder)?, folder.path().display());
     if latest > own {
@@ -313,7 +313,7 @@ fn check_attempt(folder: &Folder, own: u64) -> Result<()> {
     Ok(())
 }
 
-/// Makes this attempt the latest, and waits for the end of an earlier one.
+/// Makes this attempt the latest, and waits until an earlier one ends.
 fn begin_attempt(folder: &Folder, own: u64) -> Result<()> {
     check_attempt(folder, own)?;
     folder.replace_text(ATTEMPT.as_ref(), &format!("{own}\n"))?;
@@ -321,7 +321,7 @@ fn begin_attempt(folder: &Folder, own: u64) -> Result<()> {
     let begun = Instant::now();
     while let Err(TryLockError::WouldBlock) = journal.try_lock() {
         if begun.elapsed() > PATIENCE {
-            // The journal says what to do.
+            // Opening the journal reports the conflict.
             break;
         }
         std::thread::sleep(LOOK);

@@ -26,10 +26,10 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 /// The environment variable that holds the API key of a server, unless the user names another one.
 pub(super) const API_KEY: &str = "OPENAI_API_KEY";
 
-/// What people copy behind the address of a server.
+/// Paths that people copy along with the address of a server.
 const ROUTES: [&str; 4] = ["/chat/completions", "/completions", "/models", "/v1"];
 
-/// What to attach to.
+/// The server to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
     /// Base URL of the server.
@@ -76,11 +76,11 @@ pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started> {
     })
 }
 
-/// The address of a server as people write it: with or without `http://`, and with or without `/v1`, which is dropped.
+/// The base URL of a server. Accepts addresses with or without `http://`, and with or without `/v1`, which is dropped.
 ///
 /// # Errors
 ///
-/// `usage` if it is no address.
+/// `usage` if it is not an address.
 pub fn server_url(text: &str) -> Result<Url> {
     let whole = if text.contains("://") {
         text.to_owned()
@@ -101,15 +101,15 @@ pub fn server_url(text: &str) -> Result<Url> {
     Ok(url)
 }
 
-/// The API key for a server: the value of the environment variable that the user named, else of `OPENAI_API_KEY`. `None`
-/// if there is none, or if the script chose the address or the container.
+/// The API key for a server: the value of the environment variable that the user named, else of `OPENAI_API_KEY`.
+/// `None` if there is none, or if the script chose the address or the container.
 ///
 /// # Errors
 ///
-/// `missing` if the named variable is not set, `not_allowed` if the script chose it or the address.
+/// `missing` if the named variable is not set; `not_allowed` if the script chose it or the address.
 pub fn api_key(target: &Target, variable: Option<&str>, permits: &Permits) -> Result<Option<ApiKey>> {
     let name = variable.unwrap_or(API_KEY);
-    // The usual variable need not be there.
+    // The default variable may be missing.
     let unless_usual = |fault: Fault| variable.map_or(Ok(None), |_| Err(fault));
     let given = match target {
         Target::Url(text) => permits.gives_key(&permitted_url(text, permits)?, name),
@@ -133,7 +133,7 @@ pub fn api_key(target: &Target, variable: Option<&str>, permits: &Permits) -> Re
         .ok_or_else(|| Fault::usage(format!("the value of `{name}` cannot be sent as an API key")))
 }
 
-/// Parses the address of a server that the script may reach.
+/// Parses the address of a server, and checks that the script may connect to it.
 fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
     let url = server_url(text)?;
     if !matches!(url.scheme(), "http" | "https") {
@@ -144,11 +144,11 @@ fn permitted_url(text: &str, permits: &Permits) -> Result<Url> {
     Ok(url)
 }
 
-/// The address of a container that the script may attach to, which may be asked from now on.
+/// The URL of a container that the script may attach to. Allows connecting to it from now on.
 ///
 /// # Errors
 ///
-/// As for attaching.
+/// Those of attaching to it.
 pub async fn container_url(container: &str, port: Option<u16>, permits: &Permits) -> Result<String> {
     let (_, _, url) = find_container(container, port, permits).await?;
     permits.open_container(&url);
@@ -202,7 +202,7 @@ async fn find_container(
     Ok((client, inspected, url))
 }
 
-/// Published port on this machine, else the container's own network address.
+/// The published port on this machine, else the container's own network address.
 fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Result<String> {
     let settings = inspected.network_settings.clone().unwrap_or_default();
     let inside = |key: &str| key.strip_suffix("/tcp").and_then(|port| port.parse::<u16>().ok());
@@ -252,7 +252,7 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
         .find_map(|network| network.ip_address.clone().filter(|ip| !ip.is_empty()));
     match ip {
         Some(ip) => Ok(format!("http://{ip}:{port}")),
-        // With host networking it listens on this machine.
+        // With host networking, the server listens on this machine.
         None if networks.contains_key("host") => Ok(format!("http://127.0.0.1:{port}")),
         None => Err(Fault::missing(
             "it has no IP address: no network reaches it",
@@ -261,13 +261,13 @@ fn address(inspected: &ContainerInspectResponse, requested: Option<u16>) -> Resu
     }
 }
 
-/// The remedy for several ports.
+/// The hint if a container has several ports.
 const CHOOSE_PORT: &str = "choose one: `--set port=8000`";
 
-/// Where a port is published on this machine.
+/// The address on this machine where a port is published.
 fn published_address(binding: &PortBinding) -> Option<String> {
     let port = binding.host_port.as_ref()?;
-    // Those that stand for all addresses, and that of a daemon which says none.
+    // Addresses that stand for all interfaces; a daemon may also report an empty one.
     let here = ["", "0.0.0.0", "::"];
     Some(match binding.host_ip.as_deref().filter(|ip| !here.contains(ip)) {
         Some(ip) if ip.contains(':') => format!("[{ip}]:{port}"),
@@ -310,14 +310,14 @@ fn option_value<'a>(command: &'a [String], option: &str) -> Option<&'a str> {
     })
 }
 
-/// Options that name the model, for all engines. Long ones first: in `python -m`, `-m` names a module.
+/// Options that name the model, for all engines. Long options come first: in `python -m`, `-m` names a module.
 const OPTIONS: &str = "--model --model-path --model-id --model_path --hf-repo -m";
 /// Commands followed by the model.
 const COMMANDS: [&str; 2] = ["serve", "trtllm-serve"];
 /// Variables that name the model.
 const VARIABLES: &str = "MODEL_ID MODEL_PATH MODEL LLAMA_ARG_MODEL LLAMA_ARG_HF_REPO";
 
-/// The model that a command line or its environment (`NAME=value`) names: a hub id, or a path inside the container.
+/// The model named in a command line or environment (`NAME=value`): a hub id, or a path inside the container.
 fn model_name<'a>(command: &'a [String], env: &'a [String]) -> Option<&'a str> {
     let positional = || {
         let is_command = |word: &String| COMMANDS.contains(&word.rsplit('/').next().unwrap_or(word));

@@ -84,7 +84,7 @@ impl OomWatch {
     }
 }
 
-/// Whether the kernel log, as far back as it goes, tells of an OOM kill in the group of a container.
+/// Whether the kernel log, as far back as it goes, has an OOM kill in a container's group.
 pub(in crate::runtime) fn was_container_oom_killed(id: &str) -> bool {
     open_kernel_log().is_some_and(|log| log_has(log, |record| is_oom_kill_in(record, id)))
 }
@@ -94,7 +94,7 @@ fn open_kernel_log() -> Option<File> {
     File::options().read(true).custom_flags(flags).open("/dev/kmsg").ok()
 }
 
-/// What will be logged from now on; `None` where its pids are not those of this namespace.
+/// The kernel log, positioned at its end; `None` if its pids are not those of this pid namespace.
 pub(in crate::runtime) fn kernel_log() -> Option<File> {
     let first = fs::read_link("/proc/self/ns/pid").ok()?;
     (first.to_str() == Some(FIRST_NAMESPACE)).then_some(())?;
@@ -103,7 +103,7 @@ pub(in crate::runtime) fn kernel_log() -> Option<File> {
     Some(log)
 }
 
-/// Each read of `/dev/kmsg` returns one record; it fails with EAGAIN after the newest one, and with EPIPE where records
+/// Each read of `/dev/kmsg` returns one record. It fails with EAGAIN after the newest one, and with EPIPE if records
 /// were overwritten before they were read.
 fn log_has(mut log: File, is_it: impl Fn(&str) -> bool) -> bool {
     let mut record = [0; 8 * 1024];
@@ -124,7 +124,7 @@ fn message(record: &str) -> &str {
     record.split_once(';').map_or(record, |(_, message)| message)
 }
 
-/// `oom-kill:constraint=…,task_memcg=/docker/ID,task=python3,…`, or another path that has the id (mm/oom_kill.c).
+/// `oom-kill:constraint=…,task_memcg=/docker/ID,task=python3,…`, or another path with the id (mm/oom_kill.c).
 fn is_oom_kill_in(record: &str, id: &str) -> bool {
     let facts = message(record).strip_prefix("oom-kill:").unwrap_or_default();
     facts

@@ -1,4 +1,4 @@
-//! Commands of this machine that a script runs to their end, such as those of a scheduler.
+//! Runs local commands of a script, such as those of a scheduler, until they exit.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -11,24 +11,25 @@ use super::Captured;
 use super::launch::TOKEN_VARIABLES;
 use crate::fault::{Fault, Kind, Result};
 
-/// What a command reads.
+/// The standard input of a command.
 #[derive(Debug)]
 pub enum Input<'text> {
     /// A text.
     Text(&'text str),
-    /// A file, from where it is.
+    /// A file, from its current position.
     File(File),
 }
 
-/// Takes the output of a command as it comes, on a thread of its own.
+/// Reads the output of a command while it runs, on a separate thread.
 pub type Take = Box<dyn FnOnce(File) -> Result<()> + Send>;
 
-/// Runs a command with this input, at most for `time`; it ends with this program. Its output is captured, unless `take` takes
-/// it. It has the Hugging Face token if `token`. The permission is not checked here; see `Permits::check_command`.
+/// Runs a command with this input for at most `time`. It is killed if this program ends. Its output is captured unless
+/// `take` reads it. It gets the Hugging Face token if `token`. Does not check the permission; see
+/// `Permits::check_command`.
 ///
 /// # Errors
 ///
-/// `missing` if there is no such program; `timeout` if it takes longer; those of `take`.
+/// `missing` if there is no such program; `timeout` if it takes longer; errors of `take`.
 pub async fn run_command(
     words: &[String],
     input: Input<'_>,
@@ -48,7 +49,7 @@ pub async fn run_command(
     let ended = tokio::time::timeout(time, async {
         let write = async {
             if let Some(stdin) = &mut stdin {
-                // It may end without reading all of it.
+                // The command may exit without reading all of it.
                 let _ = stdin.write_all(text.as_bytes()).await;
             }
             drop(stdin.take());
@@ -84,7 +85,7 @@ pub async fn run_command(
     })
 }
 
-/// A command whose output is piped, and which ends with the value.
+/// Starts a command with piped output. It is killed when the returned value is dropped.
 fn spawn(words: &[String], token: bool, stdin: Stdio) -> Result<Child> {
     let split = words.split_first();
     let (program, args) = split.ok_or_else(|| Fault::usage("the command is empty"))?;

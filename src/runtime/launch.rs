@@ -1,5 +1,5 @@
-//! Launch description of a server, and what it brings along: text files, the probe hook, the Hugging Face token and the
-//! model cache.
+//! Launch description of a server, and its extras: text files, the probe hook, the Hugging Face token and the model
+//! cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -35,7 +35,7 @@ pub struct Launch {
     /// Text files for the engine, by plain file name. `{files}` in arguments and environment is replaced by their
     /// folder.
     pub files: BTreeMap<String, String>,
-    /// Whether probes may query its processes from inside; see `add_hook`.
+    /// Whether probes may query the engine's processes from inside; see `add_hook`.
     pub in_process: bool,
     /// Docker: port that the server listens on inside the container.
     pub port: u16,
@@ -44,7 +44,7 @@ pub struct Launch {
     /// Docker: hub cache folder of the image (with the `models--…` folders). The model's folder of the host's cache is
     /// mounted there read-only.
     pub cache: Option<String>,
-    /// Docker: the model of the hub that it loads. Set by the host, not by scripts.
+    /// Docker: the hub model that the engine loads. Set by the host, not by scripts.
     #[serde(skip)]
     pub model: Option<HubModel>,
     /// Whether the engine needs the Hugging Face token.
@@ -81,7 +81,7 @@ pub struct Launch {
 }
 
 impl Launch {
-    /// Whether it names a model folder, for which no token is needed.
+    /// Whether it names a local model folder, which needs no token.
     pub(super) fn has_local_model(&self) -> bool {
         let mut words = self.args.iter().chain(&self.command);
         words.any(|word| {
@@ -97,12 +97,12 @@ impl Launch {
     }
 }
 
-/// A model of the hub that an engine loads.
+/// A hub model that an engine loads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HubModel {
     /// Its name and revision.
     pub id: ModelId,
-    /// Whether its weights are loaded; else they are made up, and only its shape is read.
+    /// Whether its weights are loaded; otherwise they are random, and only its configuration is read.
     pub weights: bool,
 }
 
@@ -123,7 +123,7 @@ pub struct Mount {
 ///
 /// # Errors
 ///
-/// For anything else.
+/// Any other value.
 pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Result<Vec<String>, D::Error> {
     let wrong = || D::Error::custom("a GPU is an index or a UUID; give one, or a list of those");
     let names = match Value::deserialize(names)? {
@@ -141,11 +141,12 @@ pub fn gpu_names<'de, D: serde::Deserializer<'de>>(names: D) -> std::result::Res
     names.into_iter().map(|name| text(name).ok_or_else(wrong)).collect()
 }
 
-/// Reads an amount of memory: bytes, or a text as `docker run --shm-size` takes it, where `1g` is 1 GiB.
+/// Reads an amount of memory: a number of bytes, or a text in the format of `docker run --shm-size`, where `1g` is 1
+/// GiB.
 ///
 /// # Errors
 ///
-/// For anything else.
+/// Any other value.
 pub fn bytes<'de, D: serde::Deserializer<'de>>(amount: D) -> std::result::Result<Option<u64>, D::Error> {
     let wrong = || D::Error::custom("an amount of memory is a number of bytes, or a text such as \"512m\" or \"1g\"");
     match Value::deserialize(amount)? {
@@ -174,11 +175,11 @@ fn docker_size(text: &str) -> Option<u64> {
     (size <= i64::MAX as f64).then_some(size as u64)
 }
 
-/// Reads environment variables. A command line gives a value that looks like a number as one: `env.X=0.02`.
+/// Reads environment variables. On a command line, a value such as `env.X=0.02` arrives as a number.
 ///
 /// # Errors
 ///
-/// For a value that is no text, number or truth value.
+/// A value that is not a text, number or boolean.
 pub fn environment<'de, D: serde::Deserializer<'de>>(
     variables: D,
 ) -> std::result::Result<BTreeMap<String, String>, D::Error> {
@@ -198,10 +199,10 @@ const PLACEHOLDER: &str = "{files}";
 /// Limit for all texts together: these are options, not data.
 const MAX_TOTAL_BYTES: usize = 1 << 20;
 
-/// Folder inside a container, which it may write to.
+/// Folder for the files inside a container. Writable.
 pub(super) const CONTAINER_PATH: &str = "/profiler-files";
 
-/// Replaces `{files}` by `folder`. Without files nothing is replaced, because the braces may be meant for the engine.
+/// Replaces `{files}` by `folder`. Without files nothing is replaced, because the engine may expect the braces.
 pub(super) fn with_folder(launch: &Launch, folder: &str) -> Launch {
     let mut launch = launch.clone();
     if launch.files.is_empty() {
@@ -273,10 +274,10 @@ const HOOK: &str = include_str!("../../stdlib/probes/hook/sitecustomize.py");
 const NAME_VARIABLE: &str = "PROFILER_IN_PROCESS";
 const PYTHONPATH: &str = "PYTHONPATH";
 
-/// Adds the hook to the launch, if requested. `inherited` is the PYTHONPATH the engine would have had; `name` is the
-/// server's name.
+/// Adds the hook to the launch, if requested. `inherited` is the PYTHONPATH that the engine would otherwise have;
+/// `name` is the server's name.
 ///
-/// Applied after the permission check: this PYTHONPATH is our own.
+/// Call after the permission check, because this PYTHONPATH is our own.
 pub(super) fn add_hook(launch: &Launch, inherited: Option<String>, name: &str) -> Launch {
     let mut launch = launch.clone();
     if !launch.in_process {
@@ -288,7 +289,7 @@ pub(super) fn add_hook(launch: &Launch, inherited: Option<String>, name: &str) -
         .or(inherited)
         .filter(|path| !path.is_empty());
     let path = path.map_or_else(|| PLACEHOLDER.to_owned(), |path| format!("{PLACEHOLDER}:{path}"));
-    // Native engines of several runs share one socket name space.
+    // Native engines of several runs share one socket namespace.
     let name = format!("{}-{name}", std::process::id());
     launch.files.insert("sitecustomize.py".to_owned(), HOOK.to_owned());
     launch.env.insert(PYTHONPATH.to_owned(), path);
@@ -296,7 +297,7 @@ pub(super) fn add_hook(launch: &Launch, inherited: Option<String>, name: &str) -
     launch
 }
 
-/// Environment variables with the token: the current name, and the one older servers read.
+/// Environment variables for the token: the current name, and the one that older servers read.
 pub(super) const TOKEN_VARIABLES: [&str; 2] = ["HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"];
 
 /// Environment entries with the token; empty if the user has none.
@@ -308,8 +309,8 @@ pub(super) fn token_env() -> Vec<(&'static str, String)> {
     })
 }
 
-/// The folders of the hub cache with models that the launch names. Other models of the user's, and the parent folder, in
-/// which the token is stored, are never mounted; nor are folders without weights, to which an engine could add none.
+/// The hub cache folders of models that the launch names. Other models, and the parent folder, which stores the token,
+/// are never mounted. Folders without weights are not mounted either, because the engine could not add the weights.
 pub(super) fn cached_models(launch: &Launch) -> BTreeSet<PathBuf> {
     let Ok(hub) = Hub::from_env() else {
         return BTreeSet::new();
@@ -318,7 +319,7 @@ pub(super) fn cached_models(launch: &Launch) -> BTreeSet<PathBuf> {
         return BTreeSet::new();
     };
     let words = launch.args.iter().chain(&launch.entrypoint).chain(launch.env.values());
-    // llama.cpp names a quantization behind a colon.
+    // llama.cpp puts a quantization behind a colon.
     let named = words.filter_map(|word| word.rsplit('=').next()?.split(':').next()?.parse::<ModelId>().ok());
     let named = named.map(|id| HubModel { id, weights: true });
     let models = named.filter(|model| launch.model.as_ref().is_none_or(|own| own.id.name != model.id.name));

@@ -2,9 +2,9 @@
 //! stop, logs, exec, copy, exit state, and the user's permissions.
 //!
 //! Only this module uses Docker. Everything started is registered in [`Services`], carries the run's id as a label or
-//! environment variable, and has a supervisor, so that nothing is left running after a failure, Ctrl-C, a panic or SIGKILL. [`start`]
-//! and [`attach`] return a [`Service`], which is the same for every runtime. [`Permits`] is checked before anything
-//! starts.
+//! environment variable, and has a supervisor, so that nothing is left running after a failure, Ctrl-C, a panic or
+//! SIGKILL. [`start`] and [`attach`] return a [`Service`], which is the same for every runtime. [`Permits`] is checked
+//! before anything starts.
 
 mod attach;
 mod cgroup;
@@ -51,7 +51,7 @@ fn phase(run: &Run, phase: &str, detail: &str) -> Result<()> {
     })
 }
 
-/// The requested loopback port, if it is free, or for 0 one chosen by the kernel.
+/// The requested loopback port if it is free; for 0, a port chosen by the kernel.
 fn free_port(requested: u16) -> Result<u16> {
     let listener = TcpListener::bind(("127.0.0.1", requested)).and_then(|listener| listener.local_addr());
     listener.map(|address| address.port()).map_err(|error| {

@@ -45,7 +45,7 @@ pub async fn containers() -> Result<Vec<Orphan>> {
         .collect())
 }
 
-/// Removes those whose owner is dead.
+/// Removes the orphans whose owner is dead.
 pub async fn end(orphans: &[Orphan]) -> Result<()> {
     for orphan in orphans.iter().filter(|orphan| orphan.dead) {
         docker::remove(&docker::connect().await?, &orphan.name).await?;
@@ -68,18 +68,18 @@ pub(super) async fn sweep(run: &Run) -> Result<()> {
     Ok(())
 }
 
-/// Removes leftovers of dead runs, for a resumed run. A resumed run may start nothing, and so never sweep; and a
-/// container that the daemon was still creating when its owner died appears only after the first sweep.
+/// Removes leftovers of dead runs when a run is resumed. A resumed run may start nothing and would then never sweep.
+/// Also, a container that the daemon was still creating when its owner died appears only after the first sweep.
 pub async fn sweep_resumed(run: &Run) -> Result<()> {
     match sweep(run).await {
-        // No daemon, no containers.
+        // Without a daemon there are no containers.
         Err(fault) if fault.kind == Kind::Missing => Ok(()),
         swept => swept,
     }
 }
 
-/// Names this process uniquely: `PID:START:BOOT:MACHINE:NAMESPACE`, with its start in clock ticks since boot, the machine's
-/// id (empty if there is none) and the number of the pid namespace.
+/// Names this process uniquely: `PID:START:BOOT:MACHINE:NAMESPACE`. START is in clock ticks since boot, MACHINE is the
+/// machine id (empty if there is none), and NAMESPACE is the number of the pid namespace.
 pub(super) fn own_label() -> String {
     let pid = std::process::id();
     let start = start_time(pid).unwrap_or_default();
@@ -94,27 +94,27 @@ pub(super) fn own_label() -> String {
 }
 
 /// Whether the owner named by a label is dead, as seen from the process with the label `here`; false if that cannot be
-/// known. None if it is alive, or if the label cannot be parsed (then it is not ours).
+/// determined. `None` if the owner is alive, or if the label cannot be parsed and is therefore not ours.
 fn owner_is_dead(label: &str, here: &str, start_time: impl Fn(u32) -> Option<u64>) -> Option<bool> {
     let parts = |label| -> Option<[&str; 5]> { str::split(label, ':').collect::<Vec<_>>().try_into().ok() };
     let [pid, start, boot, machine, namespace] = parts(label)?;
     let [_, _, own_boot, own_machine, own_namespace] = parts(here)?;
     let (pid, start): (u32, u64) = (pid.parse().ok()?, start.parse().ok()?);
     if machine != own_machine {
-        // A daemon shared between machines: the other machine cleans up its own.
+        // The daemon is shared between machines: the other machine cleans up after itself.
         return Some(false);
     }
     if boot != own_boot {
         return Some(true);
     }
     if namespace != own_namespace || namespace.is_empty() {
-        // Its pids mean nothing here.
+        // A pid of another namespace has no meaning here.
         return Some(false);
     }
     (start_time(pid) != Some(start)).then_some(true)
 }
 
-/// Start time in clock ticks since boot. None if there is no such process, or only a zombie.
+/// Start time in clock ticks since boot. `None` if there is no such process, or only a zombie.
 fn start_time(pid: u32) -> Option<u64> {
     process_stat(Path::new("/proc"), pid).map(|stat| stat.start)
 }

@@ -21,7 +21,7 @@ const MAX_BYTES_IN_MEMORY: usize = 16 << 20;
 #[derive(Clone, Default)]
 pub struct ServerLog {
     buffer: Arc<Mutex<LogBuffer>>,
-    // Number of lines so far, and whether the log has ended; what waiters watch.
+    // Number of lines so far, and whether the log has ended; watched by waiters.
     progress: watch::Sender<(u64, bool)>,
 }
 
@@ -49,7 +49,7 @@ struct LogBuffer {
 struct LogFile {
     writer: BufWriter<BoundedFile>,
     name: String,
-    /// Hears that it can no longer be written.
+    /// Gets a warning when the file can no longer be written.
     run: Arc<Run>,
 }
 
@@ -58,7 +58,7 @@ impl ServerLog {
     pub fn create(run: &Arc<Run>, server: &str) -> Result<Self> {
         let file = run.append("logs", &format!("{server}.log"))?;
         Ok(file.map_or_else(Self::default, |(path, file)| {
-            // Numbered if an earlier execution left one.
+            // The name has a number if an earlier execution left a log.
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             Self::with_file(file, &name, run)
         }))
@@ -74,7 +74,7 @@ impl ServerLog {
         log
     }
 
-    /// Adds a line. If the file can no longer be written, the run warns, and logging continues in memory, which is enough for
+    /// Adds a line. If the file can no longer be written, warns once and continues in memory, which is enough for
     /// verdicts.
     pub fn push(&self, line: impl Into<String>) {
         let line = hide(&line.into()).into_owned();
@@ -175,7 +175,7 @@ impl LogBuffer {
 
 /// Longer lines are split, so that output without line ends cannot fill the memory.
 const MAX_LINE_BYTES: usize = 64 * 1024;
-/// Most bytes of a secret that is found where a line is split.
+/// Longest secret, in bytes, that is still recognised across a split.
 const MAX_SECRET_BYTES: usize = 4 * 1024;
 
 #[derive(Debug, Default)]
@@ -205,7 +205,8 @@ impl LineSplitter {
         done
     }
 
-    /// The beginning of a line that is too long. A secret may go on in what comes, so the last bytes are kept for that.
+    /// Cuts off the beginning of a line that is too long. A secret may span the cut, so the last bytes are kept for the
+    /// next piece.
     fn split(&mut self) -> String {
         let mut clean = hide(&self.take()).into_owned().into_bytes();
         self.partial = clean.split_off(clean.len().saturating_sub(MAX_SECRET_BYTES));
@@ -222,7 +223,7 @@ impl LineSplitter {
     }
 }
 
-/// Limit for standard output; one document, however large.
+/// Limit for standard output, which is one document.
 const MAX_STDOUT_BYTES: usize = 16 * 1024 * 1024;
 /// Limit for standard error. The end is kept, because the cause of a failure is printed last.
 const MAX_STDERR_BYTES: usize = 64 * 1024;

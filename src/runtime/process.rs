@@ -1,5 +1,5 @@
-//! Native processes: started below a supervisor, with an environment variable, and stopped with all descendants; and
-//! what is known of any process and those below it.
+//! Native processes: started below a supervisor, marked with an environment variable, and stopped with all descendants;
+//! and a few functions for any process tree.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,12 +27,12 @@ use crate::telemetry::{self, GpuInfo, host};
 /// Id of the run, in the environment of everything it starts.
 pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
 
-/// Time for the kernel to end a killed process (it may be writing a core dump or waiting for a disk).
+/// Time for the kernel to end a killed process, which may be writing a core dump or waiting for a disk.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub(super) struct Process {
     root: Supervised,
-    /// Commands that ended and left something running.
+    /// Commands that have exited but left processes running.
     left: Mutex<Vec<Supervised>>,
     env: BTreeMap<String, String>,
     force_kill: CancellationToken,
@@ -47,7 +47,7 @@ impl Process {
         exit_of(&self.root).await
     }
 
-    /// All that runs of it, its first process first.
+    /// All running processes of the tree, the first process first.
     pub(super) fn pids(&self) -> Vec<u32> {
         let mut pids = self.root.pids();
         pids.extend(self.left().iter().flat_map(Supervised::pids));
@@ -86,9 +86,9 @@ impl Process {
 }
 
 impl Process {
-    /// Runs a command with the server's environment and `env`, without the token, until it exits. Of a `probe`, the output
-    /// streams are separate, and the standard input closes when the caller is gone; of any other command, both streams are
-    /// one, and it has no input.
+    /// Runs a command until it exits, with the server's environment and `env`, but without the token. For a `probe`,
+    /// the output streams are separate, and standard input closes when the caller is gone. For any other command, both
+    /// streams are merged, and standard input is empty.
     pub(in crate::runtime) async fn exec(
         &self,
         command: &[String],
@@ -102,7 +102,7 @@ impl Process {
             folder: None,
         };
         let (out, stdout, same) = pipe()?;
-        // The read ends when nobody holds the other end of its pipe: what is not used is dropped.
+        // The read ends when nobody holds the other end of the pipe, so the unused end is dropped.
         let (err, stderr) = if probe {
             drop(same);
             let (reader, stderr, _) = pipe()?;
@@ -123,7 +123,7 @@ impl Process {
         })
     }
 
-    /// Waits for the end of a command; what it left running ends with the server.
+    /// Waits for a command to exit. Processes that it left running end with the server.
     async fn end(&self, command: Supervised) -> Option<i64> {
         let exit = exit_of(&command).await;
         if !command.pids().is_empty() {
@@ -132,7 +132,8 @@ impl Process {
         exit.code
     }
 
-    /// The Python interpreter of the server as it was called (a virtual environment is found by that name), if any.
+    /// The server's Python interpreter, if it is one, by the name it was called with, since a virtual environment is
+    /// found by that name.
     pub(in crate::runtime) fn python(&self) -> Option<String> {
         let words = fs::read_to_string(format!("/proc/{}/cmdline", self.root.pid)).ok()?;
         let program = words.split('\0').next()?.to_owned();
@@ -148,14 +149,14 @@ async fn exit_of(command: &Supervised) -> Exit {
     }
 }
 
-/// The running processes that descend from `root`, without itself.
+/// The running processes that descend from `root`, without `root` itself.
 pub(in crate::runtime) fn below(root: u32) -> Vec<u32> {
     let mut pids = host::members(&host::processes(Path::new("/proc")), root);
     pids.retain(|pid| *pid != root);
     pids
 }
 
-/// Sends a signal to each; processes that have exited are ignored.
+/// Sends a signal to each process. Processes that have exited are ignored.
 pub(in crate::runtime) fn signal(pids: &[u32], signal: Signal) {
     for &pid in pids {
         if let Ok(pid) = i32::try_from(pid) {
@@ -211,7 +212,7 @@ pub(in crate::runtime) async fn start(
         folder: folder.as_ref().map(|folder| folder.path().to_owned()),
     };
     let root = supervised(work, stdout, stderr).await?;
-    // From here on it is the supervisor's to remove.
+    // From here on, the supervisor removes the folder.
     folder.map(tempfile::TempDir::keep);
     tokio::spawn(follow(reader, logs.clone()));
     Ok(Started {
@@ -235,7 +236,7 @@ async fn follow(reader: pipe::Receiver, logs: ServerLog) {
     logs.end();
 }
 
-/// A pipe whose write end is to be both output streams of a process.
+/// A pipe whose write end becomes both output streams of a process.
 fn pipe() -> Result<(pipe::Receiver, Stdio, Stdio)> {
     let pipe = || {
         let (reader, writer) = io::pipe()?;
@@ -245,7 +246,7 @@ fn pipe() -> Result<(pipe::Receiver, Stdio, Stdio)> {
     pipe().map_err(|error| Fault::new(Kind::Io, format!("cannot create a pipe for the output: {error}")))
 }
 
-/// Starts a command below a supervisor of its own.
+/// Starts a command below its own supervisor.
 async fn supervised(work: Work, stdout: Stdio, stderr: Stdio) -> Result<Supervised> {
     let Some(program) = work.command.first().cloned() else {
         return Err(Fault::usage("a command needs a program"));
@@ -263,7 +264,7 @@ fn spawn_error(program: &str, error: &io::Error) -> Fault {
     Fault::missing(format!("cannot start `{program}`: {error}"), hint)
 }
 
-/// Variables that restrict a process to these GPUs. None if the launch or the inherited environment already sets one.
+/// Variables that restrict a process to these GPUs; empty if the launch or the inherited environment already sets one.
 fn visible_devices(
     gpus: &[GpuInfo],
     launch_env: &BTreeMap<String, String>,

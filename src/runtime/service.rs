@@ -1,5 +1,5 @@
-//! The runtimes, a started or attached server with the same operations for each of them, and Python programs run inside
-//! it.
+//! The runtimes; a started or attached server with the same operations for each of them; and Python programs that run
+//! inside it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum RuntimeKind {
 }
 
 impl RuntimeKind {
-    /// Name as users and adapters write it.
+    /// The name in options and adapters.
     pub fn name(self) -> &'static str {
         match self {
             RuntimeKind::Docker => "docker",
@@ -79,13 +79,13 @@ pub struct Exit {
     pub oom_killed: bool,
     /// Time of exit in UTC, RFC 3339.
     pub finished_at: Option<String>,
-    /// What somebody else did to end it, where that is known.
+    /// The outside event that ended it, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outside: Option<Outside>,
 }
 
 impl Exit {
-    /// Who ended it, if neither this program nor the kernel did.
+    /// Describes an outside event that ended the server; `None` if there was none.
     pub fn stopped_by(&self) -> Option<String> {
         Some(match self.outside? {
             Outside::Removed => "somebody else removed the engine's container".to_owned(),
@@ -107,7 +107,8 @@ impl Exit {
     }
 }
 
-/// How somebody else, not this program and not the kernel for lack of memory, ended a server.
+/// The cause of the end of a server, apart from this program and the OOM killer. Includes an OOM kill at the memory
+/// limit that this program chose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outside {
@@ -115,9 +116,9 @@ pub enum Outside {
     Removed,
     /// Its container was sent a signal: `docker stop`, `docker kill`.
     Signal(i32),
-    /// The kernel, because its container reached the limit of memory, in bytes, that this program chose.
+    /// The kernel killed it, because its container reached the memory limit, in bytes, that this program chose.
     OwnLimit(u64),
-    /// A process ended by SIGTERM or SIGKILL, which it may have sent itself.
+    /// A process ended by SIGTERM or SIGKILL, which it may have sent to itself.
     Process(i32),
 }
 
@@ -129,7 +130,7 @@ pub struct Service {
     name: String,
     started: Started,
     grace: Duration,
-    /// Whether it was seen to have ended, or was stopped.
+    /// Whether it was seen to have exited, or was stopped.
     ended: AtomicBool,
 }
 
@@ -145,7 +146,7 @@ pub(super) struct Started {
 pub(super) enum Backend {
     Container(Container),
     Process(Process),
-    /// A server that was attached to, by its container or its address.
+    /// An attached server, by container or address.
     Attached(Option<Container>, Box<Permits>),
     InProcess(SimHandle),
 }
@@ -157,7 +158,7 @@ impl std::fmt::Debug for Service {
 }
 
 impl Service {
-    /// Without `grace`, Docker's default stop grace period is used.
+    /// If `grace` is `None`, Docker's default grace period is used.
     pub(super) fn new(name: &str, started: Started, grace: Option<Duration>) -> Self {
         Self {
             name: name.to_owned(),
@@ -167,7 +168,7 @@ impl Service {
         }
     }
 
-    /// How long it may take to stop after SIGTERM: as its launch says, else 10 seconds.
+    /// The time between SIGTERM and SIGKILL: from its launch, or 10 seconds.
     pub fn grace(&self) -> Duration {
         self.grace
     }
@@ -191,12 +192,12 @@ impl Service {
         &self.name
     }
 
-    /// Base URL such as `http://127.0.0.1:49153`, without a trailing slash. None for a server without a port.
+    /// Base URL such as `http://127.0.0.1:49153`, without a trailing slash. `None` for a server without a port.
     pub fn base_url(&self) -> Option<&str> {
         self.started.base_url.as_deref()
     }
 
-    /// What was started, for the manifest: image and digest, command line, model path; no secrets.
+    /// Description for the manifest: image and digest, command line, model path; no secrets.
     pub fn info(&self) -> &Value {
         &self.started.info
     }
@@ -206,7 +207,8 @@ impl Service {
         &self.started.logs
     }
 
-    /// Whether it stood still, as by `docker pause`, at some time in the last `period`. Known of containers only.
+    /// Whether it was paused, for example by `docker pause`, at any time in the last `period`. Always false for servers
+    /// that are not containers.
     pub async fn was_paused(&self, period: Duration) -> Result<bool> {
         match self.container() {
             Some(container) => Ok(container.was_paused(period).await),
@@ -214,7 +216,7 @@ impl Service {
         }
     }
 
-    /// A small file in the container that was attached to, at most `most` bytes; `None` if there is none.
+    /// A small file in the attached container; `None` if it does not exist or is larger than `most` bytes.
     ///
     /// # Errors
     ///
@@ -247,13 +249,13 @@ impl Service {
         Ok(state)
     }
 
-    /// Whether it is known to have ended. The end of a container is known once somebody asked for its state.
+    /// Whether it is known to have ended. For a container, this is known after [`Service::state`] was called.
     pub(super) fn has_ended(&self) -> bool {
         let exited = matches!(self.backend(), Backend::Process(process) if process.state().exit().is_some());
         exited || self.ended.load(Ordering::Relaxed)
     }
 
-    /// Whether it is a process that ended with all that it started.
+    /// Whether it is a process that has exited with all its descendants.
     pub(super) fn is_gone(&self) -> bool {
         matches!(self.backend(), Backend::Process(process) if process.state().exit().is_some() && process.pids().is_empty())
     }
@@ -305,7 +307,7 @@ impl Service {
     }
 
     /// Runs a command inside a server of this run until it exits. If this program is killed, the command ends with the
-    /// server; in a container of somebody else's nothing would end it.
+    /// server. Attached containers are refused, because there nothing would end the command.
     ///
     /// # Errors
     ///
@@ -327,7 +329,7 @@ impl Service {
         Fault::usage(format!("the runtime `{}` does not support `exec`", self.kind())).hint("use the docker runtime")
     }
 
-    /// The container in which a probe may run.
+    /// The container that probes may run in.
     fn container_for_probes(&self) -> Result<&Container> {
         match self.backend() {
             Backend::Container(container) => Ok(container),
@@ -341,7 +343,7 @@ impl Service {
         }
     }
 
-    /// The container that it runs in, its own or one that was attached to.
+    /// The container that it runs in, started by this run or attached.
     fn container(&self) -> Option<&Container> {
         match self.backend() {
             Backend::Container(container) | Backend::Attached(Some(container), _) => Some(container),
@@ -384,7 +386,7 @@ impl From<sim::Exit> for Exit {
 const GUARD: &str = include_str!("guard.py");
 /// Keeps a container or process alive without doing anything.
 const IDLE_PROGRAM: &str = "import signal; signal.pause()";
-/// Time the guard itself may take beyond the program's timeout.
+/// Time that the guard itself may take beyond the program's timeout.
 const GUARD_OVERHEAD: Duration = Duration::from_secs(15);
 /// Exit code of the guard on timeout.
 const TIMEOUT_EXIT_CODE: i64 = 124;
@@ -411,7 +413,7 @@ impl Service {
     ///
     /// # Errors
     ///
-    /// `timeout` when it runs too long; `missing` if the interpreter cannot be run; `usage` if the runtime does not
+    /// `timeout` if it runs too long; `missing` if the interpreter cannot be run; `usage` if the runtime does not
     /// support it; `not_allowed` in a container that this run did not start.
     pub async fn run_program(&self, program: &Program) -> Result<Captured> {
         let timeout = program.timeout;
@@ -457,7 +459,7 @@ impl Service {
     }
 }
 
-/// The launch without its server: an idle program in the same image, with the same devices and folders.
+/// The launch with an idle program in place of the server: same image, devices and folders.
 pub fn placeholder_launch(launch: Launch, python: Option<&str>) -> Launch {
     let words = |python: &str| vec![python.to_owned(), "-c".to_owned(), IDLE_PROGRAM.to_owned()];
     let mut command = words(python.unwrap_or("python3"));
@@ -472,7 +474,7 @@ pub fn placeholder_launch(launch: Launch, python: Option<&str>) -> Launch {
     }
 }
 
-/// Unique, so that concurrent probes do not remove each other's files.
+/// A unique name, so that concurrent probes do not remove each other's files.
 fn folder_name() -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -491,7 +493,7 @@ fn timed_out(program: &Program, captured: &Captured) -> Fault {
     Fault::new(Kind::Timeout, message).hint("give it more time with the option `timeout`")
 }
 
-/// Docker reports its own failure on standard output.
+/// The text of a failure. Docker reports its own failures on standard output.
 fn error_text(captured: &Captured) -> String {
     match captured.stderr_tail(3) {
         words if words.is_empty() => String::from_utf8_lossy(&captured.stdout).trim().to_owned(),

@@ -1,5 +1,5 @@
-//! Starting and attaching to servers, and the registry of everything this run started: it is all stopped after success,
-//! failure, Ctrl-C and panic.
+//! Starts servers and attaches to them. Registers everything that this run started, so that it is all stopped after
+//! success, failure, Ctrl-C and panic.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,7 +22,7 @@ use crate::task::lock;
 use crate::telemetry;
 use crate::warning::Warning;
 
-/// What a start needs from the run.
+/// The parts of a run that a start needs.
 #[derive(Clone)]
 pub struct StartContext {
     /// The run: id, events, `logs/`.
@@ -88,15 +88,15 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     Ok(service)
 }
 
-/// Starts this program again with this command, as a job that sees these GPUs (all, if none is named). It has the permissions
-/// that the command gives it, and so needs none.
+/// Starts this program again with this command, as a job that sees these GPUs (all if the list is empty). It needs no
+/// permission, because it has only the permissions in its command.
 ///
 /// # Errors
 ///
-/// `missing` for a GPU that is not there; `io` if its log cannot be written.
+/// `missing` if a GPU does not exist; `io` if its log cannot be written.
 pub async fn start_own(command: Vec<String>, gpus: &[String], context: &StartContext) -> Result<Arc<Service>> {
     let services = &context.services;
-    // Jobs may be many, and what has ended needs no stop.
+    // There may be many jobs, and those that have ended need no stop.
     services.lock().retain(|service| !service.is_gone());
     let logs = ServerLog::create(&context.run, &context.prefix)?;
     let launch = Launch {
@@ -133,7 +133,7 @@ pub async fn attach(target: &Target, context: &StartContext) -> Result<Arc<Servi
 /// How long to wait for a start in progress. After that, its container is found by label.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Everything this run started.
+/// Everything that this run started.
 #[derive(Default)]
 pub struct Services {
     started: Mutex<Vec<Arc<Service>>>,
@@ -182,7 +182,7 @@ impl Services {
             .map_err(|_| Fault::internal("a start task ended without a result"))?
     }
 
-    /// Stops everything, each with at most this grace period (its own, if shorter). Tries all; returns the first
+    /// Stops everything, each server with its own grace period but at most `grace`. Tries all; returns the first
     /// failure.
     pub async fn stop_all(&self, grace: Duration) -> Result<()> {
         let starting = std::mem::take(&mut *lock(&self.starting));

@@ -1,9 +1,9 @@
 //! A small process above each native process, and one above the containers of a run. It ends everything below it as
-//! soon as this program is gone, also when that was killed.
+//! soon as this program is gone, even if it was killed.
 //!
-//! It is this program again, with the hidden command `supervise`. Its standard input is a socket: an order comes in,
-//! reports go out, and its end means that this program is gone or wants an end. As a child subreaper it is the parent
-//! of whatever loses its own, so that what daemonizes itself stays below it.
+//! It is this program with the hidden command `supervise`. Its standard input is a socket: it receives an order and
+//! sends reports, and the end of the input means that this program is gone or wants everything to end. It is a child
+//! subreaper and so becomes the parent of orphaned processes; daemonized processes therefore stay below it.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -32,7 +32,7 @@ use super::{Exit, Outside, docker, process};
 use crate::fault::{Fault, Result};
 use crate::own_program;
 
-/// What a supervisor is to do.
+/// The task of a supervisor.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Order {
@@ -45,11 +45,11 @@ enum Order {
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Work {
     pub(super) command: Vec<String>,
-    /// In addition to this program's environment without the token.
+    /// Added to this program's environment without the token.
     pub(super) env: BTreeMap<String, String>,
-    /// Whether its standard input is open until the end, instead of empty.
+    /// Whether its standard input is held open until the end instead of being empty.
     pub(super) holds_stdin: bool,
-    /// Removed when everything has ended.
+    /// A folder to remove when everything has ended.
     pub(super) folder: Option<PathBuf>,
 }
 
@@ -57,15 +57,15 @@ pub(super) struct Work {
 #[serde(rename_all = "snake_case")]
 enum Report {
     Started(u32),
-    /// With the system's error number.
+    /// Carries the system's error number.
     NotStarted(i32),
     Exited(Exit),
 }
 
-/// Sent when nothing is left to end.
+/// Sent if nothing is left to end.
 const DONE: &[u8] = b"done\n";
 
-/// A running supervisor. Dropped, it ends everything below it.
+/// A running supervisor. When dropped, it ends everything below it.
 pub(super) struct Supervisor {
     pid: u32,
     socket: UnixStream,
@@ -79,7 +79,7 @@ impl Drop for Supervisor {
 }
 
 impl Supervisor {
-    /// Above the containers of this run and host.
+    /// Starts a supervisor of the containers of this run and host.
     pub(super) fn of_containers(run: &str, host: String) -> Result<Self> {
         let order = Order::Containers(run.to_owned(), host);
         let (supervisor, mut child) = Self::spawn(&order, Stdio::null(), Stdio::null())?;
@@ -103,7 +103,7 @@ impl Supervisor {
             .stdin(OwnedFd::from(theirs))
             .stdout(stdout)
             .stderr(stderr)
-            // Signals of the terminal are this program's to pass on.
+            // This program passes on the signals of the terminal.
             .process_group(0);
         for name in TOKEN_VARIABLES {
             command.env_remove(name);
@@ -125,17 +125,17 @@ impl Supervisor {
         let _ = self.socket.shutdown(Shutdown::Write);
     }
 
-    /// Nothing is left that it had to end.
+    /// Ends the supervisor, because nothing is left that it had to end.
     pub(super) fn dismiss(&self) {
         let _ = (&self.socket).write_all(DONE);
     }
 }
 
-/// A command below a supervisor of its own.
+/// A command below its own supervisor.
 pub(super) struct Supervised {
     /// The pid of the command itself.
     pub(super) pid: u32,
-    /// How the command exited.
+    /// The exit status of the command.
     pub(super) exit: watch::Receiver<Option<Exit>>,
     supervisor: Supervisor,
 }
@@ -164,12 +164,12 @@ impl Supervised {
         Ok(Ok(Self { pid, exit, supervisor }))
     }
 
-    /// Cancelled when nothing of it runs any more.
+    /// Cancelled when none of its processes runs any more.
     pub(super) fn gone(&self) -> &CancellationToken {
         &self.supervisor.gone
     }
 
-    /// All that runs of it, the command itself first.
+    /// All its running processes, the command itself first.
     pub(super) fn pids(&self) -> Vec<u32> {
         if self.gone().is_cancelled() {
             return Vec::new();
@@ -202,7 +202,7 @@ async fn follow(
     }
     let _ = child.wait().await;
     if sender.borrow().is_none() {
-        // Somebody killed the supervisor.
+        // The supervisor was killed.
         let _ = killpg(as_pid(pid), Signal::SIGKILL);
         sender.send_replace(Some(Exit {
             finished_at: Some(jiff::Timestamp::now().to_string()),
@@ -217,10 +217,10 @@ fn as_pid(pid: u32) -> Pid {
     Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
 }
 
-/// How often those below are killed until none is left.
+/// How often the processes below are killed until none is left.
 const KILL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The command `supervise`.
+/// Runs the hidden command `supervise`.
 ///
 /// # Errors
 ///
@@ -234,7 +234,7 @@ pub fn supervise() -> Result<()> {
     };
     let (order, socket, mut lines) =
         ordered().map_err(|error| Fault::usage(format!("`supervise` is for this program's own use: {error}")))?;
-    // `killall profiler` is not for this one.
+    // So that `killall profiler` does not hit it.
     let _ = prctl::set_name(c"supervisor");
     match order {
         Order::Command(work) => supervise_command(&work, &socket, lines),
@@ -254,7 +254,7 @@ fn supervise_command(
     lines: impl Iterator<Item = io::Result<String>> + Send + 'static,
 ) -> Result<()> {
     let mut report = |report: &Report| {
-        // If nobody listens any more, the end of the input says so too.
+        // If nobody reads the report, the input ends as well, which is handled below.
         let _ = writeln!(socket, "{}", serde_json::json!(report));
     };
     let failed = |error: Errno| Fault::internal(format!("cannot supervise: {error}"));
@@ -279,7 +279,7 @@ fn supervise_command(
     };
     let pid = as_pid(child.id());
     let mut oom_watch = Some(OomWatch::new(log, child.id()));
-    // Its output ends when the last of those below has closed it.
+    // The output ends when the last process below has closed it.
     dup2_stdout(&null).and_then(|()| dup2_stderr(&null)).map_err(failed)?;
     let _ = SigSet::all().thread_block();
     report(&Report::Started(child.id()));
@@ -307,7 +307,7 @@ fn supervise_command(
                     ..Exit::default()
                 }
             }
-            // Nothing is left below.
+            // No process is left below.
             Err(Errno::ECHILD) => break,
             Ok(_) | Err(_) => continue,
         };

@@ -73,7 +73,7 @@ pub fn load(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
     from_source(host, name, &source)
 }
 
-/// The adapter in `source`; `name` is how the user calls it.
+/// The adapter in `source`; `name` is the user's name for it.
 pub(super) fn from_source(host: &Arc<Host>, name: &str, source: &Source) -> Result<Arc<dyn Adapter>> {
     let shipped = source.key.starts_with("std/");
     let host = &match shipped {
@@ -100,7 +100,7 @@ pub(super) fn from_source(host: &Arc<Host>, name: &str, source: &Source) -> Resu
     }))
 }
 
-/// What a file lacks of these exports, phrased to follow its name.
+/// The exports that a file lacks, phrased to follow its name.
 pub(super) fn missing_exports(ast: &AST, exports: &Exports) -> Vec<String> {
     let lacks = |(name, params): &(&str, &[&str])| {
         let wanted = format!("{name}({})", params.join(", "));
@@ -241,7 +241,7 @@ pub(super) struct Server {
     base: String,
     client: reqwest::Client,
     key: Option<ApiKey>,
-    /// The newest answer that is no success.
+    /// The newest unsuccessful answer.
     rejection: Arc<Mutex<Option<Rejection>>>,
     /// Argument of the adapter's `launch(options)`.
     pub(super) options: Dynamic,
@@ -252,11 +252,11 @@ pub(super) struct Server {
 pub(super) struct Answer {
     /// HTTP status; 0 if there was no response.
     status: u16,
-    /// Response text, or where a redirect leads; without a response, the reason.
+    /// Response text, or the target of a redirect; without a response, the reason.
     body: String,
     /// Status, page and body in one sentence, unless the status is a success.
     refusal: Option<String>,
-    /// The remedy for an answer that stays.
+    /// The remedy for an answer that will not change.
     remedy: Option<String>,
     #[serde(skip)]
     retry_after: Option<Duration>,
@@ -289,7 +289,7 @@ impl Server {
     pub(super) fn get(&self, tasks: &Tasks, path: &str) -> Result<Answer> {
         let mut answer = tasks.wait(self.send(self.client.get(self.url(path)?)))?;
         let credentials = Credentials::new(self.key.as_ref(), &self.base);
-        // In the words of nginx and Go.
+        // The wording of nginx and Go.
         let wants_tls = answer.status == 400 && answer.body.contains("HTTPS");
         let own = answer
             .remedy
@@ -320,7 +320,7 @@ impl Server {
         tasks.wait(self.send(self.client.post(self.url(path)?).json(body).timeout(timeout)))
     }
 
-    /// Appends the path. It must start with `/`, so that only this server can be reached: not `//other` or `@other`.
+    /// Appends the path. It must start with `/`, so that it cannot lead to another server: not `//other` or `@other`.
     fn url(&self, path: &str) -> Result<String> {
         match path.starts_with('/') {
             true => Ok(format!("{}{path}", self.base)),
@@ -333,7 +333,7 @@ impl Server {
             Some(key) => request.header(reqwest::header::AUTHORIZATION, key.header()),
             None => request,
         };
-        // A starting server refuses connections: `ready` must see that, so it is not a fault.
+        // A starting server refuses connections, and `ready` must see that, so it is not a fault.
         Ok(fetch(request).await.unwrap_or_else(|error| {
             let (body, remedy) = http::unanswered(&error);
             Answer {
@@ -345,7 +345,7 @@ impl Server {
     }
 }
 
-/// A page of a server that the user named; with `wait`, once the server no longer says that it still loads.
+/// Fetches a page of a server that the user named. With `wait`, waits while the server reports that it is loading.
 pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>, wait: bool) -> Result<Dynamic> {
     let key = runtime::api_key(&Target::Url(url.to_owned()), key, &host.permits)?;
     let client = http::build_for_engines(http::direct().timeout(REQUEST_TIMEOUT))?;
@@ -353,7 +353,7 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>, wait: 
     let server = Server::new(base.as_str(), client, Dynamic::UNIT, key);
     let mut answer = server.get(&host.tasks, path)?;
     let mut patience = Patience::new(&host.tasks, &host.run, host.settings.wait.unwrap_or(WAIT));
-    // Where the user says how long to wait, one that does not answer is waited for too.
+    // If the user said how long to wait, also wait for a server that does not answer.
     let silent = |answer: &Answer| answer.status == 0 && answer.remedy.is_none() && host.settings.wait.is_some();
     while wait && (answer.rejection().is_some_and(|rejection| rejection.passes()) || silent(&answer)) {
         let why = answer.refusal.as_ref().unwrap_or(&answer.body);

@@ -1,11 +1,11 @@
-//! Scripts of others that `profiler add` keeps in the user's folder, each file pinned by its hash in `profiler.lock`.
+//! Scripts by others that `profiler add` stores in the user's folder, each file pinned by its hash in `profiler.lock`.
 //!
-//! They lie in `profiler/scripts/NAME` of the data folder (`$XDG_DATA_HOME`, `~/.local/share`). In a run, their files are
-//! called `@NAME/FILE`. Whatever reads one of them compares it with the lock ([`verify`]); what differs is refused.
+//! They are stored in `profiler/scripts/NAME` of the data folder (`$XDG_DATA_HOME`, `~/.local/share`). In a run, their
+//! keys are `@NAME/FILE`. Every read compares the file with the lock ([`verify`]) and refuses a different one.
 //!
-//! They are fetched from where they are shared: a file, a folder, an https address, or a Git repository by the system's `git`,
-//! of which blobs are read and nothing is checked out: no link, filter or hook of it has a say. Number and sizes of files are
-//! bounded.
+//! They are fetched from a file, a folder, an https address, or a Git repository. The system's `git` reads blobs and
+//! checks nothing out, so links, filters and hooks of the repository have no effect. Number and sizes of files are
+//! limited.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -23,7 +23,7 @@ use crate::home;
 use crate::http;
 use crate::task::Tasks;
 
-/// How the key of an added file begins.
+/// The first character of an added file's key.
 pub(super) const MARK: char = '@';
 
 const LOCK: &str = "profiler.lock";
@@ -31,7 +31,7 @@ const LOCK: &str = "profiler.lock";
 const HEAD: &str =
     "# What `profiler add` added: where from, and the sha256 of each file. `profiler update` changes it.\n\n";
 
-/// What the user added, by name.
+/// The scripts that the user added, by name.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lock {
@@ -44,11 +44,11 @@ pub struct Lock {
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Added {
-    /// Where from: a path, an address, or a Git address with revision and path.
+    /// The origin: a path, an address, or a Git address with revision and path.
     pub source: String,
     /// The commit, if it comes from Git.
     pub commit: Option<String>,
-    /// The file that its name alone stands for.
+    /// The file to run if only the name is given.
     pub main: Option<String>,
     /// The sha256 of each file.
     pub files: BTreeMap<String, String>,
@@ -66,7 +66,7 @@ fn data() -> Result<PathBuf> {
     folder.ok_or_else(|| Fault::missing("there is no home to keep scripts in", "set HOME or XDG_DATA_HOME"))
 }
 
-/// The folder of all that was added, as it is written in paths; `None` without a home.
+/// The folder of all added scripts, as written in paths; `None` without a home folder.
 fn store() -> Option<PathBuf> {
     Some(data().ok()?.join("scripts"))
 }
@@ -92,7 +92,7 @@ impl Lock {
         })
     }
 
-    /// Keeps this under `name`, in place of what had this name; with `None`, removes that.
+    /// Stores a script under `name`, replacing the previous one; `None` removes it.
     ///
     /// # Errors
     ///
@@ -147,7 +147,7 @@ impl Lock {
 }
 
 impl Added {
-    /// Whether all its files are what the lock says.
+    /// Whether all its files match the lock.
     pub fn is_intact(&self, name: &str) -> bool {
         let same = |folder: &Path, (file, pinned): (&String, &String)| {
             fs::read(folder.join(file)).is_ok_and(|bytes| source::sha256(&bytes) == *pinned)
@@ -155,13 +155,13 @@ impl Added {
         store().is_some_and(|store| self.files.iter().all(|file| same(&store.join(name), file)))
     }
 
-    /// The text of the file that the name alone stands for, if it is as the lock says.
+    /// The text of its main file, if that matches the lock.
     pub fn text(&self, name: &str) -> Option<String> {
         source::read(&store()?.join(name).join(self.main.as_ref()?)).ok()
     }
 }
 
-/// The file that `NAME` or `NAME/FILE` stands for; `None` if no such name was added.
+/// The file for `NAME` or `NAME/FILE`; `None` if no such name was added.
 pub(super) fn find(text: &str) -> Result<Option<Found>> {
     let (name, file) = text.split_once('/').unwrap_or((text, ""));
     if check_name(name).is_err() {
@@ -190,7 +190,7 @@ pub(super) fn find(text: &str) -> Result<Option<Found>> {
     }))
 }
 
-/// Refuses the bytes of an added file that are not what the lock says. Any other path passes.
+/// Refuses the bytes of an added file that do not match the lock. Accepts any other path.
 pub(super) fn verify(path: &Path, bytes: &[u8]) -> Result<()> {
     let Some(store) = store().and_then(|store| store.canonicalize().ok()) else {
         return Ok(());
@@ -233,14 +233,14 @@ pub(super) fn of_key(key: &str) -> Option<Found> {
     })
 }
 
-/// The version that an added script says it has; `None` if nothing was added by that name.
+/// The version in the header of an added script; `None` if there is no such script.
 pub(super) fn version(name: &str) -> Option<Option<String>> {
     let lock = Lock::read().ok()?;
     let text = lock.all.get(name)?.text(name);
     Some(text.and_then(|text| Header::of(&text).version))
 }
 
-/// Fails unless this can name what is added.
+/// Fails if this is not a valid name for an added script.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || matches!(letter, '_' | '-');
     if name.is_empty() || name.len() > 64 || !name.chars().all(plain) || name.starts_with('-') {
@@ -256,13 +256,13 @@ pub(super) fn check_name(name: &str) -> Result<()> {
 const MAX_FILES: usize = 200;
 const MAX_FILE: u64 = source::MAX_SIZE;
 
-/// What is taken of a folder, besides files whose names begin with `LICENSE`.
+/// Extensions of the files that are copied from a folder, besides files whose names begin with `LICENSE`.
 const TAKEN: [&str; 9] = ["rhai", "py", "toml", "json", "yaml", "yml", "csv", "txt", "md"];
 
 /// Scripts as they were fetched.
 #[derive(Debug)]
 pub struct Fetched {
-    /// What to call them, from the file or folder.
+    /// The default name, from the file or folder.
     pub name: String,
     /// Its entry in the lock.
     pub entry: Added,
@@ -271,11 +271,11 @@ pub struct Fetched {
 
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// Fetches what `text` names: a path, an https address, or `[git+]ADDRESS[@REVISION][#PATH]`.
+/// Fetches the scripts at `text`: a path, an https address, or `[git+]ADDRESS[@REVISION][#PATH]`.
 ///
 /// # Errors
 ///
-/// `usage` if it names nothing that can be added; `io`, `http` and `missing` if it cannot be fetched.
+/// `usage` if there is nothing that can be added; `io`, `http` and `missing` if it cannot be fetched.
 pub fn fetch(text: &str, tasks: &Tasks) -> Result<Fetched> {
     if let Some(git) = Git::parse(text) {
         return git.fetch(text);
@@ -299,7 +299,7 @@ pub fn fetch(text: &str, tasks: &Tasks) -> Result<Fetched> {
 }
 
 impl Fetched {
-    /// `place`: what names the file or folder.
+    /// `place` is the text that ends with the name of the file or folder.
     fn new(source: &str, place: &str, commit: Option<String>, files: Files) -> Result<Self> {
         let named = file_name(place);
         let name = named.trim_end_matches(".rhai").trim_end_matches(".git");
@@ -323,7 +323,7 @@ impl Fetched {
         Ok(Self { name, entry, files })
     }
 
-    /// What the file says of itself that its name stands for.
+    /// The header of its main file.
     pub fn header(&self) -> Header {
         let text = self.entry.main.as_ref().and_then(|main| self.files.get(main));
         text.map(|text| Header::of(&String::from_utf8_lossy(text)))
@@ -336,11 +336,11 @@ impl Fetched {
         names.filter(|name| name.ends_with(".rhai") && !name.contains('/'))
     }
 
-    /// Calls it otherwise.
+    /// Changes its name.
     ///
     /// # Errors
     ///
-    /// `usage` for a name that ships with the program, or has other characters than letters, digits, `_` and `-`.
+    /// `usage` for a name that ships with the program, or that has characters other than letters, digits, `_` and `-`.
     pub fn named(mut self, name: Option<&str>) -> Result<Self> {
         if let Some(name) = name {
             self.name = name.to_owned();
@@ -348,7 +348,7 @@ impl Fetched {
         check_name(&self.name).map(|()| self)
     }
 
-    /// Writes the files below a folder, which is made.
+    /// Writes the files below a folder, which is created.
     ///
     /// # Errors
     ///
@@ -370,7 +370,7 @@ fn file_name(place: &str) -> String {
     place.rsplit(['/', ':']).next().unwrap_or(place).to_owned()
 }
 
-/// Whether a file of a folder is taken, by its relative path: it stays where it is put and is not hidden.
+/// Whether a file of a folder is copied, by its relative path: it stays below the folder and is not hidden.
 fn is_taken(path: &str) -> bool {
     let plain = |part: Component| matches!(part, Component::Normal(name) if !name.to_string_lossy().starts_with('.'));
     let name = path.rsplit('/').next().unwrap_or(path);
@@ -388,7 +388,7 @@ fn add(files: &mut Files, name: String, bytes: Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// The files below a folder. Links are not followed.
+/// Collects the files below a folder. Does not follow links.
 fn collect(folder: &Path, prefix: &str, files: &mut Files) -> Result<()> {
     let io = |error: std::io::Error| Fault::io(folder, &error);
     for entry in fs::read_dir(folder).map_err(io)? {
@@ -412,7 +412,7 @@ fn check_size(name: &str, size: u64) -> Result<()> {
     }
 }
 
-/// A file by its address. What comes back is pinned, so that only the first time must be trusted, as https is.
+/// Downloads a file. The result is pinned, so only the first download must be trusted, as far as https is.
 fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
     let url = Url::parse(address).map_err(|error| Fault::usage(format!("`{address}` is no address: {error}")))?;
     let loopback = check_transport(&url)?;
@@ -435,7 +435,7 @@ fn download(address: &str, tasks: &Tasks) -> Result<Fetched> {
     Fetched::new(address, url.path(), None, files)
 }
 
-/// Refuses an address whose contents can be changed on their way. Returns whether it is of this machine.
+/// Refuses an address whose contents can be changed in transit. Returns whether it is on this machine.
 fn check_transport(url: &Url) -> Result<bool> {
     let loopback = matches!(url.host_str(), Some("127.0.0.1" | "localhost" | "[::1]"));
     if url.scheme() == "http" && !loopback {
@@ -506,12 +506,12 @@ impl Git {
             let [mode, _, blob, size] = facts.split_whitespace().collect::<Vec<_>>()[..] else {
                 continue;
             };
-            // Below the folder, or the file itself.
+            // The path below the folder, or the name of the file itself.
             let name = match path.strip_prefix(&self.path).map(|rest| rest.trim_start_matches('/')) {
                 None | Some("") => file_name(path),
                 Some(below) => below.to_owned(),
             };
-            // Neither links nor submodules.
+            // Skips links and submodules.
             if !mode.starts_with("100") || !is_taken(&name) {
                 continue;
             }
@@ -533,7 +533,7 @@ impl Git {
     }
 }
 
-/// Runs the system's `git`. It asks nobody, and neither runs commands that an address names nor looks at another repository.
+/// Runs the system's `git`. It never prompts, runs no commands from an address, and ignores other repositories.
 fn run_git(folder: &Path, args: &[&str]) -> Result<Vec<u8>> {
     let mut command = Command::new("git");
     command.current_dir(folder).args(args).stdin(Stdio::null());

@@ -1,4 +1,5 @@
-//! The handle by which scripts share a boundary: records its points in the run, restores them on a resume, and reports it.
+//! The handle that scripts share a boundary with: records its points in the run, restores them on a resume, and reports
+//! it.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -24,7 +25,7 @@ use crate::task::lock;
 pub struct BoundaryHandle(pub(super) Arc<Shared>);
 
 pub(super) struct Shared {
-    /// Of the boundary in the script, from 0.
+    /// Index of the boundary in the script, from 0.
     pub(super) index: usize,
     /// The question that the range answers, as the script describes it.
     question: Value,
@@ -33,7 +34,7 @@ pub(super) struct Shared {
     /// Cost of every recorded point.
     spent: Mutex<Vec<PointCost>>,
     map: Mutex<Boundary>,
-    /// Points recorded by earlier executions and not again by this one, with a hash of the answer, and their count.
+    /// Points recorded by earlier executions but not yet by this one, with a hash of the answer, and their count.
     replayed: Mutex<BTreeMap<(String, u64), usize>>,
 }
 
@@ -101,7 +102,7 @@ impl BoundaryHandle {
         lock(&self.0.spent)
     }
 
-    /// Forgets what earlier executions recorded for `point`: it is probed and recorded anew.
+    /// Forgets the records of earlier executions for `point`, so that it is probed and recorded again.
     pub(super) fn forget(&self, host: &Host, point: &Point) {
         host.run.forget_recorded(point);
         let mut replayed = lock(&self.0.replayed);
@@ -131,7 +132,7 @@ impl BoundaryHandle {
             moves,
             answer: given,
         })?;
-        // A bare verdict says nothing of its cost: a million of them would only take memory.
+        // A bare verdict has no cost: a million of them would only take memory.
         if is_map {
             self.spent().push(PointCost::new(&point, read));
         }
@@ -198,12 +199,12 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
         value,
         text,
     })?;
-    // What was found is shown; the run is not done, so that it can go on.
+    // The findings are shown, but the run is not done, so that it can be resumed.
     match ended {
         Some(what) => Err(Fault::missing(
             what,
-            "its own log says why; start it again and go on with the run, or count such points as failing: `--set search.crash=fails`; \
-             a slow server gets more time in a new run: `--set request_timeout=600`",
+            "see the server's log, restart it and resume the run, or count such points as failing: \
+             `--set search.crash=fails`; a slow server gets more time in a new run: `--set request_timeout=600`",
         )),
         None => Ok(findings),
     }

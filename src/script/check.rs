@@ -1,9 +1,9 @@
-//! Checks a script without running it: that it parses, its imports exist, the functions it calls exist and take as many
-//! arguments, the parameters it reads are declared, axes are not misspelt, and an adapter exports what it must. What an
-//! adapter says without an engine (rules, the form of a request) is read. Scores a strategy or an adapter without an engine.
+//! Checks a script without running it: it parses, its imports exist, the functions it calls exist with that number of
+//! arguments, the parameters it reads are declared, axes are not misspelt, and an adapter has all exports. Also reads
+//! the parts of an adapter that need no engine (rules, the form of a request). Scores a strategy or an adapter.
 //!
-//! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects what a file defines and
-//! uses. What cannot be known before the script runs is not reported.
+//! Rhai resolves functions at run time, so this works on the syntax tree: an [`Outline`] collects the definitions and
+//! uses in a file. Facts that are unknown until the script runs are not reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -34,13 +34,13 @@ pub fn check(host: &Arc<Host>, script: &Path) -> Vec<Diagnostic> {
     }
 }
 
-/// All errors in a script that is open.
+/// All errors in an open script.
 pub fn check_main(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     on_thread(|| Ok(find_all(host, main))).unwrap_or_else(|diagnostic| vec![*diagnostic])
 }
 
-/// A warning for each cause in the failure rules of an adapter that is nearly a known one. It may be the adapter's own, so
-/// [`check`] does not report it. Empty for what is no adapter, or not a sound one.
+/// A warning for each cause in an adapter's failure rules that is almost a known one. It may be the adapter's own, so
+/// [`check`] does not report it. Empty if the script is not a valid adapter.
 pub fn misspelt_causes(host: &Arc<Host>, script: &Path) -> Vec<String> {
     let warnings = on_thread(|| {
         let main = open(script)?;
@@ -90,7 +90,7 @@ fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
                         .map(|found| *found),
                 );
             }
-            // Parameters that only the running script declares are known then.
+            // Parameters that only a running script declares are unknown here.
             Err(diagnostic) if diagnostic.fault.message.starts_with(CANNOT_LIST) => {}
             Err(diagnostic) => found.push(*diagnostic),
         }
@@ -98,7 +98,7 @@ fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     found
 }
 
-/// Checks the options of a search of the standard library, which knows what they can be.
+/// Checks the options of a search of the standard library, which knows the valid ones.
 fn check_search(
     host: &Arc<Host>,
     main: &Main,
@@ -114,7 +114,7 @@ fn check_search(
     );
     let source = Source::new("parameter search", &text);
     let checked = run_source(host, &interpreter(host, &main.root), &source, |_| Ok(()));
-    // The place in that text would tell nobody anything.
+    // The position in that generated text means nothing to the user.
     checked.map(drop).map_err(|found| Box::new(found.fault.into()))
 }
 
@@ -180,7 +180,7 @@ impl Checker<'_> {
         Some(exports)
     }
 
-    /// Compiles a file. After an unknown variable, which is reported, it goes on to find what else is wrong.
+    /// Compiles a file. Reports an unknown variable, and then continues to find further errors.
     fn compile(&mut self, source: &Source) -> Option<AST> {
         for strict in [true, false] {
             self.engine.set_strict_variables(strict);
@@ -250,7 +250,7 @@ impl Checker<'_> {
     }
 }
 
-/// Whether a file is meant to be an adapter or a cluster: it defines at least half of the functions that one exports.
+/// Whether a file is meant to be an adapter or a cluster: it defines at least half of the required exports.
 fn is_meant(outline: &Outline, exports: &Exports) -> bool {
     let is_defined = |name: &str| outline.functions.iter().any(|one| one.name == name);
     let defined = exports.iter().filter(|(name, _)| is_defined(name));
@@ -258,7 +258,7 @@ fn is_meant(outline: &Outline, exports: &Exports) -> bool {
 }
 
 /// Calls that match no function, and parameters that are read but not declared. `modules` contains the imports by
-/// alias; `None` for one that could not be read.
+/// alias; `None` for an unreadable one.
 fn find_errors(
     outline: &Outline,
     natives: &[Signature],
@@ -357,7 +357,7 @@ struct Outline {
     params: Option<Parameters>,
     /// Reads `p.x`: variable, property and position.
     reads: Vec<(String, String, Position)>,
-    /// Mistakes that a call shows by itself.
+    /// Mistakes that are visible in a call alone.
     problems: Vec<(Fault, Position)>,
 }
 
@@ -492,7 +492,7 @@ fn first_property(rhs: &Expr) -> Option<(String, Position)> {
     }
 }
 
-/// What a script is, to be held against something.
+/// The kind of script to score.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// It has this function of `map, probe, options`.
@@ -501,10 +501,10 @@ pub enum Subject {
     Adapter,
 }
 
-/// The parameters by which a strategy is known.
+/// The parameters that identify a strategy.
 const STRATEGY: [&str; 3] = ["map", "probe", "options"];
 
-/// What can be scored in a script.
+/// The strategy or adapter in a script.
 ///
 /// # Errors
 ///
@@ -518,7 +518,7 @@ pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
     }
     let strategies = ast.iter_functions().filter(|function| function.params == STRATEGY);
     let mut names: Vec<&str> = strategies.map(|function| function.name).collect();
-    // Rhai keeps functions in the order of a hash, which differs between builds.
+    // Rhai keeps functions in hash order, which differs between builds.
     names.sort_unstable();
     match names.as_slice() {
         [name] => Ok(Subject::Strategy((*name).to_owned())),
@@ -535,7 +535,8 @@ pub fn subject(host: &Arc<Host>, main: &Main) -> Result<Subject> {
     }
 }
 
-/// Scores it by `std/score`: the map that this gives. `servers` are names and addresses for an adapter to drive.
+/// Scores a script with `std/score` and returns the resulting map. `servers` are names and addresses for an adapter to
+/// drive.
 pub fn score(
     host: &Arc<Host>,
     main: &Main,
@@ -566,10 +567,10 @@ pub fn score(
     })
 }
 
-/// The module by which the strategy's file is known here.
+/// The module name of the strategy's file here.
 const SUBJECT: &str = "profiler_subject";
 
-/// The functions of a script, with the imports and constants that they see. What the script does with them is left out.
+/// The functions of a script, with the imports and constants that they use, but without the script's other statements.
 fn definitions(engine: &Engine, main: &Main) -> Caught<Module> {
     let own = resolver::compile(engine, &main.source)?;
     let seen = own.statements().iter();

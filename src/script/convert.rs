@@ -1,5 +1,5 @@
-//! Converts between Rhai and Rust values: script values to JSON, Rust values to maps, options to structs with an
-//! explanation of what is wrong with them.
+//! Converts between Rhai and Rust values: script values to JSON, Rust values to maps, and options to structs, with an
+//! explanation of invalid ones.
 
 use rhai::{Dynamic, EvalAltResult};
 use serde::Serialize;
@@ -27,7 +27,7 @@ pub fn to_script(value: &impl Serialize) -> Result<Dynamic> {
     rhai::serde::to_dynamic(value).map_err(Fault::internal)
 }
 
-/// Converts Rust data that has keys.
+/// Converts Rust data with named fields to a map.
 pub(super) fn to_map(value: &impl Serialize) -> Result<rhai::Map> {
     Ok(to_script(value)?.cast())
 }
@@ -37,7 +37,7 @@ pub fn type_of(value: &Dynamic) -> String {
     type_name(value.type_name())
 }
 
-/// The script name of a Rust type, as Rust, Rhai or its macros spell it; empty for none.
+/// The script name of a Rust type, as Rust, Rhai or its macros write it; empty for none.
 pub(crate) fn type_name(spelled: &str) -> String {
     let first = spelled.split('|').next().unwrap_or(spelled);
     let compact: String = first.chars().filter(|c| !c.is_whitespace()).collect();
@@ -94,7 +94,7 @@ impl Writer {
     }
 
     fn map(&mut self, map: &rhai::Map) -> Result<Value> {
-        // A B-tree node has room for eleven entries, however few it holds.
+        // A B-tree node has room for eleven entries, even if it holds fewer.
         self.charge(700 * map.len().div_ceil(6))?;
         let mut object = Map::new();
         for (key, value) in map {

@@ -1,8 +1,8 @@
-//! Explains script errors: what went wrong, in which file and line, the call chain, and what to do.
+//! Explains script errors: the error, its file and line, the call chain, and the remedy.
 //!
-//! The wrappers around an error tell which file a position belongs to: a call's position is in the caller, the inner error in
-//! the callee. Messages are rewritten in our style: lower case, names in backticks, script type names. The parser reports some
-//! mistakes late, or as an unknown variable: they are looked for in the text itself.
+//! The wrappers around an error show which file a position belongs to: a call's position is in the caller, the inner
+//! error in the callee. Messages are rewritten in our style: lower case, names in backticks, script type names. The
+//! parser reports some mistakes late, or as an unknown variable; these are searched for in the text itself.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
@@ -21,7 +21,7 @@ use crate::fault::{Fault, Kind};
 /// A fault with its position in a script.
 #[derive(Clone, Debug)]
 pub struct Diagnostic {
-    /// What went wrong.
+    /// The error.
     pub fault: Fault,
     place: Option<Place>,
     /// The call chain, innermost first: `called from …`.
@@ -79,7 +79,7 @@ impl From<Fault> for Box<Diagnostic> {
 struct Frame {
     /// `called from`, `imported from`.
     how: &'static str,
-    /// What was entered: `` `f` ``, `a closure`, `` `std/search.rhai` ``.
+    /// The part that was entered: `` `f` ``, `a closure`, `` `std/search.rhai` ``.
     what: String,
     file: String,
     at: Position,
@@ -115,7 +115,7 @@ pub fn diagnose(engine: &Engine, sources: &Sources, main: &str, error: Box<EvalA
         && let Some(own) = frames.iter().rposition(|frame| !is_shipped(&frame.file))
     {
         let inner = frames.split_off(own + 1);
-        // Their own lines are of interest only if something is wrong with them.
+        // Their own lines matter only for a bug in the module.
         if fault.kind.is_bug() {
             trace.push(format!("raised at {}", located(&file, at)));
             trace.extend(inner.iter().rev().map(Frame::text));
@@ -150,7 +150,7 @@ fn unwrap(sources: &Sources, main: &str, error: Box<EvalAltResult>) -> (Vec<Fram
         let (how, what, inner_file, inner, at) = match *error {
             EvalAltResult::ErrorInFunctionCall(name, source, inner, at) => {
                 let is_closure = name.starts_with("anon$");
-                // The interpreter takes a closure for a part of the file that calls it.
+                // The interpreter attributes a closure to the file that calls it.
                 let defined = is_closure.then(|| file_of_closure(sources, &name)).flatten();
                 let called = if source.is_empty() { file.clone() } else { source };
                 let inner_file = defined.unwrap_or(called);
@@ -359,10 +359,10 @@ fn thrown(value: &Dynamic) -> Fault {
     }
 }
 
-/// Shorter names are a typo apart from too many others.
+/// Shorter names are one typo away from too many others.
 const SHORTEST_KEY: usize = 4;
 
-/// The closest name to a missing key: a key or property in the file, or one that the documentation of the API names.
+/// The closest name to a missing key: a key or property in the file, or a name in the documentation of the API.
 fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Option<String> {
     if name.len() < SHORTEST_KEY {
         return None;
@@ -373,7 +373,7 @@ fn near_key(engine: &Engine, sources: &Sources, file: &str, name: &str) -> Optio
         };
         nearest(name, words(text).filter(is_key).map(|(_, word)| word)).map(str::to_owned)
     };
-    // Then in the user's other files, which are the earlier inputs of a session, and in the documentation.
+    // Then search the user's other files (the earlier inputs of a session), and the documentation.
     let mut files = sources.get(file).into_iter().chain(sources.own());
     let documented = || {
         let functions = reference::functions(engine);
@@ -471,8 +471,8 @@ fn starts_with_key(text: &str) -> bool {
     }
 }
 
-/// A bracket without its closing one. A missing `}` makes the parser read on to the end of the file, or report what
-/// follows as unknown variables of a function.
+/// An unclosed bracket. After a missing `}` the parser reads on to the end of the file, or reports the following code
+/// as unknown variables of a function.
 fn unclosed(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usize)> {
     use ParseErrorType as P;
     let by_bracket = matches!(
@@ -486,7 +486,7 @@ fn unclosed(text: &str, error: &ParseErrorType, at: usize) -> Option<(Fault, usi
     let open = open_bracket(&lexed)?;
     let bracket = &text[open..=open];
     let is_end = lexed.code().all(|piece| piece.range.start < at);
-    // The parser finds a missing `)` or `]` where it is missing, unless the text ends there.
+    // The parser reports a missing `)` or `]` where it belongs, unless the text ends there.
     if open >= at || (bracket != "{" && !is_end) {
         return None;
     }
@@ -503,7 +503,7 @@ fn closing(open: &str) -> &'static str {
     }
 }
 
-/// The innermost bracket without its end, or the first that a bracket of another kind ends.
+/// The innermost unclosed bracket, or the first one that a bracket of another kind closes.
 fn open_bracket(lexed: &Lexed) -> Option<usize> {
     let mut open: Vec<usize> = Vec::new();
     for piece in lexed.code() {
@@ -522,7 +522,7 @@ fn open_bracket(lexed: &Lexed) -> Option<usize> {
     open.pop()
 }
 
-/// Words of Python, JavaScript and others, and what Rhai has for them.
+/// Keywords of Python, JavaScript and others, and their equivalents in Rhai.
 const FOREIGN: [(&str, &str); 10] = [
     ("def function func", "a function is written `fn name(a, b) { ... }`"),
     ("lambda", "a closure is written `|a, b| a + b`"),
@@ -589,7 +589,7 @@ mod syntax_tests {
 
     use super::{byte_at, syntax_mistake};
 
-    /// The place of a mistake, as the text from there, and its hint.
+    /// The text from the place of a mistake on, and its hint.
     #[track_caller]
     fn found(text: &str) -> Option<(&str, String)> {
         let mut engine = Engine::new();

@@ -1,5 +1,5 @@
-//! The form of a parameter's value: its type, which follows from the default unless the declaration names it, and its bounds;
-//! and how people write such a value on a command line.
+//! The form of a parameter's value: its type (from the default, or from the declaration), its bounds, and its notation
+//! on a command line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
@@ -20,19 +20,20 @@ pub enum Takes {
     Int,
     /// A number.
     Float,
-    /// A text, as it is written.
+    /// A text, taken literally.
     String,
     /// Several values: `8`, `8,16` or `[8,16]`; `1..4` is each whole number from 1 to 4.
     List,
     /// One whole number, or the smallest and the largest: `1..8` or `[1,8]`.
     Range,
-    /// One whole number, a range from which lengths are drawn evenly, or another distribution as a map.
+    /// One whole number, a range for uniformly distributed lengths, or another distribution as a map.
     Lengths,
     /// Values by name.
     Map,
 }
 
-/// The most numbers of a list that are written as a range. More are a mistake, such as a range given to a script that wants a list.
+/// The longest list that may be written as a range. A longer one is a mistake, such as a range for a script that wants
+/// a list.
 const MOST_NUMBERS: i64 = 64;
 
 /// The third argument of `param`.
@@ -50,7 +51,7 @@ pub struct FormOptions {
 pub struct Form {
     /// Its type.
     pub takes: Takes,
-    /// A sensible value, as a command line has it.
+    /// A sensible value, in command line notation.
     pub example: Option<String>,
     /// The smallest number.
     pub least: Option<f64>,
@@ -78,7 +79,8 @@ impl Form {
         }
     }
 
-    /// The value of a flag. A text is taken as it is, unless it is quoted as in JSON; anything else is JSON or `()`, or else a string.
+    /// Parses the value of a flag. For a text parameter it is taken literally, unless it is quoted as in JSON; for any
+    /// other parameter it is JSON or `()`, or else a string.
     pub fn parse(&self, text: &str) -> Value {
         let quoted = || serde_json::from_str(text).ok().filter(Value::is_string);
         match self.takes {
@@ -87,7 +89,7 @@ impl Form {
         }
     }
 
-    /// The value as scripts get it. `path` is the parameter's name with those of the maps that it is in.
+    /// The value for scripts. `path` is the parameter's name, with the names of the maps around it.
     pub(super) fn read(&self, path: &str, default: &Value, value: &Value) -> Result<Value> {
         if value.is_null() && default.is_null() {
             return Ok(Value::Null);
@@ -115,7 +117,7 @@ impl Form {
         Ok(read)
     }
 
-    /// The items of a text that is a list.
+    /// Parses a text as a list.
     fn list(&self, path: &str, default: &Value, text: &str) -> Result<Value> {
         let Some((from, to)) = range(text) else {
             return Ok(split(text).map(json_or_string).collect());
@@ -180,7 +182,7 @@ impl Form {
         })
     }
 
-    /// The flag with a value, as it is typed.
+    /// The flag with a value, as typed.
     fn usage(&self, path: &str, value: &str) -> String {
         format!("`--{} {value}`", flag_name(path))
     }
@@ -199,7 +201,7 @@ impl Form {
     }
 }
 
-/// A parameter's name as a flag, without the hyphens before it: `search.max-probes`.
+/// A parameter's name as a flag, without the leading hyphens: `search.max-probes`.
 pub fn flag_name(path: &str) -> String {
     path.replace('_', "-")
 }
@@ -230,7 +232,7 @@ fn is_list_of_numbers(value: &Value) -> bool {
     value.as_str().is_some_and(numbers)
 }
 
-/// The parts of a text between its commas, but for those within brackets, braces and quotes.
+/// The parts of a text between commas, except commas within brackets, braces and quotes.
 fn split(text: &str) -> impl Iterator<Item = &str> {
     let (mut depth, mut is_quoted) = (0, false);
     let parts = text.split(move |one| {

@@ -1,5 +1,5 @@
-//! The `//!` lines at the top of a script: its description, and what it says of itself: `requires`, `version`, `author`,
-//! `license`, and by `allow` what it needs to be allowed.
+//! The `//!` lines at the top of a script: its description, and the fields `requires`, `version`, `author`, `license`,
+//! and `allow` (the permissions that it needs).
 
 use rhai::Position;
 use serde::Serialize;
@@ -8,7 +8,7 @@ use super::added;
 use crate::fault::{Fault, Kind};
 use crate::runtime::Permits;
 
-/// What a script says of itself. Nobody vouches for it; what it does not say it still may not do.
+/// The fields of a script's header. They are claims of the script and grant nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Header {
     /// `//! version: 1.2`
@@ -26,7 +26,7 @@ pub struct Header {
 const FIELDS: [&str; 6] = ["version", "author", "license", "requires", "allow", "origin"];
 
 impl Header {
-    /// Reads the header of a script. Control characters are left out.
+    /// Reads the header of a script. Removes control characters.
     pub fn of(text: &str) -> Self {
         let mut header = Self::default();
         for (name, value) in lines(text).filter_map(|(_, line)| field(line)) {
@@ -61,13 +61,13 @@ fn field(line: &str) -> Option<(&str, &str)> {
     FIELDS.contains(&name.trim()).then(|| (name.trim(), value.trim()))
 }
 
-/// The lines of a script's description, without `//!` and what else the header says.
+/// The lines of a script's description, without `//!` and without the header's fields.
 pub(crate) fn description(text: &str) -> impl Iterator<Item = &str> {
     lines(text).map(|(_, line)| line).filter(|line| field(line).is_none())
 }
 
-/// Fails if the script requires a version of `profiler` or of something added that is not there, or its `allow` is not
-/// understood. Also returns the line's position.
+/// Fails if the script requires a version of `profiler` or of an added script that is not there, or if its `allow` is
+/// invalid. Also returns the line's position.
 pub(super) fn check(text: &str) -> Result<(), (Fault, Position)> {
     for (number, line) in lines(text) {
         let at = Position::new(u16::try_from(number).unwrap_or(u16::MAX), 1);
@@ -75,7 +75,7 @@ pub(super) fn check(text: &str) -> Result<(), (Fault, Position)> {
             Some(("requires", value)) => value
                 .split(',')
                 .try_for_each(|one| check_requirement(one.trim(), env!("CARGO_PKG_VERSION"))),
-            // A path that it names need not be on this machine.
+            // A path in it need not exist on this machine.
             Some(("allow", value)) if !value.contains("mount=") => Permits::parse([value]).map(drop),
             _ => Ok(()),
         };
@@ -84,7 +84,7 @@ pub(super) fn check(text: &str) -> Result<(), (Fault, Position)> {
     Ok(())
 }
 
-/// Whether `profiler >= X` holds for version `mine`, or `NAME` or `NAME >= X` for something added.
+/// Checks a requirement: `profiler >= X` against version `mine`, or `NAME` or `NAME >= X` against the added scripts.
 fn check_requirement(wanted: &str, mine: &str) -> Result<(), Fault> {
     let unclear = || {
         Fault::new(Kind::Compile, format!("`requires: {wanted}` is not understood"))

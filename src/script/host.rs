@@ -1,5 +1,5 @@
-//! The program as seen by the script API: what API functions reach through the interpreter's tag, and the handles by
-//! which scripts hold engines, services, fitted memory models and known boundaries.
+//! The program as seen by the script API: the host that API functions reach through the interpreter's tag, and the
+//! handles of engines, services, fitted memory models and known boundaries.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -42,16 +42,16 @@ pub struct Settings {
     pub dry_run: bool,
     /// `--shared-gpu`: other processes on the GPU are tolerated.
     pub shared_gpu: bool,
-    /// `--wait`: how long a server that still loads is waited for.
+    /// `--wait`: how long to wait for a server that is still loading.
     pub wait: Option<Duration>,
     /// Layout of terminal reports.
     pub page: Page,
-    /// What the user wants of a fleet: `detach`, `cancel`, or nothing.
+    /// The requested action of a fleet: `detach`, `cancel`, `follow`, or empty.
     pub wish: String,
     /// `--max-operations`: operations between two API calls; default 100 million.
     pub max_operations: Option<u64>,
     /// Resident bytes of the whole program at which a script is stopped; default 400 MiB. Tests that run several
-    /// scripts in one process set more.
+    /// scripts in one process raise it.
     pub max_memory: Option<u64>,
 }
 
@@ -107,7 +107,7 @@ impl Host {
         }
     }
 
-    /// A host for a script that is looked at and not run.
+    /// A host for a script that is inspected but not run.
     pub fn idle(tasks: &Tasks, settings: Settings) -> Arc<Self> {
         let run = Arc::new(Run::ephemeral("check"));
         Arc::new(Self::new(
@@ -119,7 +119,7 @@ impl Host {
         ))
     }
 
-    /// What a server that the script starts gets to know; its name begins with `prefix`.
+    /// The context for servers that the script starts. Their names begin with `prefix`.
     pub(super) fn start_context(&self, prefix: &str) -> StartContext {
         StartContext {
             run: Arc::clone(&self.run),
@@ -130,7 +130,7 @@ impl Host {
         }
     }
 
-    /// The same for code that is not the user's, such as an adapter of somebody else under a shipped script.
+    /// A copy of the host with the permissions of foreign code, such as somebody else's adapter under a shipped script.
     pub(super) fn for_foreign_code(&self) -> Self {
         Self {
             permits: self.permits.for_foreign_code(),
@@ -155,11 +155,11 @@ pub struct State {
     pub engine: Weak<Pool>,
     /// Jobs that the script prepared, by name.
     pub jobs: BTreeMap<String, Job>,
-    /// What jobs of a script and these parameters run that does not ship with the program.
+    /// The texts of checked jobs that do not ship with the program, by script and parameters.
     pub checked_jobs: BTreeMap<String, Arc<OwnTexts>>,
-    /// Whether the script ran a command, which may have begun something.
+    /// Whether the script ran a command, which may have started something.
     pub commands: bool,
-    /// Whether the script ended while its jobs go on elsewhere.
+    /// Whether the script ended while its jobs continue elsewhere.
     pub left: bool,
     /// The effective parameters, once the script has called `params`.
     pub params: Option<Map<String, Value>>,
@@ -167,8 +167,8 @@ pub struct State {
 
 /// The host behind an API call. Every interpreter carries one.
 ///
-/// Every API function calls this first. So it also resets the operation count, and notes the call's position: Rhai
-/// gives errors of `module::function` none.
+/// Every API function calls this first. So it also resets the operation count and notes the call's position, because
+/// Rhai gives errors of `module::function` no position.
 pub fn host(context: &NativeCallContext) -> Arc<Host> {
     let host = context
         .tag()
@@ -263,7 +263,7 @@ pub(super) struct LogOptions {
 }
 
 impl Service {
-    /// Starts a service. An option of another runtime is an error.
+    /// Starts a service. Options of another runtime are an error.
     pub(super) fn start(host: &Host, kind: RuntimeKind, launch: &Launch) -> Result<Self> {
         check_runtime_options(kind, launch)?;
         if host.settings.dry_run {
@@ -282,7 +282,7 @@ impl Service {
             .map(Self)
     }
 
-    /// `None` if it is still running after `timeout`.
+    /// Waits until it exits; `None` if it is still running after `timeout`.
     pub(super) fn wait(&self, host: &Host, timeout: Option<Duration>) -> Result<Option<Exit>> {
         host.tasks.wait(async {
             let end = self.0.wait_exit();

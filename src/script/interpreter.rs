@@ -26,7 +26,7 @@ use crate::world;
 /// An interpreter with the whole API. Imports are relative to the importing file and must stay below `root`.
 pub fn interpreter(host: &Arc<Host>, root: &Path) -> Engine {
     let mut engine = bare(host, root);
-    // Variables are checked before the script runs. `describe_params` cannot do so, as it lacks the API.
+    // Variables are checked before the script runs. `describe_params` cannot do so, because it lacks the API.
     engine.set_strict_variables(true);
     api::register(&mut engine);
     engine
@@ -93,7 +93,7 @@ pub(crate) const STACK: usize = 640 << 20;
 
 /// Runs the main script and returns the value of its last expression.
 ///
-/// Of a shipped script, an error that the user can mend shows no line: the user wrote none of it.
+/// For a shipped script, an error that the user can fix shows no line, because the user wrote none of it.
 pub fn run(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     on_thread(|| evaluate(host, main)).map_err(|diagnostic| match main.shipped && !diagnostic.fault.kind.is_bug() {
         true => Box::new(diagnostic.fault.into()),
@@ -141,7 +141,7 @@ fn evaluate(host: &Arc<Host>, main: &Main) -> Result<Value, Box<Diagnostic>> {
     run_source(host, &engine, &main.source, has_params)
 }
 
-/// Runs a text; errors are explained at their places. `check` looks at it first.
+/// Runs a text, and explains errors with their positions. Calls `check` first.
 pub(super) fn run_source(
     host: &Host,
     engine: &Engine,
@@ -170,7 +170,7 @@ pub fn describe_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, B
     on_thread(|| evaluate_params(host, main))
 }
 
-/// How the message of a fault begins whose parameters cannot be listed without running the script.
+/// The beginning of the fault's message if the parameters cannot be listed without running the script.
 pub const CANNOT_LIST: &str = "cannot list the parameters";
 
 fn evaluate_params(host: &Arc<Host>, main: &Main) -> Result<Vec<Declared>, Box<Diagnostic>> {

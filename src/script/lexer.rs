@@ -1,11 +1,11 @@
-//! Splits a text into Rhai's tokens with their places. The text may be incomplete, as in an editor, where Rhai's own
-//! iterator over tokens stops or returns no end of a token.
+//! Splits a text into Rhai's tokens with their positions. The text may be incomplete, as in an editor, where Rhai's own
+//! token iterator stops or gives no end of a token.
 
 use std::ops::Range;
 
 use rhai::{InputStream, Position, Token, TokenizeState, get_next_token};
 
-/// What the end of a text is inside of.
+/// The construct that the end of a text is inside of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Inside {
     Code,
@@ -43,7 +43,7 @@ pub(super) struct Lexed<'a> {
     pub(super) text: &'a str,
     /// Tokens and comments in order, with white space between them.
     pub(super) pieces: Vec<Piece>,
-    /// What the end of the text is inside of.
+    /// The construct that the end of the text is inside of.
     pub(super) end: Inside,
     /// Positions of the open brackets, outermost first.
     pub(super) open: Vec<usize>,
@@ -136,7 +136,7 @@ impl<'a> Lexed<'a> {
     }
 }
 
-/// Length of the comment that `text` begins with, and what its end is inside of if nothing follows.
+/// Length of the comment at the start of `text`, and the construct that its end is inside of if nothing follows.
 fn comment(text: &str) -> Option<(usize, Inside)> {
     if text.starts_with("//") {
         return Some((text.find('\n').unwrap_or(text.len()), Inside::LineComment));

@@ -1,10 +1,10 @@
-//! Limits what a script uses between two API calls: operations, and memory of the whole program.
+//! Limits the operations and the memory that a script uses between two API calls. Memory is that of the whole program.
 //!
 //! The interpreter calls [`Meter::step`] at every operation, but not inside native functions, and checks sizes after a
 //! function has returned. Both are too late for `text.replace("a", other)` on two strings of 64 MiB. So functions that
-//! create large results from small inputs have bounded versions here, which take precedence over Rhai's own. Of the
-//! others, one operation can at most copy what the script holds, or drop it, which takes up to 1.3 times as much stack
-//! (measured with nested closures). Therefore the memory limit is well below half of what the host may use.
+//! create large results from small inputs have bounded versions here, which take precedence over Rhai's own. Any other
+//! single operation can at most copy or drop everything that the script holds; dropping takes up to 1.3 times as much
+//! stack (measured with nested closures). Therefore the memory limit is well below half of the host's.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
@@ -68,7 +68,7 @@ impl Meter {
 
     /// Counts one operation. Returns a fault if the script must end.
     pub(crate) fn step(&self, tasks: &Tasks) -> Option<Fault> {
-        // Load and store are cheaper than an atomic addition; of several threads, some operations are not counted.
+        // Load and store are cheaper than an atomic addition. With several threads, some operations are not counted.
         let operations = self.operations.load(Ordering::Relaxed) + 1;
         self.operations.store(operations, Ordering::Relaxed);
         if self.failed.load(Ordering::Relaxed) {
@@ -122,7 +122,7 @@ pub(super) const STRING: usize = 64 << 20;
 
 /// Most pieces of one `split`. Each is a string of about 64 bytes.
 const PIECES: usize = 1_000_000;
-/// Most bytes of JSON text: parsed, `[{},{}]` grows sixtyfold.
+/// Most bytes of JSON text. Parsed, `[{},{}]` takes sixty times as much.
 const JSON: usize = 2 << 20;
 /// Most bytes that one `pad` may add.
 const PADDING: usize = 64 << 20;

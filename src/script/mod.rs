@@ -1,11 +1,11 @@
 //! Runs Rhai scripts. Only this module uses the `rhai` crate.
 //!
-//! `interpreter` configures the interpreter and runs scripts; `meter` limits what a script uses; `resolver` finds modules,
-//! `source` keeps their texts, `shipped` holds those in the binary, `added` fetches and keeps those that the user added;
-//! `diagnose` explains errors; `convert` translates values; `params` reads parameters, and `form` their values; `check` examines a script without
-//! running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a Rust trait; `reference` writes
-//! the documentation. `api/` has the functions that scripts call, grouped by subject; they reach the program through the
-//! [`Host`], which the interpreter carries as its tag, and through the handles of `host`.
+//! `interpreter` configures the interpreter and runs scripts; `meter` limits their resources; `resolver` finds modules,
+//! `source` keeps their texts, `shipped` holds the embedded ones, and `added` those that the user added; `diagnose`
+//! explains errors; `convert` translates values; `params` reads parameters, and `form` their values; `check` examines a
+//! script without running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a Rust
+//! trait; `reference` generates the documentation. `api/` has the functions that scripts call, grouped by subject. They
+//! reach the program through the [`Host`], which the interpreter carries as its tag, and through the handles of `host`.
 
 mod adapter;
 mod added;

@@ -17,20 +17,20 @@ use crate::sim::Spec;
 /// The result of `param(default, meaning, options)`.
 #[derive(Clone, Debug)]
 pub struct Param {
-    /// The value unless the user sets one.
+    /// The default value.
     pub default: Dynamic,
     /// One line for people.
     pub meaning: String,
-    /// What the declaration says of its form.
+    /// The options of the declaration about its form.
     pub form: FormOptions,
 }
 
 /// A declared parameter.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Declared {
-    /// Its name; with dots for what is in a map.
+    /// Its name; entries of maps are separated by dots.
     pub name: String,
-    /// The value unless the user sets one.
+    /// The default value.
     pub default: Value,
     /// One line for people.
     pub meaning: String,
@@ -40,7 +40,7 @@ pub struct Declared {
 }
 
 impl Declared {
-    /// One whose form follows from its default.
+    /// A parameter whose form follows from its default.
     fn new(name: String, default: Value, meaning: &str) -> Self {
         Self {
             form: Form::new(&default, FormOptions::default()),
@@ -50,12 +50,12 @@ impl Declared {
         }
     }
 
-    /// One in a map that takes any keys.
+    /// The entry `key` of a map that accepts any keys.
     pub fn within(map: &Self, key: &str) -> Self {
         Self::new(format!("{}.{key}", map.name), Value::Null, &map.meaning)
     }
 
-    /// The parameters in it that are known: those of a map with defaults, and the options of a search.
+    /// The known entries of a parameter: those of a map with defaults, and the options of a search.
     fn parts(&self) -> Vec<Self> {
         let mut parts = search_options(std::slice::from_ref(self));
         if let Value::Object(map) = &self.default {
@@ -64,7 +64,7 @@ impl Declared {
         parts
     }
 
-    /// The user's value as the script gets it, at this path.
+    /// The user's value at this path, in the form for scripts.
     fn read(&self, path: &str, value: &Value) -> Result<Value> {
         let parts = self.parts();
         let (Value::Object(set), false) = (value, parts.is_empty()) else {
@@ -102,7 +102,7 @@ pub(in crate::script) fn declared(map: ScriptMap) -> Result<Vec<Declared>> {
         .collect()
 }
 
-/// The parameters that a user can set, those in maps too: `search`, then `search.max_probes` and so on.
+/// The parameters that a user can set, including entries of maps: `search`, then `search.max_probes` and so on.
 pub fn settable(declared: &[Declared]) -> Vec<Declared> {
     let mut all = Vec::new();
     for one in declared {
@@ -117,8 +117,8 @@ pub fn settable(declared: &[Declared]) -> Vec<Declared> {
 
 /// Merges the user's values into the defaults.
 ///
-/// The declaration determines the type, and how else the value may be written. An int is accepted for a float, anything for
-/// `()`, any keys for an empty map, and only the declared keys for any other map.
+/// The declaration determines the type, and in which other forms the value may be written. An int is accepted for a
+/// float, anything for `()`, any keys for an empty map, and only the declared keys for any other map.
 pub(in crate::script) fn merge_values(declared: &[Declared], set: &Map<String, Value>) -> Result<Map<String, Value>> {
     let mut values: Map<_, _> = declared
         .iter()
@@ -154,7 +154,7 @@ pub(super) fn type_with_article(value: &Value) -> &'static str {
     }
 }
 
-/// Checks what a start would refuse, before anything starts: the profile of a simulated engine. `home` is the script's folder.
+/// Checks in advance what a start would refuse: the profile of a simulated engine. `home` is the script's folder.
 pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String, Value>, home: &Path) -> Result<()> {
     let is_engine = declared.iter().any(|one| one.name == "sim");
     if let Some(Value::String(profile)) = values.get("profile").filter(|profile| is_engine && *profile != "") {
@@ -163,9 +163,9 @@ pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String
     Ok(())
 }
 
-/// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` are those of
-/// `std/model_guided` and those of every strategy, defaults as scripts write them. Empty if it is for none of the standard
-/// library.
+/// The options of the search that a parameter is for, by its meaning: `options of model_guided::search` gives the
+/// options of `std/model_guided` and those of every strategy, with defaults in Rhai notation. Empty if it is not a
+/// search of the standard library.
 pub fn search_options(declared: &[Declared]) -> Vec<Declared> {
     let meaning = declared
         .iter()
@@ -207,7 +207,7 @@ fn options_of(module: &str) -> Vec<Declared> {
     found
 }
 
-/// A value as scripts write it.
+/// A value in Rhai notation.
 pub fn in_script(value: &Value) -> String {
     let list = |items: Vec<String>| items.join(", ");
     match value {

@@ -1,6 +1,6 @@
-//! The documentation of the script API, generated from what is registered. `profiler doc`, `:help`, completion and
-//! hints all use the same [`FunctionDoc`]s. It is rendered as Markdown, as a Rhai definition file (`.d.rhai`) for editors,
-//! and as JSON:
+//! The documentation of the script API, generated from the registered functions. `profiler doc`, `:help`, completion
+//! and hints all use the same [`FunctionDoc`]s. It is rendered as Markdown, as a Rhai definition file (`.d.rhai`) for
+//! editors, and as JSON:
 //!
 //! ```text
 //! { "schema": 1, "program": "0.1.0", "sections": [
@@ -34,7 +34,7 @@ use super::signature::suggest;
 use crate::boundary::Cause;
 use crate::fault::{Fault, Result};
 
-/// Documentation of what is not listed here: arithmetic, strings, arrays, maps.
+/// Documentation of functions that are not listed here: arithmetic, strings, arrays, maps.
 const RHAI_BOOK: &str = "https://rhai.rs/book/";
 
 /// All functions that scripts can call beyond Rhai's own.
@@ -45,7 +45,7 @@ pub struct Reference {
 }
 
 impl Reference {
-    /// Documents what is registered in `engine` and what the standard modules export.
+    /// Documents everything registered in `engine`, and the exports of the standard modules.
     pub fn new(engine: &Engine) -> Self {
         let mut sections = Sections::default();
         sections.add(&Metadata::read(engine, false), None);
@@ -85,7 +85,7 @@ impl Reference {
             |section| section.kind != SectionKind::Global && is_named(section),
             |function| names(function).iter().any(|known| known == name),
         );
-        // Variables have any name: `engine.probe` and `map.record` are methods too.
+        // Variables can have any name: `engine.probe` and `map.record` are methods too.
         if let (true, Some((_, method))) = (found.sections.is_empty(), name.rsplit_once('.')) {
             found = self.part(
                 |_| false,
@@ -98,7 +98,7 @@ impl Reference {
         }
     }
 
-    /// These sections, and these functions of the others.
+    /// The wanted sections, and the wanted functions of the others.
     fn part(&self, is_wanted: impl Fn(&Section) -> bool, has: impl Fn(&FunctionDoc) -> bool) -> Self {
         let mut sections = self.sections.clone();
         for section in &mut sections {
@@ -111,8 +111,8 @@ impl Reference {
         Self { sections }
     }
 
-    /// The functions in whose name or text words begin with each of these, best first: in the name it counts more than in the
-    /// first sentence, and there more than in the rest.
+    /// The functions whose name or text has a word with each of these beginnings, best first. A match in the name
+    /// counts more than one in the first sentence, and that more than one in the rest.
     pub fn search(&self, words: &str) -> Vec<&FunctionDoc> {
         let words: Vec<String> = words.split_whitespace().map(str::to_lowercase).collect();
         let mut found: Vec<(usize, &FunctionDoc)> = Vec::new();
@@ -146,7 +146,7 @@ impl Reference {
     }
 }
 
-/// A list of the causes that reports and searches know, for whoever writes failure rules.
+/// A list of the causes that reports and searches know, for authors of failure rules.
 fn known_causes() -> String {
     let mut text =
         "\n\nKnown causes of verdicts; a rule may also give one of its own, which is shown by its name:\n".to_owned();
@@ -156,13 +156,13 @@ fn known_causes() -> String {
     text
 }
 
-/// Whether a word of the text begins so.
+/// Whether the text has a word that begins with `begun`.
 fn has_word(text: &str, begun: &str) -> bool {
     let mut places = text.match_indices(begun);
     places.any(|(at, _)| !text[..at].ends_with(char::is_alphanumeric))
 }
 
-/// How much a word counts in a function's name, its first sentence and the rest of its text.
+/// The weights of a match in a function's name, its first sentence and the rest of its text.
 const WEIGHTS: [usize; 3] = [100, 10, 1];
 
 /// All ways to write a function's name.
@@ -184,7 +184,7 @@ impl Reference {
         text
     }
 
-    /// Without the heading of the whole: sections, and then single functions.
+    /// The documentation without the overall heading: whole sections, and then single functions.
     pub fn excerpt(&self) -> String {
         let (whole, parts): (Vec<&Section>, Vec<&Section>) = self.sections.iter().partition(|section| section.is_whole);
         let sections = whole.into_iter().map(|section| section_text(section, 1));
@@ -202,14 +202,14 @@ impl Reference {
             for (index, function) in section.functions.iter().enumerate() {
                 let shown = &mut sections[at]["functions"][index];
                 shown["signature"] = function.signature().into();
-                // Nothing can be assigned; the key is part of schema 1.
+                // No property can be assigned. The key is part of schema 1.
                 shown["settable"] = false.into();
             }
         }
         json!({ "schema": SCHEMA, "program": env!("CARGO_PKG_VERSION"), "sections": sections })
     }
 
-    /// The whole documentation in one file.
+    /// The whole documentation as one definition file.
     pub fn definitions(&self) -> String {
         let mut text = "module static;\n".to_owned();
         for section in &self.sections {
@@ -390,7 +390,7 @@ impl FunctionDoc {
         }
     }
 
-    /// What functions are sorted by.
+    /// The sort key of functions.
     fn order(&self) -> (String, usize, String) {
         (self.name.clone(), self.params.len(), self.signature())
     }
@@ -427,7 +427,7 @@ pub struct Section {
     pub docs: String,
     /// Its functions, sorted by name.
     pub functions: Vec<FunctionDoc>,
-    /// Whether it is all of the section, rather than the functions that were looked up.
+    /// Whether it is the whole section, not only the functions that were looked up.
     #[serde(skip)]
     pub is_whole: bool,
 }
@@ -473,11 +473,11 @@ struct Comment {
 pub struct Example {
     /// The code.
     pub code: String,
-    /// What it needs to run.
+    /// The environment that it needs to run.
     pub needs: Option<Needs>,
 }
 
-/// What an example needs to run.
+/// The environment that an example needs to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Needs {
@@ -565,7 +565,8 @@ impl Sections {
         sections
     }
 
-    /// Adds a module of the standard library, unless its source does not compile, which its own tests report.
+    /// Adds a module of the standard library. Skips it if its source does not compile, because its own tests report
+    /// that.
     fn add_standard(&mut self, engine: &Engine, name: &str, source: &str) {
         if let Ok(ast) = engine.compile(source) {
             self.section(SectionKind::Standard, name);
@@ -657,7 +658,7 @@ fn document(function: &Function, module: Option<&str>) -> FunctionDoc {
     }
 }
 
-/// A module; the root contains what is registered globally.
+/// A module; the root contains the globally registered items.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Metadata {

@@ -1,5 +1,5 @@
-//! Resolves imports: `std/…` from the binary, others relative to the importing file and below the main script's folder, or
-//! else by the name of something added.
+//! Resolves imports: `std/…` from the binary, others relative to the importing file and below the main script's folder,
+//! or else by the name of an added script.
 //!
 //! Import cycles are refused, because the interpreter would recurse until the process dies. A module is read, compiled
 //! and run once, when it is first imported.
@@ -96,7 +96,7 @@ impl ModuleResolver for Resolver {
             error.set_position(at);
             error
         };
-        // What a shipped script imports by path is the user's, and relative to where the user is.
+        // A path that a shipped script imports was named by the user, and is relative to the current folder.
         let by_shipped = |key: &&str| {
             let text = self.sources.get(key).filter(|_| self.root == Path::new("."));
             key.starts_with("scripts/") && text.is_some_and(|text| source::is_shipped(&text.sha256))
@@ -198,7 +198,7 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
             "the shipped module `std/{name}` imports `{path}` outside `std/`"
         )));
     }
-    // An added module has a folder of its own.
+    // An added module has its own folder.
     let added = importer.and_then(added::of_key);
     let (root, importer) = match &added {
         Some(added) => (&*added.root, Some(&*added.file)),
@@ -263,8 +263,8 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
     })
 }
 
-/// An adapter or a probe (`what`) that a script names: the shipped one of this name, or a file of the user's that ends with
-/// `extension`, relative to the main script. The run keeps its text.
+/// Opens an adapter or a probe (`what`) that a script names: the shipped one with this name, or a user's file that ends
+/// with `extension`, relative to the main script. Stores its text in the run.
 pub(super) fn open_named(
     host: &Host,
     (name, file): (&str, &Path),

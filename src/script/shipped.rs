@@ -2,7 +2,7 @@
 //! programs of `stdlib/probes`; and the data of `stdlib/workloads`. Copies of them for editing, with their origin and
 //! optionally the strategy that they import.
 //!
-//! A debug build reads them from the source tree, so that edits take effect without a build.
+//! A debug build reads them from the source tree, so that edits need no rebuild.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -181,7 +181,7 @@ pub fn copies(name: &str, target: &Path, strategy: bool) -> Result<Vec<(PathBuf,
     Ok(files)
 }
 
-/// Whether a copy is as it was made, by the hash in its line of origin.
+/// Whether a copy was not edited, by the hash in its origin line.
 pub fn is_unedited(copy: &str) -> bool {
     let is_origin = |line: &&str| {
         line.trim_start_matches(['/', '!', '#', ' '])
@@ -194,7 +194,7 @@ pub fn is_unedited(copy: &str) -> bool {
     let origin = lines.remove(place);
     let pinned = origin.rsplit_once("sha256:").map_or("", |(_, hash)| hash.trim());
     let text = lines.concat();
-    // Imports that lead to copies are as they were.
+    // The imports as they were before they were redirected to copies.
     let original = imports(r"(?:\./|(?:\.\./)+)").replace_all(&text, "import \"std/$1\"");
     [text.as_str(), &original]
         .iter()
@@ -235,7 +235,7 @@ fn original(name: &str) -> Result<(String, String)> {
     Err(did_you_mean(fault, near, "`profiler list` shows their names"))
 }
 
-/// The text with its origin added below its description. If `from` is given, the name of this module, imports of the
+/// The text with its origin added below its description. If `from` (the name of this module) is given, imports of the
 /// strategy are rewritten to point to the copies.
 fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
     let line = format!("//! {}\n", origin_line(origin, text));
@@ -254,7 +254,7 @@ fn copy(origin: &str, text: &str, from: Option<&str>) -> String {
     format!("{head}{line}{body}")
 }
 
-/// Version, file and hash that a copy was made from.
+/// The origin line of a copy: version, file and hash.
 fn origin_line(origin: &str, text: &str) -> String {
     let hash = Source::new(origin, text).sha256;
     format!("origin: profiler {} {origin} sha256:{hash}", env!("CARGO_PKG_VERSION"))
@@ -277,7 +277,8 @@ fn strategies(text: &str) -> BTreeMap<String, String> {
     found
 }
 
-/// Matches imports of a search strategy or of a part of one, below what this pattern matches; the first group is the module.
+/// Matches imports of a search strategy or of a part of one, below paths that `below` matches; the first group is the
+/// module.
 fn imports(below: &str) -> Regex {
     let strategies = "search|neighbours|model_guided";
     Regex::new(&format!("import \"{below}((?:{strategies})(?:/[a-z0-9_/]+)?)\"")).expect("a valid pattern")

@@ -12,7 +12,7 @@ use super::source::Sources;
 use crate::engine::COORDINATES;
 use crate::fault::{Fault, Kind};
 
-/// Numeric types with functions in Rhai's standard library that scripts never have.
+/// Numeric types that Rhai's standard library has functions for, but scripts never have.
 const UNREACHABLE: [&str; 11] = [
     "i8", "u8", "i16", "u16", "i32", "u32", "u64", "i128", "u128", "f32", "usize",
 ];
@@ -27,7 +27,7 @@ pub(crate) struct Signature {
     pub(crate) params: Vec<(String, String)>,
     /// Whether it can also be called without its namespace, as methods can.
     pub(crate) global: bool,
-    /// Whether it is one of a script's own that importers cannot call.
+    /// Whether it is private to its script, so that importers cannot call it.
     pub(crate) private: bool,
 }
 
@@ -243,7 +243,7 @@ pub(super) fn quoted(names: impl IntoIterator<Item = impl Display>) -> String {
     quoted.join(", ")
 }
 
-/// The fault for an axis that is named almost like a coordinate of an engine's points. Others may be a script's own.
+/// The fault for an axis whose name is almost that of a coordinate of engine points. Other names may be a script's own.
 pub(super) fn misspelt_axis(name: &str) -> Option<Fault> {
     if COORDINATES.contains(&name) {
         return None;

@@ -67,7 +67,7 @@ impl Main {
         if name == STDIN {
             return Ok(Self::from_input(&standard_input()?));
         }
-        // A folder is no script: `--out adaptive` leaves one behind.
+        // A folder is not a script. `--out adaptive`, for example, creates one.
         if !script.is_file()
             && let Some(text) = shipped::script(&name)
         {
@@ -101,7 +101,7 @@ impl Main {
         })
     }
 
-    /// A script that standard input gave.
+    /// A script from standard input.
     pub fn from_input(text: &str) -> Self {
         Self {
             source: Source::new(STDIN, text),
@@ -110,7 +110,7 @@ impl Main {
         }
     }
 
-    /// Whether its text is that of a shipped script, also where it was given by its path.
+    /// Whether its text equals that of a shipped script, even if it was given by path.
     pub fn has_shipped_text(&self) -> bool {
         self.shipped || is_shipped(&self.source.sha256)
     }
@@ -146,7 +146,7 @@ pub fn is_shipped(sha256: &str) -> bool {
     shipped::scripts().any(same)
 }
 
-/// The added script that is named, unless it is the path of a file or ships with the program.
+/// The added script with this name, unless the name is a file or a shipped script.
 fn named(script: &Path) -> Result<Option<added::Found>> {
     match script.is_file() {
         true => Ok(None),
@@ -154,7 +154,7 @@ fn named(script: &Path) -> Result<Option<added::Found>> {
     }
 }
 
-/// The folder of a script, or of what was added by that name; the current one for a shipped script.
+/// The folder of a script, or of an added script with that name; the current folder for a shipped script.
 pub(super) fn folder(script: &Path) -> PathBuf {
     if let Ok(Some(added)) = named(script) {
         return added.root;
@@ -205,7 +205,7 @@ pub(super) fn path_key(path: &Path) -> String {
         return key;
     }
     let key = path.display().to_string();
-    // A user's own folder `std` must not look like the standard library, nor `@mine` like something added.
+    // A user's own folder `std` must not look like the standard library, nor `@mine` like an added script.
     match key.starts_with("std/") || key.starts_with(added::MARK) {
         true => format!("./{key}"),
         false => key,
@@ -267,7 +267,7 @@ impl Sources {
         lock(&self.texts).values().cloned().collect()
     }
 
-    /// All texts but those of the standard library.
+    /// All texts except those of the standard library.
     pub fn own(&self) -> impl Iterator<Item = Source> {
         self.all().into_iter().filter(|source| !source.key.starts_with("std/"))
     }

@@ -94,7 +94,7 @@ fn a_run_ends_when_its_time_is_over() {
         .args(["run", "s.rhai", "--out", "run", "--max-time", "900ms"])
         .run()
         .code(124)
-        .stderr("the time of --max-time is over")
+        .stderr("--max-time was reached")
         .stdout("--resume run --max-time 900ms");
     let shown = Profiler::new()
         .current_dir(outcome.folder())

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::support::{Outcome, Profiler};
 
 const ADVICE: &str = "go on with it";
+const HINT: &str = "resume with";
 const NOTHING: &str = "nothing was measured; `out` keeps the journal and the logs";
 
 fn run(script: &str, args: &[&str]) -> Outcome {
@@ -19,15 +20,17 @@ fn nothing_measured_is_nothing_to_go_on_with() {
     run("warn(\"w\"); throw \"no\"", &[])
         .code(1)
         .stderr(NOTHING)
-        .nowhere(ADVICE);
+        .nowhere(ADVICE)
+        .nowhere(HINT);
     for (script, code) in [
         ("warn(\"w\"); boundary(#{ input: [9, 1, 3] }, #{})", 2),
         ("process::start(#{ command: [\"true\"] })", 3),
     ] {
         let _ = run(script, &[])
             .code(code)
-            .stderr("nothing was begun: the run's folder is removed")
-            .nowhere(ADVICE);
+            .stderr("nothing had started, so the run folder was removed")
+            .nowhere(ADVICE)
+            .nowhere(HINT);
     }
 }
 

@@ -272,7 +272,7 @@ fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
     );
     let [_, err] = ended_by(Signal::SIGINT, 130, "print(1); sleep(1000);", "\"print\"");
     assert!(
-        err.contains("stopped by Ctrl-C before anything was measured\ngo on with it: profiler run s.rhai --resume out"),
+        err.contains("stopped by Ctrl-C before anything was measured\nresume with: profiler run s.rhai --resume out"),
         "{err}"
     );
 }

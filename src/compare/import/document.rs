@@ -1,5 +1,5 @@
-//! Opens a file of another tool as JSON, whose values are loosely typed: [`Node`] reads them. A table becomes a list of
-//! objects. Repairs JSON written by Python, which contains `NaN`, `Infinity` and `-Infinity`.
+//! Opens a file of another tool as JSON; [`Node`] reads its loosely typed values. A table becomes a list of objects.
+//! Repairs JSON written by Python, which contains `NaN`, `Infinity` and `-Infinity`.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -12,13 +12,13 @@ use serde_json::{Map, Value};
 use crate::csv;
 use crate::fault::{Fault, Result};
 
-/// Maximum bytes of a file; no result of these tools is nearly as large.
+/// Maximum bytes of a file; results of these tools are much smaller.
 const MAX_BYTES: u64 = 128 << 20;
 /// Maximum objects of a list.
 const MAX_LENGTH: usize = 100_000;
 /// Keys listed in a message.
 const MAX_LISTED: usize = 8;
-/// Maximum bytes of a text that counts as a setting: longer ones are logs and generated texts.
+/// Maximum bytes of a text that counts as a setting; longer ones are logs and generated texts.
 const MAX_TEXT: usize = 1024;
 
 pub(super) struct Document {
@@ -26,11 +26,11 @@ pub(super) struct Document {
     pub(super) path: PathBuf,
     /// Whether Python's `NaN` and `Infinity` were replaced.
     pub(super) repaired: bool,
-    /// The whole file. An error says what is wrong with a row of a table.
+    /// The whole file, or the problem in a row of a table.
     pub(super) root: Result<Value, String>,
     /// The keys of the object, of the first object of the list, or the columns of the table.
     pub(super) keys: Vec<String>,
-    /// What it is, for people: `an object`.
+    /// The kind of file, for people: `an object`.
     what: &'static str,
 }
 
@@ -91,7 +91,7 @@ impl Document {
     }
 }
 
-/// A row of a table: cells that are numbers, and texts. Empty cells are left out.
+/// A row of a table, with numeric cells as numbers and the others as texts. Empty cells are left out.
 fn object(row: csv::Row) -> Value {
     let cells = row.into_iter().filter(|(_, cell)| !cell.trim().is_empty());
     let cells = cells.map(|(name, cell)| match number(&cell) {
@@ -101,7 +101,7 @@ fn object(row: csv::Row) -> Value {
     Value::Object(cells.collect())
 }
 
-/// What the file is, for a message.
+/// Describes the file for a message.
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let names = self.keys.iter().take(MAX_LISTED);
@@ -117,7 +117,7 @@ impl fmt::Display for Document {
     }
 }
 
-/// A value of a file, which may be anything. A path of keys is `memory_breakdown.baseline_gb`.
+/// A value of a file, of any type. Nested values are addressed by a path of keys: `memory_breakdown.baseline_gb`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Node<'a>(pub(super) &'a Value);
 
@@ -133,16 +133,16 @@ impl<'a> Node<'a> {
         self.0.is_null()
     }
 
-    /// The number at a path, also where it is written as text. `None` if there is none, or it is not finite.
+    /// The number at a path, also if it is written as text. `None` if there is none, or if it is not finite.
     ///
     /// # Errors
     ///
-    /// What is there instead of a number.
+    /// A description of the value, if it is not a number.
     pub(super) fn number(self, path: &str) -> Result<Option<f64>, String> {
         self.at(path).as_number().map_err(|what| format!("`{path}`: {what}"))
     }
 
-    /// The same, and `None` where anything else is there: a value that may be left out.
+    /// Like [`Node::number`], but returns `None` for any other value: for optional numbers.
     pub(super) fn number_if_any(self, path: &str) -> Option<f64> {
         self.number(path).ok().flatten()
     }
@@ -163,7 +163,7 @@ impl<'a> Node<'a> {
         Ok(self.number(path)?.filter(whole).map(|value| value as u64))
     }
 
-    /// The scalar at a path as text, unless it is empty or longer than any setting.
+    /// The scalar at a path as text, unless it is empty or longer than a setting may be.
     pub(super) fn text(self, path: &str) -> Option<String> {
         self.at(path).as_text()
     }
@@ -178,7 +178,7 @@ impl<'a> Node<'a> {
         (!text.is_empty() && text.len() <= MAX_TEXT).then_some(text)
     }
 
-    /// The same, if it is not the word for what the engine chooses by itself.
+    /// Like [`Node::text`], but returns `None` for a word that means the engine's own choice.
     pub(super) fn chosen(self, path: &str) -> Option<String> {
         let text = self.text(path);
         text.filter(|text| !["auto", "unknown"].contains(&text.as_str()))
@@ -194,7 +194,7 @@ impl<'a> Node<'a> {
     ///
     /// # Errors
     ///
-    /// If there are more than a result of these tools has.
+    /// If the list is longer than results of these tools are.
     pub(super) fn objects(self) -> Result<Vec<Self>, String> {
         match self.0 {
             Value::Array(list) if list.len() > MAX_LENGTH => Err(format!("there are more than {MAX_LENGTH} entries")),
@@ -217,7 +217,7 @@ pub(super) fn set(values: &mut Map<String, Value>, path: &str, value: Value) {
     }
 }
 
-/// A number written as text: `None` if it is empty, a word for nothing, or not finite.
+/// A number written as text: `None` if it is empty, a word for "none", or not finite.
 fn number(text: &str) -> Result<Option<f64>, String> {
     let text = text.trim();
     if matches!(text.to_ascii_lowercase().as_str(), "" | "none" | "null" | "n/a") {
@@ -227,9 +227,9 @@ fn number(text: &str) -> Result<Option<f64>, String> {
     Ok(value.is_finite().then_some(value))
 }
 
-/// Replaces the words of Python that JSON does not know by `null`, except within strings.
+/// Replaces Python's words that are not valid JSON by `null`, except within strings.
 fn repair(text: &str) -> Cow<'_, str> {
-    // A string, even one that does not end, or such a word.
+    // A string, even an unterminated one, or one of those words.
     let form = Regex::new(r#"(?s)"(?:[^"\\]|\\.)*"?|-?Infinity|NaN"#);
     let (true, Ok(form)) = (text.contains("NaN") || text.contains("Infinity"), form) else {
         return Cow::Borrowed(text);

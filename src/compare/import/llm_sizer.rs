@@ -1,12 +1,12 @@
 //! Reads LLM-sizer's profiles of `vllm bench latency`, schema 3 (`profile-vllm-bench-v3.py`), and the
 //! `batch-bench-results-*.csv` of its batch driver.
 //!
-//! Everything is called `gb` there. Values read from the device are GiB on NVIDIA (`nvidia-smi`, divided by 1024);
+//! The tool labels every figure `gb`. Values read from the device are GiB on NVIDIA (`nvidia-smi`, divided by 1024);
 //! values of formulas are 10^9 bytes; values of vLLM's log are GiB. Weights and KV are of one rank, while measured
-//! values are the sum over all devices; here weights and KV are multiplied by the ranks.
+//! values are the sum over all devices. Here weights and KV are multiplied by the number of ranks.
 //!
-//! The CSV has zeros as empty cells, so an empty cell is unknown rather than zero. It records neither the source of
-//! a figure nor the GPUs.
+//! The CSV has empty cells for zeros too, so an empty cell counts as unknown. The CSV records neither the source of a
+//! figure nor the GPUs.
 
 use std::collections::BTreeSet;
 
@@ -20,24 +20,24 @@ use crate::fmt::GIB;
 use crate::memory::compare::{Facts, implausible};
 use crate::memory::{Breakdown, Component, Part, Provenance};
 
-/// Figures of the breakdown that were read from the device: in all, before the start, and the difference.
+/// Figures of the breakdown that were read from the device: the total, before the start, and the difference.
 const DEVICE: &[Pick] = &[
     ("total_measured", "total_measured_gb", GIB, Unit::Bytes),
     ("baseline", "baseline_gb", GIB, Unit::Bytes),
     ("net_increase", "net_increase_gb", GIB, Unit::Bytes),
 ];
 
-/// A component of a profile's breakdown, which comes from vLLM's log, from a formula, or is a share that is assumed.
+/// A component of a profile's breakdown. Its value comes from vLLM's log or a formula, or is an assumed share.
 struct SizerComponent {
     component: Component,
     /// The metric.
     name: &'static str,
     /// Its key, without `_gb`.
     key: &'static str,
-    /// The key of its confidence, which says where it comes from; empty: always from the log.
+    /// The key of its confidence, which names the source; empty: always from the log.
     confidence: &'static str,
     log: &'static str,
-    /// The formula; empty: what the log does not say is assumed.
+    /// The formula; empty: a value that is not in the log is assumed.
     formula: &'static str,
     assumed: &'static str,
 }
@@ -91,7 +91,7 @@ const COMPONENTS: &[SizerComponent] = &[
 ];
 
 impl SizerComponent {
-    /// The part of a breakdown of `ranks` devices. What the log and a formula say is of one of them.
+    /// The part of a breakdown of `ranks` devices. Values from the log and from formulas are of one device.
     fn part(&self, profile: &Node, ranks: f64) -> Result<Option<Part>, String> {
         let gb = |key: &str| profile.number(&format!("memory_breakdown.{key}_gb"));
         let value = match (gb(self.key)?, self.component) {
@@ -111,7 +111,7 @@ impl SizerComponent {
     }
 }
 
-/// What the parts of the breakdown leave.
+/// The rest of the breakdown, without the other parts.
 const OVERHEAD: Pick = ("framework_overhead", "framework_overhead_gb", GIB, Unit::Bytes);
 
 const FURTHER: &[Pick] = &[
@@ -143,7 +143,7 @@ const SETTINGS: [(&str, &str); 3] = [
     ("batch", "benchmark_parameters.batch_size"),
 ];
 
-/// Columns of the batch driver, and where a profile has the same.
+/// Columns of the batch driver, and the paths of the same values in a profile.
 const COLUMNS: &[(&str, &str)] = &[
     ("input_len", "benchmark_parameters.input_len"),
     ("output_len", "benchmark_parameters.output_len"),
@@ -157,7 +157,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("kv_cache_used_gb", "memory_breakdown.kv_cache_used_gb"),
     ("graph_capture_gb", "memory_breakdown.graph_capture_gb"),
     ("activations_gb", "memory_breakdown.activations_gb"),
-    // The overall confidence is that of the weights; it says "logs" if they come from there.
+    // The overall confidence is that of the weights. It says "logs" if they come from there.
     ("estimation_confidence", "memory_breakdown.confidence_levels.weights"),
     ("weight_dtype", "dtype_metadata.weight_dtype"),
     ("kv_cache_dtype", "dtype_metadata.kv_cache_dtype"),
@@ -180,7 +180,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     if version.split('.').next() != Some("3") {
         return Err(format!("its schema is `{version}`, and only 3 is known"));
     }
-    // What is no number there is left out.
+    // Values that are not numbers are skipped.
     let count = |path| file.count(path).ok().flatten();
     let ranks = count("benchmark_parameters.tensor_parallel_size").or_else(|| count("gpu_info.num_gpus"));
     let vendor = file.text("gpu_info.gpu_type");
@@ -209,7 +209,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         ..Facts::default()
     };
     let case = case(file, name(file, None)?, facts, &mut notes)?;
-    // `info` is what a batch of this program adds.
+    // `info` holds fields that this program's own batch adds.
     let version = file.chosen("engine_metadata.engine_version");
     let version = version.or(file.chosen("info.version"));
     let engine = file.text("info.engine").unwrap_or_else(|| "vllm".to_owned());
@@ -247,7 +247,7 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
     let models = of_all("model_id");
     let mut notes = vec![
         unit_note(None).to_owned(),
-        "an empty cell is a zero or nothing: it is taken as not known".to_owned(),
+        "empty cells may be zero or missing; they count as unknown".to_owned(),
     ];
     let mut cases = Vec::new();
     for (index, row) in rows.iter().enumerate() {
@@ -291,7 +291,7 @@ fn name(profile: &Node, model: Option<String>) -> Result<String, String> {
     })
 }
 
-/// A profile as a case. `known` has the facts that rows of a batch do not have.
+/// A profile as a case. `known` has facts that rows of a batch lack.
 fn case(profile: &Node, name: String, known: Facts, notes: &mut Vec<String>) -> Result<Case, String> {
     let ranks = known.tensor_parallel.unwrap_or(1).max(1) as f64;
     let mut case = Case::new(name);

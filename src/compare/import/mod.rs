@@ -1,8 +1,8 @@
 //! Reads files of other tools into a [`ComparisonInput`], to show them and compare them with runs.
 //!
-//! A format is recognised by content, never by file name, and is mostly a table: which keys become which metric, in
-//! which unit (bytes, MiB, GiB or 10^9 bytes, whatever the tool calls them). `document` opens a file and copes with
-//! loosely typed values. What remains uncertain becomes a note.
+//! A format is recognised by content, never by file name. It is mostly a table that maps keys to metrics and their
+//! actual units (bytes, MiB, GiB or 10^9 bytes, regardless of the tool's labels). `document` opens a file and handles
+//! loosely typed values. Remaining uncertainty becomes a note.
 
 mod document;
 mod llm_sizer;
@@ -23,11 +23,11 @@ struct Format {
     name: &'static str,
     /// A description for people.
     holds: &'static str,
-    /// A list of objects or a table, not one object.
+    /// Whether the file is a list of objects or a table, not one object.
     rows: bool,
-    /// It has all keys, or columns, of one of these lists.
+    /// The file has all keys, or columns, of one of these lists.
     keys: &'static [&'static [&'static str]],
-    /// An error says what is broken.
+    /// Reads the file. An error says what is wrong with it.
     read: fn(&Node) -> Result<ComparisonInput, String>,
 }
 
@@ -50,7 +50,7 @@ const FORMATS: &[Format] = &[
         name: "llm-sizer batch CSV (schema 3)",
         holds: "one row for each configuration that LLM-sizer's batch driver profiled",
         rows: true,
-        // The first is missing from schema 2, which means other things by the same names.
+        // The first key is missing from schema 2, where other keys have other meanings.
         keys: &[&["kv_cache_allocated_gb", "model_id", "batch_size", "total_memory_gb"]],
         read: llm_sizer::read_batch,
     },
@@ -119,7 +119,7 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
     Ok(input)
 }
 
-/// What `nvidia-smi` and torch's counters divided by 1024^2 give.
+/// The unit of `nvidia-smi`, and of torch's counters divided by 1024^2.
 const MIB: f64 = 1024.0 * 1024.0;
 const GB: f64 = 1e9;
 

@@ -1,18 +1,18 @@
-//! Reads TensorRT-LLM's CUDA graph memory: torch's counters before and after an engine was built, with and
-//! without graphs for requests without speculation. One file for a matrix (`experiments`, whose last element is
-//! the summary), or one file per experiment.
+//! Reads TensorRT-LLM's CUDA graph memory: torch's counters before and after an engine was built, with and without
+//! graphs for requests without speculation. The file holds a matrix (`experiments`, whose last element is the summary)
+//! or one experiment.
 //!
-//! Its megabytes are MiB. Torch sees neither the driver's memory for instantiated graphs nor the KV pool, which
-//! torch does not allocate.
+//! Its megabytes are MiB. Torch sees neither the driver's memory for instantiated graphs nor the KV pool, which torch
+//! does not allocate.
 
 use super::document::Node;
 use super::{MIB, Pick, case_name, pick};
 use crate::compare::{Case, ComparisonInput, Unit};
 
-/// Torch's counters of the current device, at each of [`MOMENTS`]. Without CUDA the file has them under names without a unit.
+/// Torch's counters of the current device, at each of [`MOMENTS`]. Without CUDA, their names in the file have no unit.
 const COUNTERS: [&str; 3] = ["allocated", "reserved", "max_allocated"];
 
-/// The ends of our names and the objects of the file.
+/// Suffixes of our names, and the objects of the file.
 const MOMENTS: [(&str, &str); 3] = [
     ("before", "memory_before"),
     ("after", "memory_after"),

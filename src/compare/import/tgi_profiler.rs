@@ -1,10 +1,10 @@
 //! Reads tgi-profiler's `profile_res_*.json`: `config` and `results[]` of input length, output length and
 //! success.
 //!
-//! Its search counts every failure as "does not fit" and records only the name of a Python exception. Here a
-//! failure moves the boundary only if its text says that memory ran out. A success has the lengths that the
-//! tool counted, a failure those that it requested. Files written by `compare::export` have verdicts in place
-//! of exceptions, and are read back unchanged.
+//! Its search counts every failure as "does not fit" and records only the name of a Python exception. Here a failure
+//! moves the boundary only if its text says that memory ran out. A success has the lengths counted by the tool, a
+//! failure the requested lengths. Files written by `compare::export` have verdicts in place of exceptions, and are read
+//! back unchanged.
 
 use serde_json::{Map, Value, json};
 
@@ -46,7 +46,7 @@ impl<'a> Tested<'a> {
     }
 }
 
-/// The text of that name, however long it is.
+/// The text with that name, of any length.
 fn words<'a>(node: Node<'a>, name: &str) -> &'a str {
     node.at(name).0.as_str().unwrap_or_default()
 }
@@ -98,7 +98,7 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     })
 }
 
-/// A result as an answer in our terms.
+/// A result in our terms.
 fn answer(tested: &Tested<'_>) -> Value {
     if tested.success {
         return json!({ "verdict": "ok" });
@@ -119,7 +119,7 @@ fn answer(tested: &Tested<'_>) -> Value {
     json!({ "verdict": verdict, "cause": cause, "evidence": { "error_type": kind, "error_msg": message } })
 }
 
-/// The search space; without bounds in the file, that of the points.
+/// The search space; without bounds in the file, the range of the points.
 fn axes(config: &Node, results: &[Tested<'_>]) -> Result<Option<Value>, String> {
     let mut axes = Map::new();
     for axis in ["input", "output"] {

@@ -1,7 +1,7 @@
 //! Reads the files of `vllm bench`: `serve`, `latency`, `throughput`, and the `summary.json` or `summary.csv` of a
 //! sweep, whose runs with equal settings are averaged.
 //!
-//! The keys depend on version and options: known names have a unit here, names ending in `_ms` are milliseconds.
+//! The keys depend on version and options. Known names have a unit here; names that end in `_ms` are milliseconds.
 //! Lists with one entry per request (`ttfts`, `itls`, texts) are skipped.
 
 use std::collections::{BTreeSet, HashMap};
@@ -127,7 +127,7 @@ fn name(run: &Node) -> String {
     }
 }
 
-/// Keys that differ between runs with equal settings.
+/// Keys that may differ between runs with equal settings.
 const OF_EACH: [&str; 6] = ["date", "run_number", "label", "endpoint_type", "burstiness", ""];
 
 pub(super) fn read_sweep(file: &Node) -> Result<ComparisonInput, String> {
@@ -172,7 +172,7 @@ fn setting(run: &Node, key: &str) -> Option<String> {
     run.entries().find(|(name, _)| *name == key)?.1.as_text()
 }
 
-/// Settings that differ between the runs, except those that every name has.
+/// Settings that differ between the runs, except those in every name.
 fn swept(runs: &[Node], cases: &[Case]) -> BTreeSet<String> {
     let measured = cases.iter().flat_map(|case| &case.figures);
     let measured: BTreeSet<&str> = measured.map(|figure| figure.name.as_str()).collect();

@@ -1,4 +1,4 @@
-//! State, stop and removal of a container; commands that run in it, and files that are put into it.
+//! State, stop and removal of a container; commands and files in it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::Read as _;
@@ -26,22 +26,22 @@ use crate::runtime::{Captured, Exit, Outside, State, cgroup, launch, orphans};
 use crate::task::lock;
 use crate::warning::Warning;
 
-/// What a container needs from the run's registry.
+/// The run's registry of its containers.
 #[derive(Clone, Default)]
 pub(in crate::runtime) struct ContainerRegistry {
     pub(in crate::runtime) names: Arc<Mutex<BTreeSet<String>>>,
-    /// Removes the containers if this program is killed; started with the first of them.
+    /// Removes the containers if this program is killed. Started with the first container.
     supervisor: Arc<OnceLock<Supervisor>>,
     /// Cancelled when stopping is forced.
     pub(in crate::runtime) force_kill: CancellationToken,
 }
 
 impl ContainerRegistry {
-    /// To be called before anything is created.
+    /// Starts the supervisor. Must be called before anything is created.
     pub(super) fn supervise(&self, run: &str) -> Result<()> {
         if self.supervisor.get().is_none() {
             let supervisor = Supervisor::of_containers(run, orphans::own_label())?;
-            // Where two starts come together, the second one is not needed.
+            // If two starts run at the same time, the second supervisor is not needed.
             if let Err(supervisor) = self.supervisor.set(supervisor) {
                 supervisor.dismiss();
             }
@@ -49,7 +49,7 @@ impl ContainerRegistry {
         Ok(())
     }
 
-    /// Nothing is left to remove.
+    /// Ends the supervisor, because nothing is left to remove.
     pub(in crate::runtime) fn dismiss(&self) {
         if let Some(supervisor) = self.supervisor.get() {
             supervisor.dismiss();
@@ -57,22 +57,22 @@ impl ContainerRegistry {
     }
 }
 
-/// A container, whoever started it.
+/// A container of this run, or one that somebody else started.
 pub(in crate::runtime) struct Container {
     pub(super) docker: Docker,
     pub(super) id: String,
     pub(super) name: String,
-    /// What is known of a container that this run started.
+    /// Set for a container that this run started.
     pub(super) own: Option<Own>,
 }
 
-/// What this run knows of a container that it started.
+/// Data about a container that this run started.
 pub(super) struct Own {
-    /// Is told when the daemon is waited for.
+    /// Gets a phase event while waiting for the daemon.
     pub(super) run: Arc<Run>,
     /// The memory limit that this program chose, in bytes.
     pub(super) limit: Option<u64>,
-    /// Whether it may write to a few folders only.
+    /// Whether only a few folders are writable.
     pub(super) read_only: bool,
     pub(super) registry: ContainerRegistry,
     /// Exit status, read once before removal.
@@ -91,7 +91,7 @@ impl Container {
         }
     }
 
-    /// The name or id by which the user called it, or its name in this run.
+    /// The name or id that the user gave, or the container's name in this run.
     pub(in crate::runtime) fn name(&self) -> &str {
         &self.name
     }
@@ -121,7 +121,7 @@ impl Container {
         }
     }
 
-    /// Stops and removes a container of this run; the exit status is kept. Somebody else's is left as it is.
+    /// Stops and removes a container of this run, and keeps its exit status. Containers of others are left alone.
     pub(in crate::runtime) async fn stop(&self, grace: Duration) -> Result<()> {
         let Some(own) = &self.own else { return Ok(()) };
         let mut removed = own.removed.lock().await;
@@ -160,8 +160,8 @@ impl Container {
         }
     }
 
-    /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL without a
-    /// known cause, asks the kernel's log, and waits briefly for Docker's `oom` event.
+    /// The container's state. A removed container counts as exited with unknown status. After a recent SIGKILL without
+    /// a known cause, checks the kernel log, and waits briefly for Docker's `oom` event.
     async fn observed_state(&self) -> Result<State> {
         let Some(mut state) = self.inspect().await? else {
             return Ok(State::Exited(removed_exit()));
@@ -169,8 +169,8 @@ impl Container {
         let started = state.started_at.as_deref().and_then(|time| time.parse().ok());
         let killed = !state.running.unwrap_or(false) && state.exit_code == Some(SIGKILL_EXIT_CODE);
         if killed && !state.oom_killed.unwrap_or(false) {
-            // Docker may miss a kill: its shim looks for the count of a group that is removed when its last process ends. A
-            // container of somebody else's may have been killed and started again before.
+            // Docker may miss a kill: its shim reads the counter of a group that is removed when its last process ends.
+            // For an attached container, the log may have a kill from before a restart.
             let logged = self.own.is_some() && cgroup::was_container_oom_killed(&self.id);
             state.oom_killed = Some(logged || self.wait_for_oom_event(&state, started).await);
         }
@@ -189,13 +189,14 @@ impl Container {
         })
     }
 
-    /// The last signal that was sent through the daemon. This program's own come with [`Container::stop`], which does not ask.
+    /// The last signal sent through the daemon. This program's own signals come from [`Container::stop`], which does
+    /// not call this.
     async fn signal_since(&self, started: Option<jiff::Timestamp>) -> Option<i32> {
         let sent = self.past_events(&["kill"], started?).await.pop()?;
         sent.actor?.attributes?.get("signal")?.parse().ok()
     }
 
-    /// Whether it was paused at some time in the last `period`.
+    /// Whether it was paused at any time in the last `period`.
     pub(in crate::runtime) async fn was_paused(&self, period: Duration) -> bool {
         match jiff::Timestamp::now().checked_sub(period) {
             Ok(from) => !self.past_events(&["pause", "unpause"], from).await.is_empty(),
@@ -206,7 +207,7 @@ impl Container {
     /// Returns when it may have exited.
     async fn wait(&self) {
         let options = WaitContainerOptionsBuilder::default().condition("not-running").build();
-        // The client treats exit codes other than 0 as errors; the state tells more.
+        // The client treats exit codes other than 0 as errors. The state has the details.
         let failed = match self.docker.wait_container(&self.id, Some(options)).next().await {
             Some(Ok(_)) | None => false,
             Some(Err(error)) => !matches!(error, bollard::errors::Error::DockerContainerWaitError { .. }),
@@ -239,7 +240,7 @@ impl Container {
                 Err(error) if daemon::status(&error) == Some(404) => return Ok(None),
                 Err(error) => daemon::explain(error),
             };
-            // It may be restarting, as after an update; what it ran is there again afterwards, or has exited.
+            // It may be restarting, for example after an update. Its containers come back afterwards, or have exited.
             if !daemon::is_away(&fault) || tokio::time::Instant::now() >= deadline {
                 return Err(fault);
             }
@@ -251,9 +252,9 @@ impl Container {
         }
     }
 
-    /// Its events from `from` until now, oldest first; none if the daemon does not tell.
+    /// Its events from `from` until now, oldest first; empty if the daemon does not answer.
     async fn past_events(&self, events: &[&str], from: jiff::Timestamp) -> Vec<EventMessage> {
-        // As the daemon reads it: `1700000000.000000001`.
+        // The time format that the daemon accepts: `1700000000.000000001`.
         let seconds = |time: jiff::Timestamp| format!("{}.{:09}", time.as_second(), time.subsec_nanosecond());
         let options = self
             .events(events)
@@ -284,7 +285,7 @@ impl Container {
             return false;
         };
         let mut options = self.events(&["oom"]);
-        // In the daemon's time; events since the container's start are replayed.
+        // By the daemon's clock; events since the container's start are replayed.
         if let Some(started) = started {
             options = options.since(&started.as_second().to_string());
         }
@@ -293,7 +294,7 @@ impl Container {
     }
 }
 
-/// The exit of a container that is gone: this program removes its own only after it has read their exit.
+/// The exit of a container that is gone. This program reads the exit status before it removes its own containers.
 fn removed_exit() -> Exit {
     Exit {
         outside: Some(Outside::Removed),
@@ -325,15 +326,15 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
     }
 }
 
-/// Last resort, with its own async runtime and connection, as the program's may be gone. Failures are ignored; the
-/// next start finds what remains by its labels.
+/// Last resort, with its own async runtime and connection, because the program's may be gone. Failures are ignored; the
+/// next start finds leftovers by their labels.
 fn block_on(work: impl Future<Output = ()>) {
     if let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_all().build() {
         runtime.block_on(work);
     }
 }
 
-/// Removes these containers.
+/// Removes these containers. Blocks.
 pub(in crate::runtime) fn remove_blocking(names: &[String]) {
     block_on(async {
         if let Ok(docker) = connect().await {
@@ -344,10 +345,10 @@ pub(in crate::runtime) fn remove_blocking(names: &[String]) {
     });
 }
 
-/// How long a daemon may take to create what it was asked for by a program that was killed.
+/// How long a daemon may take to finish creating a container for a program that was killed.
 const LATE: Duration = Duration::from_secs(10);
 
-/// Removes what has the labels of this run and host, of which the daemon may still be creating something.
+/// Removes everything labelled with this run and host, including what the daemon is still creating.
 pub(in crate::runtime) fn remove_all_blocking(run: &str, host: &str) {
     let deadline = std::time::Instant::now() + LATE;
     block_on(async {
@@ -362,7 +363,7 @@ pub(in crate::runtime) fn remove_all_blocking(run: &str, host: &str) {
     });
 }
 
-/// How long a daemon that went away is waited for, and how often it is asked.
+/// How long to wait for a daemon that went away, and how often to check.
 const AWAY: Duration = Duration::from_secs(120);
 const AWAY_PAUSE: Duration = Duration::from_millis(500);
 
@@ -372,7 +373,8 @@ const MAX_DELAY: Duration = Duration::from_secs(2);
 /// 128 + SIGKILL.
 const SIGKILL_EXIT_CODE: i64 = 137;
 
-/// Time in which the event may still arrive; none if it is over. If our clock is behind the daemon's, the full delay.
+/// The remaining time in which the event may arrive; `None` if it is over. If our clock is behind the daemon's, the
+/// full delay.
 fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration> {
     let finished: jiff::Timestamp = finished_at?.parse().ok()?;
     let since = Duration::try_from(now.duration_since(finished)).unwrap_or_default();
@@ -380,8 +382,8 @@ fn remaining(finished_at: Option<&str>, now: jiff::Timestamp) -> Option<Duration
 }
 
 impl Container {
-    /// Runs a command until it exits. Of a `probe`, the output streams are separate, and the standard input closes when the
-    /// caller is gone; of any other command, both streams are one, and it has no input.
+    /// Runs a command until it exits. For a `probe`, the output streams are separate, and standard input stays open
+    /// until the caller is gone. For any other command, both streams are merged, and standard input is empty.
     pub(in crate::runtime) async fn exec(
         &self,
         command: &[String],
@@ -414,7 +416,8 @@ impl Container {
         Ok(captured)
     }
 
-    /// The contents of a file in it, at most `most` bytes; `None` if there is no such file, or a larger one. A few links are followed.
+    /// The contents of a file in the container; `None` if it does not exist or is larger than `most` bytes. Follows a
+    /// few links.
     pub(in crate::runtime) async fn read_file(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
         const LINKS: usize = 4;
         let mut path = PathBuf::from(path);
@@ -438,9 +441,10 @@ impl Container {
         Ok(None)
     }
 
-    /// The archive of a path in it; `None` if there is no such path, or the archive of a file of `most` bytes is shorter.
+    /// The tar archive of a path in the container; `None` if it does not exist, or if the archive is too large for a
+    /// file of `most` bytes.
     async fn archive(&self, path: &Path, most: u64) -> Result<Option<Vec<u8>>> {
-        // A header, and the end of an archive.
+        // A header and the end of the archive.
         const AROUND: u64 = 16 << 10;
         let options = DownloadFromContainerOptionsBuilder::default()
             .path(&path.display().to_string())
@@ -460,7 +464,7 @@ impl Container {
         Ok(Some(archive))
     }
 
-    /// Puts files into a new folder and returns its path.
+    /// Uploads files into a new folder, and returns its path.
     pub(in crate::runtime) async fn upload_files(
         &self,
         folder: &str,
@@ -473,7 +477,7 @@ impl Container {
     }
 }
 
-/// Puts files into a folder below this path of a container.
+/// Uploads files into a folder below this path of a container.
 pub(super) async fn upload(
     docker: &Docker,
     id: &str,

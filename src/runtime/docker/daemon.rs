@@ -1,4 +1,5 @@
-//! Connection to the Docker daemon of `DOCKER_HOST`, of the Docker context, or on the default socket, and what its errors mean.
+//! Connection to the Docker daemon of `DOCKER_HOST`, of the Docker context, or on the default socket; and explanations
+//! of its errors.
 
 use std::error::Error as _;
 use std::io;
@@ -30,7 +31,8 @@ pub(in crate::runtime) async fn connect() -> Result<Docker> {
         .map_err(|error| unreachable(&host, &error))
 }
 
-/// The daemon that `docker` would use: of `DOCKER_HOST`, else of the context that `DOCKER_CONTEXT` or `docker context use` chose.
+/// The address that `docker` would use: `DOCKER_HOST`, else the context chosen by `DOCKER_CONTEXT` or
+/// `docker context use`.
 fn address() -> Result<String> {
     let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
     if let Some(host) = set("DOCKER_HOST") {
@@ -53,7 +55,7 @@ fn address() -> Result<String> {
     }
 }
 
-/// Each context has a folder that is named by the hash of its name.
+/// The daemon's address in a context. The folder of a context is named by the hash of the context's name.
 fn context_host(folder: Option<&Path>, name: &str) -> Option<String> {
     let hash: String = Sha256::digest(name).iter().map(|byte| format!("{byte:02x}")).collect();
     let meta = read(&folder?.join("contexts/meta").join(hash).join("meta.json"))?;
@@ -122,7 +124,7 @@ pub async fn info() -> Result<DockerInfo> {
     })
 }
 
-/// The daemon could not be reached.
+/// The fault if the daemon cannot be reached.
 fn unreachable(host: &str, error: &Error) -> Fault {
     let socket = host.strip_prefix("unix://").unwrap_or(host);
     let kind = match error {
@@ -153,7 +155,7 @@ fn unreachable(host: &str, error: &Error) -> Fault {
     Fault::missing(message, remedy)
 }
 
-/// What an error of the daemon says.
+/// Turns an error of the daemon into a fault.
 pub(in crate::runtime) fn explain(error: Error) -> Fault {
     let error = &error;
     let text = match error {
@@ -179,7 +181,7 @@ pub(in crate::runtime) fn explain(error: Error) -> Fault {
     }
 }
 
-/// What the daemon says, in lower case, and what to do then.
+/// Texts of the daemon's errors, in lower case, with the hint for each.
 const REMEDIES: [(&[&str], &str); 6] = [
     (
         &["no space left on device", "not enough space", "disk quota exceeded"],
@@ -216,7 +218,7 @@ const PORT_IN_USE: [&str; 2] = ["port is already allocated", "address already in
 
 const AWAY: &str = "the Docker daemon no longer answers";
 
-/// Whether the daemon, which answered before, does not any more.
+/// Whether the daemon answered before but no longer does.
 pub(super) fn is_away(fault: &Fault) -> bool {
     fault.message.starts_with(AWAY)
 }

@@ -42,16 +42,16 @@ fn labels(run: &str) -> HashMap<String, String> {
     .into()
 }
 
-/// How the names of volumes begin in which containers keep the models that they download.
+/// Prefix of the names of volumes that hold downloaded models.
 const MODEL_VOLUME: &str = "profiler-models--";
 
-/// The volumes in which containers keep the models that they downloaded.
+/// The volumes that hold models downloaded by containers.
 ///
 /// # Errors
 ///
 /// `missing` if no Docker daemon is reachable.
 pub async fn model_volumes() -> Result<Vec<String>> {
-    // The daemon finds the name anywhere in a volume's.
+    // The daemon's filter matches anywhere in the volume's name.
     let filters: HashMap<&str, Vec<&str>> = [("name", vec![MODEL_VOLUME])].into();
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
     let listed = connect().await?.list_volumes(Some(options)).await;
@@ -66,7 +66,7 @@ pub async fn model_volumes() -> Result<Vec<String>> {
 ///
 /// # Errors
 ///
-/// `missing` if no Docker daemon is reachable; `engine` for a volume that a container uses.
+/// `missing` if no Docker daemon is reachable; `engine` if a container uses a volume.
 pub async fn remove_model_volumes(names: &[String]) -> Result<()> {
     let docker = connect().await?;
     for name in names {
@@ -76,7 +76,7 @@ pub async fn remove_model_volumes(names: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// A container name or id.
+/// Checks a container name or id.
 pub(in crate::runtime) fn check_container(name: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-');
     if name.starts_with(|c: char| c.is_ascii_alphanumeric()) && name.chars().all(allowed) {
@@ -85,7 +85,7 @@ pub(in crate::runtime) fn check_container(name: &str) -> Result<()> {
     Err(Fault::usage(format!("`{name}` is not a valid container name")))
 }
 
-/// An image reference: `ghcr.io/me/engine:1`, `engine@sha256:…`.
+/// Checks an image reference: `ghcr.io/me/engine:1`, `engine@sha256:…`.
 fn check_image(image: &str) -> Result<()> {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-' | '/' | ':' | '@');
     let whole = image.starts_with(|c: char| c.is_ascii_alphanumeric()) && image.chars().all(allowed);
@@ -103,14 +103,14 @@ fn with_tag(image: &str) -> String {
     }
 }
 
-/// A container, its network, or both.
+/// A container, its network, or both, with our labels.
 pub(in crate::runtime) struct Labelled {
     pub(in crate::runtime) name: String,
     pub(in crate::runtime) run: String,
     pub(in crate::runtime) host: String,
 }
 
-/// All containers, running or not, and networks with our labels.
+/// All containers, running or not, and all networks with our labels.
 pub(in crate::runtime) async fn labelled() -> Result<(Docker, Vec<Labelled>)> {
     let docker = connect().await?;
     let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
@@ -132,14 +132,14 @@ pub(in crate::runtime) async fn labelled() -> Result<(Docker, Vec<Labelled>)> {
             })
         })
         .collect();
-    // A container and its network have one name.
+    // A container and its network have the same name.
     found.sort_by(|one, other| one.name.cmp(&other.name));
     found.dedup_by(|one, other| one.name == other.name);
     Ok((docker, found))
 }
 
 struct Image {
-    /// Reference to start it by.
+    /// The reference to start it by.
     reference: String,
     /// Registry digest, else the image id; identifies it among images of the same name.
     digest: String,
@@ -147,7 +147,7 @@ struct Image {
     env: Vec<String>,
 }
 
-/// The image; pulls it if it is not present.
+/// Returns the image, and pulls it if it is not present.
 async fn ensure(docker: &Docker, image: &str, run: &Run) -> Result<Image> {
     check_image(image)?;
     let reference = with_tag(image);
@@ -186,7 +186,7 @@ async fn inspect(docker: &Docker, reference: &str) -> Result<Option<Image>> {
     }
 }
 
-/// Less than this cannot hold even the smallest engine image (llama.cpp's CPU server, unpacked).
+/// Less space than this cannot hold even the smallest engine image (llama.cpp's CPU server, unpacked).
 const MIN_FREE_BYTES: u64 = 256 << 20;
 /// Progress is reported at most this often.
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(2);
@@ -244,7 +244,8 @@ impl Layers {
         }
     }
 
-    /// Bytes left to download. Unpacked they are larger, so with less free space the disk will certainly fill up.
+    /// Bytes left to download. Layers are larger when unpacked, so with less free space the disk will certainly fill
+    /// up.
     fn remaining_bytes(&self) -> u64 {
         let left = |(done, total): &(u64, u64)| total.saturating_sub(*done);
         self.sizes.values().map(left).sum()
@@ -257,7 +258,7 @@ impl Layers {
     }
 }
 
-/// A full disk is reported as such; any other failure as an unavailable image.
+/// The fault of a failed pull: a full disk is reported as such, any other failure as an unavailable image.
 fn cannot_pull(reference: &str, cause: Fault) -> Fault {
     if cause.kind == Kind::Missing && cause.hint.as_deref().is_some_and(|hint| hint.contains("disk space")) {
         return cause.while_doing(format!("cannot pull `{reference}`"));

@@ -1,6 +1,6 @@
-//! Starts a container and follows its log: the request that creates it, from launch, permissions and the machine's GPUs; and
-//! the network of a container that is to reach nothing: no way out and no other container. Its engine is reached at the
-//! container's own address.
+//! Starts a container and follows its log. Builds the request that creates it, from launch, permissions and the
+//! machine's GPUs; and an isolated network for containers without network permission, which can reach neither other
+//! containers nor the outside. The engine is then reached at the container's own address.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasher as _, RandomState};
@@ -33,7 +33,7 @@ use crate::task::lock;
 use crate::telemetry::{self, GpuFiles};
 use crate::warning::Warning;
 
-/// Attempts with another port if the chosen one was taken meanwhile.
+/// Attempts with another port if the chosen one was taken in the meantime.
 const ATTEMPTS: usize = 3;
 
 /// Prepares a start: pulls the image, finds GPUs and model cache.
@@ -51,13 +51,13 @@ pub(in crate::runtime) async fn prepare(
         .ok_or_else(|| Fault::usage("`image` is missing: a container needs one"))?;
     let docker = connect().await?;
     registry.supervise(run.id())?;
-    // Before an image of many GB is pulled.
+    // Checked before an image of many GB is pulled.
     let gpus = match launch.gpus.is_empty() {
         true => None,
         false => Some(resolve_gpus(&docker, &launch.gpus).await?),
     };
     let image = super::ensure(&docker, image, run).await?;
-    // Without a limit of the user's, the machine stays usable whatever the engine does.
+    // If the user sets no limit, this one keeps the machine usable.
     let own_limit = match launch.memory_limit {
         Some(_) => None,
         None => docker.info().await.ok().and_then(|info| own_limit(info.mem_total?)),
@@ -86,7 +86,7 @@ pub(in crate::runtime) async fn prepare(
     })
 }
 
-/// Where the container finds the model: in this machine's cache, into which it is downloaded first, or in a volume.
+/// Where the container finds the model: in this machine's cache, after a download if needed, or in a volume.
 async fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelCache> {
     let mut cache = ModelCache::default();
     if launch.cache.is_none() {
@@ -115,8 +115,8 @@ async fn model_cache(launch: &Launch, grant: &Grant, run: &Run) -> Result<ModelC
     Ok(cache)
 }
 
-/// Downloads the model into this machine's cache, unless it is there. Returns why that cannot be, though the container
-/// perhaps can.
+/// Downloads the model into this machine's cache, unless it is there. Returns the reason if that is impossible here,
+/// although the container may be able to download it.
 async fn download(model: &HubModel, run: &Run) -> Result<Option<String>> {
     let hub = Hub::from_env()?;
     let gib = |bytes: u64| bytes as f64 / GIB;
@@ -165,7 +165,7 @@ impl ContainerStart {
         let (id, base_url) = loop {
             let (reach, base_url) = match own {
                 Some(address) => (Reach::Own(address), format!("http://{address}:{}", plan.launch.port)),
-                // Somebody may take it before the daemon does; see [`ATTEMPTS`].
+                // Another process may take the port before the daemon does; see [`ATTEMPTS`].
                 None => {
                     let port = free_port(0)?;
                     (Reach::Published(port), format!("http://127.0.0.1:{port}"))
@@ -175,7 +175,7 @@ impl ContainerStart {
                 Ok(id) => break (id, base_url),
                 Err(fault) => fault,
             };
-            // Created or not, it is useless.
+            // Remove it whether it was created or not.
             let removed = container::remove(docker, &plan.name).await;
             if !daemon::is_port_conflict(&fault) || attempt == ATTEMPTS {
                 if removed.is_ok() {
@@ -252,7 +252,7 @@ impl ContainerStart {
     }
 }
 
-/// All of a machine's memory but 2 GiB, or half of a small one's.
+/// All memory of the machine except 2 GiB, or half of a small machine's.
 fn own_limit(machine: i64) -> Option<u64> {
     let machine = u64::try_from(machine).ok().filter(|machine| *machine > 0)?;
     Some(machine.saturating_sub(2 << 30).max(machine / 2))
@@ -301,7 +301,7 @@ pub(in crate::runtime) fn follow(docker: &Docker, id: &str, tail: &str, logs: Se
     });
 }
 
-/// What a container is made from.
+/// The inputs of the request that creates a container.
 #[derive(Default)]
 struct ContainerPlan {
     /// Name of the container and of its network.
@@ -312,24 +312,24 @@ struct ContainerPlan {
     image: String,
     gpus: Option<Gpus>,
     cache: ModelCache,
-    /// The memory limit in bytes, where the user gave none.
+    /// The memory limit in bytes, if the user gave none.
     own_limit: Option<u64>,
 }
 
 impl ContainerPlan {
-    /// Whether it may write to a few folders only. What runs on a GPU writes where it likes: kernels that it compiles,
+    /// Whether only a few folders are writable. GPU engines write wherever they like, such as compiled kernels and
     /// settings.
     fn is_read_only(&self) -> bool {
         !self.grant.network && self.launch.gpus.is_empty()
     }
 }
 
-/// Where a container has its models from.
+/// Where a container gets its models from.
 #[derive(Clone, Default, Serialize)]
 struct ModelCache {
-    /// Folders of the host's hub cache, which it may read.
+    /// Folders of the host's hub cache, mounted read-only.
     folders: BTreeSet<PathBuf>,
-    /// The volume into which it downloads one.
+    /// The volume for a model that the container downloads.
     volume: Option<String>,
 }
 
@@ -338,20 +338,20 @@ struct ModelCache {
 enum Reach {
     /// Published on this loopback port, on the usual network.
     Published(u16),
-    /// At its own address in a network of its own.
+    /// At its address in its own isolated network.
     Own(Ipv4Addr),
 }
 
-/// The server of containers without a way out: an address that nobody has. Docker's own would ask others in their stead.
+/// The DNS server of isolated containers: an address that nobody has. Docker's own would forward the queries.
 const NO_NAMES: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
-/// Folders that a container may write to where the rest is read-only, as volumes that go with it.
+/// Writable folders of an otherwise read-only container, as volumes that are removed with it.
 const WRITABLE: [&str; 5] = ["/tmp", "/var/tmp", "/run", "/root/.cache", launch::CONTAINER_PATH];
 
 /// More processes and threads than any engine has.
 const MAX_PROCESSES: i64 = 32_768;
 
-/// The request for a container that is reached in this way. `token` are the environment variables with the token.
+/// The request that creates the container. `token` holds the environment variables with the token.
 fn request(
     plan: &ContainerPlan,
     reach: Reach,
@@ -398,7 +398,7 @@ fn request(
         ulimits: (!launch.ulimits.is_empty()).then(|| launch.ulimits.iter().map(ulimit).collect()),
         pids_limit: Some(MAX_PROCESSES),
         cap_drop: Some(vec!["ALL".to_owned()]),
-        // Root reads the user's model folder whoever owns it.
+        // Lets root read the user's model folder, whoever owns it.
         cap_add: reads_files.then(|| vec!["DAC_OVERRIDE".to_owned()]),
         // Init process: reaps zombies of the engine's workers and forwards signals.
         init: Some(true),
@@ -461,7 +461,7 @@ fn bind(host: &str, inside: &str, writable: bool) -> Mount {
     }
 }
 
-/// A volume without a name, which is removed with its container.
+/// An unnamed volume, which is removed with its container.
 fn volume(folder: &str) -> Mount {
     Mount {
         typ: Some(MountType::VOLUME),
@@ -485,7 +485,7 @@ fn to_i64(bytes: u64) -> i64 {
 /// How a container gets its GPUs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Gpus {
-    /// Through Docker's runtime of NVIDIA: index or UUID.
+    /// Through Docker's NVIDIA runtime: index or UUID.
     Nvidia(Vec<String>),
     /// For podman, which uses CDI device names.
     NvidiaCdi(Vec<String>),
@@ -555,15 +555,15 @@ fn add_gpus(gpus: &Gpus, host: &mut HostConfig, env: &mut Vec<String>) {
     }
 }
 
-/// Taken from the range for benchmarks of networks (RFC 2544), which is routed nowhere.
+/// From the range for network benchmarks (RFC 2544), which is not routed.
 const FIRST: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 0);
 /// Networks of 8 addresses in the lower half of that range.
 const NETWORKS: u64 = 4096;
 /// Attempts with another network if one is taken.
 const NETWORK_ATTEMPTS: usize = 8;
 
-/// Creates the network and returns the container's address in it. None where networks of the daemon cannot be reached
-/// from here.
+/// Creates the network and returns the container's address in it; `None` if the daemon's networks cannot be reached
+/// from this machine.
 async fn create_network(
     docker: &Docker,
     name: &str,
@@ -609,7 +609,8 @@ fn network_request(name: &str, labels: HashMap<String, String>, first: u32) -> N
     let config = IpamConfig {
         subnet: Some(format!("{}/29", address(0))),
         gateway: Some(address(1)),
-        // Nobody: before version 27 an internal network has a default route too, which leads to all addresses of this machine.
+        // An address that nobody has: before version 27, internal networks also have a default route, which leads to
+        // all addresses of this machine.
         auxiliary_addresses: Some([("DefaultGatewayIPv4".to_owned(), address(6))].into()),
         ..IpamConfig::default()
     };
@@ -634,7 +635,7 @@ pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<()> {
     }
 }
 
-/// Ports on which something of this machine answers a container.
+/// Ports of this machine on which a container would get an answer.
 fn open_ports(gateway: Ipv4Addr) -> Vec<String> {
     let tables = [procfs::net::tcp(), procfs::net::tcp6()];
     let listening = tables.into_iter().flatten().flatten();

@@ -1,5 +1,5 @@
-//! What a launch wants and needs permission for, what is never allowed (mounts of container daemon sockets and kernel
-//! folders), and what the launch gets after the check.
+//! Checks a launch: the permissions that it needs, options that are never allowed (mounts of container daemon sockets
+//! and kernel folders), and what the launch gets after the check.
 
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -13,15 +13,14 @@ use crate::fmt::shell_quoted;
 use crate::home;
 use crate::runtime::{Launch, Mount, RuntimeKind};
 
-/// What one launch gets.
+/// Permissions of one launch, after the check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     /// Whether the Hugging Face token is put into its environment.
     pub token: bool,
-    /// Whether a container reaches more than the host that asks it.
+    /// Whether a container can reach more than the host that connects to it.
     pub network: bool,
-    /// Whether a container keeps the model that it downloads for later ones. What decides where it comes from must then be
-    /// ours or the user's.
+    /// Whether a downloaded model is kept for later containers. Then its source must be chosen by us or the user.
     pub keeps_model: bool,
     /// Mounts with canonical host paths.
     pub mounts: Vec<Mount>,
@@ -49,7 +48,7 @@ impl Permits {
     ///
     /// # Errors
     ///
-    /// `not_allowed`, with all that it needs and the `--allow` for it.
+    /// `not_allowed`, with all missing permissions and the `--allow` for them.
     pub fn check_launch(&self, kind: RuntimeKind, launch: &Launch, origin: &Origin) -> Result<Grant> {
         check_forbidden(launch)?;
         let mut wants = Vec::new();
@@ -72,8 +71,8 @@ impl Permits {
                     });
                 }
                 self.settle(wants)?;
-                // The images of shipped adapters, and those that the user names, are engines, which fetch their models. Docker
-                // knows no single hosts.
+                // Images of shipped adapters, and images that the user names, are engines and may download their
+                // models. Docker cannot restrict a container to single hosts.
                 let image = launch.image.as_deref().unwrap_or_default();
                 let engine = match origin {
                     Origin::ShippedAdapter { replaced, .. } => !replaced || self.names_start(image),
@@ -102,7 +101,7 @@ impl Permits {
         Ok(grant)
     }
 
-    /// The permissions for image and entry point. A shipped adapter needs none for its own.
+    /// The permissions for image and entry point. A shipped adapter needs none for its own image.
     fn image_wants(&self, launch: &Launch, origin: &Origin) -> Vec<Want> {
         let image = launch.image.as_deref().unwrap_or_default();
         let by_script = *origin == Origin::Script;
@@ -130,7 +129,7 @@ impl Permits {
         self.names(|named| named.starts.iter().any(|start| start == name))
     }
 
-    /// Why the launch could send the token elsewhere.
+    /// Why the launch could send the token to a wrong place; `None` if it could not.
     fn doubt(&self, kind: RuntimeKind, launch: &Launch, origin: &Origin) -> Option<String> {
         let Origin::ShippedAdapter { replaced, unlisted } = origin else {
             return Some("no shipped adapter describes the launch".to_owned());
@@ -150,14 +149,14 @@ impl Permits {
     }
 }
 
-/// Refuses what is never granted.
+/// Refuses options that are never allowed.
 fn check_forbidden(launch: &Launch) -> Result<()> {
     let other = |name: &str, value: &str, harmless: &str| {
         let is_harmless = value.is_empty() || value == harmless;
         (!is_harmless).then(|| format!("`{name}: \"{value}\"`"))
     };
     let any = |name: &str, list: &[String]| list.first().map(|first| format!("`{name}: [\"{first}\"]`"));
-    // Locked memory and stacks count as memory anyway; other limits are not needed.
+    // Locked memory and stacks count as memory anyway. Other limits are not needed.
     let mut limits = launch.ulimits.keys();
     let limit = limits.find(|name| !matches!(name.as_str(), "memlock" | "stack"));
     let refused = [
@@ -187,8 +186,8 @@ fn matches(image: &str, prefix: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || prefix.ends_with(['/', ':', '@']) || rest.starts_with(['/', ':', '@']))
 }
 
-/// Whether an argument, file or variable enables code from the model's repository; also abbreviated as Python's
-/// argparse allows, inside a shell command, or as JSON.
+/// Whether an argument, file or variable enables code from the model's repository; also if abbreviated as Python's
+/// argparse allows, inside a shell command, or in JSON.
 fn enables_remote_code_anywhere(launch: &Launch) -> bool {
     let words = launch.entrypoint.iter().chain(&launch.args).chain(&launch.command);
     let variables = launch.env.iter().map(|(name, value)| format!("{name}={value}"));
@@ -217,25 +216,26 @@ fn text(path: PathBuf) -> Result<String> {
         .map_err(|path| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
 }
 
-/// Something that needs permission.
+/// A requested permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Want {
-    /// The word of `--allow` that allows it: `port=8000`.
+    /// The `--allow` word that grants it: `port=8000`.
     pub allow: String,
-    /// What the script then can do: `connect to …`.
+    /// What it lets the script do: `connect to …`.
     pub to: String,
     /// Whether it is allowed.
     pub allowed: bool,
-    /// Another way than to allow it.
+    /// Another way to solve the problem.
     #[serde(skip)]
     remedy: Option<String>,
 }
 
-/// Characters shown of what a script wants.
+/// Most characters shown of a text that the script chose.
 const MAX_SHOWN: usize = 400;
 
 impl Want {
-    /// A script may have chosen parts of both texts: they stay on one line, and `allow` is one word of `--allow`.
+    /// A script may have chosen parts of both texts. So both are kept on one line, and `allow` stays one word of
+    /// `--allow`.
     pub(super) fn new(allow: impl AsRef<str>, to: impl AsRef<str>) -> Self {
         let one_line = |text: &str| text.replace(char::is_control, "\u{fffd}");
         Self {
@@ -256,14 +256,14 @@ impl Want {
         self
     }
 
-    /// The option that allows all of these: `--allow image=busybox,entrypoint`.
+    /// The option that grants all of these: `--allow image=busybox,entrypoint`.
     pub fn option<'a>(wants: impl IntoIterator<Item = &'a Self>) -> String {
         let words: Vec<&str> = wants.into_iter().map(|want| want.allow.as_str()).collect();
         format!("--allow {}", shell_quoted(&words.join(",")))
     }
 }
 
-/// The error if these are not allowed.
+/// The error if these permissions are missing.
 pub(super) fn refusal(wants: &[Want]) -> Fault {
     let what: Vec<&str> = wants.iter().map(|want| want.to.as_str()).collect();
     let remedies = wants.iter().filter_map(|want| want.remedy.as_deref());
@@ -307,7 +307,7 @@ fn check_mount(real: &Path) -> Result<()> {
     ))
 }
 
-/// All candidate sockets, including those of `DOCKER_HOST` and the user's own folders.
+/// All candidate sockets, including those of `DOCKER_HOST` and in the user's own folders.
 fn sockets() -> Vec<PathBuf> {
     let mut all: Vec<PathBuf> = SOCKETS.iter().map(PathBuf::from).collect();
     if let Some(host) = std::env::var("DOCKER_HOST")
@@ -332,7 +332,7 @@ fn sockets() -> Vec<PathBuf> {
     all
 }
 
-/// Whether `folder` is the socket or contains it, also through another name of the same folder (bind mount).
+/// Whether `folder` is the socket or contains it, also through a bind mount.
 fn reaches(folder: &Path, socket: &Path) -> bool {
     let same = |other: &Path| match (fs::metadata(folder), fs::metadata(other)) {
         (Ok(one), Ok(two)) => one.dev() == two.dev() && one.ino() == two.ino(),

@@ -1,7 +1,7 @@
-//! The user's permissions: `--allow`, what the user named on the command line, and answers to the prompt.
+//! The user's permissions: `--allow`, values named on the command line, and answers to the prompt.
 //!
-//! Scripts are untrusted: what reaches beyond the script is denied unless it is on a list of what is allowed. What a script
-//! lacks is a [`Want`].
+//! Scripts are untrusted: access to anything outside the script is denied unless it is allowed. A missing permission is
+//! a [`Want`].
 
 mod grant;
 
@@ -34,12 +34,12 @@ pub struct Permits {
     /// The words of `--allow`.
     given: Vec<String>,
     allowed: Allowed,
-    /// What the command line names to a shipped script; `None` for any other script.
+    /// Values on the command line of a shipped script; `None` for any other script.
     named: Option<Named>,
     shared: Arc<Shared>,
 }
 
-/// What `--allow` or an answer to the prompt allows.
+/// Permissions given with `--allow` or by an answer to the prompt.
 #[derive(Clone, Debug, Default)]
 struct Allowed {
     token: bool,
@@ -48,14 +48,14 @@ struct Allowed {
     code: bool,
     entrypoint: bool,
     images: Vec<String>,
-    // Canonical paths, to be read and written.
+    // Canonical paths with read and write access.
     mounts: Vec<PathBuf>,
     hosts: Vec<String>,
     ports: Vec<u16>,
     commands: Vec<String>,
 }
 
-/// What the command line names.
+/// Values named on the command line.
 #[derive(Clone, Debug, Default)]
 struct Named {
     // Host and port.
@@ -65,10 +65,11 @@ struct Named {
     containers: Vec<String>,
     // Images and programs.
     starts: Vec<String>,
-    // Canonical files, and folders of models.
+    // Canonical paths of files, and of model folders.
     files: Vec<PathBuf>,
     models: Vec<PathBuf>,
-    /// Whether the user types the script: then ports of this machine and images are named in it.
+    /// Whether the user types the script (the REPL). Ports of this machine and images in it then count as named by the
+    /// user.
     typed: bool,
 }
 
@@ -78,10 +79,10 @@ struct Shared {
     started: Mutex<Vec<Weak<Service>>>,
     /// Host and port of containers that may be attached to.
     containers: Mutex<Vec<String>>,
-    /// Whether a file was loaded by the user's or a shipped script: then not all is typed or shipped.
+    /// Whether the user's or a shipped script has loaded a file. From then on, not all code is typed or shipped.
     has_files: AtomicBool,
     wants: Mutex<Vec<Want>>,
-    /// From answers to the prompt, and their words.
+    /// Permissions from answers to the prompt, and their words.
     allowed: Mutex<Allowed>,
     answered: Mutex<Vec<String>>,
     ask: OnceLock<Box<Ask>>,
@@ -92,13 +93,14 @@ struct Shared {
 pub enum Consent {
     /// Not allowed.
     No,
-    /// Allowed this time: what is allowed always is so for the texts loaded by then, and asked for again.
+    /// Allowed for this request only. An answer "always" is remembered for the texts loaded by then, and looked up
+    /// again at the next request.
     Now,
     /// Allowed until the run ends.
     Run,
 }
 
-/// Asks the user for all of these together.
+/// Asks the user for all of these permissions together.
 type Ask = dyn Fn(&[Want]) -> Result<Consent> + Send + Sync;
 
 impl std::fmt::Debug for Shared {
@@ -114,7 +116,7 @@ enum Access {
 }
 
 impl Allowed {
-    /// Adds a comma-separated list of words, in which `\,` is a comma of a word.
+    /// Adds a comma-separated list of words. `\,` is a comma within a word.
     fn add(&mut self, words: &str) -> Result<()> {
         let words = words.replace(r"\,", "\0");
         let mut words = words.split(',').map(|word| word.trim().replace('\0', ","));
@@ -172,9 +174,9 @@ impl Permits {
         Ok(permits)
     }
 
-    /// Allows what parameters on the command line name to a shipped script: addresses, containers, images, programs,
-    /// folders of models, and files. With `typed`, also the ports of this machine and the images that the script names,
-    /// as the user types it.
+    /// Allows the values of command-line parameters of a shipped script: addresses, containers, images, programs, model
+    /// folders, and files. With `typed`, the user types the script, so ports of this machine and images that it names
+    /// are allowed too.
     pub fn name<'a>(&mut self, parameters: impl IntoIterator<Item = (&'a str, &'a str)>, typed: bool) {
         let named = self.named.get_or_insert_default();
         named.typed = typed;
@@ -183,7 +185,7 @@ impl Permits {
         }
     }
 
-    /// The permissions of code that is not the user's: nothing counts that the command line names.
+    /// The permissions for code that is not the user's: without the values named on the command line.
     pub fn for_foreign_code(&self) -> Self {
         Self {
             named: None,
@@ -191,33 +193,34 @@ impl Permits {
         }
     }
 
-    /// Has `ask` decide what is not allowed. Without it, or after the first call, nothing changes.
+    /// Sets the function that asks for missing permissions. Later calls have no effect; without it, nobody is asked.
     pub fn ask_with(&self, ask: impl Fn(&[Want]) -> Result<Consent> + Send + Sync + 'static) {
-        // A host has one prompt.
+        // There is only one prompt.
         let _ = self.shared.ask.set(Box::new(ask));
     }
 
-    /// What was wanted so far, allowed or not, in the order in which it was first wanted.
+    /// All permissions requested so far, allowed or not, in the order of the first request.
     pub fn wants(&self) -> Vec<Want> {
         lock(&self.shared.wants).clone()
     }
 
-    /// What was allowed in answer to the prompt, as words of `--allow`.
+    /// The permissions given at the prompt, as words of `--allow`.
     pub fn answered(&self) -> Vec<String> {
         lock(&self.shared.answered).clone()
     }
 
-    /// All that is allowed, as words of `--allow`: what others need that do a part of the run.
+    /// All permissions as words of `--allow`, for processes that do a part of the run.
     pub fn words(&self) -> Vec<String> {
         self.given.iter().cloned().chain(self.answered()).collect()
     }
 
-    /// Allows connecting to a service that this run started, while it runs: then its port may be another's.
+    /// Allows connecting to a service that this run started, while it runs. Afterwards its port may belong to another
+    /// program.
     pub(super) fn open_port(&self, service: &Arc<Service>) {
         lock(&self.shared.started).push(Arc::downgrade(service));
     }
 
-    /// Whether a service that this run started, and that runs, has this address.
+    /// Whether a running service of this run has this address.
     fn serves(&self, url: &Url) -> bool {
         let started = lock(&self.shared.started);
         let running = started
@@ -228,14 +231,14 @@ impl Permits {
         own_address(url).is_some_and(|address| bases.any(|base| own_address(&base).as_ref() == Some(&address)))
     }
 
-    /// Notes that a file of anybody's is loaded: what follows is not only what the user typed, and no longer a shipped script.
+    /// Records that a file was loaded. From then on, the code is no longer only typed by the user or shipped.
     pub fn load_file(&self) {
         if self.named.is_some() {
             self.shared.has_files.store(true, Ordering::Relaxed);
         }
     }
 
-    /// What the command line names, while only a shipped script or the user has a say.
+    /// The values named on the command line, as long as only the user or a shipped script can use them.
     fn named(&self) -> Option<&Named> {
         let named = self.named.as_ref();
         named.filter(|named| named.typed || !self.shared.has_files.load(Ordering::Relaxed))
@@ -254,11 +257,11 @@ impl Permits {
         self.named().is_some_and(test)
     }
 
-    /// Asks for all that is not allowed, together.
+    /// Asks once for all missing permissions.
     ///
     /// # Errors
     ///
-    /// `not_allowed`, with the `--allow` that allows all of it; `interrupted`.
+    /// `not_allowed`, with the `--allow` that grants all of them; `interrupted`.
     fn settle(&self, wants: Vec<Want>) -> Result<()> {
         let missing: Vec<Want> = wants.iter().filter(|want| !want.allowed).cloned().collect();
         let mut consent = Consent::No;
@@ -290,8 +293,8 @@ impl Permits {
         }
     }
 
-    /// Whether the API key in this environment variable may be given to a server: the command line names both, or the
-    /// user allowed tokens. `OPENAI_API_KEY` need not be named.
+    /// Whether a server may get the API key in this environment variable: the command line names both, or the user
+    /// allowed tokens. `OPENAI_API_KEY` need not be named.
     pub fn gives_key(&self, url: &Url, variable: &str) -> bool {
         let server = server(url).unwrap_or_default();
         self.gives_key_to(variable, |named| {
@@ -299,7 +302,7 @@ impl Permits {
         })
     }
 
-    /// As `gives_key`, for a server in a container.
+    /// Like [`Permits::gives_key`], for a server in a container.
     pub fn gives_container_key(&self, container: &str, variable: &str) -> bool {
         self.gives_key_to(variable, |named| named.containers.iter().any(|name| name == container))
     }
@@ -324,7 +327,7 @@ impl Permits {
         self.allows(|allowed| allowed.token)
     }
 
-    /// Checks an address: that of a service of this run, or allowed or named by the user.
+    /// Checks an address: it belongs to a service of this run, or the user allowed or named it.
     pub fn check_url(&self, url: &Url) -> Result<()> {
         let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
             return Err(Fault::usage(format!("`{}` names no host", hide_url(url))));
@@ -359,7 +362,7 @@ impl Permits {
         Ok(())
     }
 
-    /// Checks attaching to a container that this run did not start: its log, environment and addresses are read.
+    /// Checks attaching to a container that this run did not start, which reads its log, environment and addresses.
     pub fn check_attach(&self, container: &str) -> Result<()> {
         if self.names(|named| named.containers.iter().any(|name| name == container)) {
             return Ok(());
@@ -409,7 +412,8 @@ impl Permits {
         self.settle(vec![self.process_want()])
     }
 
-    /// Checks having runs done: the user's script may, and a shipped one; any other could as well start processes.
+    /// Checks starting jobs. Shipped scripts and scripts that the user types may; others need the permission to start
+    /// processes.
     pub fn check_jobs(&self) -> Result<()> {
         match self.named() {
             Some(_) => Ok(()),
@@ -423,20 +427,20 @@ impl Permits {
         want.or(remedy).allowed(self.allows(|allowed| allowed.process))
     }
 
-    /// Canonical path of a host file or folder that a script may read.
+    /// Returns the canonical path of a host file or folder after checking that the script may read it.
     pub fn check_read(&self, path: &Path) -> Result<PathBuf> {
         let real = canonical(path)?;
         self.settle(self.path_want(&real, Access::Read).into_iter().collect())?;
         Ok(real)
     }
 
-    /// Canonical path of a file that a script may read: a trace, prompts, results of another tool. `option` is the
-    /// parameter by which a user would name it.
+    /// Returns the canonical path of a file after checking that the script may read it: a trace, prompts, results of
+    /// another tool. `option` is the parameter that a user would name it with.
     ///
     /// # Errors
     ///
-    /// `usage` if it does not exist; `not_allowed` unless the user named it on the command line in any parameter of a
-    /// shipped script, or allowed it.
+    /// `usage` if it does not exist; `not_allowed` unless the user allowed it, or named it on the command line in any
+    /// parameter of a shipped script.
     pub fn check_file(&self, file: &Path, option: &str) -> Result<PathBuf> {
         let real = canonical(file)?;
         if self.names(|named| named.files.contains(&real)) {
@@ -453,11 +457,11 @@ impl Permits {
     ///
     /// # Errors
     ///
-    /// As above; `limit` for a larger file; `usage` if it is not text.
+    /// Those of [`Permits::check_file`]; `limit` for a larger file; `usage` if it is not text.
     pub fn read_file(&self, file: &Path, option: &str) -> Result<String> {
         let real = self.check_file(file, option)?;
         let opened = file::open(&real)?;
-        // A container that may write there could have put a link in its place meanwhile.
+        // A container with write access could have replaced it by a link in the meantime.
         let now = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
         if !now.is_ok_and(|now| now == real) {
             return Err(Fault::new(
@@ -495,7 +499,7 @@ impl Permits {
         Ok(real.display().to_string())
     }
 
-    /// The permission to use a canonical path; `None` if none is needed, as the command line names it to be read.
+    /// The permission to use a canonical path; `None` if the command line names it for reading, so that none is needed.
     fn path_want(&self, real: &Path, access: Access) -> Option<Want> {
         let below = |folder: &PathBuf| real.starts_with(folder);
         if access == Access::Read && self.names(|named| named.models.iter().any(below)) {
@@ -515,7 +519,8 @@ impl Permits {
 }
 
 impl Named {
-    /// Adds what the value of a parameter names. What does not exist is reported when the script uses it.
+    /// Adds the files, models or addresses in a parameter's value. Missing files are reported when the script uses
+    /// them.
     fn add(&mut self, parameter: &str, text: &str) {
         let real = canonical(Path::new(text));
         self.files.extend(real.iter().filter(|file| file.is_file()).cloned());
@@ -524,7 +529,7 @@ impl Named {
             "api_key_env" => self.keys.push(text.to_owned()),
             "container" => self.containers.push(text.to_owned()),
             "image" | "program" => self.starts.push(text.to_owned()),
-            // A model has many files, so that its folder is named; a name that is no path is a model of the hub.
+            // A model has many files, so its folder is added. A name that is not a path is a model of the hub.
             "model" | "tokenizer" => self.models.extend(real.ok().map(|mut model| {
                 if model.is_file() {
                     model.pop();
@@ -541,7 +546,7 @@ fn server(url: &Url) -> Option<String> {
     Some(address(&url.host()?, url.port_or_known_default()))
 }
 
-/// The same for all spellings of this machine's own address.
+/// Host and port of a server, with `localhost` for every spelling of this machine's own address.
 fn own_address(url: &Url) -> Option<String> {
     match http::is_loopback(url) {
         true => Some(format!("localhost:{}", url.port_or_known_default()?)),

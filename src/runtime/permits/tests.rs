@@ -4,7 +4,7 @@ use crate::runtime::{Launch, Mount, RuntimeKind};
 
 const NOTHING: [&str; 0] = [];
 
-/// A shipped adapter with nothing of the script's.
+/// A shipped adapter without values of the script.
 const SHIPPED: Origin = Origin::ShippedAdapter {
     replaced: false,
     unlisted: Vec::new(),
@@ -20,7 +20,7 @@ fn none() -> Permits {
     Permits::parse(NOTHING).unwrap()
 }
 
-/// What a shipped script is allowed by a parameter on the command line.
+/// The permissions of a shipped script with this parameter on the command line.
 fn naming(parameter: &str, value: &str) -> Permits {
     let mut permits = none();
     permits.name([(parameter, value)], false);
@@ -142,7 +142,7 @@ fn mounts_need_permission() {
     let grant = allow(folder.path()).check_launch(RuntimeKind::Docker, &mount(&name, false), &SHIPPED);
     assert_eq!(grant.unwrap().mounts[0].host, real.to_str().unwrap());
 
-    // A sibling with the same prefix, and a link that leads out.
+    // A sibling with the same prefix, and a link that leads outside.
     refused(&allow(&inside), &mount(folder.path(), false));
     let link = inside.join("out");
     std::os::unix::fs::symlink("/etc", &link).unwrap();
@@ -202,7 +202,7 @@ fn addresses_that_the_run_did_not_open_need_permission() {
     }
     assert!(check(&everything(), "http://localhost:82").is_err());
     assert!(Permits::parse(["mount=/tmp,process"]).unwrap().allowed.process);
-    // A comma that a script chose makes no word.
+    // A comma that a script chose does not start another word.
     let want = Want::new("image=busybox,process", "");
     let option = Want::option([&want]);
     assert_eq!(option, r"--allow 'image=busybox\,process'");
@@ -269,7 +269,7 @@ fn everything_that_a_launch_needs_is_asked_for_at_once() {
     assert!(fault.hint.unwrap().contains(&format!("`--allow {option}`")));
     assert!(check(&Permits::parse([option]).unwrap()).is_ok());
 
-    // An answer counts for all that was asked, and for the rest of the run.
+    // An answer counts for all requested permissions, and for the rest of the run.
     let asked = Permits::parse(["image=x"]).unwrap();
     asked.ask_with(|wants| Ok(if wants.len() == 2 { Consent::Run } else { Consent::No }));
     assert!(check(&asked).is_ok());

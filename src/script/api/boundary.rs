@@ -99,7 +99,7 @@ pub(super) fn number(value: &Dynamic) -> Result<f64, &'static str> {
     value.as_float().or_else(|_| value.as_int().map(|whole| whole as f64))
 }
 
-/// Which points fit and which fail, and what to probe next.
+/// Points that fit and points that fail, and the points to probe next.
 #[export_module]
 pub mod boundary {
     /// Creates a boundary over the given axes, without any points.
@@ -165,7 +165,7 @@ pub mod boundary {
     ///
     /// # Errors
     ///
-    /// `limit` if there are more than a list can hold: about 285,000 over two axes.
+    /// `limit` if a list cannot hold all points: about 285,000 over two axes.
     ///
     /// # Example
     ///
@@ -461,7 +461,7 @@ pub mod boundary {
         worth: FnPtr,
     ) -> Caught<Array> {
         let count = size(n, "refine")?;
-        // The boundary is not locked while the script rates its candidates.
+        // The boundary is not locked while the script rates the candidates.
         let candidates = map.lock().candidates(coverage)?;
         let mut rated = Vec::with_capacity(candidates.len());
         for candidate in candidates {
@@ -514,7 +514,7 @@ pub mod boundary {
             }
         };
         let places = places.into_iter().map(place).collect::<Result<Vec<_>>>()?;
-        // The boundary is not locked while the script says what it expects.
+        // The boundary is not locked while the script states its expectation.
         let known = map.lock().clone();
         let next = known.beyond_tolerance(&places, |point| -> Caught<bool> {
             expects.call_within_context(&context, (from_point(point),))

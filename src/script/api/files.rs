@@ -213,7 +213,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// As `files::text`.
+    /// Those of `files::text`.
     ///
     /// # Example
     ///
@@ -231,7 +231,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// As `files::text`; `usage` with line and column for invalid YAML.
+    /// Those of `files::text`; `usage` with line and column for invalid YAML.
     ///
     /// # Example
     ///
@@ -248,7 +248,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// As `files::text`; `usage` with line and column for invalid JSON.
+    /// Those of `files::text`; `usage` with line and column for invalid JSON.
     ///
     /// # Example
     ///
@@ -267,7 +267,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// `usage` for an unknown name or key; as `files::text` for a file.
+    /// `usage` for an unknown name or key; for a file, those of `files::text`.
     ///
     /// # Example
     ///
@@ -285,7 +285,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads elsewhere; `io` if it cannot be written.
+    /// `usage` for a name that leads out of the folder; `io` if it cannot be written.
     ///
     /// # Example
     ///
@@ -302,7 +302,7 @@ pub mod files {
     ///
     /// # Errors
     ///
-    /// `usage` for a name that leads elsewhere; `io` if it cannot be written.
+    /// `usage` for a name that leads out of the folder; `io` if it cannot be written.
     ///
     /// # Example
     ///

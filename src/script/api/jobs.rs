@@ -365,7 +365,7 @@ pub mod jobs {
     ///
     /// # Errors
     ///
-    /// `usage` for a job that was not prepared; `missing` for a GPU that is not there.
+    /// `usage` for a job that was not prepared; `missing` for a GPU that does not exist.
     ///
     /// # Example
     ///
@@ -434,7 +434,7 @@ pub mod jobs {
     ///
     /// # Errors
     ///
-    /// `usage` for anything else.
+    /// `usage` for other maps.
     ///
     /// # Example
     ///

@@ -14,7 +14,7 @@ use crate::script::convert::deserialize_as;
 use crate::script::params::type_with_article;
 use crate::script::{Caught, Host, from_script, host, to_script};
 
-/// Analysis of several loads. A row is any map with the level that was set and results of `engine.load`.
+/// Analysis of several loads. A row is any map with the level and the results of `engine.load`.
 #[export_module]
 pub mod load {
     /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if
@@ -237,9 +237,9 @@ pub mod prompt {
     ///
     /// # Errors
     ///
-    /// `usage` if `n` is less than what the engine adds (the hint has the minimum), or for text without a tokenizer;
-    /// `missing` if there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit` for more than
-    /// 1,000,000 tokens.
+    /// `usage` if `n` is less than the number of tokens that the engine adds (the hint has the minimum), or for text
+    /// without a tokenizer; `missing` if there is no tokenizer; `not_allowed` for a file or folder elsewhere; `limit`
+    /// for more than 1,000,000 tokens.
     ///
     /// # Example
     ///

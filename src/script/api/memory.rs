@@ -79,7 +79,7 @@ pub mod memory {
     ///
     /// `samples` are maps of `point` (any of `input`, `output`, `concurrency`), `peak` in bytes, and optionally
     /// `at_most: true` if the peak is only an upper limit, because memory of an earlier point was still in use.
-    /// `architecture` contains what is known in advance, `()` or left out if unknown: `weight_bytes` and
+    /// `architecture` contains known figures of the model, `()` or left out if unknown: `weight_bytes` and
     /// `kv_bytes_per_token` (as in `estimate`), which are lower limits, and `block`, the tokens of a KV cache block.
     ///
     /// # Errors
@@ -236,7 +236,7 @@ pub mod memory {
     ///
     /// # Errors
     ///
-    /// As for a model by name; `missing` also if no model is given.
+    /// Those for a model by name; `missing` also if no model is given.
     ///
     /// # Example
     ///
@@ -253,7 +253,7 @@ pub mod memory {
     }
 }
 
-/// Records a breakdown, and returns it as the journal has it.
+/// Records a breakdown, and returns it in the journal's form.
 fn record_breakdown(context: &NativeCallContext, name: &str, given: Map, missing: Option<String>) -> Result<Value> {
     let given: Given = options(given)?;
     let devices = given.devices.into_iter().map(GivenDevice::breakdown);

@@ -219,8 +219,8 @@ impl Heading {
 /// fits the terminal, for `print` or `show`. All functions take one map. `title` describes the chart; `x` and `y` the
 /// axes: a label such as `"latency, ms"`, whose unit is recognized (tokens, tokens/s, requests/s, s, ms, %, W, °C,
 /// bytes), or a map `#{ label, unit, scale, range }`. `name` is the file name (default: derived from the title; a
-/// second chart of the same name replaces the first), `words` the text alternative (default: derived from the data),
-/// `caption` what a reader must know; `keep: false` only returns the text.
+/// second chart with the same name replaces the first), `words` the text alternative (default: derived from the data),
+/// `caption` a note for readers; `keep: false` only returns the text.
 #[export_module]
 pub mod plot {
     /// Lines through points: `series` is a map of names to `[x, y]` pairs (y may be `()`: a gap), or a list of maps

@@ -40,7 +40,7 @@ pub mod search {
         map.lock().conflicts().iter().map(pair).collect()
     }
 
-    /// The band in which answers contradict each other: `#{ from, to, width, answers }`, `()` if there is none.
+    /// The band of contradictory answers: `#{ from, to, width, answers }`, `()` if there is none.
     ///
     /// `from` are the smallest points that failed although the same or a harder point fitted; `to` are the largest
     /// points that fitted: every point between one of the first and one of the second is in doubt. `width` is the
@@ -82,8 +82,8 @@ pub mod search {
         Ok(from_points(&map.lock().verification_points(size(n, "to_confirm")?)?))
     }
 
-    /// Marks a recorded point to be probed again: after a resume, too, its next probe runs on the engine instead of
-    /// being replayed from the journal. Call it before that probe.
+    /// Marks a recorded point to be probed again: its next probe runs on the engine instead of being replayed from the
+    /// journal, also after a resume. Call it before that probe.
     ///
     /// # Example
     ///
@@ -100,14 +100,14 @@ pub mod search {
         Ok(())
     }
 
-    /// What to expect of a point: `#{ verdict, proven, chance, low, high }`. It proves nothing: `classify` returns what
-    /// is proven.
+    /// The expectation for a point: `#{ verdict, proven, chance, low, high }`. It proves nothing: `classify` returns
+    /// the proven state.
     ///
-    /// `verdict` is what is proven if `proven` is true, and otherwise the more likely one, `"unknown"` while nothing is
+    /// `verdict` is the proven one if `proven` is true, and otherwise the more likely one, `"unknown"` while nothing is
     /// known. `chance` is the probability that it fits, 0 to 1: the share of candidate memory limits (tokens in flight,
-    /// prefill, concurrency × length, …) that agree with all answers. `low` and `high` are where the boundary is
-    /// expected on the ray from the smallest corner through the point: 95 % of the candidates admit `low` and 95 % do
-    /// not admit `high`, `()` outside the range. If no candidate agrees, they are what is proven on the ray.
+    /// prefill, concurrency × length, …) that agree with all answers. `low` and `high` bound the expected boundary on
+    /// the ray from the smallest corner through the point: 95 % of the candidates admit `low` and 95 % do not admit
+    /// `high`, `()` outside the range. If no candidate agrees, they are the proven bounds on the ray.
     ///
     /// # Example
     ///
@@ -132,10 +132,10 @@ pub mod search {
         ]))
     }
 
-    /// The predicted boundary between what is proven: `#{ expected, low, high }` on each of nine rays from the smallest
-    /// corner that is still open. Half of the candidate limits that agree with all answers reach `expected`, 95 % reach
-    /// `low`, and at most 5 % reach `high` (`()`: they reach beyond the range). `[]` if no candidate agrees. `frontier`
-    /// is what is proven.
+    /// The predicted boundary between the proven regions: `#{ expected, low, high }` on each of nine rays from the
+    /// smallest corner that is still open. Half of the candidate limits that agree with all answers reach `expected`,
+    /// 95 % reach `low`, and at most 5 % reach `high` (`()`: they reach beyond the range). `[]` if no candidate agrees.
+    /// `frontier` returns the proven boundary.
     ///
     /// # Example
     ///
@@ -158,11 +158,11 @@ pub mod search {
     /// probes, starts, seconds, gpu_seconds, report, peak }`, including retries. `report` is what the engine reported
     /// about its limits, `peak` the peak memory in bytes; both may be `()`. A search records
     /// `spent: #{ probes, starts, seconds, gpu_seconds }` in the answers that it adds; without it, the values are taken
-    /// from the answer itself where possible.
+    /// from the answer itself if possible.
     ///
     /// # Errors
     ///
-    /// `limit` if there are more than a list can hold: about 285,000 over two axes.
+    /// `limit` if a list cannot hold all points: about 285,000 over two axes.
     ///
     /// # Example
     ///
@@ -265,15 +265,15 @@ pub mod search {
         Ok(candidates.iter().map(to_script).collect::<Result<_>>()?)
     }
 
-    /// Shows a boundary: a chart, the largest points that fit, and what to run. Returns it as a map: `#{ frontier,
-    /// recommended, flags, headroom, points, gap, predicted, band, search }`.
+    /// Shows a boundary: a chart, the largest points that fit, and the recommended command line. Returns it as a map:
+    /// `#{ frontier, recommended, flags, headroom, points, gap, predicted, band, search }`.
     ///
     /// `recommended` is the best point of the frontier (by the product of its shares of the axes) minus a margin of 5 %
     /// on every axis where that is a whole step, `()` if nothing fits; `flags` are the command line flags of the engine
-    /// for it, `[]` without an engine; `headroom` is the memory in bytes that was left when the safe point was probed,
-    /// `()` if it was not measured; `points` is the result of `map.points()`. All of these are proven. The following
-    /// are not: `predicted`, where the boundary is expected between what is proven, is the result of `map.predicted()`,
-    /// and `band`, where answers contradict each other, that of `map.band()`. `search` is `()`.
+    /// for it, `[]` without an engine; `headroom` is the free memory in bytes while the safe point was probed, `()` if
+    /// it was not measured; `points` is the result of `map.points()`. All of these are proven. The following are not:
+    /// `predicted` is the result of `map.predicted()`, the expected boundary between the proven regions, and `band` is
+    /// the result of `map.band()`, where answers contradict each other. `search` is `()`.
     ///
     /// # Example
     ///
@@ -290,7 +290,7 @@ pub mod search {
     }
 
     /// Shows a boundary with the result of a search strategy: how many probes and starts it took, why it ended, and
-    /// whether the limit that the engine reports was verified from both sides. It is returned as `search`.
+    /// whether the limit that the engine reports was verified from both sides. That result is returned as `search`.
     ///
     /// # Example
     ///

@@ -1,6 +1,6 @@
-//! Script API of servers and programs: containers and processes started by a script, the server that an adapter's
-//! `ready` checks, and in-process probes, Python programs that run inside an engine (see stdlib/probes/README.md): shipped
-//! ones by name, or a script's own.
+//! Script API of servers and programs: containers and processes started by a script; the server that an adapter's
+//! `ready` checks; and in-process probes, which are Python programs that run inside an engine (see
+//! stdlib/probes/README.md), shipped or a script's own.
 
 use std::collections::BTreeMap;
 use std::path::Path;

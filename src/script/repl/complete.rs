@@ -1,4 +1,4 @@
-//! Tab completion and signature hints: what can be completed at the cursor, and which call is being written.
+//! Tab completion and signature hints: the possible completions at the cursor, and the call that is being written.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) fn complete(vocabulary: &Vocabulary, folder: &Path, before: &str) -> 
     (before.len() - start.len(), fitting)
 }
 
-/// The word at the cursor, and everything that may stand there.
+/// The word at the cursor, and all words that are valid there.
 fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a str, Vec<String>) {
     if before.trim_start().starts_with(':') {
         return command(vocabulary, folder, before.trim_start());
@@ -56,7 +56,7 @@ fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a st
             "" => kind_of_call(vocabulary, expression),
             variable => vocabulary.variable(variable).map(|variable| variable.kind.clone()),
         };
-        // Without a type, the members of all types would hide each other until a name is begun.
+        // Without a type, show no members until a name is begun, because there are too many of them.
         let is_known = kind.is_some() || !start.is_empty();
         let members = is_known.then(|| vocabulary.members(last_word(expression), kind.as_deref()));
         return (start, members.into_iter().flatten().collect());
@@ -66,7 +66,7 @@ fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a st
             |function: &&FunctionDoc| function.path() == call || (function.on.is_some() && function.name == call);
         let functions = vocabulary.functions.iter().filter(is_called);
         let keys = functions.flat_map(|function| option_keys(&function.docs));
-        // A key may also be the name of a variable, which has no colon.
+        // A key may also be the name of a variable, without a colon.
         return (start, keys.map(|key| format!("{key}: ")).collect());
     }
     match is_number(start) {
@@ -100,7 +100,7 @@ fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
         .flatten()
         .filter_map(|entry| {
             let name = entry.file_name().into_string().ok()?;
-            // The terminal would obey it: these are not printed as other texts are.
+            // A terminal would interpret control characters, because these names are not escaped when printed.
             if name.contains(char::is_control) {
                 return None;
             }
@@ -142,7 +142,7 @@ fn quoted(text: &str) -> impl Iterator<Item = (&str, &str)> {
     std::iter::from_fn(move || Some((parts.next()?, parts.next().unwrap_or_default())))
 }
 
-/// The function name at the end of `before`, and the value it is a method of. A definition is not a call.
+/// The function name at the end of `before`, and the value whose method it is. A definition is not a call.
 fn callee(before: &str) -> Option<(&str, Option<&str>)> {
     let name = last_word(before);
     let rest = &before[..before.len() - name.len()];
@@ -202,7 +202,8 @@ pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
         started = depth != 0 || piece.token != Token::Comma;
         argument += usize::from(!started);
     }
-    // The overload with the fewest parameters that has this argument; else, before the first argument, one without any.
+    // The overload with the fewest parameters that has this argument; otherwise, before the first argument, one without
+    // parameters.
     let functions = vocabulary.called(path, on);
     let accepts = |function: &&&FunctionDoc| function.params.len() > argument;
     let without = |function: &&&FunctionDoc| !started && argument == 0 && function.params.is_empty();
@@ -235,7 +236,7 @@ const KEYWORDS: [&str; 25] = [
 pub(super) struct Vocabulary {
     /// Functions beyond Rhai's own, including those of the session.
     functions: Vec<FunctionDoc>,
-    /// All functions that Rust registered, Rhai's own among them.
+    /// All functions registered from Rust, including Rhai's own.
     natives: Vec<Signature>,
     variables: Vec<Variable>,
     /// Modules that can be imported by name.
@@ -313,8 +314,8 @@ impl Vocabulary {
         own.chain(builtin).chain(keys).collect()
     }
 
-    /// The functions that a call may mean, fewest parameters first. `on` is the value of a method call, empty for an
-    /// expression; `None` for a function.
+    /// The functions that a call may refer to, fewest parameters first. `on` is the value of a method call, empty for
+    /// an expression; `None` for a function call.
     fn called(&self, path: &str, on: Option<&str>) -> Vec<&FunctionDoc> {
         let kind = on
             .and_then(|value| self.variable(value))
@@ -493,7 +494,7 @@ mod hint_tests {
         };
         let vocabulary = Vocabulary::new(&engine, vec![list], Vec::new());
         let shown = |before| hint(&vocabulary, before);
-        // A method's first parameter is what it is called on, whose type tells which function it is.
+        // A method's first parameter is its receiver, whose type determines which function it is.
         assert_eq!(
             shown("list.insert_all(").as_deref(),
             Some("probe: function, times: int) -> int")

@@ -26,7 +26,7 @@ pub struct LineHelper {
 }
 
 impl LineHelper {
-    /// A helper with the names that `session` knows now.
+    /// A helper with the names that `session` knows at this time.
     pub fn new(session: &Session) -> Self {
         Self {
             vocabulary: session.vocabulary(),
@@ -75,7 +75,7 @@ impl Hinter for LineHelper {
     }
 }
 
-/// How the first blank of an indented line is shown, so that it is seen to belong to the line above.
+/// The first blank of an indented line is shown as a dot, so that the line visibly continues the one above.
 const CONTINUED: &str = "\n\x1b[2m.\x1b[0m";
 
 impl Highlighter for LineHelper {
@@ -92,7 +92,7 @@ impl Highlighter for LineHelper {
     }
 }
 
-/// Binds Enter, which begins an indented line in an input that is not complete.
+/// Binds Enter, which starts an indented line if the input is incomplete.
 pub fn bind_keys<H: Helper, I: History>(editor: &mut Editor<H, I>) {
     let enter = EventHandler::Conditional(Box::new(Enter));
     editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::NONE), enter);
@@ -109,7 +109,7 @@ impl ConditionalEventHandler for Enter {
     }
 }
 
-/// The indentation of a line after `text`: by its open brackets. A line of a string or comment has none.
+/// The indentation of a line after `text`, by its open brackets. Lines of a string or comment have none.
 fn indent(text: &str) -> String {
     let lexed = Lexed::new(text);
     match lexed.end {

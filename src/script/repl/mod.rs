@@ -64,7 +64,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// Parses a line; `None` if it is not a command. Words that people type in any shell are commands too.
+    /// Parses a line; `None` if it is not a command. Common shell words such as `exit` are commands too.
     pub fn parse(line: &str) -> Option<Result<Self>> {
         let line = line.trim();
         if let Some(name) = line.strip_prefix('?') {

@@ -33,10 +33,10 @@ const FIRST: [&str; 7] = [
     "concurrency",
 ];
 
-/// Longest value of a key in a line that does not show the whole.
+/// Longest value of a key in a line that does not show the whole value.
 const PART: usize = 24;
 
-/// What is left for the note of how many entries are not shown.
+/// Space reserved for the number of entries that are not shown.
 const MORE: usize = ", … 1000 more".len();
 
 /// The entries of a map or an array: the key with its colon, and the value.
@@ -59,7 +59,7 @@ pub(super) fn line(engine: &Engine, value: &Dynamic, width: usize) -> Line {
         return Line { text, is_whole: true };
     }
     let part = |value: &Dynamic| match value.as_float() {
-        // Enough digits to read; the whole value has all.
+        // Few digits are enough here; the whole value has all of them.
         Ok(number) if number.abs() >= 100.0 => Some(format!("{number:.1}")),
         Ok(number) if number.abs() >= 0.1 => Some(format!("{number:.3}")),
         _ => one_line(engine, value, PART, 0),
@@ -133,7 +133,7 @@ fn format_value(engine: &Engine, value: &Dynamic, depth: usize) -> String {
     lines.unwrap_or_else(|| leaf(engine, value))
 }
 
-/// A value whose entries are not shown.
+/// A container without its entries.
 fn hidden(engine: &Engine, value: &Dynamic) -> String {
     let brackets = opened(value, |[open, close], _, _| {
         format!("{}…{}", open.trim_end(), close.trim_start())

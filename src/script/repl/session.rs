@@ -101,7 +101,7 @@ impl Session {
     }
 
     fn evaluate(&mut self, source: &Source) -> Result<(Dynamic, AST), Box<EvalAltResult>> {
-        // Nothing runs of an input that does not compile.
+        // If an input does not compile, none of it runs.
         let mut ast = self
             .engine
             .compile_with_scope(&self.scope, with_constants(&source.text))
@@ -122,18 +122,18 @@ impl Session {
                 self.publish_constants();
             }
             value = evaluated?;
-            // The compiler counts imports back from the use, so each part has those before it.
+            // The compiler counts imports backwards from their use, so each part gets the imports before it.
             imports.extend(part.iter().filter(|statement| matches!(statement, Stmt::Import(..))));
         }
         Ok((value, ast))
     }
 
-    /// Makes what an input imports by name known to all later inputs and to functions.
+    /// Makes the named imports of an input available to all later inputs and to functions.
     fn import(&mut self, ast: &AST, source: &Source) -> Result<(), Box<EvalAltResult>> {
         let by_name =
             |one: &&Stmt| matches!(one, Stmt::Import(import, _) if matches!(import.0, Expr::StringConstant(..)));
         let imports = part_of(source, ast.statements().iter().filter(by_name), Module::new());
-        // A module's imports are its sub-modules, from which they can be extracted.
+        // A module's imports are its sub-modules and can be extracted from it.
         let holder = Module::eval_ast_as_new(Scope::new(), &imports, &self.engine)?;
         for (alias, module) in holder.iter_sub_modules() {
             self.engine.register_static_module(alias, module.clone());
@@ -177,7 +177,7 @@ impl Session {
         })
     }
 
-    /// Forgets everything. The caller stops what was started.
+    /// Forgets everything. The caller stops the services.
     pub fn reset(&mut self) {
         *self = Self {
             inputs: self.inputs,
@@ -249,7 +249,7 @@ impl Input {
     }
 }
 
-/// The functions that a text defines: name and number of parameters, and their bytes with what documents them.
+/// The functions that a text defines: name and number of parameters, and their bytes with their doc comments.
 fn definitions(text: &str) -> Vec<((String, usize), Range<usize>)> {
     let pieces = Lexed::new(text).pieces;
     let shown = |piece: &Piece| &text[piece.range.clone()];
@@ -280,7 +280,7 @@ fn definitions(text: &str) -> Vec<((String, usize), Range<usize>)> {
     found
 }
 
-/// The text so that another can follow.
+/// Terminates the text so that another one can follow.
 fn terminated(text: &str) -> String {
     let lexed = Lexed::new(text);
     let last = lexed.code().next_back();
@@ -297,7 +297,8 @@ fn terminated(text: &str) -> String {
     }
 }
 
-/// Imports come first. A script may define a function only once: what later inputs define anew is left out.
+/// Puts imports first. A script may define a function only once, so definitions that a later input replaces are left
+/// out.
 fn saved_script(inputs: &[Input]) -> String {
     let (imports, others): (Vec<&Input>, Vec<&Input>) = inputs.iter().partition(|input| input.is_only_imports);
     let (mut later, mut texts) = (Vec::new(), Vec::new());
@@ -327,7 +328,7 @@ mod session_tests {
     use crate::script::Settings;
     use crate::task::Tasks;
 
-    /// A session and what it needs to live.
+    /// A session with everything that it needs.
     struct Fixture {
         session: Session,
         host: Arc<Host>,

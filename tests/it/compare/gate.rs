@@ -25,7 +25,7 @@ fn an_engine_with_less_memory_is_a_regression_whatever_points_were_asked() {
         .stdout("RULED OUT")
         .stdout(">= ")
         .stdout("exceeded")
-        .stderr("beyond what the thresholds allow")
+        .stderr("thresholds exceeded")
         .stderr("volume of boundary");
     let document = compare(&before, &after, &["--threshold", "frontier>=-2%", "--json"])
         .code(4)
