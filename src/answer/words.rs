@@ -390,7 +390,7 @@ fn untested_text(untested: &Untested) -> String {
         _ => "ended the server",
     };
     format!(
-        "{point} {ended} ({}); start the server again and go on with `profiler run --resume DIR`, or count such points as failing: \
+        "{point} {ended} ({}); start the server again and resume with `profiler run --resume DIR`, or count such points as failing: \
          `--set search.crash=fails`",
         untested.message.as_deref().unwrap_or(verdict.name())
     )

@@ -1,4 +1,4 @@
-//! A run that ended before its script did: what it found by then, what is missing, and how to go on with it. The run itself
+//! A run that ended before its script did: what it found by then, what is missing, and how to resume it. The run itself
 //! prints this when it is cut short, and `show` at any later time; both read it from the run's folder.
 
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ pub struct SoFar<'a> {
     /// What ended it.
     stopped: String,
     missing: Option<String>,
-    /// The command that goes on with it, where one can.
+    /// The command that resumes the run, if it can be resumed.
     resume: Option<String>,
 }
 
@@ -32,7 +32,7 @@ impl<'a> SoFar<'a> {
         })
     }
 
-    /// The same with another command to go on with it.
+    /// Replaces the command that resumes the run.
     pub fn with_command(self, resume: Option<String>) -> Self {
         Self { resume, ..self }
     }
@@ -63,7 +63,7 @@ impl<'a> SoFar<'a> {
         let mut facts = vec![Fact::new("not finished", stopped)];
         facts.extend(self.missing.as_ref().map(|missing| Fact::new("missing", missing)));
         facts.extend(self.under_way().map(|load| Fact::new("under way", load)));
-        facts.extend(self.resume.as_ref().map(|command| Fact::code("go on with it", command)));
+        facts.extend(self.resume.as_ref().map(|command| Fact::code("resume with", command)));
         Block::Facts(facts)
     }
 

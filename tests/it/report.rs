@@ -185,7 +185,7 @@ fn the_page_of_a_run_without_its_end_says_so_first_and_how_to_go_on() {
     );
     assert!(html.find("did not come to its end").unwrap() < html.find(">What was found").unwrap());
     assert_eq!(
-        told(&html, "to go on with it"),
+        told(&html, "to resume it"),
         "profiler run s.rhai --resume out --allow exec"
     );
     let own = told(&html, "its script");
@@ -202,7 +202,7 @@ fn the_command_of_the_page_names_the_engine_that_auto_stood_for() {
     let html = page(&run.folder().join("out"));
     assert!(told(&html, "to repeat it").contains("--set engine=sim"));
     assert!(!html.contains("<dt>its script</dt>"), "a shipped one is everywhere");
-    assert!(!html.contains("Unfinished") && !html.contains("to go on with it"));
+    assert!(!html.contains("Unfinished") && !html.contains("to resume it"));
 }
 
 #[test]

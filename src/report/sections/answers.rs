@@ -1,4 +1,4 @@
-//! What a run's page says first: its headline, the list of answers, what is missing, and how to go on with it or repeat it.
+//! What a run's page says first: its headline, the list of answers, what is missing, and how to resume or repeat it.
 
 use super::boundaries::MAX_DRAWN;
 use super::source::Source;
@@ -118,7 +118,7 @@ fn reproduction(source: &Source) -> Vec<Fact> {
         facts.extend(missing(found, &source.folder).map(|missing| Fact::new("missing", missing)));
     }
     if let Some(command) = resume(found, &source.folder) {
-        facts.push(Fact::code("to go on with it", command));
+        facts.push(Fact::code("to resume it", command));
     }
     facts.push(Fact::code("to repeat it", repeat_command(found)));
     if let Some(own) = script_note(source) {
