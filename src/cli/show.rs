@@ -8,7 +8,7 @@ use crate::compare::export::{self, Sheet};
 use crate::compare::{ComparisonInput, import};
 use crate::fault::{Fault, Kind, Result};
 use crate::report::{self, Block, Extras, Page, Section, SoFar, WarningGroup, Weight, simulated_notice};
-use crate::run::{Folder, RecordedRun, SCHEMA, is_pack};
+use crate::run::{Folder, RecordedBoundary, RecordedRun, SCHEMA, is_pack};
 
 /// Arguments.
 #[derive(clap::Args, Debug)]
@@ -94,7 +94,10 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             document["html"] = json!(page_of(&folder));
             // The first lines of the text that `show` prints, also for runs whose journal does not have them.
             let described = found.boundaries.iter().enumerate();
-            for (index, boundary) in described.filter(|(_, boundary)| !boundary.described.is_null()) {
+            let is_answered = |boundary: &RecordedBoundary| {
+                !boundary.described.is_null() && (boundary.report.is_some() || !boundary.points.is_empty())
+            };
+            for (index, boundary) in described.filter(|(_, boundary)| is_answered(boundary)) {
                 let rebuilt = boundary.rebuild();
                 let answer =
                     rebuilt.and_then(|rebuilt| Extras::of_run(&found, boundary.report.clone()).answer(&rebuilt));

@@ -47,13 +47,13 @@ pub enum Event {
     },
     /// A probe, load or experiment finished, or a file or another tool's results were read. Synced to disk at once.
     Done {
-        /// Its number in the run, from 1.
-        id: u64,
-        /// Its arguments; a resume looks the answer up by them.
-        args: Value,
         /// Its kind and its answer.
         #[serde(flatten)]
         operation: Operation,
+        /// Its arguments; a resume looks the answer up by them.
+        args: Value,
+        /// Its number in the run, from 1.
+        id: u64,
     },
     /// An experiment ended without an answer; the script continues.
     GivenUp {
