@@ -93,7 +93,7 @@ impl Limits {
             && self.concurrency >= other.concurrency
     }
 
-    /// The same limits with at most `total` tokens per sequence.
+    /// These limits with at most `total` tokens per sequence.
     pub(super) fn capped(self, total: u64) -> Self {
         Self {
             input: self.input.min(total),

@@ -23,6 +23,7 @@ mod boundary;
 mod bounds;
 mod breakdown;
 mod browser;
+mod circles;
 mod cli;
 mod compare;
 mod counters;

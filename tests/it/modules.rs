@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use regex::Regex;
 
 /// Every Rust file below a path, tests left out.
-fn sources(path: &Path) -> Vec<PathBuf> {
+pub fn sources(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];
     }

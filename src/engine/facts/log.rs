@@ -133,7 +133,7 @@ pub struct ReportedFact {
     pub device: Option<String>,
     /// Bytes in use by device id in the last sample before the line, if memory was sampled then.
     pub before: Option<UsedByDevice>,
-    /// The same in the first sample after the line.
+    /// As `before`, in the first sample after the line.
     pub after: Option<UsedByDevice>,
 }
 

@@ -19,7 +19,7 @@ use crate::prompt::{Origin, PromptSpec};
 use crate::run::{Event, Limits};
 use crate::warning::Warning;
 
-/// Of the small request.
+/// Input and output tokens, and the timeout, of the small request.
 pub(crate) const INPUT: u64 = 16;
 const OUTPUT: u64 = 4;
 const TIMEOUT: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! One engine: what is wanted of it, and its state. Nothing starts before [`ensure`](super::ensure).
+//! The object for one engine: its description, and its state behind a lock. [`ensure`](super::ensure) starts it.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -27,7 +27,7 @@ use crate::warning::Warning;
 /// vLLM closes connections that were idle for 5 s. Closing them earlier avoids sending a request on a closed one.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// An engine under test.
+/// An engine under test. The functions beside this file start it, keep it running and ask it.
 pub struct Engine {
     pub(crate) context: Context,
     pub(crate) adapter: Arc<dyn Adapter>,
@@ -41,7 +41,7 @@ pub struct Engine {
     pub(crate) shown: Value,
     /// Held from a server's name to the event that it starts, by one engine of several: servers are numbered in that order.
     pub(crate) starting: Arc<Mutex<()>>,
-    /// What starts have shown, of all engines of the kind.
+    /// The starts so far, of all engines of the kind.
     pub(crate) starts: Arc<Mutex<StartHistory>>,
     live: Mutex<Live>,
 }
@@ -228,7 +228,7 @@ impl Engine {
         Patience::new(&context.tasks, &context.run, context.wait.unwrap_or(WAIT))
     }
 
-    /// What the runtime gets to know of a start.
+    /// The context of a start, for the runtime.
     pub(crate) fn start_context(&self, origin: Origin) -> StartContext {
         StartContext {
             run: Arc::clone(&self.context.run),

@@ -1,6 +1,6 @@
-//! One engine: what is wanted of it, how it is started and stopped, and what is known of it while it runs.
+//! One engine: described, started, kept running, measured and stopped.
 //!
-//! `engine` has the object, `state` what changes of it. All else is functions over it: `ensure` keeps it running, by `start`;
+//! `engine` has the object, `state` the part of it that changes. All else is functions over it: `ensure` keeps it running, by `start`;
 //! `health` tells whether it still serves; `memory` measures it; `accept` finds the requests that it takes.
 
 pub(super) mod accept;

@@ -21,7 +21,7 @@ use crate::telemetry::Source;
 pub struct LaunchOptions {
     /// Hugging Face model id, folder or file.
     pub model: Option<String>,
-    /// The same as it was given, before a folder's path was made absolute.
+    /// `model` as it was given, before a folder's path was made absolute.
     #[serde(skip)]
     pub(crate) given_model: Option<String>,
     /// Revision of the model.
@@ -70,7 +70,7 @@ pub struct LaunchOptions {
     /// Environment variables of the engine.
     #[serde(deserialize_with = "environment")]
     pub env: BTreeMap<String, String>,
-    /// What one start must be able to serve. Default: the search range of the newest boundary.
+    /// Limits that one start must serve. Default: the search range of the newest boundary.
     pub limits: Option<LimitsOption>,
     /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
     pub use_report: Option<bool>,
@@ -174,7 +174,7 @@ pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration> {
     }
 }
 
-/// The same for one that may be left out, but is not 0.
+/// As [`seconds`], for an option that may be left out, but is not 0.
 pub(crate) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
     match given.map(|given| seconds(name, given)).transpose()? {
         Some(Duration::ZERO) => wrong(format!("option `{name}` is 0 seconds"), "leave it out, or give more"),
@@ -329,14 +329,14 @@ pub type Axes = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
 /// Opens the memory source for the named GPUs; `None` if the machine has no GPUs.
 pub type Gpus = Arc<dyn Fn(&[String]) -> Result<Option<Box<dyn Source>>> + Send + Sync>;
 
-/// What an engine needs from the rest of the program.
+/// The rest of the program, as far as an engine needs it.
 #[derive(Clone)]
 pub struct Context {
     /// Runs asynchronous work.
     pub tasks: Tasks,
     /// The run: journal, replay and events.
     pub run: Arc<Run>,
-    /// What the user has allowed.
+    /// The user's permissions.
     pub permits: Permits,
     /// Everything that this run started.
     pub services: Arc<Services>,

@@ -70,7 +70,7 @@ fn refusal_text(fault: Fault) -> String {
     }
 }
 
-/// What a start needs.
+/// The needs of a start.
 #[derive(Clone, Debug, Serialize)]
 pub struct Needs {
     /// The runtime.
@@ -85,9 +85,9 @@ pub struct Needs {
     pub command: Vec<String>,
     /// The devices that it would use, as far as they can be read.
     pub devices: Vec<Device>,
-    /// What prevents the start.
+    /// Faults that prevent the start.
     pub missing: Vec<Fault>,
-    /// What the start would go without, and how to allow it.
+    /// Things that the start would go without, and how to allow them.
     pub withheld: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What an engine reports: on its pages once it is ready, in its log and metrics ever after.
+//! Reports of an engine about itself: on its pages once it is ready, in its log and metrics ever after.
 
 use std::collections::BTreeMap;
 
@@ -74,7 +74,7 @@ pub(crate) fn read_info(engine: &Engine, ready: &mut Ready) -> Result<(Info, Vec
     Ok((info, from_pages))
 }
 
-/// What is known about the engine. Before a start, facts that only a running engine reports are missing.
+/// The facts of an engine. Before a start, facts that only a running engine reports are missing.
 pub fn info(engine: &Engine) -> Info {
     match &engine.lock().running {
         Some(running) => running.info.clone(),

@@ -46,7 +46,7 @@ pub(crate) struct AskedModel {
     pub(crate) listed: Vec<String>,
 }
 
-/// What follows from a list and the name that the user gave.
+/// The choice that follows from a list and the name that the user gave.
 #[derive(Debug, PartialEq, Eq)]
 enum Choice {
     Listed(usize),

@@ -67,7 +67,7 @@ pub(crate) struct Running {
     pub(crate) waited: Duration,
 }
 
-/// What is known about an engine.
+/// The facts of an engine that scripts and reports show.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Info {
     /// The engine's name, such as `vllm` or `sim`.

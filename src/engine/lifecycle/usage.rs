@@ -44,7 +44,7 @@ impl Usage {
     }
 }
 
-/// What `memory/<engine>.usage.json` of a run's folder holds.
+/// The file `memory/<engine>.usage.json` of a run's folder.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct UsageFile {
@@ -228,7 +228,7 @@ impl MemoryStages {
     }
 }
 
-/// The same devices with nothing in use.
+/// These devices with nothing in use.
 pub(crate) fn emptied(mut reading: Reading) -> Reading {
     reading.tenants.clear();
     reading.devices.iter_mut().for_each(|device| device.used = 0);

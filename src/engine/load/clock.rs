@@ -20,7 +20,7 @@ const MAX_GAP_SECONDS: f64 = 1.0;
 pub(crate) struct ModelClock {
     /// Model seconds per real second by which times are converted.
     pub(crate) speed: f64,
-    /// The same of an engine that is too fast: nothing is converted, and its times are not the card's.
+    /// The speed of an engine that is too fast: nothing is converted, and its times are not the card's.
     too_fast: Option<f64>,
 }
 
@@ -42,7 +42,7 @@ impl ModelClock {
         self.too_fast.is_none()
     }
 
-    /// What a reader must know; `None` in real time.
+    /// The warning for readers; `None` in real time.
     pub(crate) fn note(self) -> Option<Warning> {
         match self.too_fast {
             Some(speed) => {

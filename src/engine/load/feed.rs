@@ -196,7 +196,7 @@ impl FailureStreak {
     }
 }
 
-/// What the script's thread acts on during a load.
+/// Events on which the script's thread acts during a load.
 pub(crate) enum Signal {
     /// Requests the adapter's form for this input and output length. Adapters may only be called on the script's
     /// thread.

@@ -28,7 +28,7 @@ use crate::task::lock;
 /// Upper estimate of the tokens that a chat template adds to a prompt.
 const TEMPLATE: u64 = 256;
 
-/// What a load is made of: its options, and the arrivals and prompts that they give or name.
+/// A load's options, and the arrivals and prompts that they give or name.
 pub(crate) struct LoadInputs {
     pub(crate) options: LoadOptions,
     pub(crate) arrivals: Arrivals,

@@ -49,7 +49,7 @@ pub(crate) struct Attempt {
     pub(crate) at_counted: bool,
     /// Where the requests were sent.
     pub(crate) path: String,
-    /// Of the whole probe: how many requests were rejected, and how long the server was waited for.
+    /// How many requests were rejected in the whole probe, and how long the server was waited for.
     pub(crate) waited: Option<(u64, Duration)>,
 }
 

@@ -12,7 +12,7 @@ use crate::fault::{Fault, Result};
 use crate::run::Allocation;
 use crate::runtime::Exit;
 
-/// What was observed when something failed.
+/// The signs of a failure.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Symptoms<'a> {
     pub(crate) exit: Option<&'a Exit>,

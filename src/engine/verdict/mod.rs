@@ -1,4 +1,4 @@
-//! What failures and answers mean: rules for messages, bounds that an engine reports, starts that failed, and the verdict of a
+//! The meaning of failures and answers: rules for messages, bounds that an engine reports, starts that failed, and the verdict of a
 //! probe. Pure.
 
 pub(super) mod bounds;

@@ -1,4 +1,4 @@
-//! What was observed during a probe, and the judgement of it.
+//! An observation of a probe, and the judgement of it.
 
 use super::bounds::{Bound, EngineBounds};
 use crate::boundary::{Cause, Verdict};
@@ -8,7 +8,7 @@ use crate::load::Record;
 use crate::run::Limits;
 use crate::runtime::Exit;
 
-/// What was observed during a probe.
+/// All that a verdict follows from.
 pub(crate) struct Observation<'a> {
     pub(crate) requested: Limits,
     /// Output tokens that may be missing.

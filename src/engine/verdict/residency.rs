@@ -17,7 +17,7 @@ const PATIENCE: usize = 32;
 const PROMPTS: u32 = 2;
 const LEAST_QUIET: Duration = Duration::from_millis(100);
 
-/// What arrives closer together has no order: a server, a proxy or this program may read or pass on several tokens together.
+/// Tokens that arrive closer together have no order: a server, a proxy or this program may read or pass on several tokens together.
 const MARGIN: Duration = Duration::from_millis(10);
 
 /// All requests completed: judges whether all of them were running at the same time. The time of a simulated engine may pass
@@ -104,7 +104,7 @@ pub(crate) fn longer_output(requested: &Limits, answers: &[Record], longest: u64
     (output > requested.output).then_some(output)
 }
 
-/// What ran until the first request ended.
+/// The requests that ran until the first one ended.
 struct FirstRound<'a> {
     answers: &'a [Record],
     /// First tokens up to that moment, sorted.

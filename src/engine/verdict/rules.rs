@@ -1,4 +1,4 @@
-//! An adapter's rules, checked; and what they find in recorded output of an engine, for tests of adapters.
+//! An adapter's rules, checked; and recorded output of an engine as they read it, for tests of adapters.
 
 use std::collections::BTreeMap;
 
@@ -87,7 +87,7 @@ impl Rules {
     }
 }
 
-/// What is wrong with an adapter's rules and the form of its request, by function. Starts nothing.
+/// The faults of an adapter's rules and of the form of its request, by function. Starts nothing.
 pub fn check_adapter(adapter: &dyn Adapter) -> Vec<(&'static str, Fault)> {
     let checks = [
         ("facts", checked_facts(adapter).map(drop)),
@@ -127,7 +127,7 @@ fn check_request(adapter: &dyn Adapter) -> Result<()> {
     Ok(())
 }
 
-/// What an adapter extracts from an engine's output.
+/// An engine's output as an adapter's rules read it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Reading {
     /// Facts by name; sizes in bytes.

@@ -53,7 +53,7 @@ impl Accepted {
         })
     }
 
-    /// What differs from the adapter's first choice.
+    /// The difference from the adapter's first choice, for people; `None` if there is none.
     pub(crate) fn warning(&self) -> Option<Warning> {
         let mut parts = Vec::new();
         if !self.refused.is_empty() {

@@ -1,4 +1,4 @@
-//! What goes to a server and comes back: request bodies and decoders by protocol, forms of requests, prompts as long as the
+//! Exchanges with a server: request bodies and decoders by protocol, forms of requests, prompts as long as the
 //! engine counts them, batches of requests, pages, and refusals by status.
 
 pub(super) mod batch;

@@ -154,7 +154,7 @@ impl<'de> Visitor<'de> for Field<'de> {
     }
 }
 
-/// What an error says is wrong, without a request that it repeats: a string, or the messages in an object with the fields that they name; else the value as JSON.
+/// The complaint of an error, without a request that it repeats: a string, or the messages in an object with the fields that they name; else the value as JSON.
 pub(crate) fn error_text(error: &Value) -> String {
     fn gather<'a>(value: &'a Value, said: &mut Vec<&'a str>) {
         match value {
@@ -176,7 +176,7 @@ pub(crate) fn error_text(error: &Value) -> String {
     }
 }
 
-/// Of the OpenAI protocols, completions and chat.
+/// An event of the OpenAI protocols, completions and chat.
 #[derive(Deserialize)]
 struct Event<'a> {
     #[serde(borrow, default)]

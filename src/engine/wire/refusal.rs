@@ -93,7 +93,7 @@ pub(crate) fn needs_key(failure: &Failure) -> bool {
     matches!(failure.form, FailureForm::Status(401 | 403))
 }
 
-/// What a refusal says is wrong, without the request that it may repeat.
+/// The complaint of a refusal, without the request that it may repeat.
 pub(crate) fn complaint(body: &str) -> String {
     let json = serde_json::from_str(body).ok();
     let said = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
@@ -101,7 +101,7 @@ pub(crate) fn complaint(body: &str) -> String {
     said.split("'input':").next().unwrap_or_default().to_owned()
 }
 
-/// The complaint of a refusal, in one short line.
+/// The complaint of a refusal in one short line.
 pub fn words(body: &str) -> String {
     excerpt(&complaint(body))
 }
