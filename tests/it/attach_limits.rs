@@ -122,6 +122,9 @@ fn a_real_llama_server_is_asked_by_its_address_alone() {
             "2048",
             "--parallel",
             "1",
+            // Several threads wait for each other in a loop: where other work needs the cores, each token takes seconds.
+            "--threads",
+            "1",
             "--port",
             &port.to_string(),
             "--model",
