@@ -57,7 +57,7 @@ impl Operation {
 
     /// The answer as scripts get it. A probe's answer includes the operation's `id`, which a recorded point refers to.
     pub fn for_script(&self, id: u64) -> Value {
-        let value = match self {
+        match self {
             Operation::Probe(answer) => {
                 let mut value = json!(answer);
                 value[ID] = id.into();
@@ -69,8 +69,7 @@ impl Operation {
             | Operation::Results(value)
             | Operation::File(value)
             | Operation::Estimate(value) => value.clone(),
-        };
-        value
+        }
     }
 }
 
