@@ -23,8 +23,9 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
-use super::answer::{Operation, PointAnswer, Waiting};
+use super::answer::{Operation, PointAnswer};
 use super::folder::{self, Folder, read_line};
+use super::reference::Waiting;
 use super::secrets::{self, hidden_value};
 use super::{Event, WrittenFile, engine_number};
 use crate::boundary::{JsonText, Point};

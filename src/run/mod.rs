@@ -16,6 +16,7 @@ mod manifest;
 mod pack;
 mod probe_answer;
 mod recorded;
+mod reference;
 mod remembered;
 mod secrets;
 mod sessions;
