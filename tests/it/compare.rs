@@ -151,7 +151,7 @@ fn a_threshold_may_be_on_chosen_components() {
     let _ = with("weights,cuda_graphs").success();
     let _ = with("weights,activations")
         .code(4)
-        .stderr("allow: activations of peak +600.0 %");
+        .stderr("activations of peak +600.0 %");
     let _ = with("weights,kv_used").success().stdout("1 within, 1 not compared");
     let strict = ["--with", figures, "--fail-above", "5", "--only", "kv_used", "--strict"];
     let _ = compare(&run, &strict)

@@ -2,14 +2,14 @@
 
 use super::boundaries::MAX_DRAWN;
 use super::source::Source;
-use super::{Fact, breakdown_finding, experiment_findings, facts, loads};
+use super::{breakdown_finding, experiment_findings, facts, loads};
 use crate::answer::Answer;
 use crate::boundary::Boundary;
 use crate::compare::experiments;
 use crate::fault::Result;
 use crate::report::Count;
 use crate::report::commands::{repeat_command, resume};
-use crate::report::document::capitalized;
+use crate::report::document::{Fact, capitalized};
 use crate::report::recorded_answer::{Extras, answer_facts};
 use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
