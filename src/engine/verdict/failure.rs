@@ -1,5 +1,5 @@
-//! Classifies failures: first by how the process exited, then by the adapter's rules. [`Evidence`] is what scripts and reports
-//! see of one. Parses failed GPU allocations from allocator messages.
+//! Classifies failures: first by how the process exited, then by the adapter's rules. Scripts and reports see a failure
+//! as [`Evidence`]. Parses failed GPU allocations from allocator messages.
 //!
 //! A failure is called a lack of memory only if the kernel or a rule says so.
 //!
@@ -34,7 +34,7 @@ pub(crate) struct Finding {
 }
 
 impl FailureRule {
-    /// Rejects what a rule cannot say.
+    /// Rejects invalid rules.
     ///
     /// # Errors
     ///
@@ -69,7 +69,8 @@ impl FailureRule {
     }
 }
 
-/// Whether a log line quotes what a request or an answer contains: it logs a request, or is below the level at which engines tell what failed.
+/// True if a log line may quote the content of a request or an answer, so that a match proves no failure: it logs a
+/// prompt, or its level is below the one at which engines report failures.
 fn quotes(line: &str) -> bool {
     // Process, date and time may stand before the level.
     const WORDS_BEFORE: usize = 4;

@@ -1,4 +1,4 @@
-//! An adapter's rules, checked; and recorded output of an engine as they read it, for tests of adapters.
+//! Checks an adapter's rules, and applies them to recorded output of an engine, for tests of adapters.
 
 use std::collections::BTreeMap;
 
@@ -140,7 +140,7 @@ pub struct Reading {
     pub cause: Option<Cause>,
     /// The matching line.
     pub line: Option<String>,
-    /// The longest input and output together, and the longest input, that it states.
+    /// The limits that the output states: longest input and output together, and longest input.
     pub limits: (Option<u64>, Option<u64>),
     /// The phase that the engine had reached.
     pub phase: Option<String>,
