@@ -1,4 +1,5 @@
-//! Options of an engine, with the same names for every engine, and what an engine needs from the rest of the program.
+//! Options of an engine, with the same names for every engine, and the engine's interface to the rest of the program
+//! ([`Context`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,8 @@ pub struct LaunchOptions {
     pub speculation: Option<Speculation>,
     /// Whether to use the prefix cache. Default: the engine's.
     pub prefix_cache: Option<bool>,
-    /// Whether in-process probes may query the engine's own processes: starts it with a hook in its PYTHONPATH.
+    /// Whether in-process probes may query the engine's own processes. The engine then starts with a hook in its
+    /// PYTHONPATH.
     pub in_process: bool,
     /// Random weights; only the model's shape is needed.
     pub random_weights: bool,
@@ -80,8 +82,8 @@ pub struct LaunchOptions {
     pub settle_timeout: DefaultsTo<60>,
     /// Seconds between SIGTERM and SIGKILL.
     pub stop_grace: DefaultsTo<10>,
-    /// Seconds that each request of a probe may take. Default: a minute while nothing is known of the speed of a server
-    /// that was attached to, else ten times the expected duration.
+    /// Seconds that each request of a probe may take. Default: a minute for an attached server of unknown speed, else
+    /// ten times the expected duration.
     pub request_timeout: Option<f64>,
     /// Output tokens that may be missing from an answer that counts as `ok`.
     pub output_tolerance: u64,
@@ -154,7 +156,7 @@ impl From<LimitsOption> for Limits {
     }
 }
 
-/// The error for what was given, and what to give.
+/// A `usage` error with a hint.
 pub(crate) fn wrong<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T> {
     Err(Fault::usage(message).hint(hint))
 }
@@ -174,7 +176,7 @@ pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration> {
     }
 }
 
-/// As [`seconds`], for an option that may be left out, but is not 0.
+/// Checks an optional number of seconds, which must not be 0.
 pub(crate) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
     match given.map(|given| seconds(name, given)).transpose()? {
         Some(Duration::ZERO) => wrong(format!("option `{name}` is 0 seconds"), "leave it out, or give more"),
@@ -191,7 +193,7 @@ impl LaunchOptions {
 
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(model) = self.model.as_deref().filter(|model| model.starts_with('-')) {
-            // An engine would take it for a flag.
+            // The engine would read it as a flag.
             return wrong(
                 format!("option `model` is `{model}`, no model"),
                 "give a model id or a folder",
@@ -338,7 +340,7 @@ pub struct Context {
     pub run: Arc<Run>,
     /// The user's permissions.
     pub permits: Permits,
-    /// Everything that this run started.
+    /// The servers that this run started.
     pub services: Arc<Services>,
     /// Tokenizers and prompts of the run.
     pub prompt_cache: Arc<PromptCache>,
@@ -352,7 +354,7 @@ pub struct Context {
     pub seed: u64,
     /// Whether other processes may use the GPUs.
     pub shared_gpu: bool,
-    /// How long a server that still loads is waited for; [`WAIT`](super::WAIT) where the user says nothing.
+    /// Time to wait for a server that is still loading. Default: [`WAIT`](super::WAIT).
     pub wait: Option<Duration>,
     /// Whether to start nothing.
     pub dry_run: bool,

@@ -1,4 +1,4 @@
-//! Checks and previews a start without starting anything: what it needs, and what `--dry-run` says.
+//! Checks and previews a start without starting anything: its requirements, and the preview of `--dry-run`.
 
 use std::path::Path;
 
@@ -70,12 +70,12 @@ fn refusal_text(fault: Fault) -> String {
     }
 }
 
-/// The needs of a start.
+/// The requirements of a start.
 #[derive(Clone, Debug, Serialize)]
 pub struct Needs {
     /// The runtime.
     pub runtime: RuntimeKind,
-    /// Whether it is the simulated engine.
+    /// Whether the engine is simulated.
     pub simulated: bool,
     /// Docker: the image.
     pub image: Option<String>,
@@ -83,11 +83,11 @@ pub struct Needs {
     pub image_here: Option<bool>,
     /// Process: the program and its arguments.
     pub command: Vec<String>,
-    /// The devices that it would use, as far as they can be read.
+    /// The devices that it would use, if they can be read.
     pub devices: Vec<Device>,
     /// Faults that prevent the start.
     pub missing: Vec<Fault>,
-    /// Things that the start would go without, and how to allow them.
+    /// Things that the start would do without, and how to allow them.
     pub withheld: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ impl Needs {
     }
 }
 
-/// Checks what a start with this engine's limits needs.
+/// Checks the requirements of a start with this engine's limits.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Reports of an engine about itself: on its pages once it is ready, in its log and metrics ever after.
+//! Reads what an engine reports about itself: its pages once, when it is ready; its log and metrics at any time.
 
 use std::collections::BTreeMap;
 
