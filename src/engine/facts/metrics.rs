@@ -134,7 +134,7 @@ fn figure(snapshot: &Value, pointer: &str) -> Option<f64> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample<'a> {
-    /// Such as `vllm:num_requests_running`.
+    /// Name, such as `vllm:num_requests_running`.
     pub(crate) name: &'a str,
     /// The text between the braces.
     pub(crate) labels: &'a str,

@@ -326,7 +326,7 @@ fn record_loaded(engine: &Engine, stages: &mut MemoryStages, running: &Running) 
     Ok(())
 }
 
-/// Reads the memory at the end of a stage. `over_time` of the result covers the given phases since `from`.
+/// Reads the memory at the end of a stage. Its `over_time` covers `phase` since `from`.
 fn read_stage(
     engine: &Engine,
     stages: &MemoryStages,

@@ -236,8 +236,8 @@ fn held(arrivals: &Arrivals, repeat: &Repeat) -> TargetConcurrency {
     }
 }
 
-/// Joins the measured parts on one clock, without the time between them. Drops the warm-up and samples outside the
-/// measured parts.
+/// Joins the measured parts of the repeats on one clock, without the time between them. Drops the warm-up and samples
+/// outside the measured parts.
 pub(crate) fn pool(repeats: Vec<Repeat>) -> Repeat {
     let mut whole = Repeat {
         pooled: true,
@@ -277,10 +277,10 @@ pub(crate) fn pool(repeats: Vec<Repeat>) -> Repeat {
     whole
 }
 
-/// Puts a part after the whole.
+/// Appends a part to the whole, shifted in time by `shift`.
 fn add(whole: &mut Observations, mut part: Observations, (from, to): (f64, f64), shift: f64) {
     part.samples.retain(|sample| sample.at >= from && sample.at <= to);
-    // What reaches beyond the load counts for the time within it.
+    // Clip intervals that reach beyond the load.
     let clip = |begin: &mut f64, end: &mut f64| {
         (*begin, *end) = (begin.max(from), end.min(to));
         begin <= end

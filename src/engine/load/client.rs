@@ -20,7 +20,7 @@ use crate::fault::{Fault, Result};
 use crate::load::{LoadRun, RequestSource, run_load};
 use crate::run::Event;
 
-/// How long an interrupted load may take to finish its records.
+/// Time that an interrupted load gets to finish its records.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Interval of progress events.

@@ -1,5 +1,5 @@
 //! Polls the engine's metrics page at a fixed rate during a load, and collects the memory and power samples of that
-//! time on the load's clock. The module `load::engine_side` evaluates them.
+//! time on the load's clock. `crate::load::engine_side` evaluates them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
