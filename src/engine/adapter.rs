@@ -16,8 +16,8 @@ use crate::prompt::PromptForm;
 use crate::run::Limits;
 use crate::runtime::Launch;
 
-/// How to launch one kind of engine, send it requests and read its output. Called only on the script's thread, outside
-/// the async runtime.
+/// Defines how to launch one kind of engine, send it requests and read its output. Called only on the script's thread,
+/// outside the async runtime.
 pub trait Adapter: Send + Sync {
     /// The engine's name: `vllm`, or the stem of the adapter's file.
     fn name(&self) -> &str;
@@ -45,7 +45,7 @@ pub trait Adapter: Send + Sync {
     fn failures(&self) -> Result<Vec<FailureRule>>;
 
     /// `flags(limits)`: command-line flags for production. Without `concurrency`, `limits.concurrency` is `()`, and the
-    /// engine keeps its default where it has one.
+    /// engine keeps its default if it has one.
     fn flags(&self, limits: &Limits, concurrency: bool) -> Result<Vec<String>>;
 
     /// `settings(options)`, optional: further flags that production needs for the same limits to fit, such as dtypes,
@@ -146,7 +146,7 @@ pub struct RequestForm {
     pub protocol: Protocol,
     /// Path below the base URL.
     pub path: String,
-    /// `tokens`: send token ids. `text`: send text that encodes to exactly N tokens.
+    /// `tokens`: send token ids. `text`: send text that encodes to exactly the requested number of tokens.
     pub prompt: PromptForm,
     /// The JSON body without the prompt.
     pub body: Value,
@@ -205,8 +205,8 @@ pub struct Facts {
     pub gauges: Patterns,
     /// Names on the metrics page.
     pub metrics: MetricRules,
-    /// Where the engine's HTTP API reports each fact, newest version first. A single rule may stand without a list. The
-    /// numbers of a JSON map are summed.
+    /// Locations of each fact in the engine's HTTP API, newest version first. A single rule needs no list. The numbers
+    /// of a JSON map are summed.
     #[serde(deserialize_with = "one_or_more")]
     pub info: BTreeMap<String, Vec<InfoRule>>,
     /// Maps a fact to the fact that holds its total. If it is smaller than the total, the rest is on the host, and the
@@ -270,7 +270,7 @@ pub enum MetricFormat {
     Json,
 }
 
-/// Where the engine's HTTP API reports a fact. A unit suffix in the fact's name is converted as in `log`.
+/// Location of a fact in the engine's HTTP API. A unit suffix in the fact's name is converted as in `log`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InfoRule {
@@ -298,7 +298,7 @@ pub struct FailureRule {
     pub unless: Option<Pattern>,
 }
 
-/// When a failure rule holds.
+/// Phase in which a failure rule holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RulePhase {

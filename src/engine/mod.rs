@@ -1,4 +1,5 @@
-//! Inference engines under test. Engine-specific code is limited to the protocols; the rest is in `stdlib/engines/*.rhai`.
+//! Inference engines under test. Engine-specific code is limited to the protocols; the rest is in
+//! `stdlib/engines/*.rhai`.
 //!
 //! From the bottom up; each part imports only parts before it, and files have no import cycles:
 //!

@@ -1,5 +1,5 @@
-//! Facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) that an adapter's patterns find in log lines and JSON pages, and the
-//! phase of a start. Each fact keeps its location; `std/memory` interprets them.
+//! Facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) that an adapter's patterns find in log lines and JSON
+//! pages, and the phase of a start. Each fact keeps its location; `std/memory` interprets them.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::telemetry::UsedByDevice;
 /// Values by fact name; sizes in bytes.
 pub(crate) type FactValues = BTreeMap<String, Value>;
 
-/// Facts in these lines. Per fact, the first pattern with any match is used, and its last match wins, because an
-/// engine that retries (llama.cpp's fit) reports the final value last.
+/// Finds facts in these lines. Each fact uses its first pattern with any match; the last match wins, because an engine
+/// that retries (llama.cpp's fit) reports the final value last.
 pub(crate) fn find(patterns: &Patterns, lines: &[String]) -> FactValues {
     let found = matches(patterns, &[], lines, "").into_iter();
     found.map(|fact| (fact.name, fact.value)).collect()

@@ -1,5 +1,5 @@
-//! Reads an engine's metrics page (queue, KV cache and counters) with the adapter's rules: Prometheus text (exposition format
-//! 0.0.4), or JSON with one snapshot or a list of them, as in TensorRT-LLM.
+//! Reads an engine's metrics page (queue, KV cache and counters) with the adapter's rules: Prometheus text (exposition
+//! format 0.0.4), or JSON with one snapshot or a list of them, as in TensorRT-LLM.
 
 use std::collections::BTreeSet;
 

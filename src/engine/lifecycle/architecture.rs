@@ -11,7 +11,7 @@ use crate::run::Limits;
 use crate::runtime::RuntimeKind;
 use crate::sim::{Profile, Spec};
 
-/// Where the model architecture comes from.
+/// Source of the model architecture.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Architecture {
     /// The contents of `config.json`.
@@ -20,8 +20,8 @@ pub enum Architecture {
     Model(String),
 }
 
-/// The source of the model architecture. A simulated engine uses the model of its profile. An attached engine is
-/// asked which model it serves, unless a local folder was given.
+/// Finds the source of the model architecture. A simulated engine uses the model of its profile. An attached engine
+/// reports the model that it serves, unless the user gave a local folder.
 ///
 /// # Errors
 ///

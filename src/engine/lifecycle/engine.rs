@@ -52,8 +52,8 @@ impl Engine {
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the script may
-    /// not read.
+    /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the
+    /// script may not read.
     pub(crate) fn new(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
         if !adapter.shipped() {

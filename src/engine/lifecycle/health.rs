@@ -14,7 +14,7 @@ use crate::load::{FailureForm, Outcome, Record};
 use crate::run::Limits;
 use crate::runtime::Exit;
 
-/// How long an engine may take to answer again after a failure before it is restarted.
+/// Time that an engine gets to answer again after a failure before it is restarted.
 const RECOVERY: Duration = Duration::from_secs(5);
 
 /// Stops an engine that has exited, no longer answers, or was started for smaller limits.

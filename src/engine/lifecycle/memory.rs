@@ -17,7 +17,7 @@ use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Source, files, require_alone, settle, unsettled};
 use crate::{http, world};
 
-/// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
+/// Maximum wait for the release of memory before the last reading after a stop. The next start waits longer if needed.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause between two readings.

@@ -65,7 +65,7 @@ pub struct LaunchOptions {
     /// Whether in-process probes may query the engine's own processes. The engine then starts with a hook in its
     /// PYTHONPATH.
     pub in_process: bool,
-    /// Random weights; only the model's shape is needed.
+    /// Whether to use random weights; then only the model's shape is needed.
     pub random_weights: bool,
     /// Further command-line arguments of the engine.
     pub engine_args: Vec<String>,
@@ -76,7 +76,8 @@ pub struct LaunchOptions {
     pub limits: Option<LimitsOption>,
     /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
     pub use_report: Option<bool>,
-    /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it takes tens of minutes.
+    /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it can take tens of
+    /// minutes.
     pub start_timeout: DefaultsTo<1800>,
     /// Seconds for GPU memory to return to its baseline before a start.
     pub settle_timeout: DefaultsTo<60>,
@@ -103,7 +104,7 @@ pub struct LaunchOptions {
     pub sim: Option<Value>,
 }
 
-/// A number of an option, `N` if it is not given.
+/// A numeric option with the default `N`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Option<f64>")]
 pub struct DefaultsTo<const N: u32>(pub f64);
@@ -331,7 +332,7 @@ pub type Axes = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
 /// Opens the memory source for the named GPUs; `None` if the machine has no GPUs.
 pub type Gpus = Arc<dyn Fn(&[String]) -> Result<Option<Box<dyn Source>>> + Send + Sync>;
 
-/// The rest of the program, as far as an engine needs it.
+/// The parts of the program that an engine uses.
 #[derive(Clone)]
 pub struct Context {
     /// Runs asynchronous work.

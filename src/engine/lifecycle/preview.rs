@@ -15,7 +15,7 @@ use crate::run::{Event, Limits};
 use crate::runtime::{RuntimeKind, image_is_present};
 use crate::telemetry::select;
 
-/// Records the launch that would serve `whole`, and returns the fault that ends the script.
+/// Records the launch that would serve the limits `whole`, and returns the fault that ends the script.
 pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
     let launch = match engine.runtime {
         RuntimeKind::Attach => None,
@@ -49,7 +49,7 @@ pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
     Ok(dry_run_fault(engine))
 }
 
-/// Checks that the container to attach to is allowed. A URL was checked before.
+/// Checks that the container to attach to is permitted. A URL was checked earlier.
 fn check_container(engine: &Engine) -> Result<()> {
     let mut container = engine.options.container.iter();
     container.try_for_each(|name| engine.context.permits.check_attach(name))

@@ -58,8 +58,8 @@ enum Choice {
 }
 
 impl AskedModel {
-    /// The pointer to a fact of this model. In a list with several models it leads to the item of the model, or of its base
-    /// model if that item lacks the fact; `None` if there is none.
+    /// The pointer to a fact of this model. In a list of several models it points to the item of this model, or of its
+    /// base model if that item lacks the fact; `None` if neither has it.
     pub(crate) fn pointer<'a>(&self, page: &Value, pointer: &'a str) -> Option<Cow<'a, str>> {
         let as_it_is = Some(Cow::Borrowed(pointer));
         let (Some((list, field)), Some(name)) = (pointer.split_once("/0/"), &self.name) else {
@@ -156,8 +156,8 @@ fn models(page: &Value, rule: &InfoRule) -> Vec<Listed> {
     listed.collect()
 }
 
-/// The model of a server that serves one: its only base model, under the first of its names. LoRAs belong to their base, and
-/// names with one root are the same model.
+/// The model of a server that serves one: its only base model, under the first of its names. LoRAs belong to their
+/// base, and names with one root are the same model.
 fn only_base(listed: &[Listed]) -> Option<usize> {
     let is_lora = |one: &Listed| {
         let parent = one.parent.as_ref();

@@ -1,10 +1,10 @@
-//! Memory by the stages of an engine's life, per GPU and per process, split into ours and others'.
+//! Memory by stage of an engine's life, per GPU and per process, split into ours and others'.
 //!
 //! Each stage is read once at the moment it ends: before the start, ready, after the first complete response, after the
 //! stop. The peak comes from the sampler. `memory` decides when stages are read.
 //!
-//! A process is ours if the runtime says so. The driver may hide the memory of our processes (in a container it often lists
-//! none, or uses the host's ids). Then ours is the increase over the baseline, and its provenance is `computed`.
+//! A process is ours if the runtime says so. The driver may hide the memory of our processes (in a container it often
+//! lists none, or uses the host's ids). Then ours is the increase over the baseline, and its provenance is `computed`.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -84,7 +84,7 @@ pub(crate) struct MemoryStages {
     pub(crate) ours: BTreeSet<u32>,
     /// True if no other process counts here: the memory is that of the engine's process tree or cgroup.
     pub(crate) alone: bool,
-    /// Whether the engine was attached to.
+    /// Whether this program only attached to the engine.
     pub(crate) attached: bool,
     /// Times of the launch, of readiness and of the first request.
     pub(crate) began: Option<Instant>,
@@ -129,7 +129,8 @@ impl MemoryStages {
         self.stage_of(&peak.devices, &peak.processes, true)
     }
 
-    /// Memory of devices. The process list was read at or near the same time. Before the engine is `started`, nothing is ours.
+    /// Memory of devices, with a process list read at or near the same time. Before the engine is `started`, nothing is
+    /// ours.
     fn stage_of(&self, devices: &[Device], processes: &Reading, started: bool) -> Stage {
         let per_gpu: Vec<DeviceUsage> = devices
             .iter()

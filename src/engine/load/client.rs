@@ -1,5 +1,5 @@
-//! Runs the load's client. The script's thread answers its requests, and stops it when time is up, the engine dies, or the user
-//! interrupts.
+//! Runs the load's client. The script's thread answers the client's requests for forms, and stops it when time is up,
+//! the engine dies, or the user interrupts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -1,5 +1,5 @@
-//! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is written to
-//! disk as one JSON line, so that nothing is lost in a crash.
+//! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is
+//! written to disk as one JSON line, so that nothing is lost in a crash.
 
 use std::io::Write as _;
 use std::path::PathBuf;

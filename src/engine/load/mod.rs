@@ -1,9 +1,9 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
-//! `options` validates the script's options; `session` reads the files that they name and turns both into a plan; `repeat`
-//! runs it once. `feed` hands requests to the load's client and writes its records, `client` runs that, and `clock` converts
-//! the times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, and `answer` builds
-//! the result.
+//! `options` validates the script's options; `session` reads the files that they name and turns both into a plan;
+//! `repeat` runs it once. `feed` hands requests to the load's client and writes its records, `client` runs that, and
+//! `clock` converts the times of a simulated engine that does not run in real time. `monitor` polls the engine
+//! meanwhile, and `answer` builds the result.
 
 mod answer;
 mod client;

@@ -247,7 +247,7 @@ impl Session {
         matches!(self.plan.arrivals, Arrivals::ClosedSteps(_))
     }
 
-    /// Whether no request is issued after the last step because the steps are over.
+    /// True if the load ends with its last step, rather than at an earlier limit.
     pub(crate) fn ends_with_steps(&self) -> bool {
         self.has_steps()
             && self.client_config().0.limit == self.plan.arrivals.length().map(|length| self.clock.real(length))

@@ -199,8 +199,8 @@ fn waited_for(engine: &Engine, attempt: &Attempt, patience: &mut Patience<'_>) -
 
 /// Sends the requests once more with a longer output, as far as the engine's limits allow, so that early ones do not
 /// end before late ones are admitted. The longer output is harder than the requested one. A success therefore shows
-/// that all requests fit. A full queue counts as a failure of the requested point only if one request more than ran
-/// needs no more KV cache than that point.
+/// that all requests fit. A full queue becomes the judgement of the requested point only if one request more than ran
+/// would need no more KV cache than that point.
 fn keep_in_flight(
     engine: &Engine,
     live: &mut Live,

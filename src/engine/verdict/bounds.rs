@@ -1,6 +1,6 @@
 //! The bounds that an engine reports, and the starts that failed.
 //!
-//! [`EngineBounds`] explain why a request was not served in full: memory, or a configured length. [`StartHistory`]
+//! [`EngineBounds`] explains why a request was not served in full: memory, or a configured length. [`StartHistory`]
 //! chooses the limits of the next start: enough for a point and, if memory allows, for the whole search range.
 //! [`BoundsReport`] passes both to the search, as predictions and not as proof.
 
@@ -19,7 +19,7 @@ pub(crate) struct EngineBounds {
     pub(crate) max_model_len: Option<u64>,
     /// Longest input.
     pub(crate) max_input: Option<u64>,
-    /// The length to which the engine reduced itself for lack of memory.
+    /// The length limit that the engine chose for lack of memory.
     pub(crate) fitted: Option<u64>,
 }
 

@@ -41,8 +41,8 @@ pub(crate) fn judge_residency(seen: &Observation<'_>) -> Judgement {
     let wanted = requested.concurrency;
     let peaks = queue.peaks();
     let gauge = peaks.and_then(|peaks| peaks.running);
-    // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if the metrics were
-    // polled too rarely.
+    // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if
+    // polls of the metrics missed it.
     let first = FirstRound::new(answers);
     let overlapped = first.as_ref().map_or(0, FirstRound::overlapped);
     let together = if simulated && gauge.is_some() { 0 } else { overlapped };

@@ -44,8 +44,8 @@ impl Rules {
         self.read(RulePhase::Start, &[], log, Some(code))
     }
 
-    /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
-    /// an engine that died. For tests of adapters.
+    /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status
+    /// of an engine that died. For tests of adapters.
     pub fn read_request(&self, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
         self.read(RulePhase::Request, messages, log, code)
     }

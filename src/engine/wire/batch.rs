@@ -21,10 +21,10 @@ use crate::task::lock;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a single request runs before its queue is polled.
+/// Pause before the queue is polled for a single request.
 const SINGLE_REQUEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long unfinished requests may all be queued, with none running, before they are cancelled.
+/// Default time after which unfinished requests are cancelled if all are queued and none is running.
 pub(crate) const STALL: Duration = Duration::from_secs(20);
 
 /// A set of requests that are sent concurrently.

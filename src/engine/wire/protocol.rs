@@ -75,8 +75,8 @@ pub(crate) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
     serde_json::to_vec(&body).map(Bytes::from).map_err(Fault::internal)
 }
 
-/// A field of any JSON type: its text if it is a string (borrowed if it has no escapes), or the number of its items if it is
-/// an array.
+/// A field of any JSON type: its text if it is a string (borrowed if it has no escapes), or the number of its items if
+/// it is an array.
 #[derive(Default)]
 struct Field<'a> {
     text: Cow<'a, str>,

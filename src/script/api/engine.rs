@@ -153,7 +153,7 @@ pub mod engine {
             .wait(crate::runtime::container_url(name, port, &host.permits))?)
     }
 
-    /// True if an engine can use a GPU here; `auto` checks this.
+    /// True if an engine can use a GPU of this machine; `auto` checks this.
     ///
     /// # Example
     ///
@@ -237,13 +237,13 @@ pub mod methods {
     /// `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`, `start_failed`, `not_sent`, `timeout`,
     /// `short_output`, `error`; `moves` is `fits`, `fails`, `bounds` (of `not_sent`) or `none`; `input` and `output`
     /// are the engine's own token counts; `counted` is present only if no prompt of exactly the requested length could
-    /// be made: `#{ input }`, the length for which the verdict holds, at most 1 % or 8 tokens off; `peak` is memory in
-    /// bytes; `series` is `[seconds, bytes]` pairs; `starts` is the number of attempted starts, `seconds` the total
-    /// time, `gpus` the number of GPUs of the engine; `report` holds the limits that the engine itself reports, which
-    /// prove nothing: `#{ tokens (KV cache size), block (tokens per block), longest (input and output), longest_input
-    /// }`. Unknown values are `()`. Failures of the engine are verdicts, not errors, with one exception: if the first
-    /// start fails for a reason other than memory or a length limit, every point would fail. The error is then
-    /// `start_failed`, with the engine's last log lines.
+    /// be made; it is `#{ input }`, the length for which the verdict holds, at most 1 % or 8 tokens off; `peak` is
+    /// memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is the number of attempted starts, `seconds` the
+    /// total time, `gpus` the number of GPUs of the engine; `report` holds the limits that the engine itself reports,
+    /// which prove nothing: `#{ tokens (KV cache size), block (tokens per block), longest (input and output),
+    /// longest_input }`. Unknown values are `()`. Failures of the engine are verdicts, not errors, with one exception:
+    /// if the first start fails for a reason other than memory or a length limit, every point would fail. The error is
+    /// then `start_failed`, with the engine's last log lines.
     ///
     /// `cause` is the reason. For `oom`: `cuda`, `host` (reported by the kernel), `allocator`. For `refused`:
     /// `kv_cache`, `memory`, `length_limit`. For `start_failed`: `memory`, `length_limit`, and, if an earlier start
