@@ -39,7 +39,7 @@ const OTHER_SERVER: &str = "see whether the address is that of an inference serv
 /// Interval at which the processes of a starting server are listed: once a start has failed, they are gone.
 const PROCESSES_EVERY: Duration = Duration::from_secs(1);
 
-/// Why a server is not ready. If all fields are empty, it timed out.
+/// Why a server is not ready. With neither `exit` nor `said`, it timed out.
 struct NotReady {
     exit: Option<Exit>,
     /// The reason, if a living server reported that it will not become ready.

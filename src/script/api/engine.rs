@@ -235,12 +235,12 @@ pub mod methods {
     /// started, starts, seconds, gpus, report }`. `id` is the answer's number in the run. Pass the answer to
     /// `map.record` with its `id`: the journal then stores it once, and a resumed run knows that it was recorded.
     /// `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`, `start_failed`, `not_sent`, `timeout`,
-    /// `short_output`, `error`; `moves` is `fits`, `fails`, `bounds` (of `not_sent`) or `none`; `input` and `output`
-    /// are the engine's own token counts; `counted` is present only if no prompt of exactly the requested length could
-    /// be made; it is `#{ input }`, the length for which the verdict holds, at most 1 % or 8 tokens off; `peak` is
-    /// memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is the number of attempted starts, `seconds` the
-    /// total time, `gpus` the number of GPUs of the engine; `report` holds the limits that the engine itself reports,
-    /// which prove nothing: `#{ tokens (KV cache size), block (tokens per block), longest (input and output),
+    /// `short_output`, `error`. `moves` is `fits`, `fails`, `bounds` (for `not_sent`) or `none`. `input` and `output`
+    /// are the engine's own token counts. `counted` is present only if no prompt of exactly the requested length could
+    /// be made; it is `#{ input }`, the length for which the verdict holds, at most 1 % or 8 tokens off. `peak` is
+    /// memory in bytes; `series` lists `[seconds, bytes]` pairs. `starts` is the number of attempted starts, `seconds`
+    /// the total time, `gpus` the number of GPUs of the engine. `report` holds the limits that the engine itself
+    /// reports, which prove nothing: `#{ tokens (KV cache size), block (tokens per block), longest (input and output),
     /// longest_input }`. Unknown values are `()`. Failures of the engine are verdicts, not errors, with one exception:
     /// if the first start fails for a reason other than memory or a length limit, every point would fail. The error is
     /// then `start_failed`, with the engine's last log lines.
@@ -260,7 +260,7 @@ pub mod methods {
     /// `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine
     /// served again without a restart), `exit_code`, `oom_killed` (by the kernel), `http_status`, `finish`, `excess`
     /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `rejected` and `waited` (the number
-    /// of requests that the server rejected with a retry delay and that were sent again, and the seconds waited;
+    /// of requests that the server temporarily rejected and that were sent again, and the seconds waited for it;
     /// present only if there were any), `reported` (for `not_sent`: the most tokens that fit, by the engine's own
     /// report), `queue` (the fullest state in its metrics: `#{ running, waiting, kv_usage, preemptions }`), `memory`
     /// (bytes at the end), `limits` (of the start).
