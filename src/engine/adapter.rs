@@ -16,7 +16,7 @@ use crate::prompt::PromptForm;
 use crate::run::Limits;
 use crate::runtime::Launch;
 
-/// How to launch one kind of engine, send it requests and read what it writes. Called only on the script's thread,
+/// Defines how to launch one kind of engine, send it requests and read its output. Called only on the script's thread,
 /// outside the async runtime.
 pub trait Adapter: Send + Sync {
     /// The engine's name: `vllm`, or the stem of the adapter's file.
@@ -29,12 +29,13 @@ pub trait Adapter: Send + Sync {
     /// description.
     fn launch(&self, options: &Value) -> Result<Launch>;
 
-    /// `ready(engine)`: whether the engine accepts requests now. `options` are those that `launch` received.
-    /// `key` is sent to it.
+    /// `ready(engine)`: whether the engine accepts requests now. `options` are the options of `launch`. `key` is sent
+    /// to it.
     fn ready(&self, base_url: &str, options: &Value, key: Option<&ApiKey>) -> Result<Readiness>;
 
     /// `request(point)`: the request with exactly this input and output length, or its alternatives in order of
-    /// preference; never empty. `limits` are those of the running start; `None` before a start and for an attached engine.
+    /// preference; never empty. `limits` are the limits of the running start; `None` before a start and for an attached
+    /// engine.
     fn request(&self, point: &Point, limits: Option<&Limits>) -> Result<Vec<RequestForm>>;
 
     /// `facts()`: patterns for log lines, metrics and information pages.
@@ -44,20 +45,20 @@ pub trait Adapter: Send + Sync {
     fn failures(&self) -> Result<Vec<FailureRule>>;
 
     /// `flags(limits)`: command-line flags for production. Without `concurrency`, `limits.concurrency` is `()`, and the
-    /// engine keeps its default where it has one.
+    /// engine keeps its default if it has one.
     fn flags(&self, limits: &Limits, concurrency: bool) -> Result<Vec<String>>;
 
     /// `settings(options)`, optional: further flags that production needs for the same limits to fit, such as dtypes,
     /// memory fraction and tensor parallelism.
     fn settings(&self, options: &Value) -> Result<Vec<String>>;
 
-    /// `harmless()`, optional: what a script may set without losing the Hugging Face token.
+    /// `harmless()`, optional: variables and flags that a script may set without losing the Hugging Face token.
     fn harmless(&self) -> Result<Harmless> {
         Ok(Harmless::default())
     }
 }
 
-/// Names of what cannot send the Hugging Face token elsewhere, whatever the value.
+/// Names of variables and flags that cannot send the Hugging Face token elsewhere, whatever their value.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Harmless {
@@ -89,23 +90,23 @@ pub enum Readiness {
     Ready,
     /// The engine is still starting or does not answer.
     NotYet,
-    /// The server answers a page with a status that is no success.
+    /// The server answered a page with a status other than success.
     Rejecting(Rejection),
     /// The process is alive but will never be ready; the text is its reason. Ollama, for one, survives a failed model
     /// load.
     Failed(String),
 }
 
-/// A page's answer that is no success.
+/// A page's answer with a status other than success.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// HTTP status; 0 where there was no answer.
+    /// HTTP status; 0 if there was no answer.
     pub status: u16,
-    /// Status, page and the server's words.
+    /// Status, page and the server's message.
     pub message: String,
-    /// The remedy, where it would answer so for ever.
+    /// The remedy, if the answer would stay the same.
     pub remedy: Option<String>,
-    /// How long the server asks to wait.
+    /// Delay that the server requests (`Retry-After`).
     pub retry_after: Option<Duration>,
 }
 
@@ -145,13 +146,13 @@ pub struct RequestForm {
     pub protocol: Protocol,
     /// Path below the base URL.
     pub path: String,
-    /// `tokens`: send token ids. `text`: send text that encodes to exactly N tokens.
+    /// `tokens`: send token ids. `text`: send text that encodes to exactly the requested number of tokens.
     pub prompt: PromptForm,
     /// The JSON body without the prompt.
     pub body: Value,
 }
 
-/// A regular expression. One that is wrong is an error when it is read.
+/// A regular expression, validated when it is deserialized.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Pattern(Regex);
@@ -186,10 +187,10 @@ impl Serialize for Pattern {
     }
 }
 
-/// Patterns by the name of what they find.
+/// Patterns by the name of the fact that they find.
 pub type Patterns = BTreeMap<String, Vec<Pattern>>;
 
-/// Patterns and names with which an adapter reads its engine's output.
+/// Result of `facts()`: patterns and names for reading the engine's output.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Facts {
@@ -204,11 +205,11 @@ pub struct Facts {
     pub gauges: Patterns,
     /// Names on the metrics page.
     pub metrics: MetricRules,
-    /// Where the engine's HTTP API reports each fact, newest version first. A single rule may stand without a list. The
-    /// numbers of a JSON map are summed.
+    /// Locations of each fact in the engine's HTTP API, newest version first. A single rule needs no list. The numbers
+    /// of a JSON map are summed.
     #[serde(deserialize_with = "one_or_more")]
     pub info: BTreeMap<String, Vec<InfoRule>>,
-    /// By fact: the fact that holds the total. If the first is smaller than the total, the rest is on the host and the
+    /// Maps a fact to the fact that holds its total. If it is smaller than the total, the rest is on the host, and the
     /// engine runs a different configuration than requested.
     pub parts: BTreeMap<String, String>,
     /// Log lines that begin a phase of the start. Before the first match the phase is `weights`.
@@ -269,7 +270,7 @@ pub enum MetricFormat {
     Json,
 }
 
-/// Where the engine's HTTP API reports a fact. A unit suffix in the fact's name is converted as in `log`.
+/// Location of a fact in the engine's HTTP API. A unit suffix in the fact's name is converted as in `log`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct InfoRule {
@@ -288,7 +289,7 @@ pub struct FailureRule {
     pub pattern: Pattern,
     /// The verdict.
     pub verdict: Verdict,
-    /// The cause: a known one, or one of the adapter's own.
+    /// The cause: a known one, or one defined by the adapter.
     pub cause: Option<Cause>,
     /// Whether the rule holds before the engine is ready (`start`), afterwards (`request`), or always (`any`).
     #[serde(default)]
@@ -297,7 +298,7 @@ pub struct FailureRule {
     pub unless: Option<Pattern>,
 }
 
-/// When a failure rule holds.
+/// Phase in which a failure rule holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RulePhase {

@@ -18,7 +18,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::run::{Limits, Operation, Run, hide, hide_variable};
 use crate::runtime::{Captured, Program, RuntimeKind, environment, placeholder_launch, start};
 
-/// Set for a program that runs next to a serving engine.
+/// Environment variable that is set for a program running next to a serving engine.
 const SERVING: &str = "PROFILER_SERVING";
 
 /// Lines of standard error shown in an error.
@@ -183,7 +183,8 @@ impl ProbeProgram {
     }
 }
 
-/// Runs a program inside the running engine, or in a fresh container or process in place of it.
+/// Runs a program inside the running engine's environment, or, if none runs, in a fresh container or process in place
+/// of the engine.
 ///
 /// # Errors
 ///
@@ -292,8 +293,8 @@ fn begin(text: &[u8]) -> String {
     format!("`{}`", begin.escape_debug())
 }
 
-/// Returns the journaled answer of the trial `what`, or runs `work` and journals its answer. What an interrupted
-/// run measured in an unfinished trial is discarded, including its loads.
+/// Returns the journaled answer of the trial `what`, or runs `work` and journals its answer. Measurements of an
+/// interrupted run in an unfinished trial are discarded, including its loads.
 ///
 /// A dry run only previews the first launch and returns null.
 ///

@@ -1,12 +1,13 @@
-//! Inference engines under test. Engine-specific code is limited to the protocols; the rest is in `stdlib/engines/*.rhai`.
+//! Inference engines under test. Engine-specific code is limited to the protocols; the rest is in
+//! `stdlib/engines/*.rhai`.
 //!
-//! From the bottom up, each part importing only those before it, and no file importing one that imports it:
+//! From the bottom up; each part imports only parts before it, and files have no import cycles:
 //!
-//! * `adapter`: what an engine's Rhai file says; `start_limits`: what one start must serve
-//! * `facts`: what logs and metrics say; `wire`: requests, answers and pages of a server; `verdict`: what failures and
-//!   answers mean
+//! * `adapter`: the contract of an engine's Rhai file; `start_limits`: the lengths and concurrency of one start
+//! * `facts`: reads logs and metrics; `wire`: requests, answers and pages of a server; `verdict`: interprets failures
+//!   and answers
 //! * `lifecycle`: one engine, started, kept running, measured and stopped
-//! * `probe`, `load`, `send`, `in_process`: what is done with an engine that runs
+//! * `probe`, `load`, `send`, `in_process`: the operations on a running engine
 //! * `pool`: several engines of this machine behind the handle that scripts hold
 
 mod adapter;

@@ -1,5 +1,5 @@
-//! One or several engines of a kind on this machine, each on GPUs or a server of its own, behind one handle: points that are probed
-//! at the same time are shared out among them, and anything else is done by the first.
+//! One or several engines of the same kind on this machine, each with its own GPUs or server, behind one handle. Points
+//! probed at the same time are distributed among the engines; everything else uses the first one.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 
@@ -18,7 +18,7 @@ use crate::fault::{Fault, Result};
 use crate::run::{Operation, for_engine};
 use crate::task::lock;
 
-/// One or several engines of a kind.
+/// One or several engines of the same kind.
 pub struct Pool {
     first: Member,
     others: Vec<Member>,
@@ -26,12 +26,12 @@ pub struct Pool {
 
 struct Member {
     engine: Engine,
-    /// Held while it is probed, if there are others.
+    /// Held while this engine is probed, if the pool has several.
     busy: Mutex<()>,
 }
 
 impl Pool {
-    /// Describes an engine without starting it; or several, which differ in their GPUs or their server alone.
+    /// Describes one engine, or several that differ only in their GPUs or their server, without starting any.
     ///
     /// # Errors
     ///
@@ -57,13 +57,13 @@ impl Pool {
         })
     }
 
-    /// The engine that does all but probes.
+    /// The engine for everything except probes.
     pub fn first(&self) -> &Engine {
         &self.first.engine
     }
 
-    /// Tests one point, `#{ input, output, concurrency }`, on an engine that is not being probed, else on the first once it is free.
-    /// The answer is a [`ProbeAnswer`](crate::run::ProbeAnswer), and journaled before it is returned.
+    /// Tests one point, `#{ input, output, concurrency }`, on the first idle engine, or waits for the first engine. The
+    /// answer is a [`ProbeAnswer`](crate::run::ProbeAnswer), which is journaled before it is returned.
     ///
     /// # Errors
     ///
@@ -85,11 +85,11 @@ impl Pool {
         })
     }
 
-    /// Stops the engines, unless they were attached to. The next probe starts one again.
+    /// Stops the engines, except attached ones. The next probe starts an engine again.
     ///
     /// # Errors
     ///
-    /// Those of reading and writing the memory that they used.
+    /// Errors of reading their memory and of writing it to the run's folder.
     pub fn stop(&self) -> Result<()> {
         self.all()
             .try_for_each(|member| stop_running(&member.engine, &mut member.engine.lock()))
@@ -99,8 +99,8 @@ impl Pool {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Lets an engine that is not being probed do `work`, else the first once it is free. Events that are noted meanwhile are about
-    /// that one.
+    /// Runs `work` on the first idle engine, or waits for the first engine. Events noted by `work` are attributed to
+    /// the engine that runs it.
     fn with_idle<T>(&self, work: impl FnOnce(&Engine) -> T) -> T {
         if self.others.is_empty() {
             return work(self.first());
@@ -113,7 +113,7 @@ impl Pool {
 }
 
 impl Member {
-    /// Held while it is probed; `None` if it is being probed.
+    /// The lock to hold during a probe; `None` if the engine is being probed.
     fn if_free(&self) -> Option<MutexGuard<'_, ()>> {
         match self.busy.try_lock() {
             Ok(busy) => Some(busy),
@@ -123,7 +123,7 @@ impl Member {
     }
 }
 
-/// The options of several engines: where they differ, a list of what all have.
+/// The options of several engines as one object. An option in which they differ becomes the list of their values.
 fn shown_together(engines: &[Engine]) -> Value {
     let mut shown = engines.first().map_or(Value::Null, |first| first.shown.clone());
     for (name, value) in shown.as_object_mut().into_iter().flatten() {

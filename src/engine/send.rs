@@ -1,4 +1,4 @@
-//! Sends a single prompt of the user's own to an engine, unchanged.
+//! Sends a single prompt of the user to an engine, unchanged.
 
 use serde::{Deserialize, Serialize};
 

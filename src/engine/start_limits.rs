@@ -1,4 +1,5 @@
-//! The lengths and the concurrency that one start of an engine must serve: from a point, from the range of a boundary, or given.
+//! The lengths and the concurrency that one start of an engine must serve: taken from a point, from the range of a
+//! boundary, or from the script.
 
 use std::fmt;
 
@@ -80,7 +81,7 @@ impl Limits {
         )
     }
 
-    /// Tokens in the KV cache when all requests are at their end.
+    /// Tokens in the KV cache when all requests have reached their full length.
     pub(super) fn resident(self) -> u64 {
         self.input.saturating_add(self.output).saturating_mul(self.concurrency)
     }
@@ -93,7 +94,7 @@ impl Limits {
             && self.concurrency >= other.concurrency
     }
 
-    /// These limits with at most `total` tokens per sequence.
+    /// Caps the limits at `total` tokens per sequence.
     pub(super) fn capped(self, total: u64) -> Self {
         Self {
             input: self.input.min(total),

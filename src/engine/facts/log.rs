@@ -1,5 +1,5 @@
-//! Facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) that an adapter's patterns find in log lines and JSON pages, and the
-//! phase of a start. Each fact keeps its location; `std/memory` interprets them.
+//! Facts (`kv_tokens`, `weights_bytes`, `max_model_len`, …) that an adapter's patterns find in log lines and JSON
+//! pages, and the phase of a start. Each fact keeps its location; `std/memory` interprets them.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::telemetry::UsedByDevice;
 /// Values by fact name; sizes in bytes.
 pub(crate) type FactValues = BTreeMap<String, Value>;
 
-/// Facts in these lines. Per fact, the first pattern with any match is used, and its last match wins, because an
-/// engine that retries (llama.cpp's fit) reports the final value last.
+/// Finds facts in these lines. Each fact uses its first pattern with any match; the last match wins, because an engine
+/// that retries (llama.cpp's fit) reports the final value last.
 pub(crate) fn find(patterns: &Patterns, lines: &[String]) -> FactValues {
     let found = matches(patterns, &[], lines, "").into_iter();
     found.map(|fact| (fact.name, fact.value)).collect()
@@ -116,7 +116,7 @@ pub(crate) fn strip_colours(lines: &[String]) -> Vec<String> {
 /// One reported fact.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ReportedFact {
-    /// Such as `weights_bytes`.
+    /// Name, such as `weights_bytes`.
     #[serde(skip)]
     pub name: String,
     /// A number if it parses as one (sizes in bytes), otherwise text.
@@ -127,13 +127,13 @@ pub struct ReportedFact {
     pub text: String,
     /// Number of the log line, from 0.
     pub line: Option<u64>,
-    /// The tensor-parallel rank that wrote the line, if it is named.
+    /// The tensor-parallel rank that wrote the line, if the line names it.
     pub rank: Option<u64>,
     /// The device named by the line: `CUDA0`, `CPU`.
     pub device: Option<String>,
     /// Bytes in use by device id in the last sample before the line, if memory was sampled then.
     pub before: Option<UsedByDevice>,
-    /// As `before`, in the first sample after the line.
+    /// Bytes in use by device id in the first sample after the line.
     pub after: Option<UsedByDevice>,
 }
 
@@ -163,7 +163,7 @@ impl ReportedFact {
 }
 
 /// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on
-/// the GPUs. If no GPUs were requested, nothing needs to be on them.
+/// the GPUs. A part that is wholly on the host counts only if GPUs were requested (`on_gpus`).
 pub(crate) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
     let words = facts
         .get("degraded")
@@ -182,7 +182,7 @@ const FIRST: &str = "weights";
 /// The phase of a ready engine.
 pub(crate) const REQUEST: &str = "request";
 
-/// The phase of a start with this log: that of the last matching line. `None` if the adapter defines no phases.
+/// The phase of a start with this log: the phase of the last matching line. `None` if the adapter defines no phases.
 pub(crate) fn phase_of(rules: &[ProgressRule], log: &[String]) -> Option<String> {
     let of_line = |line: &String| rules.iter().find(|rule| rule.pattern.is_match(line));
     let last = log.iter().rev().find_map(of_line);

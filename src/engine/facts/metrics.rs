@@ -1,5 +1,5 @@
-//! Reads an engine's metrics page (queue, KV cache and counters) with the adapter's rules: Prometheus text (exposition format
-//! 0.0.4), or JSON with one snapshot or a list of them, as in TensorRT-LLM.
+//! Reads an engine's metrics page (queue, KV cache and counters) with the adapter's rules: Prometheus text (exposition
+//! format 0.0.4), or JSON with one snapshot or a list of them, as in TensorRT-LLM.
 
 use std::collections::BTreeSet;
 
@@ -134,7 +134,7 @@ fn figure(snapshot: &Value, pointer: &str) -> Option<f64> {
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Sample<'a> {
-    /// Such as `vllm:num_requests_running`.
+    /// Name, such as `vllm:num_requests_running`.
     pub(crate) name: &'a str,
     /// The text between the braces.
     pub(crate) labels: &'a str,

@@ -1,4 +1,4 @@
-//! Reads an engine's output: facts in its log and on its pages, its metrics, and its queue as they show it. Pure.
+//! Reads an engine's output: facts in its log and on its pages, its metrics, and the state of its queue. No I/O.
 
 pub(super) mod log;
 pub(super) mod metrics;

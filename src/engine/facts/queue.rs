@@ -1,4 +1,4 @@
-//! The queue of an engine over the time of some requests, as its metrics show it: peaks, preemptions, and whether it stalls.
+//! The engine's queue while requests run, as its metrics show it: peaks, preemptions and stalls.
 
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,7 @@ impl StallDetector {
 }
 
 /// Whether nothing runs and all `unfinished` requests are queued. SGLang and TGI count a request in prefill as neither;
-/// therefore all must be queued.
+/// therefore all must be waiting.
 fn all_queued(state: EngineQueue, unfinished: u64) -> bool {
     let waiting = state.waiting.unwrap_or(0);
     state.running == Some(0) && waiting > 0 && waiting >= unfinished

@@ -1,4 +1,4 @@
-//! Finds out, once after a start, which of an adapter's requests the server takes, with small ones, if there are several.
+//! Finds out which of an adapter's request forms a server accepts, with small requests, once after a start.
 
 use std::time::Duration;
 
@@ -24,11 +24,11 @@ pub(crate) const INPUT: u64 = 16;
 const OUTPUT: u64 = 4;
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Finds out which of the adapter's forms the server takes, and says so where it is not the first.
+/// Finds out which of the adapter's forms the server accepts. Warns if it is not the first.
 ///
 /// # Errors
 ///
-/// `missing` where it takes none, with what it said to each.
+/// `missing` if it accepts none, with its answer to each.
 pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedModel) -> Result<()> {
     let requested = Limits::new(INPUT, if asked.untried { 1 } else { OUTPUT }, 1);
     let forms = engine.adapter.request(&requested.point()?, running.limits.as_ref())?;
@@ -45,7 +45,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
     let credentials = Credentials::new(running.key.as_ref(), running.server.base_url());
     let mut refused = Vec::new();
     let mut absent = None;
-    // No path of the API, and no list of models either.
+    // True while the server has shown neither a path of the API nor a list of models.
     let mut nothing_there = running.facts.iter().all(|fact| fact.name != "model");
     let mut patience = engine.patience();
     let mut rejected = 0;
@@ -60,7 +60,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
         let mut left_out = Vec::new();
         let failure = loop {
             let record = send_one(engine, running, &form, &prompt, requested, timeout)?;
-            // A stream that ended early began: the form was taken, and a probe says what is wrong.
+            // A stream that ended early had begun, so the server accepted the form. A probe will say what is wrong.
             let failure = record
                 .failure()
                 .filter(|failure| failure.form != FailureForm::EndedEarly);
@@ -90,7 +90,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
             if asked.untried && is_of_the_model(failure, &complaint, running.info.model.as_deref()) {
                 return Err(refused_model(&running.server, asked, &failure_text(failure, timeout)));
             }
-            // Of an own program only its start knows the model, and a name that was given is never left out.
+            // A program that we started knows its model, so requests may omit a name that nobody confirmed.
             let unstated =
                 running.server.ours() && !asked.untried && running.facts.iter().all(|fact| fact.name != "model");
             if unstated && running.info.model.as_deref().is_some_and(names) {
@@ -127,7 +127,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
         } else {
             nothing_there = false;
         }
-        // A server that lacks the model says so by the same status.
+        // The server may use this status to say that it lacks the model.
         nothing_there &= !complaint(&failure.message).contains("model");
         refused.push(said);
     }
@@ -152,7 +152,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
     ))
 }
 
-/// Counts the requests that the server rejected and that were sent again after it had been waited for.
+/// Counts requests that the server rejected and that were sent again after a wait.
 pub(crate) fn count_rejected(engine: &Engine, running: &mut Running, rejected: u64, waited: Duration) -> Result<()> {
     running.rejected += rejected;
     running.waited += waited;

@@ -11,7 +11,7 @@ use crate::run::Limits;
 use crate::runtime::RuntimeKind;
 use crate::sim::{Profile, Spec};
 
-/// Where the model architecture comes from.
+/// Source of the model architecture.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Architecture {
     /// The contents of `config.json`.
@@ -20,12 +20,12 @@ pub enum Architecture {
     Model(String),
 }
 
-/// The source of the model architecture. A simulated engine uses the model of its profile. An attached engine is
-/// asked which model it serves, unless a local folder was given.
+/// Finds the source of the model architecture. A simulated engine uses the model of its profile. An attached engine
+/// reports the model that it serves, unless the user gave a local folder.
 ///
 /// # Errors
 ///
-/// `missing` where no model is named.
+/// `missing` if no model is named.
 pub fn architecture(engine: &Engine) -> Result<Architecture> {
     if let Some(shape) = simulated_profile(engine)?.and_then(|profile| profile.shape) {
         return Ok(Architecture::Config(shape.config()?));
@@ -49,10 +49,10 @@ pub fn architecture(engine: &Engine) -> Result<Architecture> {
     })
 }
 
-/// `config.json` of the model in the container that was attached to: in the folder that its command line names, or in its
-/// cache of the hub.
+/// The model's `config.json` in an attached container: from the folder that its command line names, or from its hub
+/// cache.
 fn config_in_container(engine: &Engine) -> Result<Option<Value>> {
-    /// Those of large models have a few KiB.
+    /// Large models have files of a few KiB.
     const MOST: u64 = 1 << 20;
     let live = engine.lock();
     let Some(running) = live.running.as_ref().filter(|_| engine.options.container.is_some()) else {
@@ -78,7 +78,7 @@ fn config_in_container(engine: &Engine) -> Result<Option<Value>> {
         let commit = String::from_utf8_lossy(&commit);
         read(format!("{folder}/snapshots/{}/config.json", commit.trim())).await
     })?;
-    // One that is no JSON is not there for us either: the hub may have it.
+    // Treat an unreadable file as absent: the hub may have the model.
     Ok(text.and_then(|text| serde_json::from_slice(&text).ok()))
 }
 

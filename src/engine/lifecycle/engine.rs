@@ -27,7 +27,7 @@ use crate::warning::Warning;
 /// vLLM closes connections that were idle for 5 s. Closing them earlier avoids sending a request on a closed one.
 const IDLE: Duration = Duration::from_secs(2);
 
-/// An engine under test. The functions beside this file start it, keep it running and ask it.
+/// An engine under test. The modules beside this one start it, keep it running and send requests to it.
 pub struct Engine {
     pub(crate) context: Context,
     pub(crate) adapter: Arc<dyn Adapter>,
@@ -35,24 +35,25 @@ pub struct Engine {
     pub(crate) runtime: RuntimeKind,
     pub(crate) rules: Rules,
     pub(crate) client: Client,
-    /// For the server that was attached to.
+    /// The API key of an attached server.
     pub(crate) key: Option<ApiKey>,
-    /// The options, as the journal shows them; of all, if it is one of several.
+    /// The options as the journal shows them: those of all engines of a pool.
     pub(crate) shown: Value,
-    /// Held from a server's name to the event that it starts, by one engine of several: servers are numbered in that order.
+    /// Held by an engine of a pool from the choice of a server's name until the event of its start is noted, so that
+    /// servers are numbered in the order of these events.
     pub(crate) starting: Arc<Mutex<()>>,
-    /// The starts so far, of all engines of the kind.
+    /// The starts so far of all engines of the pool.
     pub(crate) starts: Arc<Mutex<StartHistory>>,
     live: Mutex<Live>,
 }
 
 impl Engine {
-    /// An engine that does not run yet.
+    /// Describes an engine without starting it.
     ///
     /// # Errors
     ///
-    /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the script may
-    /// not read.
+    /// `usage` for a wrong option or unusable adapter rules; `not_allowed` for a local model or tokenizer that the
+    /// script may not read.
     pub(crate) fn new(mut context: Context, adapter: Arc<dyn Adapter>, mut options: LaunchOptions) -> Result<Self> {
         options.check()?;
         if !adapter.shipped() {
@@ -60,7 +61,7 @@ impl Engine {
         }
         options.find_model(&context.home);
         match options.check_files(&context) {
-            // The preview says what else is not allowed.
+            // The preview reports everything else that is not allowed.
             Err(fault) if context.dry_run && fault.kind == Kind::NotAllowed => {}
             checked => checked?,
         }
@@ -109,7 +110,7 @@ impl Engine {
         })
     }
 
-    /// Notes the phase that it is in.
+    /// Notes the engine's phase.
     pub(crate) fn phase(&self, phase: &str, detail: &str) -> Result<()> {
         self.context.run.note(Event::Phase {
             phase: phase.to_owned(),
@@ -122,12 +123,12 @@ impl Engine {
         self.context.run.warn(Warning::new(kind, message))
     }
 
-    /// How long it may take to end by itself.
+    /// Time that the engine gets to end by itself before it is killed.
     pub(crate) fn grace(&self) -> Duration {
         Duration::from_secs_f64(self.options.stop_grace.0)
     }
 
-    /// Blocks the script's thread on this.
+    /// Blocks the script's thread until `work` is done.
     pub(crate) fn wait<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         self.context.tasks.wait(work)
     }
@@ -137,7 +138,7 @@ impl Engine {
         self.adapter.name()
     }
 
-    /// Its state, which is held while it is started, probed or loaded.
+    /// Locks the engine's state. The lock is held while the engine is started, probed or loaded.
     pub(crate) fn lock(&self) -> MutexGuard<'_, Live> {
         lock(&self.live)
     }
@@ -161,7 +162,7 @@ impl Engine {
         }
     }
 
-    /// The model as one of the hub's; `None` if it is a file or folder.
+    /// The model's id on the hub; `None` if the model is a file or folder.
     pub(crate) fn hub_model(&self) -> Option<ModelId> {
         let name = self.options.model.as_deref().filter(|name| name.contains('/'))?;
         match &self.options.revision {
@@ -187,7 +188,7 @@ impl Engine {
         options
     }
 
-    /// The launch that serves the whole search range and what is requested.
+    /// The launch that serves the whole search range and the requested limits.
     pub(crate) fn launch_for(&self, requested: Limits) -> Result<Launch> {
         self.adapter
             .launch(&self.adapter_options(Some(self.full_limits(requested))))
@@ -222,7 +223,7 @@ impl Engine {
         }]
     }
 
-    /// The time that a server is waited for.
+    /// The time budget for waiting for a server.
     pub(crate) fn patience(&self) -> Patience<'_> {
         let context = &self.context;
         Patience::new(&context.tasks, &context.run, context.wait.unwrap_or(WAIT))
@@ -239,7 +240,7 @@ impl Engine {
         }
     }
 
-    /// Who decides what is started.
+    /// The origin of the launch: who decides what is started.
     pub(crate) fn origin(&self) -> Result<Origin> {
         if !self.adapter.shipped() {
             return Ok(Origin::Script);
@@ -254,7 +255,7 @@ impl Engine {
     }
 }
 
-/// Warns of an API key that cannot be kept out of what is written, or that others on the way can read.
+/// Warns of an API key that cannot be hidden in written files, or that others can read in transit.
 fn warn_of_key(context: &Context, key: &ApiKey, url: &str) -> Result<()> {
     if !can_be_hidden(key.header().trim_start_matches("Bearer ")) {
         let message = "the API key is too plain to be hidden (8 characters of two kinds can be, or 12): it stays in what the server repeats of it";

@@ -1,4 +1,5 @@
-//! Keeps an engine running: starts it on first use, and again where a point needs larger limits or it is no longer well.
+//! Keeps an engine running: starts it on first use, and again if a point needs larger limits or the engine is no longer
+//! healthy.
 
 use std::time::{Duration, Instant};
 
@@ -23,11 +24,12 @@ use crate::runtime::RuntimeKind;
 use crate::task::lock;
 use crate::telemetry::Sampler;
 
-/// Starts in a row where what prevents them may pass, and the pause after the first; the next one is twice as long.
+/// Maximum starts in a row while the cause of their failure may pass, and the pause after the first; the second is
+/// twice as long.
 const MAX_STARTS: u32 = 3;
 const START_PAUSE: Duration = Duration::from_secs(1);
 
-/// Whether an engine runs that serves what is requested.
+/// Result of [`ensure`].
 pub(crate) enum Ensured {
     /// It runs; `true` if it had to be started.
     Running(bool),
@@ -39,7 +41,7 @@ pub(crate) enum Ensured {
 ///
 /// # Errors
 ///
-/// `engine` if it does not become ready; `missing` for something that the runtime needs.
+/// `engine` if it does not become ready; `missing` if something that the runtime needs is not available.
 pub fn start(engine: &Engine) -> Result<bool> {
     match ensure(engine, &mut engine.lock(), Limits::SMALLEST)? {
         Ensured::Running(started) => Ok(started),
@@ -51,7 +53,7 @@ pub fn start(engine: &Engine) -> Result<bool> {
     }
 }
 
-/// Whether the engine serves a request of these limits as it runs, without another start; `None` before the first start.
+/// Whether the running engine serves a request of these limits without a restart; `None` before the first start.
 pub fn serves(engine: &Engine, requested: Limits) -> Option<bool> {
     let live = engine.lock();
     match &live.running {
@@ -63,11 +65,12 @@ pub fn serves(engine: &Engine, requested: Limits) -> Option<bool> {
     }
 }
 
-/// Makes sure that an engine runs that serves what is requested: starts one if need be, after another one was stopped.
+/// Makes sure that the engine runs with limits that cover the request. Starts it if necessary; an unsuitable one is
+/// stopped first.
 ///
 /// # Errors
 ///
-/// `missing` for something that a start needs; `start_failed` where no other start would succeed either.
+/// `missing` if something that a start needs is not available; `start_failed` if no other start would succeed either.
 pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Result<Ensured> {
     let whole = engine.full_limits(requested);
     // A running engine is not stopped for a point that no start can serve.
@@ -132,9 +135,9 @@ pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Res
     }
 }
 
-/// Takes over the starts that failed in an earlier execution.
+/// Restores the failed starts that an earlier execution of the run recorded.
 pub(crate) fn recall_failed_starts(engine: &Engine) {
-    // Those written by another version of this program may not parse; they are tried again.
+    // Entries by another version of this program may not parse; such starts are tried again.
     let failed = engine.context.run.failed_starts(&start_args(engine)).into_iter();
     let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
     lock(&engine.starts).failed = failed.collect();
@@ -145,7 +148,7 @@ pub(crate) fn start_args(engine: &Engine) -> Value {
     json!({ "engine": engine.name(), "launch": engine.shown })
 }
 
-/// The limits of the next start, or why none serves the point.
+/// The limits of the next start, or the reason why none serves the point.
 fn next_start(engine: &Engine, whole: Limits, requested: Limits) -> std::result::Result<Limits, Box<StartFailure>> {
     let starts = lock(&engine.starts);
     starts
@@ -153,7 +156,7 @@ fn next_start(engine: &Engine, whole: Limits, requested: Limits) -> std::result:
         .map_err(|failure| Box::new(failure.for_point(&requested)))
 }
 
-/// A model that is not there, or that the hub does not give to this user, costs no start.
+/// Fails before the first start if the model does not exist or is gated for this user.
 fn check_model(engine: &Engine) -> Result<()> {
     let named = engine.options.model.as_deref();
     let Some(name) = named.filter(|_| engine.runtime != RuntimeKind::Sim) else {

@@ -15,7 +15,7 @@ pub fn flags(engine: &Engine, limits: Option<Limits>) -> Result<Vec<String>> {
     production_flags(engine, limits, true)
 }
 
-/// Production command-line flags for these limits; `concurrency` says whether they limit the number of concurrent requests.
+/// Production command-line flags for these limits. `concurrency`: whether to limit the number of concurrent requests.
 pub fn production_flags(engine: &Engine, limits: Limits, concurrency: bool) -> Result<Vec<String>> {
     let mut flags = engine.adapter.flags(&limits, concurrency)?;
     // The operator of an attached engine already knows how it was started.

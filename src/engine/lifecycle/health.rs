@@ -1,4 +1,4 @@
-//! Whether an engine that runs still serves, and the end of one that does not.
+//! Checks whether a running engine still serves, and stops one that does not.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::load::{FailureForm, Outcome, Record};
 use crate::run::Limits;
 use crate::runtime::Exit;
 
-/// How long an engine may take to answer again after a failure before it is restarted.
+/// Time that an engine gets to answer again after a failure before it is restarted.
 const RECOVERY: Duration = Duration::from_secs(5);
 
 /// Stops an engine that has exited, no longer answers, or was started for smaller limits.
@@ -62,7 +62,7 @@ pub(crate) fn recovers(engine: &Engine, running: &Running) -> Result<bool> {
         if idle {
             match engine.readiness(&running.server, &options)? {
                 Readiness::Ready => return Ok(true),
-                // It lives, and lets no request in for now.
+                // It is alive but admits no requests at the moment.
                 Readiness::Rejecting(rejection) if rejection.status == 429 => return Ok(true),
                 Readiness::Rejecting(rejection) if rejection.remedy.is_some() => return Ok(false),
                 Readiness::Failed(_) => return Ok(false),
@@ -76,8 +76,9 @@ pub(crate) fn recovers(engine: &Engine, running: &Running) -> Result<bool> {
     }
 }
 
-/// How the engine exited after these requests, and whether it still serves. Only checked after failures that may have
-/// damaged it, or if `died`: its death was already noticed. If a connection broke, waits for the exit.
+/// Returns the engine's exit, if it exited after these requests, and whether it still serves. Checks only after
+/// failures that may have damaged the engine, or if its death was already noticed (`died`). Waits for the exit if a
+/// connection broke.
 pub(crate) fn state_after(
     engine: &Engine,
     running: &Running,
@@ -89,7 +90,7 @@ pub(crate) fn state_after(
         return Ok((None, None));
     }
     let failures = || failed.iter().filter_map(|answer| Some(answer.failure()?.form));
-    // A server that closes the connection after each answer does so when it is killed, too.
+    // A server that closes the connection after each answer looks the same when it is killed.
     let unfinished = |answer: &&Record| answer.outcome == Outcome::Completed;
     let broke = |form| {
         use FailureForm::{Broken, EndedEarly, Unreachable};
@@ -129,7 +130,7 @@ pub(crate) fn stop_if_exited(engine: &Engine, live: &mut Live) -> Result<()> {
     if dead { stop_running(engine, live) } else { Ok(()) }
 }
 
-/// Stops an engine that runs, unless it was attached to.
+/// Stops a running engine, unless it is an attached one.
 pub(crate) fn stop_running(engine: &Engine, live: &mut Live) -> Result<()> {
     let Some(running) = live.running.take() else {
         return Ok(());

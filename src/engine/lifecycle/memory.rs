@@ -17,7 +17,7 @@ use crate::telemetry::host::{Cgroup, Roots, Tree};
 use crate::telemetry::{Phase, Polled, Reading, Sampler, Source, files, require_alone, settle, unsettled};
 use crate::{http, world};
 
-/// How long memory may take to be released before the last reading after a stop. The next start waits longer if needed.
+/// Maximum wait for the release of memory before the last reading after a stop. The next start waits longer if needed.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Pause between two readings.
@@ -66,7 +66,7 @@ pub(crate) fn show_memory(engine: &Engine, sampler: &Sampler) -> Result<()> {
 /// The memory source of the GPUs that the engine uses. A script's default `gpus: [0]` on a machine without GPUs
 /// means host memory.
 pub(crate) fn gpus(engine: &Engine) -> Result<Option<Box<dyn Source>>> {
-    // The GPUs of a server on another machine are not this machine's.
+    // A server on another machine does not use this machine's GPUs.
     let url = engine.options.url.as_deref().and_then(|url| server_url(url).ok());
     let elsewhere = url.is_some_and(|url| !http::is_loopback(&url));
     if engine.runtime == RuntimeKind::Sim || engine.options.gpus.is_empty() || elsewhere {
@@ -123,7 +123,7 @@ pub(crate) fn sample_memory(
 }
 
 fn source(engine: &Engine, server: &Server) -> Result<Option<Box<dyn Source>>> {
-    // Samplers are threads that live by the clock of the real machine.
+    // Samplers are threads that use the real clock, so a simulated world gets none.
     if world::current().is_some() {
         return Ok(None);
     }
@@ -226,7 +226,7 @@ pub fn usage(engine: &Engine) -> Result<Usage> {
     Ok(stages.usage.clone())
 }
 
-/// Records that the engine is ready.
+/// Reads the memory of the engine now that it is ready.
 pub(crate) fn record_ready(engine: &Engine, stages: &mut MemoryStages, server: &Server) -> Result<()> {
     record_processes(engine, stages, server)?;
     stages.ready = Some(Instant::now());
@@ -241,7 +241,7 @@ pub(crate) fn record_processes(engine: &Engine, stages: &mut MemoryStages, serve
     Ok(())
 }
 
-/// Requests begin. The first one ends the stage `loaded`.
+/// Call before requests. The first call ends the stage `loaded`.
 pub(crate) fn begin_requests(engine: &Engine, live: &mut Live) -> Result<()> {
     let Live { running, stages, .. } = live;
     let Some(running) = running else { return Ok(()) };
@@ -257,7 +257,7 @@ pub(crate) fn begin_requests(engine: &Engine, live: &mut Live) -> Result<()> {
     Ok(())
 }
 
-/// Requests have ended; `whole` if one completed. The first completion ends the warm-up.
+/// Call after requests; `whole` if one completed. The first completion ends the warm-up.
 pub(crate) fn end_requests(engine: &Engine, live: &mut Live, whole: bool) -> Result<()> {
     let Live { running, stages, .. } = live;
     let Some(running) = running else { return Ok(()) };
@@ -272,7 +272,7 @@ pub(crate) fn end_requests(engine: &Engine, live: &mut Live, whole: bool) -> Res
     Ok(())
 }
 
-/// Stops a server, reads its memory a last time once it was released, and writes what was recorded.
+/// Stops a server, reads the memory once more after its release, and writes the recorded samples.
 pub(crate) fn end_server(
     engine: &Engine,
     stages: &mut MemoryStages,
@@ -326,7 +326,7 @@ fn record_loaded(engine: &Engine, stages: &mut MemoryStages, running: &Running) 
     Ok(())
 }
 
-/// Reads the memory at the end of a stage, which was a phase since a moment.
+/// Reads the memory at the end of a stage. Its `over_time` covers `phase` since `from`.
 fn read_stage(
     engine: &Engine,
     stages: &MemoryStages,
@@ -348,7 +348,7 @@ fn read_stage(
 }
 
 impl Drop for Engine {
-    /// A script that ends need not stop its engine; the run does. The memory recorded until then is still written.
+    /// Writes the memory recorded so far: a script may end without stopping its engine, which the run then stops.
     fn drop(&mut self) {
         let mut live = self.lock();
         let Some(running) = live.running.take() else { return };

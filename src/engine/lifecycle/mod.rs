@@ -1,7 +1,8 @@
 //! One engine: described, started, kept running, measured and stopped.
 //!
-//! `engine` has the object, `state` the part of it that changes. All else is functions over it: `ensure` keeps it running, by `start`;
-//! `health` tells whether it still serves; `memory` measures it; `accept` finds the requests that it takes.
+//! `engine` defines the object, `state` its mutable part. The other modules are functions on it: `ensure` keeps it
+//! running, using `start`; `health` checks whether it still serves; `memory` measures it; `accept` finds the request
+//! form that it accepts.
 
 pub(super) mod accept;
 pub(super) mod architecture;

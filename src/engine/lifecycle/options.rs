@@ -1,4 +1,5 @@
-//! Options of an engine, with the same names for every engine, and what an engine needs from the rest of the program.
+//! Options of an engine, with the same names for every engine, and the engine's interface to the rest of the program
+//! ([`Context`]).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,9 +62,10 @@ pub struct LaunchOptions {
     pub speculation: Option<Speculation>,
     /// Whether to use the prefix cache. Default: the engine's.
     pub prefix_cache: Option<bool>,
-    /// Whether in-process probes may query the engine's own processes: starts it with a hook in its PYTHONPATH.
+    /// Whether in-process probes may query the engine's own processes. The engine then starts with a hook in its
+    /// PYTHONPATH.
     pub in_process: bool,
-    /// Random weights; only the model's shape is needed.
+    /// Whether to use random weights; then only the model's shape is needed.
     pub random_weights: bool,
     /// Further command-line arguments of the engine.
     pub engine_args: Vec<String>,
@@ -74,14 +76,15 @@ pub struct LaunchOptions {
     pub limits: Option<LimitsOption>,
     /// Whether a point that the engine's own report rules out is answered without a start. Default: true.
     pub use_report: Option<bool>,
-    /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it takes tens of minutes.
+    /// Seconds until the engine must be ready. Loading a large model from a cold disk and compiling it can take tens of
+    /// minutes.
     pub start_timeout: DefaultsTo<1800>,
     /// Seconds for GPU memory to return to its baseline before a start.
     pub settle_timeout: DefaultsTo<60>,
     /// Seconds between SIGTERM and SIGKILL.
     pub stop_grace: DefaultsTo<10>,
-    /// Seconds that each request of a probe may take. Default: a minute while nothing is known of the speed of a server
-    /// that was attached to, else ten times the expected duration.
+    /// Seconds that each request of a probe may take. Default: a minute for an attached server of unknown speed, else
+    /// ten times the expected duration.
     pub request_timeout: Option<f64>,
     /// Output tokens that may be missing from an answer that counts as `ok`.
     pub output_tolerance: u64,
@@ -101,7 +104,7 @@ pub struct LaunchOptions {
     pub sim: Option<Value>,
 }
 
-/// A number of an option, `N` if it is not given.
+/// A numeric option with the default `N`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(from = "Option<f64>")]
 pub struct DefaultsTo<const N: u32>(pub f64);
@@ -154,7 +157,7 @@ impl From<LimitsOption> for Limits {
     }
 }
 
-/// The error for what was given, and what to give.
+/// A `usage` error with a hint.
 pub(crate) fn wrong<T>(message: impl Into<String>, hint: impl Into<String>) -> Result<T> {
     Err(Fault::usage(message).hint(hint))
 }
@@ -174,7 +177,7 @@ pub(crate) fn seconds(name: &str, value: f64) -> Result<Duration> {
     }
 }
 
-/// As [`seconds`], for an option that may be left out, but is not 0.
+/// Checks an optional number of seconds, which must not be 0.
 pub(crate) fn some_seconds(name: &str, given: Option<f64>) -> Result<()> {
     match given.map(|given| seconds(name, given)).transpose()? {
         Some(Duration::ZERO) => wrong(format!("option `{name}` is 0 seconds"), "leave it out, or give more"),
@@ -191,7 +194,7 @@ impl LaunchOptions {
 
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(model) = self.model.as_deref().filter(|model| model.starts_with('-')) {
-            // An engine would take it for a flag.
+            // The engine would read it as a flag.
             return wrong(
                 format!("option `model` is `{model}`, no model"),
                 "give a model id or a folder",
@@ -329,7 +332,7 @@ pub type Axes = Arc<dyn Fn() -> Option<Value> + Send + Sync>;
 /// Opens the memory source for the named GPUs; `None` if the machine has no GPUs.
 pub type Gpus = Arc<dyn Fn(&[String]) -> Result<Option<Box<dyn Source>>> + Send + Sync>;
 
-/// The rest of the program, as far as an engine needs it.
+/// The parts of the program that an engine uses.
 #[derive(Clone)]
 pub struct Context {
     /// Runs asynchronous work.
@@ -338,7 +341,7 @@ pub struct Context {
     pub run: Arc<Run>,
     /// The user's permissions.
     pub permits: Permits,
-    /// Everything that this run started.
+    /// The servers that this run started.
     pub services: Arc<Services>,
     /// Tokenizers and prompts of the run.
     pub prompt_cache: Arc<PromptCache>,
@@ -352,7 +355,7 @@ pub struct Context {
     pub seed: u64,
     /// Whether other processes may use the GPUs.
     pub shared_gpu: bool,
-    /// How long a server that still loads is waited for; [`WAIT`](super::WAIT) where the user says nothing.
+    /// Time to wait for a server that is still loading. Default: [`WAIT`](super::WAIT).
     pub wait: Option<Duration>,
     /// Whether to start nothing.
     pub dry_run: bool,

@@ -1,4 +1,4 @@
-//! Waiting for a server that still loads, or that rejects requests for now.
+//! Waits for a server that is still loading or that temporarily rejects requests.
 
 use std::time::Duration;
 
@@ -9,26 +9,26 @@ use crate::run::{Event, Run};
 use crate::runtime::{Permits, check_reachable};
 use crate::task::Tasks;
 
-/// How long a server is waited for, unless the user says otherwise.
+/// Default time to wait for a server.
 pub const WAIT: Duration = Duration::from_secs(60);
 
-/// Pauses between requests to a server that does not say when to come again.
+/// Pauses between requests to a server that does not say when to retry.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-/// The time that is left to wait for a server.
+/// The remaining time to wait for a server.
 pub struct Patience<'a> {
     tasks: &'a Tasks,
     run: &'a Run,
     limit: Duration,
     deadline: Instant,
     pause: Duration,
-    /// How long was waited so far.
+    /// Time waited so far.
     pub waited: Duration,
 }
 
 impl<'a> Patience<'a> {
-    /// Waits so long in all, from now on.
+    /// Starts a budget of `limit` for all waits together.
     pub fn new(tasks: &'a Tasks, run: &'a Run, limit: Duration) -> Self {
         Self {
             tasks,
@@ -40,8 +40,8 @@ impl<'a> Patience<'a> {
         }
     }
 
-    /// Waits as long as the server asked for, else a little, and says so the first time. False if the time is over, or the
-    /// server asked for more than is left.
+    /// Waits for the delay that the server requested (`asked`), else for a short pause. The first wait is announced to
+    /// the user. Returns false, without waiting, if no time is left or the server requested more than is left.
     ///
     /// # Errors
     ///
@@ -65,7 +65,7 @@ impl<'a> Patience<'a> {
     }
 }
 
-/// Checks that a server accepts connections; where the user says how long to wait for one, once it does.
+/// Checks that a server accepts connections; retries for up to `wait`, if it is given.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Checks and previews a start without starting anything: what it needs, and what `--dry-run` says.
+//! Checks and previews a start without starting anything: its requirements, and the preview of `--dry-run`.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::run::{Event, Limits};
 use crate::runtime::{RuntimeKind, image_is_present};
 use crate::telemetry::select;
 
-/// Records the launch that would serve `whole`, and returns the fault that ends the script.
+/// Records the launch that would serve the limits `whole`, and returns the fault that ends the script.
 pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
     let launch = match engine.runtime {
         RuntimeKind::Attach => None,
@@ -49,7 +49,7 @@ pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
     Ok(dry_run_fault(engine))
 }
 
-/// Checks that the container to attach to is allowed. A URL was checked before.
+/// Checks that the container to attach to is permitted. A URL was checked earlier.
 fn check_container(engine: &Engine) -> Result<()> {
     let mut container = engine.options.container.iter();
     container.try_for_each(|name| engine.context.permits.check_attach(name))
@@ -70,12 +70,12 @@ fn refusal_text(fault: Fault) -> String {
     }
 }
 
-/// The needs of a start.
+/// The requirements of a start.
 #[derive(Clone, Debug, Serialize)]
 pub struct Needs {
     /// The runtime.
     pub runtime: RuntimeKind,
-    /// Whether it is the simulated engine.
+    /// Whether the engine is simulated.
     pub simulated: bool,
     /// Docker: the image.
     pub image: Option<String>,
@@ -83,11 +83,11 @@ pub struct Needs {
     pub image_here: Option<bool>,
     /// Process: the program and its arguments.
     pub command: Vec<String>,
-    /// The devices that it would use, as far as they can be read.
+    /// The devices that it would use, if they can be read.
     pub devices: Vec<Device>,
     /// Faults that prevent the start.
     pub missing: Vec<Fault>,
-    /// Things that the start would go without, and how to allow them.
+    /// Things that the start would do without, and how to allow them.
     pub withheld: Vec<String>,
 }
 
@@ -116,7 +116,7 @@ impl Needs {
     }
 }
 
-/// Checks what a start with this engine's limits needs.
+/// Checks the requirements of a start with this engine's limits.
 ///
 /// # Errors
 ///

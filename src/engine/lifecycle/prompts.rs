@@ -1,4 +1,4 @@
-//! Where the prompts for an engine come from: a tokenizer, plain token ids, or common words.
+//! Chooses the source of prompts for an engine: a tokenizer, plain token ids, or common words.
 
 use std::path::Path;
 
@@ -13,8 +13,8 @@ use crate::prompt::{Origin, PromptForm};
 use crate::run::Limits;
 use crate::runtime::RuntimeKind;
 
-/// Loads the tokenizer before the engine starts, if prompts need one in any case: a missing one is then reported at
-/// once instead of after a start of minutes.
+/// Loads the tokenizer before the engine starts, if prompts certainly need one. A missing tokenizer is then reported at
+/// once instead of after a start of several minutes.
 pub(crate) fn load_tokenizer_early(
     engine: &Engine,
     live: &mut Live,
@@ -64,8 +64,8 @@ pub(crate) fn origin(
         return Origin::Tokenizer(name.clone());
     }
     let text = form.prompt == PromptForm::Text;
-    // Ollama has its own model names and keeps tokenizers inside its model files. What an attached server serves may be
-    // another model than the one that is named.
+    // Ollama has its own model names and keeps tokenizers inside its model files. An attached server may serve another
+    // model than the named one.
     let elsewhere = |model: &String| runtime == RuntimeKind::Attach && !Path::new(model).is_absolute();
     if text && (form.protocol == Protocol::Ollama || options.model.as_ref().is_none_or(elsewhere)) {
         return Origin::Words(vocabulary.unwrap_or(VOCABULARY));

@@ -1,4 +1,4 @@
-//! Reports of an engine about itself: on its pages once it is ready, in its log and metrics ever after.
+//! Reads what an engine reports about itself: its pages once, when it is ready; its log and metrics at any time.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::load::engine_side::EngineMetrics;
 use crate::runtime::{LogLine, RuntimeKind};
 use crate::telemetry::Sampler;
 
-/// Reads the pages that the adapter names. Facts that they lack are taken from the log. Adds the pages' facts to
+/// Reads the pages that the adapter names. Takes facts that they lack from the log. Adds the pages' facts to
 /// `ready.facts` and returns them with their location.
 pub(crate) fn read_info(engine: &Engine, ready: &mut Ready) -> Result<(Info, Vec<ReportedFact>)> {
     let mut facts = std::mem::take(&mut ready.facts);
@@ -117,7 +117,7 @@ pub fn facts(engine: &Engine) -> BTreeMap<String, Vec<ReportedFact>> {
 
 /// The facts in log lines, with the memory in use when each line arrived.
 ///
-/// Lines of attached or simulated engines get no memory: they were written before we watched, or in modelled time.
+/// Lines of attached or simulated engines get no memory: they were written before sampling began, or in model time.
 pub(crate) fn read_lines(
     engine: &Engine,
     lines: &[LogLine],
@@ -140,7 +140,7 @@ pub(crate) fn read_lines(
     facts
 }
 
-/// Facts on the metrics page that do not change.
+/// Facts on the metrics page that do not change while the engine runs.
 pub(crate) fn read_gauges(engine: &Engine, server: &Server) -> Result<Vec<ReportedFact>> {
     let path = &engine.rules.facts.metrics.path;
     if path.is_empty() {

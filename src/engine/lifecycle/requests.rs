@@ -16,7 +16,8 @@ use crate::load::{Job, Record};
 use crate::prompt::Content;
 use crate::run::Limits;
 
-/// The request for this point, in the form that the running engine takes; before a start, in the adapter's first.
+/// The request for this point, in the form that the running engine accepts; before a start, in the adapter's first
+/// form.
 pub(crate) fn request(engine: &Engine, point: &Point, running: Option<&Running>) -> Result<RequestForm> {
     let limits = running.and_then(|running| running.limits);
     let mut forms = engine.adapter.request(point, limits.as_ref())?;

@@ -1,5 +1,5 @@
-//! The model that a server is asked for: the one that the user named, else the only one that it serves. The server's list
-//! decides; for a name that it does not list, one small request does (`forms`).
+//! The model that requests name: the one that the user gave, else the only one that the server serves. The server's
+//! list decides; a name that is not listed is tried with one small request (`accept`).
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::warning::Warning;
 
-/// Names shown of a long list, and characters of each: both come from the server.
+/// Maximum names shown of a list, and characters shown of each: both come from the server.
 const MAX_SHOWN: usize = 100;
 const MAX_LENGTH: usize = 200;
 
@@ -27,7 +27,7 @@ const NAMES: [&str; 3] = ["id", "name", "model"];
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Listed {
     name: String,
-    /// The model or folder behind the name: vLLM and SGLang say it.
+    /// The model or folder behind the name, as vLLM and SGLang report it.
     root: Option<String>,
     /// The base model of a LoRA.
     parent: Option<String>,
@@ -36,9 +36,9 @@ struct Listed {
 /// The model that requests name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AskedModel {
-    /// `None` where none was named and the server lists none.
+    /// `None` if the user named none and the server lists none.
     pub(crate) name: Option<String>,
-    /// Whether a request must show that the server takes the name, as its list does not have it.
+    /// True if the server does not list the name, so that only a request can show whether it accepts it.
     pub(crate) untried: bool,
     /// The base model of a LoRA.
     parent: Option<String>,
@@ -51,15 +51,15 @@ pub(crate) struct AskedModel {
 enum Choice {
     Listed(usize),
     Unlisted(String),
-    /// Several models are served, and none is named.
+    /// The server serves several models, and the user named none.
     Open,
-    /// There is neither a list nor a name.
+    /// The server lists nothing, and the user named nothing.
     Unknown,
 }
 
 impl AskedModel {
-    /// The pointer to a fact of this model. In a list with several models it leads to the item of the model, or of its base
-    /// model if that item lacks the fact; `None` if there is none.
+    /// The pointer to a fact of this model. In a list of several models it points to the item of this model, or of its
+    /// base model if that item lacks the fact; `None` if neither has it.
     pub(crate) fn pointer<'a>(&self, page: &Value, pointer: &'a str) -> Option<Cow<'a, str>> {
         let as_it_is = Some(Cow::Borrowed(pointer));
         let (Some((list, field)), Some(name)) = (pointer.split_once("/0/"), &self.name) else {
@@ -85,7 +85,7 @@ impl AskedModel {
         found.next()
     }
 
-    /// The only model that the server lists, where another name is asked.
+    /// The only model that the server lists, if requests use another name.
     pub(crate) fn only_listed(&self) -> Option<String> {
         match self.listed.as_slice() {
             [only] if self.untried => Some(only.clone()),
@@ -93,7 +93,7 @@ impl AskedModel {
         }
     }
 
-    /// That a name is asked which the server's list does not have.
+    /// A warning if requests use a name that the server does not list.
     pub(crate) fn warning(&self) -> Option<Warning> {
         let name = self.name.as_ref().filter(|_| self.untried && !self.listed.is_empty())?;
         let listed = match self.listed.as_slice() {
@@ -127,7 +127,7 @@ fn listing(names: &[String]) -> String {
     format!("; it lists:{lines}{more}")
 }
 
-/// Whether two names are the same to a server: Ollama's tag may be left out.
+/// True if both names mean the same model to a server: Ollama's default tag may be left out.
 fn is_same(listed: &str, name: &str) -> bool {
     listed == name || listed.strip_suffix(DEFAULT_TAG) == Some(name)
 }
@@ -156,8 +156,8 @@ fn models(page: &Value, rule: &InfoRule) -> Vec<Listed> {
     listed.collect()
 }
 
-/// The model of a server that serves one: its only base model, under the first of its names. LoRAs belong to their base, and
-/// names with one root are the same model.
+/// The model of a server that serves one: its only base model, under the first of its names. LoRAs belong to their
+/// base, and names with one root are the same model.
 fn only_base(listed: &[Listed]) -> Option<usize> {
     let is_lora = |one: &Listed| {
         let parent = one.parent.as_ref();
@@ -171,8 +171,9 @@ fn only_base(listed: &[Listed]) -> Option<usize> {
         .then_some(first)
 }
 
-/// `names` are what the user gave, as it was typed and as a path; `is_path` says whether it is the place of a model rather
-/// than a name. What was `launched` serves the model that it was started with, whatever it calls it.
+/// Chooses the model that requests name. `names` holds the user's value, as typed and as an absolute path; `is_path` is
+/// true if it is a path rather than a name. A `launched` server serves the model that it was started with, under any
+/// name.
 fn choose(listed: &[Listed], names: &[&str], is_path: bool, launched: bool) -> Choice {
     let position = |test: &dyn Fn(&Listed, &str) -> bool| {
         let mut found = names.iter();
@@ -194,17 +195,18 @@ fn choose(listed: &[Listed], names: &[&str], is_path: bool, launched: bool) -> C
     }
 }
 
-/// Whether what the user gave for a model is the place of its files.
+/// True if the user gave the model as a path.
 fn is_path(options: &LaunchOptions) -> bool {
     let given = options.given_model.as_deref().unwrap_or_default();
     given.starts_with(['/', '.', '~']) || given.ends_with(".gguf") || options.model != options.given_model
 }
 
-/// The model that requests to this server name.
+/// Determines the model that requests to this server name.
 ///
 /// # Errors
 ///
-/// `usage`, with the server's list, where it serves several and none is named or chosen at the terminal.
+/// `usage`, with the server's list, if it serves several models and the user neither names one nor chooses one at the
+/// terminal.
 pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel> {
     let mut listed: Vec<Listed> = Vec::new();
     let usual = InfoRule {
@@ -213,7 +215,7 @@ pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel
     };
     let rules = match engine.rules.facts.info.get("model") {
         Some(rules) => rules.as_slice(),
-        // An adapter that does not say where the list is.
+        // The adapter does not say where the list is.
         None if !server.ours() => std::slice::from_ref(&usual),
         None => &[],
     };
@@ -252,8 +254,8 @@ pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel
     })
 }
 
-/// The name of a listed model in requests: as the user wrote it where the server lists it so, else the server's, and the
-/// user is told.
+/// The name of a listed model in requests: the user's spelling if the server lists it, else the server's name, with a
+/// note to the user.
 fn served_name(engine: &Engine, server: &Server, listed: &[Listed], index: usize, names: &[&str]) -> Result<String> {
     let served = &listed[index];
     if let Some(name) = names.iter().find(|name| is_same(&served.name, name)) {
@@ -268,14 +270,14 @@ fn served_name(engine: &Engine, server: &Server, listed: &[Listed], index: usize
         ),
         None => return Ok(served.name.clone()),
     };
-    // What we started serves what it was started with.
+    // No note for a server that we started: it serves the model that we gave it.
     if !server.ours() {
         engine.context.run.note(Event::Note { text: said })?;
     }
     Ok(served.name.clone())
 }
 
-/// Asks at the terminal which of several models to ask, unless this run has asked already.
+/// Lets the user choose one of several models at the terminal, unless this run has recorded a choice.
 fn ask_model(engine: &Engine, server: &Server, listed: &[String], given: Option<&str>) -> Result<String> {
     let run = &engine.context.run;
     let before = run.recorded_engine(&engine.shown);
@@ -297,7 +299,7 @@ fn ask_model(engine: &Engine, server: &Server, listed: &[String], given: Option<
     }
 }
 
-/// The fault for a name that the server neither lists nor takes; `said` is its answer.
+/// The fault for a name that the server neither lists nor accepts; `said` is the server's answer.
 pub(crate) fn refused_model(server: &Server, asked: &AskedModel, said: &str) -> Fault {
     let (at, name) = (
         without_password(server.base_url()),

@@ -14,7 +14,7 @@ use crate::telemetry::Reading;
 /// Log lines kept for an unexplained failure.
 pub(crate) const TAIL: usize = 40;
 
-/// How long to wait for the exit of an engine that broke a stream: the exit is reported after the socket closes.
+/// Time to wait for the exit of an engine that broke a stream: the exit is reported after the socket closes.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 pub(crate) struct Server {
@@ -54,7 +54,7 @@ impl Server {
     }
 
     /// The exit status, if the process has exited. If a connection just broke, waits briefly, because the exit is
-    /// reported after the socket closes. Attached servers are never waited for.
+    /// reported after the socket closes. Never waits for an attached server.
     pub(crate) async fn ended(&self, broke: bool) -> Result<Option<Exit>> {
         let deadline = Instant::now() + EXIT_TIMEOUT;
         loop {

@@ -1,4 +1,4 @@
-//! How fast requests were, and how long the next ones may take.
+//! Records the speed of requests and derives the timeout of the next ones.
 
 use std::time::Duration;
 

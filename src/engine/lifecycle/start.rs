@@ -33,18 +33,18 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 /// Seconds that an attached engine may take to answer.
 const ATTACH_TIMEOUT: f64 = 5.0;
 
-/// The remedy where something else than an engine may answer.
+/// The remedy if the server may not be an inference engine.
 const OTHER_SERVER: &str = "see whether the address is that of an inference server, with the prefix of its path if it has one: `--url http://HOST:PORT/PREFIX`";
 
-/// How often to list the processes of a starting server, before a failed one takes them with it.
+/// Interval at which the processes of a starting server are listed: once a start has failed, they are gone.
 const PROCESSES_EVERY: Duration = Duration::from_secs(1);
 
-/// Why a server is not ready; if it says nothing, its time was up.
+/// Why a server is not ready. With neither `exit` nor `said`, it timed out.
 struct NotReady {
     exit: Option<Exit>,
-    /// Alive, but it reported that it will not become ready.
+    /// The reason, if a living server reported that it will not become ready.
     said: Option<String>,
-    /// How it answered at last, if that is no success.
+    /// Its last answer, if that was no success.
     rejection: Option<Rejection>,
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn start_with(
     Ok(Err(failure))
 }
 
-/// Waits for a server that already runs.
+/// Waits until a server that already runs is ready.
 pub(crate) fn attach_to(engine: &Engine, server: Server, stages: &mut MemoryStages) -> Result<Ready> {
     if let Some(url) = &engine.options.url {
         let Context {
@@ -133,7 +133,7 @@ pub(crate) fn attach_to(engine: &Engine, server: Server, stages: &mut MemoryStag
         await_reachable(url, permits, tasks, run, *wait)?;
     }
     let usual = Duration::from_secs_f64(engine.options.start_timeout.0.min(ATTACH_TIMEOUT));
-    // Where the user says how long to wait, one that does not answer is waited for too.
+    // If the user sets a wait time, it also applies to a server that does not answer.
     let timeout = engine.context.wait.unwrap_or(usual);
     let mut options = engine.adapter_options(None);
     let mut state = poll_readiness(engine, &server, &options, timeout, stages, None)?;
@@ -141,7 +141,7 @@ pub(crate) fn attach_to(engine: &Engine, server: Server, stages: &mut MemoryStag
     if state.is_ok() {
         asked = asked_model(engine, &server)?;
         if asked.name != engine.options.model && !asked.untried {
-            // Ollama loads a model once it is known which.
+            // Ollama loads a model only once the model is named.
             options["model"] = json!(asked.name);
             state = poll_readiness(engine, &server, &options, timeout, stages, None)?;
         }
@@ -222,7 +222,7 @@ fn poll_readiness(
             Readiness::Ready => return Ok(Ok(())),
             Readiness::Failed(why) => return Ok(Err(NotReady::new(None, Some(why)))),
             Readiness::Rejecting(rejection) if server.ours() => {
-                // It would answer so for ever.
+                // A server with such an answer will not become ready.
                 if let Some(remedy) = &rejection.remedy {
                     let said = format!("{}; {remedy}", rejection.message);
                     return Ok(Err(NotReady::new(None, Some(said))));
@@ -317,11 +317,11 @@ pub(crate) fn cannot_start(engine: &Engine, failure: &StartFailure) -> Fault {
     .hint(format!("{}{logs}", failure.cause.remedy().unwrap_or(REMEDY)))
 }
 
-/// The remedy for a failed start whose cause has none of its own.
+/// The remedy for a failed start whose cause suggests no other.
 const REMEDY: &str =
     "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests";
 
-/// The first error in a log, and its last lines. Of several processes the first one to fail says why.
+/// The first error in a log, and its last lines. If several processes fail, the first error gives the reason.
 fn last_words(log: &[String]) -> Vec<String> {
     const LAST: usize = 12;
     let lines: Vec<&str> = log
@@ -330,7 +330,7 @@ fn last_words(log: &[String]) -> Vec<String> {
         .filter(|line| !line.is_empty())
         .collect();
     let (before, last) = lines.split_at(lines.len().saturating_sub(LAST));
-    // The name of a process and a place may stand before it.
+    // A process name and a source location may precede the error.
     let is_error = |line: &&&str| {
         let (_, said) = line.rsplit_once("] ").unwrap_or(("", line));
         let kind = said.trim_start().split_once(": ").map(|(kind, _)| kind);

@@ -1,4 +1,4 @@
-//! The state of one engine: what runs, and what starts and requests have shown so far.
+//! The state of one engine: the running server, and the results of starts and requests so far.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ pub(crate) struct Live {
     pub(crate) baseline: Option<Reading>,
 }
 
-/// Whether a running engine can be sent requests without a check.
+/// Says whether a running engine must be checked before the next request.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Health {
     #[default]
@@ -49,7 +49,7 @@ impl Health {
     }
 }
 
-/// An engine that runs.
+/// A running engine.
 pub(crate) struct Running {
     pub(crate) server: Server,
     pub(crate) key: Option<ApiKey>,
@@ -62,7 +62,7 @@ pub(crate) struct Running {
     pub(crate) facts: Vec<ReportedFact>,
     /// Number of log lines read by then.
     pub(crate) facts_read: u64,
-    /// Requests that it rejected for now and that were sent again, and how long it was waited for.
+    /// Requests that it temporarily rejected and that were sent again, and the time waited for it.
     pub(crate) rejected: u64,
     pub(crate) waited: Duration,
 }
@@ -74,9 +74,9 @@ pub struct Info {
     pub engine: String,
     /// The engine's version.
     pub version: Option<String>,
-    /// The model's name in requests, as the engine lists it, or as the user gave it where the engine takes that too.
+    /// The model's name in requests: as the engine lists it, or as the user gave it if the engine accepts that too.
     pub model: Option<String>,
-    /// The only model that the engine lists, where another name is asked.
+    /// The only model that the engine lists, if requests use another name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub listed: Option<String>,
     /// Maximum input and output together, in tokens.

@@ -1,10 +1,10 @@
-//! Memory by the stages of an engine's life, per GPU and per process, split into ours and others'.
+//! Memory by stage of an engine's life, per GPU and per process, split into ours and others'.
 //!
 //! Each stage is read once at the moment it ends: before the start, ready, after the first complete response, after the
 //! stop. The peak comes from the sampler. `memory` decides when stages are read.
 //!
-//! A process is ours if the runtime says so. The driver may hide the memory of our processes (in a container it often lists
-//! none, or uses the host's ids). Then ours is the increase over the baseline, and its provenance is `computed`.
+//! A process is ours if the runtime says so. The driver may hide the memory of our processes (in a container it often
+//! lists none, or uses the host's ids). Then ours is the increase over the baseline, and its provenance is `computed`.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -17,7 +17,7 @@ use crate::fault::Result;
 use crate::memory::Provenance;
 use crate::telemetry::{Device, PeakSnapshot, Phase, Reading, Sampler, SamplerHealth, Source, Spread, Tenant};
 
-/// Result of `engine.usage()`: the stages of the newest start; `None` for those not reached yet.
+/// Result of `engine.usage()`: the stages of the newest start; `None` for a stage not reached yet.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Usage {
@@ -38,7 +38,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// The stages in their order; `None` for those that were not reached.
+    /// The stages in their order; `None` for a stage that was not reached.
     pub fn stages(&self) -> [Option<&Stage>; 5] {
         [&self.baseline, &self.loaded, &self.warmed, &self.peak, &self.after].map(Option::as_ref)
     }
@@ -82,16 +82,16 @@ pub(crate) struct MemoryStages {
     pub(crate) before: Option<Reading>,
     /// Every process id that ever belonged to the engine: exited processes are no longer listed anywhere.
     pub(crate) ours: BTreeSet<u32>,
-    /// Whether nobody else can use these devices: the memory of a process tree or a cgroup.
+    /// True if no other process counts here: the memory is that of the engine's process tree or cgroup.
     pub(crate) alone: bool,
-    /// Whether the engine was attached to.
+    /// Whether this program only attached to the engine.
     pub(crate) attached: bool,
     /// Times of the launch, of readiness and of the first request.
     pub(crate) began: Option<Instant>,
     pub(crate) ready: Option<Instant>,
     pub(crate) first: Option<Instant>,
     pub(crate) usage: Usage,
-    /// Tells the name of a process that is visible from here: [`command`], but in tests.
+    /// Looks up the name of a visible process: [`command`], except in tests.
     pub(crate) name: Option<fn(u32) -> Option<String>>,
 }
 
@@ -129,7 +129,8 @@ impl MemoryStages {
         self.stage_of(&peak.devices, &peak.processes, true)
     }
 
-    /// Memory of devices. The process list was read at or near the same time. Before the engine is `started`, nothing is ours.
+    /// Memory of devices, with a process list read at or near the same time. Before the engine is `started`, nothing is
+    /// ours.
     fn stage_of(&self, devices: &[Device], processes: &Reading, started: bool) -> Stage {
         let per_gpu: Vec<DeviceUsage> = devices
             .iter()
@@ -219,7 +220,7 @@ impl MemoryStages {
             .into_iter()
             .filter(|tenant| self.is_ours(tenant) == Some(false))
             .collect();
-        // A process with hidden memory accounts for what no process accounted for before the start.
+        // Memory that no process accounted for before the start belongs to a process whose memory is hidden.
         let others: u64 = foreign.iter().filter_map(|tenant| tenant.used).sum();
         let earlier: u64 = here(before).iter().filter_map(|tenant| tenant.used).sum();
         let unattributed = used_on(before, &device.id).unwrap_or(0).saturating_sub(earlier);
@@ -228,14 +229,14 @@ impl MemoryStages {
     }
 }
 
-/// These devices with nothing in use.
+/// The reading with no processes and no memory in use.
 pub(crate) fn emptied(mut reading: Reading) -> Reading {
     reading.tenants.clear();
     reading.devices.iter_mut().for_each(|device| device.used = 0);
     reading
 }
 
-/// Memory in these phases since a moment.
+/// Memory in these phases since `from`.
 pub(crate) fn over(sampler: &Sampler, phases: &[Phase], from: Option<Instant>) -> Option<OverTime> {
     let (from, to) = (from?, Instant::now());
     Some(OverTime {
@@ -491,7 +492,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the driver hides, the parts add up, and no byte of a foreign process is ours.
+        /// The parts add up and no byte of a foreign process is ours, no matter which numbers the driver hides.
         #[test]
         fn shares_add_up_and_foreign_bytes_are_never_ours(
             held in prop::collection::vec((0_u32..6, 0_usize..2, prop::option::weighted(0.8, 0_u64..1000)), 0..10),

@@ -1,5 +1,5 @@
-//! Builds a load's answer for the script: statistics, engine-side measurements, warm-up and precision. Several repeats are
-//! combined into one.
+//! Builds a load's answer for the script: statistics, engine-side measurements, warm-up and precision. Several repeats
+//! are combined into one.
 //!
 //! The run's folder keeps the records in `loads/<n>.jsonl` and the engine's timeline in `loads/<n>-timeline.csv`.
 
@@ -110,7 +110,8 @@ fn relative(engine: &Engine, path: Option<&Path>) -> Option<String> {
     Some(inside.unwrap_or(path).display().to_string())
 }
 
-/// The answer of one repeat, or of all of them pooled: statistics and engine-side measurements within the measured window.
+/// The answer of one repeat, or of all of them pooled: statistics and engine-side measurements within the measured
+/// window.
 fn describe(session: &Session, repeat: &Repeat) -> Result<LoadAnswer> {
     let options = &session.options;
     let stats = LoadStats::from_records(&repeat.records, &settings(session, repeat));
@@ -222,7 +223,7 @@ fn failures(figures: &LoadStats) -> Option<Warning> {
     Some(Warning::new("failed_requests", message).sized(figures.failed as f64))
 }
 
-/// The intended number of concurrent requests.
+/// The concurrency that the load aims at.
 fn held(arrivals: &Arrivals, repeat: &Repeat) -> TargetConcurrency {
     match arrivals {
         _ if repeat.pooled => TargetConcurrency::Varying,
@@ -236,8 +237,8 @@ fn held(arrivals: &Arrivals, repeat: &Repeat) -> TargetConcurrency {
     }
 }
 
-/// Joins the measured parts on one clock, without the time between them. Drops the warm-up and samples outside the
-/// measured parts.
+/// Joins the measured parts of the repeats on one clock, without the time between them. Drops the warm-up and samples
+/// outside the measured parts.
 pub(crate) fn pool(repeats: Vec<Repeat>) -> Repeat {
     let mut whole = Repeat {
         pooled: true,
@@ -277,10 +278,10 @@ pub(crate) fn pool(repeats: Vec<Repeat>) -> Repeat {
     whole
 }
 
-/// Puts a part after the whole.
+/// Appends a part to the whole, shifted in time by `shift`.
 fn add(whole: &mut Observations, mut part: Observations, (from, to): (f64, f64), shift: f64) {
     part.samples.retain(|sample| sample.at >= from && sample.at <= to);
-    // What reaches beyond the load counts for the time within it.
+    // Clip intervals that reach beyond the load.
     let clip = |begin: &mut f64, end: &mut f64| {
         (*begin, *end) = (begin.max(from), end.min(to));
         begin <= end

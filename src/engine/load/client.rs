@@ -1,5 +1,5 @@
-//! Runs the load's client. The script's thread answers its requests, and stops it when time is up, the engine dies, or the user
-//! interrupts.
+//! Runs the load's client. The script's thread answers the client's requests for forms, and stops it when time is up,
+//! the engine dies, or the user interrupts.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::fault::{Fault, Result};
 use crate::load::{LoadRun, RequestSource, run_load};
 use crate::run::Event;
 
-/// How long an interrupted load may take to finish its records.
+/// Time that an interrupted load gets to finish its records.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// Interval of progress events.

@@ -1,5 +1,5 @@
-//! The clock of a load. With a simulated engine that does not run in real time, everything that a load plans and reports is in
-//! the time of the modelled card, so that its figures are the card's.
+//! The clock of a load. If a simulated engine does not run in real time, a load plans and reports everything in model
+//! time, so its figures are those of the modelled card.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -9,23 +9,23 @@ use crate::load::Record;
 use crate::load::engine_side::Observations;
 use crate::warning::{CLOCK_TOO_FAST, Warning};
 
-/// Model seconds per real second above which delays of this machine would outweigh the modelled times.
+/// Speed, in model seconds per real second, above which delays of this machine would outweigh the modelled times.
 const MAX_SPEED: f64 = 100.0;
 
 /// Real seconds without a power sample that count as a gap.
 const MAX_GAP_SECONDS: f64 = 1.0;
 
-/// How much faster than real time an engine runs.
+/// Converts between real time and the time of a simulated engine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ModelClock {
-    /// Model seconds per real second by which times are converted.
+    /// Conversion factor: model seconds per real second.
     pub(crate) speed: f64,
-    /// The speed of an engine that is too fast: nothing is converted, and its times are not the card's.
+    /// The speed of an engine that is too fast: nothing is converted, and its times are not those of the card.
     too_fast: Option<f64>,
 }
 
 impl ModelClock {
-    /// From the real seconds per model second of a simulated engine; `None` for any other.
+    /// `time_scale` is real seconds per model second; `None` for an engine that is not simulated.
     pub(crate) fn new(time_scale: Option<f64>) -> Self {
         let speed = time_scale.map_or(1.0, |scale| 1.0 / scale);
         match speed <= MAX_SPEED {
@@ -37,7 +37,7 @@ impl ModelClock {
         }
     }
 
-    /// Whether its times and rates are those of an engine.
+    /// Whether times and rates are those of the engine, rather than of this machine.
     pub(crate) fn is_meaningful(self) -> bool {
         self.too_fast.is_none()
     }
@@ -68,12 +68,12 @@ impl ModelClock {
         }
     }
 
-    /// A duration of the model in real time.
+    /// Converts a model duration to real time.
     pub(crate) fn real(self, model: Duration) -> Duration {
         Duration::try_from_secs_f64(model.as_secs_f64() / self.speed).unwrap_or(model)
     }
 
-    /// A real duration in the time of the model.
+    /// Converts a real duration to model time.
     pub(crate) fn model(self, real: Duration) -> Duration {
         if self.speed == 1.0 {
             real
@@ -82,7 +82,7 @@ impl ModelClock {
         }
     }
 
-    /// A record in the time of the model.
+    /// Converts a record to model time.
     pub(crate) fn record(self, record: &Record) -> Cow<'_, Record> {
         if self.speed == 1.0 {
             return Cow::Borrowed(record);
@@ -93,10 +93,10 @@ impl ModelClock {
         })
     }
 
-    /// Samples in the time of the model.
+    /// Converts samples to model time.
     pub(crate) fn observations(self, mut seen: Observations) -> Observations {
         seen.hz /= self.speed;
-        // What counts as a gap between samples is a matter of real time.
+        // Gaps between samples are defined in real time.
         seen.power_gap = MAX_GAP_SECONDS * self.speed;
         seen.retime(|at| at * self.speed);
         seen

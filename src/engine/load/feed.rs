@@ -1,5 +1,5 @@
-//! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is written to
-//! disk as one JSON line, so that nothing is lost in a crash.
+//! Supplies the load's client with requests while the plan wants more, and processes its finished records: each is
+//! written to disk as one JSON line, so that nothing is lost in a crash.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ pub(crate) struct Feed {
     pub(crate) schedule: Mutex<Schedule>,
     pub(crate) build: BodyBuilder,
     pub(crate) progress: Mutex<LoadProgress>,
-    /// Where records are written, unless the run has no folder.
+    /// The file of the records; `None` if the run has no folder.
     pub(crate) file: Mutex<Option<(PathBuf, BoundedFile)>>,
     /// Number of the repeat, from 1.
     pub(crate) repeat: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Feed {
     pub(crate) clock: ModelClock,
     /// The first error of writing records.
     pub(crate) fault: Mutex<Option<Fault>>,
-    /// Requests below this index need no call to `LoadProgress::issued`.
+    /// `LoadProgress::issued` is not called for requests below this index.
     pub(crate) quiet_until: AtomicU64,
     pub(crate) issued: AtomicU64,
     pub(crate) ended: AtomicU64,
@@ -196,7 +196,7 @@ impl FailureStreak {
     }
 }
 
-/// Events on which the script's thread acts during a load.
+/// Events that the script's thread handles during a load.
 pub(crate) enum Signal {
     /// Requests the adapter's form for this input and output length. Adapters may only be called on the script's
     /// thread.
@@ -239,7 +239,7 @@ mod streak_tests {
         })
     }
 
-    /// After how many such failures in a row a load is given up, out of 20,000.
+    /// The number of such failures in a row, up to 20,000, after which a load is given up.
     fn given_up(failing: &mut FailureStreak, outcome: &Outcome, timeout: Duration) -> Option<usize> {
         (1..=20_000).find(|_| failing.add(outcome, timeout).is_some())
     }

@@ -1,9 +1,9 @@
 //! Runs `engine.load`: many requests over time on one engine, reduced to statistics.
 //!
-//! `options` validates the script's options; `session` reads the files that they name and turns both into a plan; `repeat`
-//! runs it once. `feed` hands requests to the load's client and writes its records, `client` runs that, and `clock` converts
-//! the times of a simulated engine that does not run in real time. `monitor` polls the engine meanwhile, and `answer` builds
-//! the result.
+//! `options` validates the script's options; `session` reads the files that they name and turns both into a plan;
+//! `repeat` runs it once. `feed` hands requests to the load's client and writes its records, `client` runs that, and
+//! `clock` converts the times of a simulated engine that does not run in real time. `monitor` polls the engine
+//! meanwhile, and `answer` builds the result.
 
 mod answer;
 mod client;
@@ -127,8 +127,7 @@ fn prepare_engine(engine: &Engine, live: &mut Live, inputs: &LoadInputs) -> Resu
     Ok(requested)
 }
 
-/// Before a load of text, sends a small request to calibrate our token count to the engine's, unless that was done
-/// before.
+/// Before a load of text, sends a small request to calibrate our token count to the engine's. Does so once per form.
 fn calibrate_prompts(engine: &Engine, live: &mut Live, form: &RequestForm, requested: Limits) -> Result<()> {
     let prompting = live.prompting.as_mut();
     if form.prompt != PromptForm::Text || prompting.is_none_or(|prompting| !prompting.calibrated.insert(key(form))) {
@@ -145,7 +144,7 @@ fn calibrate_prompts(engine: &Engine, live: &mut Live, form: &RequestForm, reque
 const SMALL: (u64, u64) = (64, 4);
 
 /// Checks the engine after these requests. `cursor` is the log position before them; `died` says that its death was
-/// already noticed. Returns how it died, if it did.
+/// already noticed. Returns its death, if it died, and its health.
 fn check_after_load(
     engine: &Engine,
     running: &Running,
@@ -187,7 +186,7 @@ fn check_after_load(
         exit_code: exit.as_ref().and_then(|exit| exit.code),
         oom_killed: exit.as_ref().is_some_and(|exit| exit.oom_killed),
     };
-    // One that has not exited is alive but useless.
+    // An engine that has not exited is alive but no longer serves.
     let health = if exit.is_some() { Health::Suspect } else { Health::Lost };
     Ok((Some(death), health))
 }

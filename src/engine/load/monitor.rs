@@ -1,5 +1,5 @@
 //! Polls the engine's metrics page at a fixed rate during a load, and collects the memory and power samples of that
-//! time on the load's clock. The module `load::engine_side` evaluates them.
+//! time on the load's clock. `crate::load::engine_side` evaluates them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -24,7 +24,7 @@ pub(crate) const METRICS_HZ: f64 = 10.0;
 /// Slower polling says little about a load; each poll costs the engine some milliseconds.
 const HZ_RANGE: std::ops::RangeInclusive<f64> = 1.0..=50.0;
 
-/// How long the metrics may take to settle after a load. Engines count a finished request a step or two after its last
+/// Time that the metrics get to settle after a load. Engines count a finished request a step or two after its last
 /// token.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -244,7 +244,7 @@ mod tests {
     use crate::engine::MetricRules;
     use crate::http;
 
-    /// How a metrics page reacts to a poll.
+    /// Reaction of a metrics page to a poll.
     #[derive(Clone, Copy)]
     enum Step {
         /// It reports the number of running requests.

@@ -106,7 +106,7 @@ pub struct WarmupOption {
 }
 
 impl LoadOptions {
-    /// How many requests are sent, for people: `64 concurrent requests`, `0.5 requests/s`.
+    /// The load level as text: `64 concurrent requests`, `0.5 requests/s`.
     pub fn level(&self) -> String {
         match (self.concurrency, self.rate) {
             (Some(1), _) => "1 concurrent request".to_owned(),
@@ -117,7 +117,7 @@ impl LoadOptions {
         }
     }
 
-    /// Requests of all repeats with their warm-up, if the options give their number.
+    /// Requests of all repeats including warm-ups, if the options set their number.
     pub fn all_requests(&self) -> Option<u64> {
         let warmup = self.warmup.and_then(|warmup| warmup.requests).unwrap_or(0);
         Some((self.requests? + warmup) * self.repeats())
@@ -127,7 +127,7 @@ impl LoadOptions {
     ///
     /// # Errors
     ///
-    /// `usage`, with what to give instead.
+    /// `usage`, with a hint.
     pub fn check(&self) -> Result<()> {
         self.check_arrivals()?;
         self.check_lengths()?;
@@ -362,7 +362,7 @@ impl LoadOptions {
     }
 }
 
-/// Rates or concurrencies, one of which is empty, each with its duration.
+/// The steps as rates and as concurrencies, each with its duration. One of the two lists is empty.
 type Steps = (Vec<(f64, Duration)>, Vec<(u64, Duration)>);
 
 fn stepped(steps: &[StepOption]) -> Result<Steps> {

@@ -1,4 +1,4 @@
-//! Runs a load once.
+//! Runs one repeat of a load.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub(crate) struct Repeat {
     pub(crate) pooled: bool,
 }
 
-/// Runs one repeat. `sent` requests were sent by earlier ones: prompts of a file go on after them.
+/// Runs one repeat. `sent` is the number of requests of earlier repeats: the prompts of a file continue after them.
 pub(crate) fn run_repeat(
     engine: &Engine,
     running: &Running,

@@ -28,7 +28,7 @@ use crate::task::lock;
 /// Upper estimate of the tokens that a chat template adds to a prompt.
 const TEMPLATE: u64 = 256;
 
-/// A load's options, and the arrivals and prompts that they give or name.
+/// A load's options, with the arrivals and prompts from its files.
 pub(crate) struct LoadInputs {
     pub(crate) options: LoadOptions,
     pub(crate) arrivals: Arrivals,
@@ -193,7 +193,7 @@ pub(crate) fn session(
 }
 
 impl Session {
-    /// The client's settings. Also the duration of the measured part, if its start is not known in advance.
+    /// The client's settings, and the duration of the measured part if its start is not known in advance.
     pub(crate) fn client_config(&self) -> (LoadConfig, Option<Duration>) {
         let Plan {
             arrivals, warmup, stop, ..
@@ -247,7 +247,7 @@ impl Session {
         matches!(self.plan.arrivals, Arrivals::ClosedSteps(_))
     }
 
-    /// Whether no request is issued after the last step because the steps are over.
+    /// True if the load ends with its last step, rather than at an earlier limit.
     pub(crate) fn ends_with_steps(&self) -> bool {
         self.has_steps()
             && self.client_config().0.limit == self.plan.arrivals.length().map(|length| self.clock.real(length))

@@ -53,11 +53,11 @@ impl ProbeOptions {
     }
 }
 
-/// Notes in an answer what memory the engine used in a time window.
+/// Adds the memory that the engine used since `from` to an answer.
 pub(crate) fn describe_memory(answer: &mut ProbeAnswer, sampler: &Sampler, from: Instant) {
     let to = Instant::now();
     let series = sampler.between(from, to);
-    // The peak of a longer output is not this point's.
+    // The peak with a longer output does not belong to this point.
     let of_point = answer.evidence.longer_output.is_none();
     answer.peak = series.peak().filter(|_| of_point);
     answer.evidence.memory = series.rows().last().map(|row| row.total);

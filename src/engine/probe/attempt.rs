@@ -1,4 +1,4 @@
-//! One attempt at a point: its requests sent once, and judged.
+//! One attempt at a point: sends its requests once and judges the answers.
 
 use std::time::Duration;
 
@@ -38,23 +38,23 @@ pub(crate) struct Attempt {
     pub(crate) allocations: Vec<Allocation>,
     /// The end of the whole log; the last lines before a death may be older than the probe.
     pub(crate) ending: Vec<String>,
-    /// Output tokens of a further attempt that kept requests in flight longer.
+    /// Output length of a second attempt that kept requests in flight longer, if there was one.
     pub(crate) longer_output: Option<u64>,
-    /// Whether the engine stood still in the meantime.
+    /// Whether the engine was paused during the attempt.
     pub(crate) paused: bool,
     pub(crate) judgement: Judgement,
-    /// The judgement of the length that the engine counted, if it is near the requested one.
+    /// The judgement for the input length that the engine counted, if it is near the requested one.
     pub(crate) near: Option<Judgement>,
-    /// Whether that is the judgement.
+    /// Whether `judgement` is for that counted length.
     pub(crate) at_counted: bool,
-    /// Where the requests were sent.
+    /// Path of the requests.
     pub(crate) path: String,
-    /// How many requests were rejected in the whole probe, and how long the server was waited for.
+    /// Requests rejected in the whole probe, and the time spent waiting for the server.
     pub(crate) waited: Option<(u64, Duration)>,
 }
 
 impl Attempt {
-    /// Requests that the server rejected for now.
+    /// Requests that the server temporarily rejected.
     pub(crate) fn rejected(&self) -> impl Iterator<Item = &Record> {
         let rejects = |answer: &&Record| {
             let status = answer.failure().and_then(|failure| failure.form.status());
@@ -63,7 +63,7 @@ impl Attempt {
         self.answers.iter().filter(rejects)
     }
 
-    /// The engine's health; if its state was checked already, it need not be checked again.
+    /// The engine's health after the attempt. Uses the result of an earlier check, if there was one.
     pub(crate) fn health(&self) -> Health {
         match self.survived {
             Some(true) => Health::Good,
@@ -72,7 +72,7 @@ impl Attempt {
         }
     }
 
-    /// Takes the length that the engine counted for the requested one, if it is near.
+    /// Accepts the input length that the engine counted, if it is near the requested one.
     pub(crate) fn take_near(&mut self) {
         if let Some(near) = self.near.take() {
             self.judgement = near;
@@ -96,7 +96,7 @@ impl Attempt {
         self.judgement.counted.or(seen).filter(|_| self.at_counted)
     }
 
-    /// Whether it says nothing of memory, as not all requests were ever in flight at the same time.
+    /// True if the attempt says nothing about memory, because its requests were never all in flight at the same time.
     pub(crate) fn is_untested(&self) -> bool {
         self.judgement.verdict == Verdict::Error && self.judgement.cause == Some(Cause::NotResident)
     }
@@ -112,7 +112,7 @@ pub(crate) fn attempt(
     prepare_prompts(engine, live, form)?;
     let timeout = match options.timeout.or(engine.options.request_timeout) {
         Some(seconds) => Duration::from_secs_f64(seconds),
-        // A server that nobody here started may hang.
+        // A server that this program did not start may hang.
         None if engine.runtime == RuntimeKind::Attach && !live.speed.is_known() => Duration::from_secs_f64(MIN_TIMEOUT),
         None => live.speed.timeout(&requested),
     };
@@ -132,7 +132,7 @@ pub(crate) fn attempt(
     let failed = |answer: &Record| answer.failure().map(|failure| failure.form);
     let unsent = |answer: &Record| failed(answer) == Some(FailureForm::Unreachable);
     if !running.server.ours() && answers.iter().all(unsent) {
-        // Nothing was requested of this point.
+        // No request of this point reached the server.
         let why = answers.iter().find_map(Record::failure).map(|failure| &failure.message);
         return Err(Fault::missing(
             format!(
@@ -219,7 +219,7 @@ pub(crate) fn attempt(
     })
 }
 
-/// Said of requests whose times mean nothing.
+/// Message for requests whose latencies are meaningless.
 pub(crate) const PAUSED: &str = "the engine's container was paused in the meantime: times are not used";
 
 /// Adapts the calibration to the engine's input count. Returns how many counts in a row were wrong.
@@ -245,7 +245,7 @@ pub(crate) fn newest(running: &Running, name: &str) -> Option<u64> {
     running.facts.iter().rfind(|fact| fact.name == name)?.value.as_u64()
 }
 
-/// The tokens of prompts that the engine reads in one step: from its log, or its command line.
+/// The engine's prefill budget, in tokens per step: from its log, or its command line.
 fn prefill_budget(engine: &Engine, running: &Running) -> Option<u64> {
     const FACT: &str = "max_num_batched_tokens";
     let said = newest(running, FACT);

@@ -16,15 +16,16 @@ use crate::http;
 use crate::load::Record;
 use crate::prompt::Content;
 
-/// How long a server may take to count the tokens of a prompt, and of how many at the same time.
+/// Timeout for a server to count the tokens of a prompt, and the number of prompts counted concurrently.
 const COUNTING: Duration = Duration::from_secs(30);
 const COUNTED_TOGETHER: usize = 32;
 
-/// Counts the tokens of answers that the engine did not count, and says how. `prompts` are theirs, in order.
+/// Counts the tokens of answers that the engine did not count, and records the method. `prompts` are the prompts of the
+/// answers, in order.
 ///
 /// # Errors
 ///
-/// `missing` if nobody can count a prompt of text.
+/// `missing` if neither the server nor a tokenizer can count a text prompt.
 pub(crate) fn count_unreported(
     engine: &Engine,
     running: &Running,
@@ -70,7 +71,7 @@ pub(crate) fn count_unreported(
     engine.warn("counted_otherwise", message)
 }
 
-/// The tokens of prompts, each with the length that it was made for, and what counts them.
+/// The token counts of prompts, and the name of the counter. Each prompt comes with the length that it was made for.
 fn count_prompts(
     engine: &Engine,
     running: &Running,
@@ -101,7 +102,7 @@ fn count_prompts(
 /// The count of the server's own `/tokenize`, in vLLM's form and in llama.cpp's; `None` if it has none.
 async fn tokenized(engine: &Engine, url: &str, running: &Running, form: &RequestForm, text: &str) -> Option<u64> {
     let mut body = match form.protocol {
-        // llama.cpp's has no chat template.
+        // llama.cpp's `/tokenize` applies no chat template.
         Protocol::OpenaiChat => {
             json!({ "messages": [{ "role": "user", "content": text }], "add_generation_prompt": true })
         }

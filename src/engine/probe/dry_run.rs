@@ -11,9 +11,9 @@ use crate::run::{Limits, ProbeAnswer};
 /// Maximum probes of a dry run.
 const MAX_PROBES: u64 = 300;
 
-/// Answers a probe of a boundary as if half of the memory between the search range's smallest and largest point
-/// were available. The first probe fits where there is no boundary yet. Any other probe, and one beyond the
-/// maximum, ends the script. The first one previews the starts of `others` too.
+/// Answers a probe of a boundary as if half of the memory between the search range's smallest and largest point were
+/// available. The first probe fits where there is no boundary yet. Any later probe without a boundary, or beyond the
+/// maximum, ends the script. The first probe also previews the starts of `others`.
 pub(crate) fn dry_run<'a>(
     engine: &Engine,
     mut others: impl Iterator<Item = &'a Engine>,

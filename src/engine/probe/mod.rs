@@ -1,5 +1,5 @@
-//! Tests one point on an engine: starts it if need be, sends the point's requests, again where that makes sense, and keeps the
-//! best attempt.
+//! Tests one point on an engine: starts the engine if necessary, sends the point's requests, retries where that makes
+//! sense, and keeps the best attempt.
 
 pub(super) mod answer;
 pub(super) mod attempt;
@@ -35,7 +35,7 @@ use crate::task::lock;
 use answer::{COORDINATES, ProbeOptions, describe_memory};
 use attempt::{Attempt, adapt_calibration, attempt, newest};
 
-/// The limits that a point asks of an engine.
+/// The limits that an engine needs to serve a point.
 ///
 /// # Errors
 ///
@@ -74,7 +74,7 @@ pub(crate) fn probe(engine: &Engine, point: &Point, requested: Limits, options: 
             if engine.runtime == RuntimeKind::Attach {
                 judge_server(&mut answer);
                 let unknown = matches!(answer.verdict, Verdict::Timeout | Verdict::Error);
-                // Before anything was measured, there is nothing to keep.
+                // The run has measured nothing yet, so ending it loses nothing.
                 if answer.evidence.ended_server
                     && unknown
                     && options.timeout.is_none()
@@ -118,7 +118,7 @@ pub(crate) fn probe_running(
         let waited = waited_for(engine, &attempt, &mut patience)?;
         waits += u64::from(waited);
         let misses = adapt_calibration(live, form, requested, &attempt);
-        // A count that differs from prompt to prompt does not become exact.
+        // If counts differ from prompt to prompt, further corrections do not make them exact.
         let most = if attempt.near.is_some() { 1 } else { CORRECTIONS };
         let again = waited
             || (1..=most).contains(&misses)
@@ -167,12 +167,12 @@ pub(crate) fn probe_running(
     Ok(describe(point, requested, best, attempts, limits))
 }
 
-/// Waits as long as a server asks for that rejected requests. Where it served some, only once: a limit on how many run
-/// together would reject the others again.
+/// Waits for the delay that a server requested when it rejected requests. If it served some of them, waits only once: a
+/// concurrency limit would reject the others again.
 ///
 /// # Errors
 ///
-/// `missing` where a server that was attached to serves none until the time is over.
+/// `missing` if an attached server serves no request before the wait time is over.
 fn waited_for(engine: &Engine, attempt: &Attempt, patience: &mut Patience<'_>) -> Result<bool> {
     let asked = attempt.rejected().filter_map(|answer| answer.retry_after).max();
     let (Some(asked), Some(first)) = (asked, attempt.rejected().find_map(Record::failure)) else {
@@ -197,8 +197,10 @@ fn waited_for(engine: &Engine, attempt: &Attempt, patience: &mut Patience<'_>) -
     Ok(waited)
 }
 
-/// Sends the requests once more with a longer output, as far as the engine's limits allow, so that early ones do not end before late ones
-/// are admitted. That is harder than what was requested: it shows that all fit, or that so many more than ran do not.
+/// Sends the requests once more with a longer output, as far as the engine's limits allow, so that early ones do not
+/// end before late ones are admitted. The longer output is harder than the requested one. A success therefore shows
+/// that all requests fit. A full queue becomes the judgement of the requested point only if one request more than ran
+/// would need no more KV cache than that point.
 fn keep_in_flight(
     engine: &Engine,
     live: &mut Live,
@@ -217,7 +219,7 @@ fn keep_in_flight(
     };
     let longer = Limits::new(requested.input, output, requested.concurrency);
     let form = request(engine, &longer.point()?, live.running.as_ref())?;
-    // How much of it is produced does not matter.
+    // The attempt may produce any part of the longer output.
     let options = ProbeOptions {
         output_tolerance: u64::MAX,
         ..options
@@ -276,7 +278,7 @@ fn report(live: &Live, starts: &StartHistory) -> Option<BoundsReport> {
 /// Judges the failure of a server that only its operator can start again.
 fn judge_server(answer: &mut ProbeAnswer) {
     let died = answer.evidence.survived == Some(false);
-    // One that still streams is slow.
+    // A server that still streams is only slow.
     let silent = answer.verdict == Verdict::Timeout && answer.ttft_ms.is_none();
     answer.evidence.ended_server = died || silent;
     if died && answer.verdict == Verdict::Error {

@@ -1,8 +1,8 @@
 //! The bounds that an engine reports, and the starts that failed.
 //!
-//! [`EngineBounds`] explain why a request was not served in full: memory, or a configured length. [`StartHistory`] chooses the
-//! limits of the next start: enough for a point and, if memory allows, for the whole search range. [`BoundsReport`] hands both
-//! to the search, as predictions and not as proof.
+//! [`EngineBounds`] explains why a request was not served in full: memory, or a configured length. [`StartHistory`]
+//! chooses the limits of the next start: enough for a point and, if memory allows, for the whole search range.
+//! [`BoundsReport`] passes both to the search, as predictions and not as proof.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub(crate) struct EngineBounds {
     pub(crate) max_model_len: Option<u64>,
     /// Longest input.
     pub(crate) max_input: Option<u64>,
-    /// The length to which the engine reduced itself for lack of memory.
+    /// The length limit that the engine chose for lack of memory.
     pub(crate) fitted: Option<u64>,
 }
 
@@ -134,15 +134,15 @@ impl StartFailure {
         limits.cover(&self.limits) || self.rules_out(limits)
     }
 
-    /// Whether limits are too long by the engine's own estimate. One from memory only holds for at least as many sequences,
-    /// because fewer leave more room.
+    /// Whether limits are too long by the engine's own estimate. An estimate from memory holds only for the same
+    /// concurrency or more, because fewer sequences leave more room.
     fn rules_out(&self, limits: &Limits) -> bool {
         let longer = self.longest.is_some_and(|longest| longest < limits.total);
         longer && (self.cause == Cause::LengthLimit || limits.concurrency >= self.limits.concurrency)
     }
 
-    /// The failure as the answer for a point that no start serves. Where a start with smaller limits did not fail, it is the
-    /// engine's estimate that rules the point out.
+    /// The failure as the answer for a point that no start serves. If the failed start had larger limits than the point
+    /// needs, the engine's own estimate rules the point out.
     pub(crate) fn for_point(&self, requested: &Limits) -> Self {
         let mut failure = self.clone();
         failure.evidence.reported = self.longest.filter(|_| !requested.cover(&self.limits));
@@ -153,7 +153,7 @@ impl StartFailure {
 /// The starts of an engine so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StartHistory {
-    /// Those that would repeat, of all engines of the kind.
+    /// Failures that would repeat, of all engines of this kind.
     pub(crate) failed: Vec<StartFailure>,
     /// Whether any start became ready. Otherwise a failure without a known cause is likely to repeat.
     pub(crate) served: bool,
@@ -173,15 +173,16 @@ impl StartHistory {
         self.failed.iter().filter_map(|failure| failure.longest).min()
     }
 
-    /// Whether a start failed for lack of memory and estimated that a context of just this length would fit.
+    /// Whether a start failed for lack of memory and estimated that a context of exactly this length would fit.
     pub(crate) fn memory_allows(&self, longest: u64) -> bool {
         let failed = self.failed.iter().filter(|failure| failure.cause == Cause::Memory);
         failed.filter_map(|failure| failure.longest).min() == Some(longest)
     }
 
     /// The largest limits that serve `requested` and are not known to fail. Tries the whole search range, then the
-    /// engine's own estimate, then the KV cache size of the newest start, then exactly the point. The error is the failure
-    /// that shows that no start serves the point: of a start that was tried, or with `use_report` by the engine's estimate.
+    /// engine's own estimate, then the KV cache size of the newest start, then exactly the point. The error is the
+    /// failure that shows that no start serves the point: a start that was tried or, with `use_report`, the engine's
+    /// estimate.
     pub(crate) fn next(
         &self,
         whole: Limits,
@@ -191,7 +192,7 @@ impl StartHistory {
         if self.known_failure(&whole).is_none() {
             return Ok(whole);
         }
-        // Of all failures that rule out the whole range, the smallest estimate holds.
+        // Use the smallest estimate of all failures that rule out the whole range.
         let repeated = self.failed.iter().filter(|failure| failure.repeats(&whole));
         let estimate = repeated.filter_map(|failure| failure.longest).min();
         // All sequences share the KV cache. Some engines make it only as large as the requested length.

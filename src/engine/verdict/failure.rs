@@ -1,10 +1,11 @@
-//! Classifies failures: first by how the process exited, then by the adapter's rules. [`Evidence`] is what scripts and reports
-//! see of one. Parses failed GPU allocations from allocator messages.
+//! Classifies failures: first by how the process exited, then by the adapter's rules. Scripts and reports see a failure
+//! as [`Evidence`]. Parses failed GPU allocations from allocator messages.
 //!
-//! A failure is called a lack of memory only if the kernel or a rule says so.
+//! A failure counts as a lack of memory only if the kernel or a rule says so.
 //!
-//! Supported allocation messages are PyTorch's `CUDA out of memory. Tried to allocate …` (since 2.1, also with HIP; used by
-//! five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and `failed to allocate CUDA0 buffer of size …`.
+//! Supported allocation messages are PyTorch's `CUDA out of memory. Tried to allocate …` (since 2.1, also with HIP;
+//! used by five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and
+//! `failed to allocate CUDA0 buffer of size …`.
 
 use crate::boundary::{Cause, Effect, Verdict};
 use crate::engine::adapter::{FailureRule, RulePhase};
@@ -12,7 +13,7 @@ use crate::fault::{Fault, Result};
 use crate::run::Allocation;
 use crate::runtime::Exit;
 
-/// The signs of a failure.
+/// The evidence that a failure is classified by.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Symptoms<'a> {
     pub(crate) exit: Option<&'a Exit>,
@@ -34,7 +35,7 @@ pub(crate) struct Finding {
 }
 
 impl FailureRule {
-    /// Rejects what a rule cannot say.
+    /// Rejects invalid rules.
     ///
     /// # Errors
     ///
@@ -69,9 +70,10 @@ impl FailureRule {
     }
 }
 
-/// Whether a log line quotes what a request or an answer contains: it logs a request, or is below the level at which engines tell what failed.
+/// True if a log line may quote the content of a request or an answer, so that a match proves no failure: it logs a
+/// prompt, or its level is below the one at which engines report failures.
 fn quotes(line: &str) -> bool {
-    // Process, date and time may stand before the level.
+    // Process, date and time may precede the level.
     const WORDS_BEFORE: usize = 4;
     let trace = |word: &str| word == "DEBUG" || word == "TRACE";
     let words = line.split_whitespace().take(WORDS_BEFORE);

@@ -1,4 +1,4 @@
-//! Derives a verdict from what was observed during a probe. The order of the checks here defines the verdicts.
+//! Derives a verdict from the observations of a probe. The order of the checks here defines the verdicts.
 //!
 //! Output shorter than requested is never `ok`: the engine's token counts are compared with the requested ones.
 
@@ -48,7 +48,7 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     }
     if let Some(exit) = seen.exit {
         let cause = match exit.outside {
-            // That of this program: it would happen again.
+            // This program's own limit: the same request would exceed it again.
             Some(Outside::OwnLimit(_)) => Cause::MemoryLimit,
             Some(_) => Cause::Stopped,
             None => Cause::Died,
@@ -64,7 +64,7 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     Some(Judgement::new(Verdict::Error, Cause::Dead, message))
 }
 
-/// Why an engine exited, if its log does not say it.
+/// Describes how an engine exited, for an exit that its log does not explain.
 pub(crate) fn how_it_ended(exit: &Exit) -> String {
     match exit.stopped_by() {
         _ if exit.oom_killed => "the OOM killer ended the engine".to_owned(),
@@ -76,7 +76,7 @@ pub(crate) fn how_it_ended(exit: &Exit) -> String {
 /// The verdict of a failure rule, or of the OOM killer.
 fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
     let length = found.verdict == Verdict::Refused && found.cause == Some(Cause::LengthLimit);
-    // The refused length is not the requested one.
+    // The engine refused a length other than the requested one.
     let counted = found.input.filter(|counted| length && *counted != seen.requested.input);
     if let Some(counted) = counted.filter(|counted| !(seen.near && is_near(*counted, seen.requested.input))) {
         return Judgement {
@@ -90,7 +90,7 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
         None => seen.exit.map(how_it_ended).unwrap_or_default(),
     };
     let mut cause = found.cause;
-    // What the engine calls its length limit may be the length that its memory allows.
+    // The engine may call it a length limit although memory sets that length.
     let bound = seen.reported.bound(&seen.requested);
     if let Some(bound) = bound.filter(|bound| length && bound.cause == Cause::KvCache) {
         cause = Some(bound.cause);
@@ -167,8 +167,8 @@ fn form(answer: &Record) -> Option<FailureForm> {
     answer.failure().map(|failure| failure.form)
 }
 
-/// Whether the stream completed with a proper finish reason. A probe also accepts tokens without text, such as the end
-/// of a text, of which the stream shows no event: the engine's counts say how many there were.
+/// True if the stream completed with a proper finish reason. Tokens without text, such as an end-of-text token, may
+/// produce no event in the stream; the engine's counts include them.
 pub(crate) fn succeeded(answer: &Record) -> bool {
     let finished = answer
         .finish
@@ -184,7 +184,8 @@ pub(crate) fn error_message(answer: &Record) -> Option<&String> {
     matches!(failure.form, FailureForm::InStream | FailureForm::Status(_)).then_some(&failure.message)
 }
 
-/// [`EngineBounds::bound`] counts what nearly reaches a bound; a prompt is cut only where it and its output exceed it.
+/// [`EngineBounds::bound`] also counts a request that nearly reaches a bound; a prompt is cut only if prompt and output
+/// together exceed it.
 const CUT_BEYOND: u64 = 2;
 
 /// Checks the counts of a completed response.

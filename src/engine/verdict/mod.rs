@@ -1,5 +1,5 @@
-//! The meaning of failures and answers: rules for messages, bounds that an engine reports, starts that failed, and the verdict of a
-//! probe. Pure.
+//! Interprets failures and answers: rules for messages, bounds that an engine reports, starts that failed, and the
+//! verdict of a probe. No I/O.
 
 pub(super) mod bounds;
 pub(super) mod failure;

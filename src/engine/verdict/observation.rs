@@ -1,4 +1,4 @@
-//! An observation of a probe, and the judgement of it.
+//! The observations of a probe, and the judgement derived from them.
 
 use super::bounds::{Bound, EngineBounds};
 use crate::boundary::{Cause, Verdict};
@@ -8,13 +8,13 @@ use crate::load::Record;
 use crate::run::Limits;
 use crate::runtime::Exit;
 
-/// All that a verdict follows from.
+/// Everything that decides a verdict.
 pub(crate) struct Observation<'a> {
     pub(crate) requested: Limits,
     /// Output tokens that may be missing.
     pub(crate) tolerance: u64,
     pub(crate) answers: &'a [Record],
-    /// How the engine's process exited, if it did.
+    /// Exit of the engine's process, if it exited.
     pub(crate) exit: Option<&'a Exit>,
     /// Whether the engine still serves after failed requests; `None` if that was not checked.
     pub(crate) survived: Option<bool>,
@@ -25,14 +25,14 @@ pub(crate) struct Observation<'a> {
     pub(crate) reported: &'a EngineBounds,
     /// Tokens of prompts that the engine reads in one step, if known.
     pub(crate) prefill_budget: Option<u64>,
-    /// How many sequences the engine says that it runs at the same time.
+    /// The engine's own limit on concurrent sequences, if it reports one.
     pub(crate) max_num_seqs: Option<u64>,
     /// Whether the engine is simulated.
     pub(crate) simulated: bool,
-    /// Where the requests were sent, and by what they said who sends them.
+    /// The path and the credentials of the requests.
     pub(crate) path: &'a str,
     pub(crate) credentials: Credentials<'a>,
-    /// Whether a count of the input that is near the requested one is taken for it.
+    /// Whether an input count near the requested one is accepted.
     pub(crate) near: bool,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct Judgement {
     pub(crate) line: Option<String>,
     /// Input tokens as counted in a refusal, if they differ from the requested number.
     pub(crate) counted: Option<u64>,
-    /// The most requests that ran together, where not all did.
+    /// The highest number of requests that ran together, if not all did.
     pub(crate) running: Option<u64>,
 }
 

@@ -1,5 +1,6 @@
-//! Whether all requests of a probe were resident at the same time, and if not, why: the engine had no room for more (its KV cache, or a limit of its
-//! own), or early requests merely ended before late ones were admitted. The latter says nothing of memory.
+//! Checks that all requests of a probe were resident at the same time. If they were not, either the engine had no room
+//! for more (its KV cache was full, or it has a limit of its own), or early requests merely ended before late ones were
+//! admitted. The latter says nothing about memory.
 
 use std::time::Duration;
 
@@ -9,19 +10,21 @@ use crate::fmt::thousands;
 use crate::load::Record;
 use crate::run::Limits;
 
-/// Tokens that what runs must produce while others wait, before the wait is the engine's limit. Schedulers let running requests decode for
-/// a while before they admit more: TGI 20 tokens (`--max-waiting-tokens`).
+/// Tokens that running requests must produce while others wait, before the wait counts as a limit of the engine.
+/// Schedulers let running requests decode for a while before they admit more: TGI for 20 tokens
+/// (`--max-waiting-tokens`).
 const PATIENCE: usize = 32;
 
-/// So many times as long as it takes to read a prompt must nothing be admitted, and at least so long.
+/// The queue counts as held back after no admission for `PROMPTS` prefill times, and at least `LEAST_QUIET`.
 const PROMPTS: u32 = 2;
 const LEAST_QUIET: Duration = Duration::from_millis(100);
 
-/// Tokens that arrive closer together have no order: a server, a proxy or this program may read or pass on several tokens together.
+/// Tokens closer together than this cannot be ordered: a server, a proxy or this program may read or pass on several
+/// tokens at once.
 const MARGIN: Duration = Duration::from_millis(10);
 
-/// All requests completed: judges whether all of them were running at the same time. The time of a simulated engine may pass
-/// faster than any clock can tell, but its gauges miss nothing.
+/// Judges a probe whose requests all completed: were they all running at the same time? Simulated time may pass faster
+/// than any clock can resolve, but the gauges of a simulated engine miss nothing.
 pub(crate) fn judge_residency(seen: &Observation<'_>) -> Judgement {
     let Observation {
         requested,
@@ -38,15 +41,15 @@ pub(crate) fn judge_residency(seen: &Observation<'_>) -> Judgement {
     let wanted = requested.concurrency;
     let peaks = queue.peaks();
     let gauge = peaks.and_then(|peaks| peaks.running);
-    // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if the metrics were
-    // polled too rarely.
+    // A sequence holds its KV cache from its first token to its end, so overlapping streams prove concurrency even if
+    // polls of the metrics missed it.
     let first = FirstRound::new(answers);
     let overlapped = first.as_ref().map_or(0, FirstRound::overlapped);
     let together = if simulated && gauge.is_some() { 0 } else { overlapped };
     if wanted <= 1 || gauge.is_some_and(|running| running >= wanted) || together >= wanted {
         return Judgement::ok(None);
     }
-    // The gauge is zero if it was polled before and after them only.
+    // The gauge is zero if every poll was before or after the requests.
     let running = gauge.unwrap_or(0).max(together);
     let ran = match running {
         0 => "not all ran together".to_owned(),
@@ -88,7 +91,8 @@ pub(crate) fn judge_residency(seen: &Observation<'_>) -> Judgement {
     judged(Verdict::Error, Cause::NotResident, message)
 }
 
-/// The output with which all requests would be in flight at the same time, as far as `longest` allows; `None` if that is not longer.
+/// The output length that keeps all requests in flight at the same time, capped at `longest`; `None` if that is no
+/// longer than requested.
 pub(crate) fn longer_output(requested: &Limits, answers: &[Record], longest: u64) -> Option<u64> {
     let firsts = || answers.iter().filter_map(|answer| answer.first_token);
     let spread = firsts().max()?.saturating_sub(firsts().min()?);
@@ -96,7 +100,7 @@ pub(crate) fn longer_output(requested: &Limits, answers: &[Record], longest: u64
         .iter()
         .filter_map(|answer| answer.tpot_ms(answer.counts.output?));
     let fastest = gaps.reduce(f64::min).unwrap_or(1.0).max(0.01);
-    // Reading prompts slows decoding down, which the next time lasts longer.
+    // Doubled because prefills slow decoding down, and the longer output makes the next attempt take longer.
     let needed = (spread.as_secs_f64() * 1e3 / fastest).ceil() as u64 * 2;
     let output = (requested.output + needed)
         .max(requested.output + 2 * PATIENCE as u64)
@@ -107,9 +111,9 @@ pub(crate) fn longer_output(requested: &Limits, answers: &[Record], longest: u64
 /// The requests that ran until the first one ended.
 struct FirstRound<'a> {
     answers: &'a [Record],
-    /// First tokens up to that moment, sorted.
+    /// Times of the first tokens before `end`, sorted.
     starts: Vec<Duration>,
-    /// When the first request was sent, and when the first ended.
+    /// Times when the first request was sent and when the first one ended.
     sent: Duration,
     end: Duration,
 }
@@ -118,7 +122,7 @@ impl<'a> FirstRound<'a> {
     fn new(answers: &'a [Record]) -> Option<Self> {
         let end = answers.iter().filter_map(|answer| answer.last_token).min()?;
         let mut starts: Vec<Duration> = answers.iter().filter_map(|answer| answer.first_token).collect();
-        // What began in the moment in which another ended may have its place.
+        // A request that begins at the moment when another ends may have taken its slot.
         starts.retain(|start| *start < end);
         starts.sort_unstable();
         let sent = answers.iter().map(|answer| answer.sent).min()?;
@@ -130,13 +134,13 @@ impl<'a> FirstRound<'a> {
         })
     }
 
-    /// How many surely ran at its end.
+    /// The number of requests that certainly ran at the end of the round.
     fn overlapped(&self) -> u64 {
         let before = |start: &&Duration| **start + MARGIN <= self.end;
         self.starts.iter().filter(before).count() as u64
     }
 
-    /// Since when nothing more was sent or admitted.
+    /// The time of the last send or admission.
     fn settled(&self) -> Duration {
         let sent = self.answers.iter().map(|answer| answer.sent);
         sent.chain(self.starts.iter().copied()).max().unwrap_or_default()
@@ -146,7 +150,8 @@ impl<'a> FirstRound<'a> {
         self.end.saturating_sub(self.settled())
     }
 
-    /// Whether nothing was admitted for long enough that the engine could have, and for `least`, while nothing ended.
+    /// True if nothing was admitted for at least `least`, and for long enough that the engine could have admitted more,
+    /// while nothing ended.
     fn held_back(&self, least: Duration) -> bool {
         let times = || std::iter::once(&self.sent).chain(&self.starts);
         let gaps = times()
@@ -162,7 +167,7 @@ impl<'a> FirstRound<'a> {
                 .any(|answer| self.decoded(answer, since) >= PATIENCE)
     }
 
-    /// Events of a request between `from` and the end of the round.
+    /// The number of tokens of a request between `from` and the end of the round.
     fn decoded(&self, answer: &Record, from: Duration) -> usize {
         let later = answer.token_times().skip(1);
         later.filter(|at| *at > from && *at <= self.end).count()
@@ -260,20 +265,21 @@ mod tests {
             Verdict::Error,
             "not_resident",
         );
-        // A prompt of the second took 400 ms; in the 460 ms until the first ended the third may have been read.
+        // The second prompt took 400 ms to read, so the third may have been read in the 460 ms before the first request
+        // ended.
         judged(
             &[decoded(100, 87), decoded(500, 64), decoded(980, 64)],
             &none,
             Verdict::Error,
             "not_resident",
         );
-        // A full KV cache says it immediately, even where no time passed.
+        // A full KV cache is proof at once, even if no time passed.
         let short = [decoded(100, 8), decoded(400, 8)];
         judged(&short, &gauge(1, Some(0.6)), Verdict::Queued, "kv_cache");
         judged(&short, &gauge(1, Some(0.4)), Verdict::Error, "not_resident");
     }
 
-    /// A server that answers in milliseconds, and a client that reads whole answers.
+    /// The server answers in milliseconds, and the client reads whole answers at once.
     #[test]
     fn what_no_clock_can_tell_proves_nothing() {
         let quick = |sent: u64, tokens: u64| Record {
@@ -288,7 +294,7 @@ mod tests {
         assert!(said.contains("too short to overlap"), "{said}");
         // One after the other, but read out of order.
         judged(&[quick(0, 100), quick(3, 100)], &none, Verdict::Error, "not_resident");
-        // The later ones were sent when the first had nearly ended.
+        // The later requests were sent when the first had nearly ended.
         let late = [
             decoded(10, 64),
             Record {
@@ -336,7 +342,8 @@ mod tests {
         assert_eq!(longer_output(&asked, &answers, 16), None);
     }
 
-    /// What a run on a real engine found, judged from its journal by today's rules: its answers by point, and what follows.
+    /// Judges the recorded run of a real engine again by today's rules. Returns its judgements by point, and the
+    /// boundary that follows from them.
     fn judged_again(name: &str) -> (Vec<(Point, Judgement)>, Boundary) {
         let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("tests/data/runs")
@@ -353,7 +360,7 @@ mod tests {
             let answer = &event["answer"];
             let point: Point = serde_json::from_value(answer["point"].clone()).unwrap();
             let requested = Limits::of_point(&point).unwrap();
-            // They hold no times of single requests.
+            // Recorded answers hold no times of single requests.
             let answers = vec![Record::default(); usize::try_from(requested.concurrency).unwrap()];
             let peaks: EngineQueue = serde_json::from_value(answer["evidence"]["queue"].clone()).unwrap();
             let before = EngineQueue {
@@ -399,7 +406,8 @@ mod tests {
         let (found, map) = judged_again("vllm-hybrid");
         assert!(map.conflicts().is_empty());
         assert_eq!(map.classify(&at(25, 9582, 128)).unwrap(), Class::Unknown);
-        // What an independent client of the same engine could not serve at the same time either (`check.json` of the run): the KV cache was full.
+        // An independent client of the same engine could not run these points concurrently either (`check.json` of the
+        // run): the KV cache was full.
         for (concurrency, input) in [(39, 4656), (22, 14100), (64, 16384)] {
             assert_eq!(map.classify(&at(concurrency, input, 128)).unwrap(), Class::Fails);
         }

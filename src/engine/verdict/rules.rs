@@ -1,4 +1,4 @@
-//! An adapter's rules, checked; and recorded output of an engine as they read it, for tests of adapters.
+//! Checks an adapter's rules, and applies them to recorded output of an engine, for tests of adapters.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ impl Rules {
         self.read(RulePhase::Start, &[], log, Some(code))
     }
 
-    /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status of
-    /// an engine that died. For tests of adapters.
+    /// Reads the outcome of a request: response bodies or stream errors, the log since it was sent, and the exit status
+    /// of an engine that died. For tests of adapters.
     pub fn read_request(&self, messages: &[String], log: &[String], code: Option<i64>) -> Reading {
         self.read(RulePhase::Request, messages, log, code)
     }
@@ -140,7 +140,7 @@ pub struct Reading {
     pub cause: Option<Cause>,
     /// The matching line.
     pub line: Option<String>,
-    /// The longest input and output together, and the longest input, that it states.
+    /// The limits that the output states: longest input and output together, and longest input.
     pub limits: (Option<u64>, Option<u64>),
     /// The phase that the engine had reached.
     pub phase: Option<String>,

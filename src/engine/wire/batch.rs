@@ -1,4 +1,4 @@
-//! Sends requests to a server together through the load client, and polls its metrics page meanwhile.
+//! Sends requests to a server concurrently through the load client, and polls its metrics page meanwhile.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,27 +21,27 @@ use crate::task::lock;
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long a single request runs before its queue is polled.
+/// Pause before the queue is polled for a single request.
 const SINGLE_REQUEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long unfinished requests may all be queued, with none running, before they are cancelled.
+/// Default time after which unfinished requests are cancelled if all are queued and none is running.
 pub(crate) const STALL: Duration = Duration::from_secs(20);
 
-/// Requests that are sent together.
+/// A set of requests that are sent concurrently.
 pub(crate) struct Batch {
     url: String,
     key: Option<ApiKey>,
     jobs: Mutex<VecDeque<Job>>,
     count: u64,
     timeout: Duration,
-    /// Requests with a first token.
+    /// Number of requests that got their first token.
     decoding: AtomicU64,
     all_decode: Notify,
     ended: AtomicU64,
 }
 
 impl Batch {
-    /// Requests to this address, each of which may take `timeout`.
+    /// Requests to this address, each with the timeout `timeout`.
     pub(crate) fn new(url: String, key: Option<ApiKey>, jobs: VecDeque<Job>, timeout: Duration) -> Self {
         Self {
             url,
@@ -59,7 +59,7 @@ impl Batch {
     /// progress.
     pub(crate) async fn send(self, page: Option<&MetricsPage>, stall: Duration) -> Result<(Vec<Record>, QueueMetrics)> {
         let mut queue = QueueMetrics::default();
-        // A single request is not preceded by a poll: fetching the page costs as much as a short probe.
+        // Skip the first poll for a single request: fetching the page costs as much as a short probe.
         if self.count > 1 {
             poll(&mut queue, page, Instant::now() + self.timeout).await;
         }
@@ -91,7 +91,7 @@ impl Batch {
             poll(&mut queue, page, timeout).await;
         }
         let mut records = done?.records;
-        // Those that were cancelled before they were issued.
+        // Requests that were cancelled before they were issued have no record yet.
         let missing = records.len() as u64..batch.count;
         records.extend(missing.map(|index| Record {
             index,
@@ -101,8 +101,9 @@ impl Batch {
         Ok((records, queue))
     }
 
-    /// Polls the page until the engine has stalled (true) or all requests have `ended`. Also polls when the last request gets its first token, because all
-    /// requests are running at that moment if they ever are. A poll is not broken off: the page may have been cleared by it.
+    /// Polls the page until the engine has stalled (true) or all requests have `ended`. Also polls when the last
+    /// request gets its first token, because all requests are running at that moment if they ever are. A poll is never
+    /// cancelled, because it may already have cleared the page.
     async fn wait_for_stall(
         &self,
         page: Option<&MetricsPage>,
@@ -153,8 +154,8 @@ impl RequestSource for Batch {
     }
 }
 
-/// Adds what the page reports now to the queue; requests time out at `timeout` or later. Returns the newest snapshot; `None` if
-/// the page does not answer or has no new one.
+/// Adds the page's current snapshots to the queue; requests time out at `timeout` or later. Returns the newest
+/// snapshot; `None` if the page does not answer or has no new one.
 async fn poll(queue: &mut QueueMetrics, page: Option<&MetricsPage>, timeout: Instant) -> Option<EngineQueue> {
     let snapshots = page?.fetch().await?;
     let in_time = Instant::now() < timeout;
@@ -172,8 +173,8 @@ mod tests {
     use crate::engine::wire::protocol;
     use crate::http;
 
-    /// How a request that is never answered ends, if the metrics page returns these snapshots in turn, repeating the
-    /// last one.
+    /// The outcome of a request that is never answered, if the metrics page returns these snapshots in turn and repeats
+    /// the last one.
     async fn ended(pages: &'static [&str]) -> Outcome {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());

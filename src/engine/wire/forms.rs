@@ -1,5 +1,5 @@
-//! How requests of one adapter differ between servers: which of its forms a server took, without which fields, and what a
-//! failure says of the form.
+//! Adapts the requests of one adapter to a server: the form that the server accepted, the fields left out, and failures
+//! that say something about the form.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use crate::load::{Failure, FailureForm};
 use crate::prompt::PromptForm;
 use crate::warning::Warning;
 
-/// Fields that a server need not know.
+/// Fields that a server may not support.
 pub(crate) const OPTIONAL: [&str; 4] = ["min_tokens", "ignore_eos", "stream_options", "temperature"];
 
-/// Fields that keep a text from ending before its length.
+/// Fields that prevent an output from ending before the requested length.
 const LENGTHENING: [&str; 2] = ["ignore_eos", "min_tokens"];
 
-/// The longest output, and what newer servers call it.
+/// The field for the maximum output, and its name in newer servers.
 pub(crate) const LENGTH: &str = "max_tokens";
 pub(crate) const NEWER_LENGTH: &str = "max_completion_tokens";
 
-/// The form of the requests that a server takes: by default the adapter's first.
+/// The request form that a server accepts: by default the adapter's first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Accepted {
-    /// Its place in the adapter's list.
+    /// Its index in the adapter's list.
     pub(crate) index: usize,
-    /// In words, such as ``text to `/v1/completions` ``.
+    /// Description, such as ``text to `/v1/completions` ``.
     pub(crate) form: String,
     /// Fields of its body that the server refused.
     pub(crate) left_out: Vec<String>,
@@ -37,7 +37,7 @@ pub(crate) struct Accepted {
 }
 
 impl Accepted {
-    /// Why a text ended early, if the server does not do what keeps it going, and what to do.
+    /// The reason and the remedy for texts that end early, if the server refused or ignores the fields that prevent it.
     pub(crate) fn early_end(&self, form: &RequestForm) -> Option<String> {
         let of = |has: &dyn Fn(&str) -> bool| {
             let fields: Vec<&str> = LENGTHENING.iter().copied().filter(|field| has(field)).collect();
@@ -83,8 +83,8 @@ pub(crate) fn failure_text(failure: &Failure, timeout: Duration) -> String {
     }
 }
 
-/// Whether a server refuses the model that a request names: another form of it would be refused, too. A model that the server
-/// serves by another path only is not refused.
+/// Whether a server refuses the model that a request names, so that it would refuse any other form too. False if the
+/// server only serves the model on another path.
 pub(crate) fn is_of_the_model(failure: &Failure, complaint: &str, model: Option<&str>) -> bool {
     let FailureForm::Status(status @ 400..=499) = failure.form else {
         return false;
@@ -94,7 +94,7 @@ pub(crate) fn is_of_the_model(failure: &Failure, complaint: &str, model: Option<
         && !complaint.contains("completions")
 }
 
-/// Whether a server that fails in this way may take another form.
+/// Whether a server that fails in this way may accept another form.
 pub(crate) fn is_of_the_form(failure: &Failure) -> bool {
     match failure.form {
         FailureForm::Status(status) => matches!(status, 400 | 404 | 405 | 415 | 422 | 500 | 501),
@@ -103,7 +103,7 @@ pub(crate) fn is_of_the_form(failure: &Failure) -> bool {
     }
 }
 
-/// Removes a field of the body, or gives it its newer name. Returns whether it was there.
+/// Removes a field of the body; `max_tokens` is renamed instead. Returns whether the field was present.
 pub(crate) fn remove(form: &mut RequestForm, field: &str) -> bool {
     let Some(body) = form.body.as_object_mut() else {
         return false;
@@ -115,7 +115,7 @@ pub(crate) fn remove(form: &mut RequestForm, field: &str) -> bool {
     true
 }
 
-/// A form in words, such as ``text to `/v1/completions` ``.
+/// Describes a form, such as ``text to `/v1/completions` ``.
 pub(crate) fn described(form: &RequestForm) -> String {
     let prompt = match form.prompt {
         PromptForm::Tokens => "token ids",

@@ -1,5 +1,5 @@
-//! Exchanges with a server: request bodies and decoders by protocol, forms of requests, prompts as long as the
-//! engine counts them, batches of requests, pages, and refusals by status.
+//! Exchanges with a server: request bodies and decoders by protocol, request forms, prompts calibrated to the engine's
+//! token count, batches of requests, pages, and refusals by status.
 
 pub(super) mod batch;
 pub(super) mod forms;

@@ -1,4 +1,4 @@
-//! Pages of a server, fetched: bounded in size, and metrics as snapshots.
+//! Fetches pages of a server, with a limit on their size, and reads metrics pages as snapshots.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::http;
 use crate::load::engine_side::EngineMetrics;
 use crate::run::Run;
 
-/// A page of an engine; `None` if the engine does not have it. A page that is too long is not read, with a warning.
+/// Fetches a page of an engine; `None` if the engine does not have it. Skips a page that is too long, with a warning.
 pub(crate) async fn read_page(request: RequestBuilder, run: &Run) -> Option<String> {
     let answer = http::send(request).await.and_then(Response::error_for_status).ok()?;
     let path = answer.url().path().to_owned();
@@ -35,7 +35,7 @@ pub(crate) struct MetricsPage {
     pub(crate) client: Client,
     pub(crate) url: String,
     pub(crate) rules: MetricRules,
-    /// Gets a warning if the page is too long.
+    /// Receives a warning if the page is too long.
     pub(crate) run: Arc<Run>,
 }
 

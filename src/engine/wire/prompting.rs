@@ -12,7 +12,7 @@ pub(crate) const VOCABULARY: u32 = 32_000;
 
 pub(crate) struct Prompting {
     pub(crate) prompts: Arc<Prompts>,
-    // By protocol and form, because each adds tokens of its own.
+    // Keyed by protocol and form, because each adds its own tokens.
     calibrations: HashMap<(Protocol, PromptForm), Calibration>,
     /// Forms for which a calibration request was already sent.
     pub(crate) calibrated: HashSet<(Protocol, PromptForm)>,

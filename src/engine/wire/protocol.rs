@@ -43,7 +43,8 @@ impl Decode for Decoder {
     }
 }
 
-/// The request body with its prompt. Adds `model`, if the adapter's body has none: servers of one model ignore it.
+/// Builds the request body with its prompt. Adds `model` if the adapter's body has none: servers of a single model
+/// ignore it.
 pub(crate) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) -> Result<Bytes> {
     let Value::Object(mut body) = form.body.clone() else {
         return Err(Fault::usage(
@@ -74,8 +75,8 @@ pub(crate) fn body(form: &RequestForm, prompt: &Content, model: Option<&str>) ->
     serde_json::to_vec(&body).map(Bytes::from).map_err(Fault::internal)
 }
 
-/// A field of any JSON type: its text if it is a string (borrowed if it has no escapes), or the number of its items if it is
-/// an array.
+/// A field of any JSON type: its text if it is a string (borrowed if it has no escapes), or the number of its items if
+/// it is an array.
 #[derive(Default)]
 struct Field<'a> {
     text: Cow<'a, str>,
@@ -83,7 +84,7 @@ struct Field<'a> {
 }
 
 impl Field<'_> {
-    /// The most tokens that its text can be.
+    /// Length of the text in bytes, an upper bound of its tokens.
     fn bytes(&self) -> u64 {
         self.text.len() as u64
     }
@@ -154,7 +155,8 @@ impl<'de> Visitor<'de> for Field<'de> {
     }
 }
 
-/// The complaint of an error, without a request that it repeats: a string, or the messages in an object with the fields that they name; else the value as JSON.
+/// The error detail, without the request that the error may echo: a string, or the messages of an object together with
+/// the fields that they name; otherwise the value as JSON.
 pub(crate) fn error_text(error: &Value) -> String {
     fn gather<'a>(value: &'a Value, said: &mut Vec<&'a str>) {
         match value {

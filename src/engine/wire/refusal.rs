@@ -1,4 +1,5 @@
-//! Refusals of servers: statuses by name, such as `429 rate limit`, the remedy for each, and the complaint in a body.
+//! Refusals of servers: names of statuses, such as `429 rate limit`, the remedy for each, and the error detail in a
+//! body.
 
 use serde_json::Value;
 use url::Url;
@@ -8,26 +9,26 @@ use crate::fmt::excerpt;
 use crate::http::ApiKey;
 use crate::load::{Failure, FailureForm};
 
-/// The remedy where a server wants a key.
+/// The remedy if a server requires an API key.
 const NO_KEY: &str = "set OPENAI_API_KEY to a key that the server takes, or name the variable that holds one: `--set api_key_env=NAME`. The key is sent only to an \
      address that the command line names to a shipped script, also when a run is resumed: `--url URL`; else `--allow token` sends it";
 
 /// The remedy for a proxy that compresses streams.
 pub const COMPRESSED: &str = "have the server, or the proxy before it, not compress what no one asked it to compress: compressed, tokens come in lumps";
 
-/// By what a request said who sends it.
+/// How a request authenticates its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Credentials<'a> {
-    /// By nothing.
+    /// No credentials.
     None,
-    /// By an API key, from this environment variable.
+    /// An API key from this environment variable.
     Key(&'a str),
-    /// By user name and password in the URL.
+    /// User name and password in the URL.
     Url,
 }
 
 impl<'a> Credentials<'a> {
-    /// Those of requests with this key to a server.
+    /// The credentials of requests with this key to a server.
     pub fn new(key: Option<&'a ApiKey>, base_url: &str) -> Self {
         let has_user = || Url::parse(base_url).is_ok_and(|url| !url.username().is_empty() || url.password().is_some());
         match key {
@@ -53,7 +54,7 @@ pub fn title(status: u16, credentials: Credentials<'_>) -> Option<&'static str> 
     })
 }
 
-/// The remedy for a status that the server would give to the same request again and again.
+/// The remedy for a status that the server would return again for the same request.
 pub fn remedy(status: u16, credentials: Credentials<'_>) -> Option<String> {
     match (status, credentials) {
         (401 | 403, Credentials::None) => Some(NO_KEY.to_owned()),
@@ -68,7 +69,7 @@ pub fn remedy(status: u16, credentials: Credentials<'_>) -> Option<String> {
     }
 }
 
-/// The remedy for a server that rejects requests for longer than it is waited for.
+/// The remedy for a server that rejects requests for longer than the wait time.
 pub fn wait_longer(status: u16) -> &'static str {
     match status {
         429 => "raise the limit of the server or of the key, or wait longer for it: `--wait 10m`",
@@ -76,7 +77,7 @@ pub fn wait_longer(status: u16) -> &'static str {
     }
 }
 
-/// The path, the status and the words of a refusal.
+/// Describes a rejected request: path, status, and the server's message.
 pub(crate) fn refusal(failure: &Failure, path: &str, credentials: Credentials<'_>) -> String {
     let FailureForm::Status(status) = failure.form else {
         return words(&failure.message);
@@ -88,20 +89,20 @@ pub(crate) fn refusal(failure: &Failure, path: &str, credentials: Credentials<'_
     )
 }
 
-/// Whether the server wants a key, or another one.
+/// True if the server requires an API key or rejects the given one.
 pub(crate) fn needs_key(failure: &Failure) -> bool {
     matches!(failure.form, FailureForm::Status(401 | 403))
 }
 
-/// The complaint of a refusal, without the request that it may repeat.
+/// The error detail in the body of a refusal, without the request that it may echo.
 pub(crate) fn complaint(body: &str) -> String {
     let json = serde_json::from_str(body).ok();
     let said = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
-    // Python repeats it in a message of its own form.
+    // Python servers echo the request in a message of their own format.
     said.split("'input':").next().unwrap_or_default().to_owned()
 }
 
-/// The complaint of a refusal in one short line.
+/// The error detail, shortened to one line.
 pub fn words(body: &str) -> String {
     excerpt(&complaint(body))
 }

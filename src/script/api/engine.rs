@@ -40,9 +40,9 @@ pub mod engine {
         Ok(EngineHandle::describe(&host(&context), name, [options])?)
     }
 
-    /// Describes several engines as one, each by options of its own, which differ in GPUs or URL. `probe` takes the first that is not being
-    /// probed, so that several points can be probed at the same time (`in_parallel`); anything else is done by the first engine. Used by
-    /// `std/engines`.
+    /// Describes several engines as one; their options differ only in GPUs or URL. `probe` uses the first idle engine,
+    /// so several points can be probed at the same time (`in_parallel`); every other method uses the first engine. Used
+    /// by `std/engines`.
     ///
     /// # Errors
     ///
@@ -61,7 +61,8 @@ pub mod engine {
         Ok(EngineHandle::describe(&host(&context), name, maps)?)
     }
 
-    /// Checks that a server accepts connections at an address, with `--wait` once it does; says nothing about what it serves.
+    /// Checks that a server accepts connections at an address; with `--wait`, waits until it does. Does not check what
+    /// it serves.
     ///
     /// # Errors
     ///
@@ -90,9 +91,10 @@ pub mod engine {
         Ok(await_reachable(url, permits, tasks, run, settings.wait)?)
     }
 
-    /// Fetches a page of a server that runs already: `#{ status, body, refusal, remedy }`, status 0 when nobody answers within five seconds;
-    /// `refusal` says in a sentence what is wrong with an answer that is no success, and `remedy` what to do where it would stay so, else `()`.
-    /// `key` names the environment variable with the server's API key; `""` is `OPENAI_API_KEY`.
+    /// Fetches a page of a running server: `#{ status, body, refusal, remedy }`. `status` is 0 if nothing answers
+    /// within five seconds. For a status other than success, `refusal` explains it in one sentence; `remedy` says what
+    /// to do if trying again would not help. Otherwise both are `()`. `key` names the environment variable that holds
+    /// the server's API key; `""` means `OPENAI_API_KEY`.
     ///
     /// # Errors
     ///
@@ -108,7 +110,8 @@ pub mod engine {
         Ok(page_of(&context, url, path, key, false)?)
     }
 
-    /// As `page`, but waits up to `--wait` for a server that still loads (503), or that says when to come again (429 with `Retry-After`).
+    /// As `page`, but waits up to `--wait` for a server that is still loading (503) or that says when to retry (429
+    /// with `Retry-After`).
     ///
     /// # Errors
     ///
@@ -124,13 +127,13 @@ pub mod engine {
         Ok(page_of(&context, url, path, key, true)?)
     }
 
-    /// The address of a running container, by a port that it publishes or by its network; it may be asked from now on. `port` is the
-    /// one inside it, `()` where it has only one.
+    /// The URL of a running container, through a published port or its Docker network. Permits requests to this URL
+    /// from now on. `port` is the port inside the container; `()` if it has only one.
     ///
     /// # Errors
     ///
-    /// `missing` without Docker, for a container that does not run and for one that no network reaches; `usage` if it has several ports;
-    /// `not_allowed` for a container that the user did not name.
+    /// `missing` without Docker, or if the container is not running or not reachable over any network; `usage` if it
+    /// has several ports and none is given; `not_allowed` for a container that the user did not name.
     ///
     /// # Example
     ///
@@ -150,7 +153,7 @@ pub mod engine {
             .wait(crate::runtime::container_url(name, port, &host.permits))?)
     }
 
-    /// Whether there is a GPU that an engine can use; `auto` checks this.
+    /// True if an engine can use a GPU of this machine; `auto` checks this.
     ///
     /// # Example
     ///
@@ -171,7 +174,8 @@ pub mod methods {
     ///
     /// # Errors
     ///
-    /// `engine` if it does not become ready for lack of memory; `start_failed` for another reason; `missing` if Docker, an image, a GPU or a given address is not available.
+    /// `engine` if it does not become ready for lack of memory; `start_failed` if it fails for another reason;
+    /// `missing` if Docker, an image, a GPU or a given address is not available.
     ///
     /// # Example
     ///
@@ -186,7 +190,7 @@ pub mod methods {
         Ok(crate::engine::start(engine.first(&context))?)
     }
 
-    /// Stops the engine, unless it was attached to. The next probe starts it again.
+    /// Stops the engine, unless this program only attached to it. The next probe starts it again.
     ///
     /// # Example
     ///
@@ -201,8 +205,8 @@ pub mod methods {
         Ok(engine.called(&context).stop()?)
     }
 
-    /// Whether the engine that runs can be asked for a point without another start: it is well, and was started for such
-    /// lengths and as many requests. `()` before the first start.
+    /// True if the running engine can serve a point without a restart: it is healthy, and its start limits cover the
+    /// point's lengths and concurrency. `()` before the first start.
     ///
     /// # Errors
     ///
@@ -227,34 +231,39 @@ pub mod methods {
     /// Tests one point on the engine, which is started if necessary, and returns the result.
     ///
     /// A point is `#{ input, output, concurrency }`, in tokens and concurrent requests (default 1). The answer is `#{
-    /// id, point, verdict, cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series, started,
-    /// starts, seconds, gpus, report }`. `id` is the answer's number in the run: give `map.record` the answer with it, so that
-    /// the journal keeps it once and a resume knows that it was recorded. `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`,
-    /// `start_failed`, `not_sent`, `timeout`, `short_output`, `error`; `moves` is `fits`, `fails`, `bounds` (of `not_sent`) or `none`; `input` and `output`
-    /// are the engine's own token counts; `counted`, which is there only if no prompt of exactly the asked length could be made, is `#{ input }`, the length
-    /// for which the verdict holds, at most 1 % or 8 tokens off; `peak` is memory in bytes; `series` is `[seconds, bytes]` pairs; `starts` is
-    /// the number of attempted starts, `seconds` the total time, `gpus` the number of GPUs of the engine; `report` is
-    /// what the engine reports about its limits, which proves nothing: `#{ tokens (of its KV cache), block (tokens of a
-    /// block), longest (input and output), longest_input }`. Unknown values are `()`. Failures of the engine are
-    /// verdicts, not errors, except for a first start that fails for another reason than memory or a length limit: it
-    /// would fail for every point, so it is the error `start_failed`, with the engine's last lines.
+    /// id, point, verdict, cause, moves, evidence, input, output, ttft_ms, tpot_ms, itl_ms, e2el_ms, peak, series,
+    /// started, starts, seconds, gpus, report }`. `id` is the answer's number in the run. Pass the answer to
+    /// `map.record` with its `id`: the journal then stores it once, and a resumed run knows that it was recorded.
+    /// `verdict` is one of `ok`, `oom`, `refused`, `preempted`, `queued`, `start_failed`, `not_sent`, `timeout`,
+    /// `short_output`, `error`. `moves` is `fits`, `fails`, `bounds` (for `not_sent`) or `none`. `input` and `output`
+    /// are the engine's own token counts. `counted` is present only if no prompt of exactly the requested length could
+    /// be made; it is `#{ input }`, the length for which the verdict holds, at most 1 % or 8 tokens off. `peak` is
+    /// memory in bytes; `series` lists `[seconds, bytes]` pairs. `starts` is the number of attempted starts, `seconds`
+    /// the total time, `gpus` the number of GPUs of the engine. `report` holds the limits that the engine itself
+    /// reports, which prove nothing: `#{ tokens (KV cache size), block (tokens per block), longest (input and output),
+    /// longest_input }`. Unknown values are `()`. Failures of the engine are verdicts, not errors, with one exception:
+    /// if the first start fails for a reason other than memory or a length limit, every point would fail. The error is
+    /// then `start_failed`, with the engine's last log lines.
     ///
-    /// `cause` is the reason: of `oom` `cuda`, `host` (reported by the kernel), `allocator`; of `refused` `kv_cache`,
-    /// `memory`, `length_limit`; of `start_failed` `memory`, `length_limit`, and after an earlier start that served
-    /// `port`, `exited`, …; of `not_sent`, where the engine's own report rules the point out, `memory`, `length_limit`; of `short_output`
-    /// `end_of_text` or `clipped` (cut off, without a reported limit that explains it); of `queued` `kv_cache`, `admission` (the
-    /// engine admits no more), `overloaded`; of `error` `died`, `stopped` (by somebody else), `dead` (its process runs but
-    /// does not respond), `overloaded`, `not_resident` (all were served, but early requests ended before late ones were
-    /// admitted: memory was not tested), …; `std/failures` lists the known ones.
+    /// `cause` is the reason. For `oom`: `cuda`, `host` (reported by the kernel), `allocator`. For `refused`:
+    /// `kv_cache`, `memory`, `length_limit`. For `start_failed`: `memory`, `length_limit`, and, if an earlier start
+    /// served, `port`, `exited`, …. For `not_sent` (the engine's own report rules the point out): `memory`,
+    /// `length_limit`. For `short_output`: `end_of_text` or `clipped` (cut off, and no reported limit explains it). For
+    /// `queued`: `kv_cache`, `admission` (the engine admits no more), `overloaded`. For `error`: `died`, `stopped` (by
+    /// something other than this program), `dead` (its process runs but does not respond), `overloaded`, `not_resident`
+    /// (all requests were served, but early ones ended before late ones were admitted, so memory was not tested), ….
+    /// `std/failures` lists the known causes.
     ///
     /// `evidence` has the details: `message` (one sentence), `log` (the relevant line, or the end of the log), `phase`
-    /// (of a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`), `allocations`
-    /// (the last failed allocation of each GPU, if its allocator reported numbers:
+    /// (during a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`),
+    /// `allocations` (the last failed allocation of each GPU, if its allocator reported numbers:
     /// `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine
     /// served again without a restart), `exit_code`, `oom_killed` (by the kernel), `http_status`, `finish`, `excess`
-    /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `rejected` and `waited`
-    /// (requests that the server turned away for now and that were sent again after so many seconds, as it asked; only there if any were), `reported` (of `not_sent`: the most tokens that the engine reports to fit), `queue` (the fullest state in its
-    /// metrics: `#{ running, waiting, kv_usage, preemptions }`), `memory` (bytes at the end), `limits` (of the start).
+    /// (tokens beyond the requested output), `completed`, `issued` and `attempts`, `rejected` and `waited` (the number
+    /// of requests that the server temporarily rejected and that were sent again, and the seconds waited for it;
+    /// present only if there were any), `reported` (for `not_sent`: the most tokens that fit, by the engine's own
+    /// report), `queue` (the fullest state in its metrics: `#{ running, waiting, kv_usage, preemptions }`), `memory`
+    /// (bytes at the end), `limits` (of the start).
     ///
     /// # Errors
     ///
@@ -275,9 +284,9 @@ pub mod methods {
 
     /// Tests one point on the engine, with options: `timeout` (seconds per request; by default ten times the usual
     /// duration, at least a minute), `stall` (20: seconds without a running request, by the engine's metrics, after
-    /// which all waiting requests are given up), `retries` (3: after an output that ended early, or if the engine is
-    /// overloaded), `output_tolerance` (that of the launch, if it is larger, or 0: tokens that may be missing from an `ok`), `overload` (`fails`: whether
-    /// `preempted` and `queued` count as fitting in `moves`).
+    /// which all waiting requests are cancelled), `retries` (3: after an output that ended early, or if the engine is
+    /// overloaded), `output_tolerance` (0, or the value given at launch if that is larger: output tokens that may be
+    /// missing from an `ok`), `overload` (`fails`: how `preempted` and `queued` count in `moves`).
     ///
     /// # Errors
     ///
@@ -349,16 +358,18 @@ pub mod methods {
         Ok(to_script(&crate::engine::send(engine, &wire(&prompt)?, options)?)?)
     }
 
-    /// What a start would need, and whether it is available. Starts and pulls nothing; checks whether an attached
-    /// engine is ready.
+    /// Lists the requirements of a start and whether they are met, without starting or pulling anything. For an
+    /// attached engine, checks that it is ready.
     ///
-    /// The answer is `#{ runtime, simulated, image, image_here, command, devices, missing, withheld }`. `image` would
-    /// be pulled if `image_here` is false; both are `()` without Docker. `command` is that of a process. `devices` are
-    /// the GPUs, `#{ id, name, total }` each, in bytes, `[]` if there are none. `missing` lists what prevents a start,
-    /// including permissions, `#{ kind, message, hint }` each; `withheld` lists what it would start without.
+    /// The answer is `#{ runtime, simulated, image, image_here, command, devices, missing, withheld }`. If `image_here`
+    /// is false, a start would pull `image`; both are `()` without Docker. `command` is the command line of the runtime
+    /// `process`. `devices` lists the GPUs as `#{ id, name, total }`, `total` in bytes; `[]` if there are none.
+    /// `missing` lists everything that prevents a start, including permissions, as `#{ kind, message, hint }`;
+    /// `withheld` lists what the engine would have to do without.
+    ///
     /// # Errors
     ///
-    /// None for something missing.
+    /// Missing requirements are part of the answer, not errors.
     ///
     /// # Example
     ///
@@ -375,7 +386,7 @@ pub mod methods {
     }
 
     /// Current memory use in bytes: `#{ used, total, source, per_gpu, processes }`. `source` is `nvml`, `amd`, `host`
-    /// or `sim`. `()` if the engine is not running, or cannot be observed from here.
+    /// or `sim`. `()` if the engine is not running or cannot be observed from this machine.
     ///
     /// # Example
     ///
@@ -391,7 +402,7 @@ pub mod methods {
     }
 
     /// Memory by stage of the engine's latest start, measured while it runs:
-    /// `#{ source, baseline, loaded, warmed, peak, after }`. A stage is `()` until it is reached.
+    /// `#{ source, baseline, loaded, warmed, peak, after }`. A stage is `()` until the engine reaches it.
     ///
     /// `baseline` is before the start; `loaded` is ready and idle, before the first request; `warmed` is after the
     /// first complete response (the first `ok` probe, or a complete answer of `load` or `send`, ends the warm-up);
@@ -400,14 +411,14 @@ pub mod methods {
     /// journal starts no engine, so there are no stages.
     ///
     /// A stage is `#{ sum, max, mean, std, ours, others, per_gpu, processes, over_time }` in bytes. `sum`, `max`,
-    /// `mean` and `std` (population) are over the GPUs of the engine, for all processes. `per_gpu` lists
-    /// `#{ id, name, used, total, ours, others, unattributed, provenance }`: memory of the engine's own processes, of
-    /// other processes, and memory that belongs to no known process. `provenance` is `"measured"` if the driver reports
-    /// memory per process, and `"computed"` if `ours` is the increase over the baseline (in a container the driver
-    /// often reports no process) or the change since processes were last sampled, ten times a second. `processes` lists
-    /// `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, looks, lowest, mean, std, highest }` of the
-    /// sum (`looks` is the number of samples), for `loaded` while idle, for `warmed` from the first request on, for
-    /// `peak` since the start; `()` for a single moment. Unknown values are `()`.
+    /// `mean` and `std` (population) are over the GPUs of the engine, for all processes. `per_gpu` lists `#{ id, name,
+    /// used, total, ours, others, unattributed, provenance }`: memory of the engine's own processes, of other
+    /// processes, and memory that belongs to no known process. `provenance` is `"measured"` if the driver reports
+    /// memory per process. It is `"computed"` if `ours` is the increase over the baseline (in a container the driver
+    /// often reports no process), or includes the change since processes were last sampled, ten times a second.
+    /// `processes` lists `#{ pid, name, device, used, ours }`. `over_time` is `#{ seconds, looks, lowest, mean, std,
+    /// highest }` of the sum (`looks` is the number of samples), for `loaded` while idle, for `warmed` from the first
+    /// request on, for `peak` since the start; `()` for a single moment. Unknown values are `()`.
     ///
     /// The same data is in `memory/` of the run's folder as JSON, with the series of memory, power and processes.
     ///
@@ -451,9 +462,9 @@ pub mod methods {
         Ok(to_script(&crate::engine::metrics(engine.first(&context))?)?)
     }
 
-    /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`, lengths in tokens, `model` as requests name
-    /// it, and `listed`, the only model that the server lists, where that has another name;
-    /// `()` if the engine does not report them, or is not running yet.
+    /// Properties of the engine: `#{ engine, version, model, max_model_len, kv_tokens, simulated }`. Lengths are in
+    /// tokens; `model` is the name that requests use. If the server lists only one model, under another name, that name
+    /// is `listed`. A value is `()` if the engine does not report it or is not running yet.
     ///
     /// # Example
     ///
@@ -468,14 +479,14 @@ pub mod methods {
         Ok(to_script(&crate::engine::info(engine.first(&context)))?)
     }
 
-    /// All facts that the running engine reported, by name, sizes in bytes: `#{ kv_bytes: [#{ value, origin, text,
-    /// line, rank, device, before, after }], … }`, in order; `#{}` if it is not running.
+    /// All facts that the running engine reported, by name, oldest first, sizes in bytes: `#{ kv_bytes: [#{ value,
+    /// origin, text, line, rank, device, before, after }], … }`; `#{}` if it is not running.
     ///
     /// `origin` is `log` or the path of a page; `text` is the log line, the line of the metrics page, or the pointer
     /// into the information page; `line` is the number of the log line, `rank` the tensor-parallel rank that wrote it,
     /// and `device` the device that it names; these may be `()`. `before` and `after` are bytes in use by device id in
-    /// the last memory sample before the line and the first one after it, `()` if memory was not sampled then; they
-    /// show what memory the engine used for. The names are those of the adapter's `facts()`.
+    /// the last memory sample before the line and the first one after it, `()` if memory was not sampled then; their
+    /// difference shows how much memory the step took. The names are those of the adapter's `facts()`.
     ///
     /// # Example
     ///
@@ -558,13 +569,14 @@ pub mod methods {
         Ok(to_script(&crate::engine::flags(engine, Some(Limits::from(limits)))?)?)
     }
 
-    /// Measures one start of an experiment, or replays it: `measure` is called with the engine and returns a value that
-    /// can be recorded; `what` distinguishes this start from others of the same engine. Loads and probes inside belong
-    /// to it: after a kill, the whole start is measured again. In a dry run nothing is called, and the answer is `()`.
+    /// Measures one start of an experiment, or replays it from the journal. `measure` is called with the engine and
+    /// returns a value that can be recorded; `what` distinguishes this start from others of the same engine. Loads and
+    /// probes inside belong to the trial: if the run is killed, the whole trial is measured again. A dry run does not
+    /// call `measure` and returns `()`.
     ///
     /// # Errors
     ///
-    /// What `measure` throws; `usage` if it returns a function, a handle or a non-finite number.
+    /// Errors thrown by `measure`; `usage` if it returns a function, a handle or a non-finite number.
     ///
     /// # Example
     ///
@@ -616,14 +628,14 @@ pub mod methods {
     /// `further` and `conclusions`, which may be filled in before it is shown.
     ///
     /// `measured` is `#{ name, asked, settings, order, metrics, trials }`. `settings` are `#{ name, options }`, `order`
-    /// is the result of `trial_order`, `metrics` are `#{ name, unit, resolution }` (`resolution`: what its source
-    /// rounds to, default 0) with the unit `bytes`, `tokens`, `tokens/s`, `requests/s`, `s`, `ms`, `%` or `count`, and
-    /// `trials` are `#{ setting, figures, failed, details }`: the setting's index, numbers by metric, and `()` or why
-    /// it failed. A comparison is `#{ name, unit, values, means, noise, contrasts }`: the value of each start and the
-    /// mean, by setting; the difference between equal settings, `#{ std, largest }`; and for each further setting
-    /// `#{ setting, difference, percent, interval, verdict }`. The interval is Welch's at 95 %. The verdict is `better` or
-    /// `worse`, or `higher` or `lower` for a metric without a better side; `negligible` (below 1 %, and below 0.1 GiB of
-    /// memory); `not significant`, `too few starts` or `not measured`.
+    /// is the result of `trial_order`, `metrics` are `#{ name, unit, resolution }` (`resolution`: the step to which its
+    /// source rounds, default 0) with the unit `bytes`, `tokens`, `tokens/s`, `requests/s`, `s`, `ms`, `%` or `count`,
+    /// and `trials` are `#{ setting, figures, failed, details }`: the setting's index, numbers by metric, and the
+    /// reason if it failed, else `()`. A comparison is `#{ name, unit, values, means, noise, contrasts }`: the value of
+    /// each start and the mean, by setting; the difference between equal settings, `#{ std, largest }`; and for each
+    /// further setting `#{ setting, difference, percent, interval, verdict }`. The interval is Welch's at 95 %. The
+    /// verdict is `better` or `worse`, or `higher` or `lower` for a metric without a better side; `negligible` (below 1
+    /// %, and below 0.1 GiB of memory); `not significant`, `too few starts` or `not measured`.
     ///
     /// # Errors
     ///
@@ -650,7 +662,7 @@ pub mod methods {
     ///
     /// # Errors
     ///
-    /// `usage` for anything else.
+    /// `usage` if `found` has another form.
     ///
     /// # Example
     ///
@@ -665,7 +677,8 @@ pub mod methods {
         Ok(to_script(&record_experiment(&context, found, None)?)?)
     }
 
-    /// Keeps an experiment so far, with what is `missing` in it, as `show_so_far` keeps a result.
+    /// Records an unfinished experiment, as `show_so_far` records an unfinished result. `missing` says what is still to
+    /// be measured.
     ///
     /// # Errors
     ///
@@ -690,8 +703,8 @@ pub mod methods {
     /// request when one ends), with `ramp` (0: seconds over which the slots start); `rate` (open loop: requests per
     /// second, independent of completions), with `arrivals` (`"poisson"`, `"constant"` or `"gamma"`), `burstiness` (for
     /// `"gamma"`: the shape of the inter-arrival times, whose mean stays 1 / rate; 1 is Poisson, less is burstier, as
-    /// defined by vLLM's bench, but without its rescaling to a total of requests / rate), and `max_concurrency` (a
-    /// request that is due waits, and its response time includes the wait); `steps` (an array of `#{ rate, seconds }`,
+    /// defined by vLLM's bench, but without its rescaling to a total of requests / rate), and `max_concurrency`
+    /// (further requests wait, and their response time includes the wait); `steps` (an array of `#{ rate, seconds }`,
     /// where 0 is a pause, or of `#{ concurrency, seconds }`); `trace` (a file with one JSON object per line: `at` in
     /// seconds, `input`, `output`; or in Mooncake's format, `timestamp` in milliseconds, `input_length`,
     /// `output_length`; or in BurstGPT's, `Timestamp` in seconds, `Request tokens`, `Response tokens`, also as CSV).
@@ -719,20 +732,20 @@ pub mod methods {
     ///
     /// The answer has, for the measured part: `issued` = `completed` + `failed` + `cut_off`; `duration`,
     /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second); `ttft_ms`,
-    /// `tpot_ms`, `itl_ms`, `e2el_ms` since requests were sent, each a map of `mean`, `median`, `std`, `p90`,
-    /// `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (of the percentiles:
-    /// whether that is so; nothing should be concluded from a thin one; `load::row` gives all of this as a flat map); `response` (the same since
-    /// requests were due), `adjusted` (failed requests count as infinite), `steady`, `goodput`, `tokens`, `client`,
-    /// `failures` (by form); what was observed during the load: `kv_usage`, `running`, `waiting`, `in_flight`,
-    /// `preemptions`, `prefix_hits`, `memory`, `power`, `energy_wh`, `cost`, `counted`, `timeline`; and `stopped`
-    /// (`"requests"`, `"duration"`, `"precision"`, `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing
-    /// listened, or 10,000 requests in a row failed), `seed`, `number` (of the load in the run), `records` (its file in
-    /// the run's folder: a line per request), `warmup` (its counts), `precision`
-    /// (`#{ metric, statistic, within, reached, width }`), `repeats` (`#{ runs, each }`: with several, the rest of the
-    /// answer combines all of them), `died` (`#{ verdict, cause, message, log, exit_code, oom_killed }` if the engine
-    /// died: the answer has what was measured until then), `warnings` (maps of `code`, `message` and `value`, the size of
-    /// the effect). All keys are always present, `()` without a
-    /// value.
+    /// `tpot_ms`, `itl_ms`, `e2el_ms`, measured from the time when requests were sent, each a map of `mean`, `median`,
+    /// `std`, `p90`, `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (by
+    /// percentile: true if the sample is too small; draw no conclusions from such a percentile; `load::row` returns all
+    /// of this as a flat map); `response` (the same, measured from the time when requests were due), `adjusted` (failed
+    /// requests count as infinite), `steady`, `goodput`, `tokens`, `client`, `failures` (by form); what was observed
+    /// during the load: `kv_usage`, `running`, `waiting`, `in_flight`, `preemptions`, `prefix_hits`, `memory`, `power`,
+    /// `energy_wh`, `cost`, `counted`, `timeline`; and `stopped` (`"requests"`, `"duration"`, `"precision"`,
+    /// `"arrivals"`, `"died"`, or `"given_up"`: the engine stalled, nothing listened, or 10,000 requests in a row
+    /// failed), `seed`, `number` (of the load in the run), `records` (its file in the run's folder: a line per
+    /// request), `warmup` (its counts), `precision` (`#{ metric, statistic, within, reached, width }`), `repeats`
+    /// (`#{ runs, each }`: with several, the rest of the answer combines all of them), `died`
+    /// (`#{ verdict, cause, message, log, exit_code, oom_killed }` if the engine died: the answer covers the time until
+    /// then), `warnings` (maps of `code`, `message` and `value`, the size of the effect). All keys are always present,
+    /// `()` without a value.
     ///
     /// A trace or prompt file is read only if the command line names it to a shipped script, in any parameter, or if
     /// `--allow mount=PATH` allows it.
@@ -760,8 +773,8 @@ pub mod methods {
         )?)?)
     }
 
-    /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the user sees which
-    /// of them runs and about how long they still take.
+    /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the progress
+    /// display can show which load is running and estimate the remaining time.
     ///
     /// # Example
     ///
@@ -775,7 +788,7 @@ pub mod methods {
     }
 }
 
-/// Records an experiment, and returns it as the journal has it.
+/// Records an experiment and returns it as stored in the journal.
 fn record_experiment(context: &NativeCallContext, found: Map, missing: Option<String>) -> Result<Value> {
     let found = compare::read_experiment(&from_script(&Dynamic::from(found))?)?;
     let mut value = serde_json::to_value(&found).map_err(Fault::internal)?;
