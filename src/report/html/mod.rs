@@ -1,11 +1,11 @@
 //! Renders a report as one self-contained HTML file without network access or frameworks. Everything is readable
 //! without the script, which adds tooltips, keyboard navigation, sliders and copying.
 //!
-//! `page.html` is the template; it includes `style.css` and `script.js`. A figure is drawn wide and narrow, described in words, as a
-//! table, and as data for the script.
+//! `page.html` is the template; it includes `style.css` and `script.js`. Each figure has a wide and a narrow drawing, a
+//! description in words, a table, and data for the script.
 //!
-//! The data are rows of numbers and texts. Equal rows and equal texts are stored once. The first rows of a long table are
-//! in the HTML; the script adds the rest from these data.
+//! The data are rows of numbers and texts. Equal rows and equal texts are stored once. The HTML has the first rows of a
+//! long table; the script adds the rest from the data.
 
 use std::collections::{HashMap, HashSet};
 
@@ -86,7 +86,7 @@ impl Anchors {
     }
 }
 
-/// What the template shows: the runs, and before them what several have in common.
+/// The data of the template: the runs, preceded by the sections that compare several of them.
 fn view(documents: &[Document], together: &Together) -> Value {
     let mut anchors = Anchors::default();
     // Anchors of the page itself.
@@ -141,7 +141,7 @@ fn section_views(sections: &[Section], prefix: &str, anchors: &mut Anchors) -> V
                     context! { figure => figure(plot, &id, &section.title) }
                 }
                 Block::Text(text) => context! { text => text.as_str() },
-                // The page has a chart of the same.
+                // The page has a chart instead.
                 Block::Sketch(_) => return None,
             })
         };
@@ -153,7 +153,7 @@ fn section_views(sections: &[Section], prefix: &str, anchors: &mut Anchors) -> V
     sections.iter().map(view).collect()
 }
 
-/// What the template shows of a chart in a section with this heading.
+/// The data of the template for a chart in a section with this heading.
 fn figure(plot: &Plot, id: &str, heading: &str) -> Value {
     let slider = plot.slider.as_deref().filter(|_| plot.panels.len() > 1);
     let named = Plot {
@@ -164,7 +164,7 @@ fn figure(plot: &Plot, id: &str, heading: &str) -> Value {
     context! {
         id,
         title => plot.title.as_str(),
-        // Then the title is only for screen readers.
+        // If so, the title is only for screen readers.
         titled_above => plot.title == heading,
         words => plot.words.as_str(),
         caption => plot.caption.as_str(),
@@ -176,7 +176,8 @@ fn figure(plot: &Plot, id: &str, heading: &str) -> Value {
     }
 }
 
-/// The whole figure, and with a slider also each of its panels; and the positions of their panels, for the script.
+/// Drawings of the whole figure and, with `each`, of every single panel; and the panel positions in each drawing, for
+/// the script.
 fn views(plot: &Plot, each: bool) -> (Vec<Value>, Vec<Json>) {
     let whole = plot.panels.first().map(|_| None);
     let panels = (0..plot.panels.len()).filter(|_| each).map(Some);
@@ -202,8 +203,9 @@ fn safe_svg(svg: &str) -> Value {
     Value::from_safe_string(shown(svg, false).into_owned())
 }
 
-/// Data for the script: distinct `rows` of the tooltips and of the table, whose texts are numbers of distinct `words`;
-/// `panels` with their points; the rows of the `table`; and the panel positions of each of the views, `frames`.
+/// The JSON data for the script: the distinct `rows` of the tooltips and the table, with texts as indices into the
+/// distinct `words`; the `panels` with their points; the row indices of the `table`; and the panel positions of each
+/// view.
 fn data(plot: &Plot, frames: &[Json]) -> String {
     let (mut rows, mut words) = (Distinct::default(), Distinct::default());
     let mut row = |entries: &Vec<Entry>| {
@@ -229,7 +231,7 @@ fn data(plot: &Plot, frames: &[Json]) -> String {
     shown(&hide_json(data.to_string()), false).replace('<', "\\u003c")
 }
 
-/// Distinct values by number.
+/// Numbers distinct values in the order of their first use.
 #[derive(Default)]
 struct Distinct {
     all: Vec<Json>,
@@ -256,7 +258,8 @@ const MAX_COMPLETE: usize = 200;
 /// Rows of a longer table in the HTML.
 const FIRST_ROWS: usize = 50;
 
-/// What the template shows of a table: all of it, or, of a long one, what the script adds the rest to.
+/// The data of the template for a table. Unless `complete`, a long table has only its first rows, and the script adds
+/// the rest.
 fn table(sheet: &Sheet, complete: bool) -> Value {
     let sheet = readable(sheet);
     let rest = !complete && sheet.rows.len() > MAX_COMPLETE;
@@ -277,7 +280,7 @@ fn table(sheet: &Sheet, complete: bool) -> Value {
     }
 }
 
-/// The text of a cell. A part of a part is indented, and HTML drops leading blanks.
+/// The text of a cell. Leading blanks indent sub-components, and HTML would drop them.
 fn cell(entry: &Entry) -> String {
     let text = entry_text(entry);
     let words = text.trim_start_matches(' ');

@@ -1,8 +1,8 @@
 "use strict";
-// What the page does beyond being read: it shows what is known of the point under the mouse, or of the points that the arrow keys step through;
-// it moves sliders, makes the rest of long tables, copies and saves. Nothing here reaches beyond this file.
+// The interactive parts of the page: tooltips for the point under the mouse or chosen with the arrow keys, sliders, the
+// remaining rows of long tables, copying and saving. Nothing is loaded from or sent to anywhere else.
 (() => {
-  const REACH = 24; // pixels within which a place is meant
+  const REACH = 24; // maximum distance from the pointer to a point, in pixels
   const root = document.documentElement;
   root.classList.add("js");
 
@@ -16,7 +16,7 @@
   const share = (along, value) =>
     along.log ? Math.log(value / along.from) / Math.log(along.to / along.from) : (value - along.from) / (along.to - along.from);
 
-  /** A figure: its data is read when it is first needed. */
+  /** A figure. Its data is parsed when first needed. */
   class Figure {
     constructor(element) {
       this.element = element;
@@ -46,7 +46,7 @@
       return this.data.rows[number].map((entry) => (Array.isArray(entry) ? this.data.words[entry[0]] : entry));
     }
 
-    /** Shows the view of the panel that is chosen. */
+    /** Shows the view of the chosen panel. */
     show() {
       for (const view of this.views) {
         view.hidden = view.dataset.panel !== (this.slider ? String(this.panel) : "");
@@ -79,7 +79,7 @@
       if (row.childElementCount) this.stage.after(row);
     }
 
-    /** The drawing that can be seen: its element, its size, and where its panels are. */
+    /** The visible drawing: its element, its size, and the positions of its panels. */
     drawing() {
       const index = this.views.findIndex((view) => !view.hidden);
       if (index < 0) return null;
@@ -94,7 +94,7 @@
       return null;
     }
 
-    /** Every place of the drawing in the order of the keys: panel, row, and where it is, in units of the drawing. */
+    /** All points of the drawing in keyboard order: panel, row, and position in units of the drawing. */
     places(drawing) {
       if (this.placed?.key === drawing.key) return this.placed.all;
       const all = [];
@@ -203,7 +203,7 @@
       this.live.textContent = "";
     }
 
-    /** Makes the rows of a long table that are not in the page, once it is opened. */
+    /** Adds the remaining rows of a long table when it is first opened. */
     sheet() {
       const details = this.element.querySelector("details[data-rest]");
       details?.addEventListener("toggle", () => {
@@ -220,7 +220,7 @@
       }, { once: true });
     }
 
-    /** Saves the drawing that can be seen as a file of its own. */
+    /** Saves the visible drawing as an SVG file. */
     save() {
       const drawing = this.drawing();
       if (!drawing) return;
@@ -237,7 +237,7 @@
     }
   }
 
-  /** Copies a text, and says so on the button. */
+  /** Copies a text when the button is clicked, and confirms it on the button. */
   const copies = (button, text) => {
     const label = button.textContent;
     button.addEventListener("click", async () => {
@@ -277,7 +277,7 @@
   }
   for (const element of document.querySelectorAll("figure")) new Figure(element);
 
-  // On paper, short tables are shown.
+  // Opens short tables for printing.
   let opened = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details.sheet:not([open], [data-rest])")];

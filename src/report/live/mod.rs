@@ -37,7 +37,7 @@ struct View {
     run: Weak<Run>,
     /// Whether stdout is reserved for one JSON document.
     json: bool,
-    /// Whether it was said that the engine is simulated.
+    /// Whether the notice of a simulated engine was printed.
     simulation_noted: bool,
     reported: Vec<String>,
 }
@@ -96,7 +96,7 @@ impl Live {
         }
     }
 
-    /// Asks the user something while the view is off the terminal and nothing else is printed.
+    /// Runs `ask`, which prompts the user. Meanwhile the view is off the terminal, and nothing else is printed.
     pub fn ask<T>(&self, ask: impl FnOnce() -> T) -> T {
         let mut view = self.lock();
         if let Output::Screen(screen) = &mut view.output {
@@ -105,12 +105,12 @@ impl Live {
         ask()
     }
 
-    /// Whether it was said that the engine is simulated.
+    /// Returns true if the notice of a simulated engine was printed.
     pub fn has_noted_simulation(&self) -> bool {
         self.lock().simulation_noted
     }
 
-    /// Whether this value was shown as a report, breakdown, experiment or text of the script.
+    /// Returns true if this value was shown as a report, breakdown, experiment or text of the script.
     pub fn has_shown(&self, value: &Value) -> bool {
         self.lock().reported.contains(&value.to_string())
     }
@@ -148,7 +148,7 @@ impl View {
             Event::Note { text } => self.aside(text),
             Event::Print { text } => self.above(|terminal| drop(terminal.print_wrapped(text))),
             Event::Warning(warning) => {
-                // The screen shows the kinds of warnings, and so does the end.
+                // A screen lists the kinds of warnings, and the summary at the end repeats them.
                 let is_new = kinds < self.state.warnings.len() && matches!(self.output, Output::Plain(_));
                 if self.terminal.verbose || is_new {
                     self.warn(&warning.message);
@@ -166,7 +166,7 @@ impl View {
     fn result_text(&self, event: &Event, mark: bool) -> Option<String> {
         let page = Page::from(&self.terminal);
         let blocks = match event {
-            // It begins with the notice.
+            // The text of a report already begins with the notice.
             Event::Report { text, .. } => return Some(text.clone()),
             Event::Shown { text, .. } => vec![Block::Text(text.clone())],
             Event::Experiment { value, .. } => experiment(&crate::compare::read_experiment(value).ok()?, page),
@@ -198,7 +198,7 @@ impl View {
         });
     }
 
-    /// Draws the screen anew; without one, prints the line that there is.
+    /// Redraws the screen. Without a screen, prints what `line` returns, if anything.
     fn advance(&mut self, elapsed: Duration, line: impl FnOnce(&mut Plain, &State) -> Option<String>) {
         match &mut self.output {
             Output::Plain(plain) => {
@@ -216,7 +216,8 @@ impl View {
         self.aside(&format!("{label}: {text}"));
     }
 
-    /// Says at the end of what there were several warnings, and on a terminal, of what there was one.
+    /// Summarizes each kind of warning that occurred several times. A screen prints no warnings, so after one, kinds
+    /// that occurred once are summarized too.
     fn summarize_warnings(&mut self) {
         if self.terminal.verbose {
             return;
@@ -235,7 +236,7 @@ impl View {
         self.above(|terminal| terminal.print_error(&terminal.wrapped(text)));
     }
 
-    /// Prints above the screen, whose next frame is drawn below.
+    /// Prints above the screen; the next frame is drawn below.
     fn above(&mut self, print: impl FnOnce(&Terminal)) {
         match &mut self.output {
             Output::Plain(_) => {}
@@ -246,17 +247,18 @@ impl View {
     }
 }
 
-/// The event with texts as a terminal shows them. Values are kept: text made of them is made safe when it is printed.
+/// The event with texts that are safe to show on a terminal. JSON values are kept, because text made from them is made
+/// safe when it is printed.
 fn redacted(event: &Event) -> Cow<'_, Event> {
     let mut event = Cow::Borrowed(event);
-    // Large, frequent, and without text.
+    // These are large or frequent; text made from them is made safe when it is printed.
     if matches!(
         *event,
         Event::Done { .. } | Event::Engine { .. } | Event::Restored { .. }
     ) {
         return event;
     }
-    // Tables and drawings may have colours of ours.
+    // Tables and drawings may contain our own colour codes.
     let drawn = matches!(*event, Event::Report { .. } | Event::Shown { .. });
     let text = match event.to_mut() {
         Event::Print { text } | Event::Note { text } | Event::Report { text, .. } | Event::Shown { text, .. } => text,
@@ -279,10 +281,10 @@ const ESTIMATE_INTERVAL: u64 = 30;
 /// Maximum silence before a line says that the run is still working.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
 
-/// Phases without a line of their own: the next event says the same.
+/// Phases that get no line, because the next event says the same.
 const SKIPPED_PHASES: [&str; 4] = ["loading", "probing", "stopping", "stopped"];
 
-/// Progress as lines.
+/// Prints progress line by line.
 #[derive(Debug, Default)]
 struct Plain {
     /// When the remaining time was last printed.
@@ -298,13 +300,13 @@ impl Plain {
         Some(self.stamped(&text, elapsed))
     }
 
-    /// A line with the time in front.
+    /// The text with the elapsed time in front.
     fn stamped(&mut self, text: &str, elapsed: Duration) -> String {
         self.last = elapsed;
         format!("[{}] {}", Clock(elapsed), text.trim_end())
     }
 
-    /// A sign of life after a long silence: what is done, for how long, and the newest log line of a start.
+    /// A sign of life after a long silence: the current activity, its duration, and the newest log line of a start.
     fn still_running(&mut self, (doing, lasts): &(String, String), log: &str, elapsed: Duration) -> Option<String> {
         let colon = if log.is_empty() { "" } else { ": " };
         let is_silent = elapsed >= self.last + MAX_SILENCE;

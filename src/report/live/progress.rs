@@ -1,4 +1,4 @@
-//! What a run has found so far: the loads, which of the planned ones runs, the figures of those that ended, and the
+//! The progress of loads and searches: the running load among the planned ones, the figures of finished loads, and the
 //! time left; and the boundary of a search as it grows, with the largest point that fits.
 
 use std::time::{Duration, Instant};
@@ -19,16 +19,16 @@ use crate::run::RecordedBoundary;
 /// Redraw interval without events.
 pub(super) const TICK: Duration = Duration::from_millis(500);
 
-/// Completed requests from which on the pace of the first load tells how long it takes.
+/// Completed requests that a running load needs before its own pace is used to estimate the time left.
 const MIN_REQUESTS: u64 = 8;
 
-/// The loads that the script announced, those that ended, and the one that runs.
+/// The loads that the script announced, the finished loads, and the running load.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     planned: Vec<LoadOptions>,
     ended: Vec<EndedLoad>,
     running: Option<RunningLoad>,
-    /// Whether times and rates are not those of the card that a simulated engine models.
+    /// Whether times and rates differ from those of the card that a simulated engine models.
     pub(super) untimed: bool,
 }
 
@@ -73,7 +73,7 @@ impl Levels {
         };
     }
 
-    /// A load with these arguments began.
+    /// Notes that a load with these arguments began.
     pub(super) fn begin(&mut self, args: &Value, elapsed: Duration) {
         self.running = Some(RunningLoad {
             options: options(&args["load"]),
@@ -88,7 +88,7 @@ impl Levels {
         }
     }
 
-    /// The load that runs ended. Returns its figures and the time left as a line.
+    /// Notes that the running load ended. Returns its figures and the time left as a line.
     pub(super) fn end(&mut self, args: &Value, answer: &LoadAnswer, elapsed: Duration) -> String {
         let began = self.running.take().map_or(elapsed, |running| running.began);
         let took = elapsed.saturating_sub(began).as_secs_f64();
@@ -102,7 +102,7 @@ impl Levels {
         };
         let line = format!("{}: {}", self.name(&options), load.figures(self.untimed));
         if self.planned.is_empty() {
-            // Of loads that nobody announced, it is unknown what they have in common.
+            // Unannounced loads need not be comparable, so the pace of earlier ones is not used.
             self.ended.clear();
         }
         self.ended.push(load);
@@ -114,14 +114,14 @@ impl Levels {
         }
     }
 
-    /// The engine is ready for the load: its start does not count.
+    /// Notes that the engine is ready: its start does not count towards the load's duration.
     pub(super) fn engine_ready(&mut self, elapsed: Duration) {
         if let Some(running) = &mut self.running {
             running.began = elapsed;
         }
     }
 
-    /// The load that runs: `level 3 of 9: 4 concurrent requests`.
+    /// The running load: `level 3 of 9: 4 concurrent requests`.
     pub(super) fn running(&self) -> Option<String> {
         let running = self.running.as_ref()?;
         let testing = if self.planned.is_empty() { "testing " } else { "" };
@@ -140,7 +140,7 @@ impl Levels {
         self.planned.iter().position(|planned| planned == options)
     }
 
-    /// Requests of the load that runs, and the time left.
+    /// The request counts of the running load, and the time left.
     pub(super) fn progress(&self, elapsed: Duration) -> Vec<String> {
         let Some(running) = &self.running else {
             return Vec::new();
@@ -159,7 +159,7 @@ impl Levels {
         parts
     }
 
-    /// The time that the planned loads still take, that of the load that runs included.
+    /// The time left for the running load and the planned loads after it.
     fn left(&self, running: &RunningLoad, elapsed: Duration) -> Option<Duration> {
         let place = self.place(&running.options)?;
         let passed = elapsed.saturating_sub(running.began).as_secs_f64();
@@ -176,7 +176,7 @@ impl Levels {
         Duration::try_from_secs_f64(current + self.following(place, &paces)?).ok()
     }
 
-    /// Seconds that the planned loads after this one take.
+    /// The expected duration of the planned loads after `place`, in seconds.
     fn following(&self, place: usize, paces: &[Pace]) -> Option<f64> {
         let following = self.planned.iter().skip(place + 1);
         following.map(|options| seconds(paces, options)).sum()
@@ -186,7 +186,7 @@ impl Levels {
         self.ended.iter().filter_map(|load| load.pace).collect()
     }
 
-    /// The loads that ended as a table of at most so many lines, the newest last.
+    /// The finished loads as a table of at most `lines` lines, the newest last.
     pub(super) fn table(&self, lines: usize, page: Page) -> Vec<String> {
         if self.planned.is_empty() || self.ended.is_empty() || self.untimed || lines < 2 {
             return Vec::new();
@@ -216,14 +216,14 @@ fn options(value: &Value) -> LoadOptions {
     LoadOptions::deserialize(value).unwrap_or_default()
 }
 
-/// The number that levels differ in.
+/// The level of a load: its concurrency, or else its request rate.
 fn level(options: &LoadOptions) -> Option<f64> {
     let concurrency = options.concurrency.map(|concurrency| concurrency as f64);
     concurrency.or(options.rate)
 }
 
-/// The expected duration of a load. Requests per second grow with the level as they did between the last two loads: in
-/// proportion at first, and no more where the engine is at its limit.
+/// The expected duration of a load, in seconds. Requests per second are assumed to grow with the level as they did
+/// between the last two loads: in proportion at first, and not at all once the engine is saturated.
 fn seconds(paces: &[Pace], options: &LoadOptions) -> Option<f64> {
     let last = paces.last()?;
     let growth = match paces {
@@ -282,19 +282,19 @@ fn short(value: Option<f64>) -> String {
     value.map_or_else(|| "-".to_owned(), number)
 }
 
-/// Rows of a map: fewer show nothing, and more are in the result.
+/// Rows of a map. With fewer, it shows too little; the result draws more.
 const ROWS: std::ops::RangeInclusive<usize> = 3..=18;
 
 /// Lines around the rows of a map: names of the axes, edge, ruler and legend.
 const AROUND: usize = 5;
 
-/// Columns without which there is no map.
+/// Minimum width for a map, in columns.
 const MIN_WIDTH: usize = 40;
 
 /// Pause between two drawings, as a multiple of the time that one takes.
 const PAUSE: u32 = 20;
 
-/// With more points there is no map: a second copy of them would only take memory.
+/// With more points than this, no map is drawn: it needs a second copy of them in memory.
 const MOST_POINTS: usize = 10_000;
 
 #[derive(Debug, Default)]
@@ -302,8 +302,8 @@ pub(super) struct Map {
     boundary: Option<Boundary>,
     /// The fitting point with the largest product of coordinates.
     largest: Option<(f64, String)>,
-    /// The map as it was last drawn, of how many points, in how many rows, for what page, and when it may be drawn again:
-    /// that takes time that the search needs.
+    /// The map as last drawn; the number of points, the rows and the page that it was drawn for; and the earliest time
+    /// of the next drawing, because drawing takes time from the search.
     drawn: Vec<String>,
     made: (usize, usize, Page),
     again: Duration,
@@ -317,7 +317,7 @@ impl Map {
             ..RecordedBoundary::default()
         };
         *self = Self {
-            // The script got an error if its axes are wrong.
+            // The script itself gets an error if its axes are wrong.
             boundary: recorded.rebuild().ok(),
             ..Self::default()
         };
@@ -346,7 +346,7 @@ impl Map {
         self.largest.as_ref().map(|(_, point)| point.as_str())
     }
 
-    /// The map in at most so many lines; nothing if there is no room for it.
+    /// The map in at most `most` lines; empty if there is no room for it.
     pub(super) fn lines(&mut self, most: usize, elapsed: Duration, page: Page) -> &[String] {
         let rows = most.saturating_sub(AROUND).min(*ROWS.end());
         let has_room = rows >= *ROWS.start() && page.width >= MIN_WIDTH;

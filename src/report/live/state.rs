@@ -21,7 +21,7 @@ const MAX_CURVE: usize = 30;
 /// Shorter phases show no duration.
 const MIN_TIMED: Duration = Duration::from_secs(2);
 
-/// Lines that a table of loads or a map may take on a terminal of few rows.
+/// Lines that a table of loads or a map may take even on a terminal with few rows.
 const MIN_PICTURE: usize = 10;
 
 #[derive(Debug, Default)]
@@ -38,12 +38,12 @@ pub(super) struct State {
     progress: Option<Progress>,
     /// The warnings so far, by kind.
     pub(super) warnings: Vec<WarningGroup>,
-    /// What the script shows while it waits.
+    /// The lines that the script shows while it waits.
     watched: Vec<String>,
     pub(super) simulated: bool,
 }
 
-/// What an engine does.
+/// The current activity of an engine.
 #[derive(Debug, Default)]
 struct Activity {
     phase: String,
@@ -51,7 +51,7 @@ struct Activity {
     since: Duration,
     /// The point being tested, and since when.
     current: Option<(String, Duration)>,
-    /// When the requests of that point were sent, and after how long they fail.
+    /// When the requests of that point were sent, and their timeout.
     sent: Option<(Duration, Duration)>,
     starts: Starts,
     /// Engine, version, model and address; empty before it is ready.
@@ -103,7 +103,7 @@ impl State {
                 engine.current = None;
                 engine.sent = None;
                 if engine_number().is_some() {
-                    // Others are probed meanwhile.
+                    // Other engines are still being probed.
                     engine.phase.clear();
                     engine.since = elapsed;
                 }
@@ -122,7 +122,7 @@ impl State {
                 ..
             } => {
                 let line = self.levels.end(args, answer, elapsed);
-                // What follows is the script's.
+                // From here on the script is busy, not the engine.
                 engine.phase.clear();
                 engine.since = elapsed;
                 return Some(line);
@@ -173,7 +173,7 @@ impl State {
                 let total = info.get("memory_total").and_then(Value::as_u64);
                 engine.memory = engine.memory.or_else(|| total.map(|total| (0, total)));
             }
-            // The result has all of it.
+            // The result shows the complete map.
             Event::Report { .. } => self.map = Map::default(),
             Event::Shown { .. } | Event::Experiment { .. } => self.levels.plan(&[]),
             Event::Warning(warning) => {
@@ -185,7 +185,7 @@ impl State {
         None
     }
 
-    /// What is done now, and for how long already: `testing input=4096`, `, 2:10 of at most 10:00`.
+    /// The current activity and its duration: `testing input=4096`, `, 2:10 of at most 10:00`.
     pub(super) fn doing(&self, elapsed: Duration) -> (String, String) {
         let first = self.engines.first();
         let lasts = first.map_or_else(String::new, |engine| engine.lasts(elapsed));
@@ -202,12 +202,12 @@ impl State {
         }
     }
 
-    /// The newest log line of an engine that starts; empty if there is none.
+    /// The newest log line of a starting engine; empty if there is none.
     pub(super) fn log(&self) -> &str {
         self.engines.first().map_or("", |engine| &engine.starts.log)
     }
 
-    /// Lines for a terminal of so many rows, fitted to the page's width.
+    /// The lines for a terminal with this number of rows, fitted to the page's width.
     pub(super) fn lines(&mut self, elapsed: Duration, rows: usize, page: Page) -> Vec<String> {
         let mut lines = self.head(elapsed, page);
         let watched = self.watched.iter().skip(1).take(rows.saturating_sub(4));
@@ -230,7 +230,7 @@ impl State {
             lines.extend(engine.memory(elapsed, page));
         }
         lines.extend(self.warning_line(page));
-        // The rest of the screen shows what was printed before.
+        // Leaves the rest of the screen to earlier output.
         let most = rows.saturating_sub(lines.len() + 1).min(MIN_PICTURE.max(2 * rows / 5));
         lines.extend(self.levels.table(most, page));
         lines.extend_from_slice(self.map.lines(most, elapsed, page));
@@ -248,7 +248,7 @@ impl State {
         Some(cut(&format!("  {label} {more}{}", last.sentence()), page.width, page))
     }
 
-    /// The clock and what is done now, in two lines if one is too short.
+    /// The clock and the current activity, in two lines if one is too short.
     fn head(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let spinner: Vec<char> = page.pick("⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "|/-\\").chars().collect();
         let turn = usize::try_from(elapsed.as_millis() / TICK.as_millis()).unwrap_or_default();
@@ -266,7 +266,7 @@ impl State {
         ]
     }
 
-    /// Points, verdicts, coverage, time left.
+    /// The number of points, their verdicts, the resolved share, and the time left.
     fn found(&self, elapsed: Duration) -> Vec<String> {
         let expected = self.progress.as_ref().and_then(|progress| progress.expected);
         let mut parts = vec![match expected {
@@ -294,7 +294,7 @@ impl State {
     }
 
     /// The time left: the strategy's estimate, else the remaining probes at the pace since the first progress
-    /// report. What ran before a resume does not count.
+    /// report. Probes before a resume do not count.
     fn left(&self, elapsed: Duration) -> Option<Duration> {
         let progress = self.progress.as_ref()?;
         let passed = elapsed.saturating_sub(progress.at);
@@ -309,7 +309,7 @@ impl State {
     }
 }
 
-/// What is done while no engine is busy.
+/// The activity while no engine is busy.
 const RUNNING: &str = "running the script";
 
 impl Activity {
@@ -337,7 +337,7 @@ impl Activity {
         lasts
     }
 
-    /// The point, unless the phase says it, and the newest line of its log while it starts.
+    /// The server, the point unless the phase already names it, and the newest log line of a start.
     fn lines(&self, elapsed: Duration, page: Page) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.asked.is_empty() {
@@ -384,7 +384,7 @@ struct Starts {
 }
 
 impl Starts {
-    /// The engine entered a phase.
+    /// Notes that the engine entered a phase.
     fn enter(&mut self, phase: &str, detail: &str, elapsed: Duration) {
         self.log.clear();
         match phase {
@@ -402,12 +402,12 @@ impl Starts {
     }
 
     fn set_log(&mut self, line: &str) {
-        // Most engines put the time and the place in brackets before what they say.
+        // Most engines put the time and the source location in brackets before the message.
         let said = line.split_once("] ").map_or(line, |(_, said)| said);
         self.log = one_line(said).trim().to_owned();
     }
 
-    /// What an earlier start says of this one: `about 0:25 left`.
+    /// Estimates the time left from the engine's previous start: `about 0:25 left`.
     fn left(&self, detail: &str, elapsed: Duration) -> Option<String> {
         let began = self.began?;
         let took = self.took.get(engine(detail))?;
@@ -419,7 +419,7 @@ impl Starts {
     }
 }
 
-/// The engine that enters a phase.
+/// The engine's name: the first word of a phase's detail.
 fn engine(detail: &str) -> &str {
     detail.split(' ').next().unwrap_or_default()
 }
@@ -476,7 +476,7 @@ impl Recent {
 
 #[cfg(test)]
 mod tests {
-    //! What the lines say, at several widths.
+    //! The text of the lines, at several widths.
 
     use serde_json::json;
 
@@ -663,7 +663,8 @@ mod tests {
             per_second: 2.0,
         };
         let _ = state.update(&loading, 95 * SECOND);
-        // Twice as many requests took half the time: 15 s for this level, of which 5 passed, and 7.5 s for the last one.
+        // Doubling the concurrency halved the time, so this level takes 15 s, 5 s of which have passed, and the last
+        // one takes 7.5 s.
         assert_eq!(
             state.lines(95 * SECOND, 24, page(80, false)),
             [

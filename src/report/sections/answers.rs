@@ -1,4 +1,4 @@
-//! What a run's page says first: its headline, the list of answers, what is missing, and how to resume or repeat it.
+//! The top of a run's page: the headline, the list of answers, what is missing, and how to resume or repeat the run.
 
 use super::boundaries::MAX_DRAWN;
 use super::source::Source;
@@ -17,7 +17,7 @@ use crate::run::{Folder, RecordedBoundary, RecordedRun};
 pub(super) fn answers(source: &Source) -> Vec<Fact> {
     let mut facts = Vec::new();
     let boundaries = source.boundaries.len();
-    // With this many boundaries, individual recommendations are of no use.
+    // With more boundaries than this, individual recommendations are useless.
     if boundaries > MAX_DRAWN {
         facts.push(Fact::new(
             "boundaries",
@@ -31,7 +31,7 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
         let own = answer(source, boundary)
             .map(|answer| answer_facts(&answer))
             .unwrap_or_default();
-        // The limit of the only boundary is the heading.
+        // The limit of a single boundary is already the heading.
         facts.extend(own.into_iter().skip(usize::from(!several)).map(|mut fact| {
             if several {
                 fact.term = format!("boundary {number}: {}", fact.term);
@@ -39,7 +39,7 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
             fact
         }));
     }
-    // So is the first finding of a run without one.
+    // Without boundaries, the first finding is already the heading.
     let heading = usize::from(boundaries == 0);
     let others = findings(source.found).into_iter().skip(heading);
     facts.extend(others.map(|text| Fact::new("finding", text)));
@@ -74,7 +74,7 @@ fn summary_line(source: &Source) -> String {
     }
 }
 
-/// What the run was about: `meta-llama/Llama-3.1-8B-Instruct on NVIDIA H200`.
+/// The models and GPUs of the run: `meta-llama/Llama-3.1-8B-Instruct on NVIDIA H200`.
 pub(super) fn subject(source: &Source) -> String {
     let manifest = &source.found.manifest;
     let mut parts = vec![facts::models(manifest), facts::cards(manifest)];
@@ -90,8 +90,8 @@ fn answer(source: &Source, (recorded, rebuilt): &(&RecordedBoundary, Result<Boun
     (rebuilt.records().len() > 0).then(|| extras.answer(rebuilt).ok())?
 }
 
-/// What the run found besides boundaries, a sentence each: as its scripts recorded it, else computed from the loads,
-/// experiments and breakdowns.
+/// The findings of the run besides boundaries, one sentence each: as recorded by its scripts, or else computed from the
+/// loads, experiments and breakdowns.
 pub fn findings(found: &RecordedRun) -> Vec<String> {
     let recorded = found.shown.iter().filter_map(|(value, _)| value["finding"].as_str());
     let mut sentences: Vec<String> = recorded.map(str::to_owned).collect();
@@ -141,7 +141,7 @@ fn script_note(source: &Source) -> Option<String> {
     })
 }
 
-/// What is missing of a run that is not done; `None` where only the end of its script is.
+/// Says what an unfinished run still lacks. `None` if it was not started, or if only the end of its script is missing.
 pub(in crate::report) fn missing(found: &RecordedRun, folder: &Folder) -> Option<String> {
     if let Some((_, missing)) = &found.so_far {
         return (!missing.is_empty()).then(|| missing.clone());

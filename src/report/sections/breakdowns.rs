@@ -15,14 +15,14 @@ use crate::report::{Block, Bytes, Fact, Page, Weight};
 /// With more devices than this, the table shows the lowest and the highest value instead of each.
 const MAX_DEVICE_COLUMNS: usize = 4;
 
-/// Components that the finding names after the largest.
+/// Maximum number of components that the finding names after the largest.
 const MAX_NAMED: usize = 3;
 
-/// Width of a column of figures with its gap in the terminal, and of the others together.
+/// Width of a column of figures in the terminal, including its gap, and of all other columns together.
 const FIGURE: usize = 10;
 const REST: usize = 22 + 17 + 9;
 
-/// The share of a stack from which a component is labelled: a label of a thin part would hide its neighbours.
+/// Minimum share of a stack at which a component is labelled. The label of a thinner part would hide its neighbours.
 const MIN_LABELLED: f64 = 0.03;
 
 /// One section with the breakdowns.
@@ -66,8 +66,8 @@ pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> Vec<Block> {
     blocks
 }
 
-/// The finding, the table, where its figures come from, and what the script recorded in words. Each device has a column
-/// if they are at most `most`.
+/// The finding, the table, the sources of its figures, and the texts that the script recorded. Up to `most` devices get
+/// a column each.
 fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> Vec<Block> {
     let (sheet, sources) = table(footprint, labels, most);
     let mut details = detail_lines(&footprint.details);
@@ -89,7 +89,7 @@ fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> 
 /// `weights 15.0 GiB of 21.6 GiB used; KV cache 4.1 GiB; activations 1.2 GiB; 0.3 GiB unaccounted`.
 pub fn finding(footprint: &Footprint) -> String {
     let all = &footprint.all;
-    // One unit in a sentence, so that its figures compare.
+    // A sentence uses only one unit, so that its figures can be compared.
     let (size, unit) = match all.total >= 1 << 30 {
         true => (GIB, "GiB"),
         false => (GIB / 1024.0, "MiB"),
@@ -125,9 +125,9 @@ pub fn finding(footprint: &Footprint) -> String {
     texts.join("; ")
 }
 
-/// A row for each component, the total, and the overhead of tensor parallelism, and in sentences where the figures come
-/// from. The columns are those of all devices, of each device if they are at most `most`, else of the lowest and the
-/// highest, the estimate, share and source.
+/// The table, with a row for each component, the total, and the overhead of tensor parallelism; and sentences with the
+/// sources of the figures. The columns are the sum over all devices; each device, or the lowest and the highest value
+/// if there are more than `most` devices; the estimate with its error; the share; and the source.
 fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<String>) {
     let all = &footprint.all;
     let estimate = footprint.estimate();
@@ -247,8 +247,8 @@ fn alt_text(footprint: &Footprint, devices: &[Device]) -> String {
     )
 }
 
-/// The chart of the breakdown with number `index` on the page: a stack of components for each device, and one for the
-/// estimate (the average over devices).
+/// The chart of a breakdown, without name and title: a stack of components for each device, and one for the estimate
+/// (the average over devices).
 fn plot(footprint: &Footprint, devices: &[Device], simulated: bool) -> Plot {
     let mut caption = if simulated {
         format!("{SIMULATED} ")
@@ -279,7 +279,7 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
         let title = component.title();
         let (mut bars, mut hatched, mut name) = (Vec::new(), Vec::new(), None);
         for (at, (of, breakdown, scale)) in columns.iter().enumerate() {
-            // Stacked are parts that lie within no other.
+            // A part within another part is already in the stack.
             let part = breakdown
                 .part(component)
                 .filter(|part| part.within.is_none() && part.bytes > 0);
@@ -310,7 +310,7 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
                 notes.push((middle, format!("{title} {}", Bytes(bytes as u64))));
             }
         }
-        // A component that only the estimate has needs a name of its own.
+        // A component that only the estimate has needs its own entry in the legend.
         let of_estimate = name.as_ref();
         let of_estimate = of_estimate.map_or_else(|| format!("{title} (estimate)"), |_| String::new());
         for (name, bars, is_hatched) in [(name.unwrap_or_default(), bars, false), (of_estimate, hatched, true)] {

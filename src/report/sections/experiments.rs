@@ -14,13 +14,13 @@ use crate::report::sections::Section;
 use crate::report::sections::source::{Source, numbered};
 use crate::report::{Block, Count, Page, Weight};
 
-/// From this page width on, relative differences and the run-to-run variation are shown too.
+/// Pages at least this wide also show relative differences and the run-to-run variation.
 const WIDE: usize = 100;
 
 /// The columns that only a wide page shows.
 const ONLY_WIDE: std::ops::Range<usize> = 5..7;
 
-/// Metrics without a difference that a finding names.
+/// Maximum number of unchanged metrics that a finding names.
 const MAX_NAMED: usize = 3;
 
 /// The sections. Unreadable experiments are reported in `missing`.
@@ -226,14 +226,14 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
     };
     let throughput = of("request_throughput").or_else(|| of("output_throughput"));
     let faster = throughput.as_ref().is_some_and(|change| change.verdict.is_difference());
-    // Latencies follow the throughput of a closed loop.
+    // In a closed loop, latencies follow from the throughput.
     let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"].into_iter();
     let latencies = latencies.filter(|_| !faster);
     let mut changes: Vec<Change> = throughput.into_iter().chain(of("kv_tokens")).collect();
     changes.extend(latencies.filter_map(of));
     changes.extend(of("memory_beside_kv").or_else(|| of("memory")));
     changes.extend(["failed", "start_time"].into_iter().filter_map(of));
-    // Nobody waits for less than a second.
+    // A difference of less than a second in a duration does not matter.
     changes.retain(|change| change.unit != Unit::Seconds || (change.after - change.before).abs() >= 1.0);
     if changes.is_empty() {
         return format!("{subject}: nothing was measured");
@@ -278,7 +278,7 @@ impl Change {
     }
 }
 
-/// What `subject` gains, for what cost, and what is no different.
+/// The gains of `subject`, their cost, and the metrics that did not change.
 fn change_finding(subject: &str, changes: &[Change]) -> String {
     let phrases = |wanted: &[Verdict]| {
         let wanted = changes.iter().filter(|change| wanted.contains(&change.verdict));
@@ -293,7 +293,7 @@ fn change_finding(subject: &str, changes: &[Change]) -> String {
     };
     parts.extend(Some(phrases(&[Verdict::Higher, Verdict::Lower])).filter(|other| !other.is_empty()));
     let no_difference = |change: &&Change| matches!(change.verdict, Verdict::NotSignificant | Verdict::Negligible);
-    // Where something differs, only throughput is worth saying that it does not.
+    // If something differs, only the first metric, the throughput, is worth reporting as unchanged.
     let most = if parts.is_empty() { changes.len() } else { 1 };
     let same = changes.iter().take(most).filter(no_difference).take(MAX_NAMED);
     let same: Vec<String> = same.map(|change| change.label.clone()).collect();

@@ -13,7 +13,7 @@ use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};
 
-/// An engine in the manifest. What is damaged of it is not known; the rest is read.
+/// An engine in the manifest. Damaged fields count as unknown.
 struct StartedEngine<'a>(&'a Value);
 
 impl StartedEngine<'_> {
@@ -108,7 +108,7 @@ fn or_unknown(text: &str) -> &str {
 pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> {
     let manifest = &source.found.manifest;
     let set = |name: &String| manifest.set.contains_key(name);
-    // What was set and not used, too.
+    // Includes parameters that were set but not used.
     let mut parameters = manifest.set.clone();
     if let Some(Value::Object(all)) = &manifest.parameters {
         parameters.extend(all.clone());
@@ -160,7 +160,7 @@ fn engines(manifest: &Manifest) -> Vec<String> {
         .collect()
 }
 
-/// A parameter of the script that is a text.
+/// A string parameter of the script.
 fn parameter(manifest: &Manifest, name: &str) -> Option<String> {
     Some(manifest.parameters.as_ref()?.get(name)?.as_str()?.to_owned())
 }
@@ -175,7 +175,7 @@ fn runtime_text(runtime: &str) -> &str {
     }
 }
 
-/// The GPUs that engines used, then the machine's others. For simulated engines, what was simulated.
+/// The GPUs that engines used, then the machine's other GPUs; for simulated engines, the simulated cards.
 fn gpus(found: &RecordedRun) -> Vec<String> {
     let manifest = &found.manifest;
     let simulated = |engine: &StartedEngine| {
@@ -223,7 +223,7 @@ pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
     cards
 }
 
-/// Splits the machine's GPUs into those that engines were given and the others.
+/// Splits the machine's GPUs into those given to engines and the others.
 fn used(manifest: &Manifest) -> (Vec<&Value>, Vec<&Value>) {
     manifest.gpus.iter().partition(|gpu| manifest.uses_gpu(gpu))
 }
@@ -244,7 +244,7 @@ fn launched(engine: &StartedEngine) -> Option<String> {
     Some(words.collect::<Vec<_>>().join(" "))
 }
 
-/// The address or the container of a server that ran already.
+/// The address or the container of a server that was already running.
 fn attached(engine: &StartedEngine) -> Option<String> {
     let at = engine.text("/launched/url").or(engine.text("/launched/container"));
     launched(engine).filter(String::is_empty).and(at).map(str::to_owned)

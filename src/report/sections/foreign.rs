@@ -1,4 +1,4 @@
-//! A file of another tool: its page, and what `show` prints of it.
+//! A file of another tool: its page, and the text that `show` prints.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const MAX_FULL_CASES: usize = 2;
 
 const MAX_COLUMNS: usize = 6;
 
-/// The content of the page: a chart of its tested points, if it has any, and all that `show` prints of it.
+/// The content of the page: a chart of the tested points, if there are any, and everything that `show` prints.
 ///
 /// # Errors
 ///

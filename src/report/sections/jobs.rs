@@ -1,4 +1,4 @@
-//! What the jobs of a run found, side by side: by model, engine and GPU, each job, and what failed and why.
+//! The results of a run's jobs side by side: by model, engine and GPU, job by job, and failures with their reasons.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -15,11 +15,11 @@ use crate::report::plot::{Entry, Sheet};
 use crate::report::{Count, Page};
 use crate::run::{Folder, RecordedRun};
 
-/// Jobs shown each in a row, and failures in a sentence. All are in `tables/jobs.csv`.
+/// Maximum number of jobs in the table, and of failures in the list. `tables/jobs.csv` has all.
 const MAX_ROWS: usize = 200;
 const MAX_FAILURES: usize = 50;
 
-/// What a job found, as the journal keeps it and scripts see it.
+/// The result of a job, as the journal keeps it and scripts see it.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
 struct Found {
@@ -34,9 +34,9 @@ struct Found {
     answer: Option<String>,
     /// The largest input and output together that fit, tokens.
     tokens: Option<f64>,
-    /// The most concurrent requests that fit, of a search for them.
+    /// The highest concurrency that fits, if the job searched for it.
     concurrency: Option<f64>,
-    /// Of the load with the highest throughput: output tokens a second, mean TTFT; and the lowest cost of a load.
+    /// Output tokens per second and mean TTFT of the load with the highest throughput, and the lowest cost of any load.
     output_throughput: Option<f64>,
     mean_ttft_ms: Option<f64>,
     cost_output: Option<f64>,
@@ -45,7 +45,7 @@ struct Found {
     simulated: bool,
 }
 
-/// What the run in this folder found as a job of that name.
+/// The result of the run in this folder, as the job `name`.
 ///
 /// # Errors
 ///
@@ -102,14 +102,14 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
 ///
 /// # Errors
 ///
-/// `usage` if they are no list of what [`job_result`] gives.
+/// `usage` if `found` is not a list of values from [`job_result`].
 pub fn jobs_text(found: &Value, page: Page) -> Result<String> {
     let read = |error| Fault::usage(format!("these are no results of jobs: {error}"));
     let found: Vec<Found> = serde_json::from_value(found.clone()).map_err(read)?;
     Ok(text(&blocks(&found), page))
 }
 
-/// The section of a run with jobs. What cannot be read is reported in `missing`.
+/// The section of a run with jobs. Unreadable jobs are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     let read = |value: &Value| serde_json::from_value::<Found>(value.clone());
     let found: Vec<Found> = source.found.jobs.iter().filter_map(|job| read(job).ok()).collect();
@@ -162,7 +162,7 @@ fn sentence(job: &Found) -> String {
     format!("{} ({}): {}: {why}{hint}", job.name, job.script, job.status)
 }
 
-/// The best of all jobs of each model, engine or GPU; `None` where all have the same one.
+/// The best results for each model, engine or GPU; `None` unless there are at least two.
 fn group(found: &[Found], name: &str, of: impl Fn(&Found) -> Option<&String>) -> Option<Block> {
     let mut groups: BTreeMap<&str, Vec<&Found>> = BTreeMap::new();
     for job in found {

@@ -39,7 +39,7 @@ use crate::fault::Result;
 use crate::run::{Folder, RecordedRun};
 use source::Source;
 
-/// How wide and with which characters boundaries are drawn in Markdown.
+/// The width and characters of boundary drawings in Markdown.
 const MARKDOWN: Page = Page {
     width: 80,
     unicode: true,
@@ -65,7 +65,7 @@ pub struct Document {
     pub answers: Vec<Fact>,
     /// Warnings that the reader must know before trusting a number.
     pub caveats: Vec<String>,
-    /// What the folder lacks, and what the page therefore does not show.
+    /// Missing or unreadable parts of the folder, and what the page leaves out because of them.
     pub missing: Vec<String>,
     /// How the run was made: model, engine, versions, GPU, driver, flags, script and hash, seed, command to reproduce
     /// it.
@@ -78,7 +78,7 @@ pub struct Document {
     pub sections: Vec<Section>,
 }
 
-/// The run in `folder` in Markdown: the answer, then all that its page has, charts in words and as tables.
+/// The run in `folder` as Markdown: the answer, then everything on its page, with charts as text and tables.
 ///
 /// # Errors
 ///
@@ -164,7 +164,7 @@ fn build(source: &Source) -> Document {
     }
 }
 
-/// Rows shown of a table; the file has all.
+/// Maximum number of rows shown of a stored table; its file has all.
 const MAX_ROWS: usize = 200;
 
 /// The sections. Unreadable data are reported in `missing`.
@@ -179,7 +179,7 @@ fn script_output(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
             )),
         }
     }
-    // What is shown of jobs is in their own section.
+    // Texts about jobs are in the section on jobs.
     let shown = found.shown.iter().filter(|_| found.jobs.is_empty());
     let texts = shown.map(|(_, text)| Block::Text(text.clone()));
     let recorded = found.records.iter();

@@ -9,7 +9,7 @@ use crate::run::{Folder, RecordedBoundary, RecordedRun};
 pub(super) struct Source<'a> {
     pub(super) folder: Folder,
     pub(super) found: &'a RecordedRun,
-    /// For what page boundaries are drawn in characters; `None` where charts show them.
+    /// The page for which boundaries are drawn in characters; `None` if charts show them.
     pub(super) sketches: Option<Page>,
     /// In the order of creation; a fault if the journal's entry is invalid.
     pub(super) boundaries: Vec<(&'a RecordedBoundary, Result<Boundary>)>,
@@ -26,7 +26,7 @@ impl<'a> Source<'a> {
     }
 }
 
-/// The name of one of several: `load-2`; of the only one `load`.
+/// The name of one of several, `load-2`, or of the only one, `load`.
 pub(super) fn numbered(name: &str, number: usize, several: bool) -> String {
     if several {
         format!("{name}-{number}")

@@ -15,7 +15,7 @@ use crate::report::sections::boundaries::plot_axis;
 use crate::report::sections::loads::{Sweep, comparison_section, distinguishing_labels, extend, number_alike, sweeps};
 use crate::report::sections::source::Source;
 
-/// What a page of several runs begins with.
+/// The comparison at the top of a page with several runs.
 #[derive(Clone, Debug, Default)]
 pub struct Together {
     /// The result of the comparison in one line.
@@ -32,7 +32,7 @@ pub(super) fn together(sources: &[Source]) -> Together {
         return Together::default();
     }
     let inputs = sources.iter().map(|source| ComparisonInput {
-        // Each run's own part says what must be known of it.
+        // Each run's own part of the page has its notes.
         notes: Vec::new(),
         ..ComparisonInput::from_run(source.found, &user_name(source))
     });
@@ -91,7 +91,7 @@ const MAX_PARAMETERS: usize = 3;
 /// Settings that name a run, most important first.
 const PRIMARY_KEYS: [&str; 4] = ["engine", "model", "GPU", "script"];
 
-/// A distinct name for each run: as few settings as distinguish all, then parameters, then their titles.
+/// A distinct name for each run, made of the fewest settings that distinguish all runs, then parameters, then titles.
 fn distinct_names(inputs: &[ComparisonInput]) -> Vec<String> {
     let settings: Vec<Map<String, Value>> = inputs.iter().map(settings).collect();
     let differs = |key: &&str| settings.iter().any(|one| one.get(*key) != settings[0].get(*key));
@@ -123,7 +123,7 @@ fn distinct_names(inputs: &[ComparisonInput]) -> Vec<String> {
     names
 }
 
-/// What a run is named by: the settings of [`PRIMARY_KEYS`] that are known, and the parameters that do not repeat them.
+/// The settings that may name a run: the known ones of [`PRIMARY_KEYS`], and parameters that do not repeat them.
 fn settings(input: &ComparisonInput) -> Map<String, Value> {
     let unnamed = ["engine", "model", "seed", "port", "url", "container"];
     let own = [("engine", &input.engine), ("model", &input.model)];
@@ -140,10 +140,11 @@ fn settings(input: &ComparisonInput) -> Map<String, Value> {
         .collect()
 }
 
-/// A run, its boundary, and the largest points of it that fit.
+/// The name of a run, its boundary, and the largest points that fit.
 type Frontier<'a> = (&'a str, &'a Boundary, Vec<Point>);
 
-/// What fits: of each run the first boundary with the same axes as another run's, in words; over two axes also as a chart.
+/// Compares what fits: for each run, the first boundary with the same axes as a boundary of another run. In words, and
+/// for two axes also as a chart.
 fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
     let mut groups: BTreeMap<Vec<&str>, Vec<Frontier>> = BTreeMap::new();
     for (name, source) in named {
@@ -213,8 +214,8 @@ fn frontier_panel(names: [&str; 2], runs: &[Frontier]) -> Panel {
     Panel::new("", x, y, lines)
 }
 
-/// The line around what fits, from the upper left to the lower right. `points` are of the frontier, by ascending x and
-/// descending y.
+/// The outline of the region that fits, from the upper left to the lower right. `points` are the frontier, by ascending
+/// x and descending y.
 fn outline(points: &[(f64, f64)], corner: (f64, f64)) -> Vec<(f64, Option<f64>)> {
     let mut line = Vec::new();
     let mut left = corner.0;

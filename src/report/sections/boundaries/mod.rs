@@ -1,7 +1,7 @@
 //! Boundaries: charts of what fits and what fails, with every probe.
 //!
-//! Every reader sees a boundary in sentences: how much of the search range is known, what is predicted, and what a reader
-//! must know. The page adds charts, which `panel` draws, with every probe in a table.
+//! Every output describes a boundary in sentences: how much of the search range is known, what is predicted, and the
+//! caveats. The page adds charts, drawn by `panel`, and a table of every probe.
 
 mod panel;
 mod probes;
@@ -41,8 +41,8 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     sections
 }
 
-/// The section of one boundary. `answers` are its points with their full answers, `number` its number if there are
-/// several; `sketches` says for which page the boundary is drawn in characters too.
+/// The section of one boundary. `answers` are its points with their full answers; `number` is set if there are several
+/// boundaries. With `sketches`, the boundary is also drawn in characters for that page.
 pub(super) fn section(
     boundary: &Boundary,
     answers: &[RecordedPoint],
@@ -88,13 +88,13 @@ fn plot(context: &FigureContext, projection: &Projection, name: &str) -> Result<
     })
 }
 
-/// Rows of the largest points that fit in the terminal.
+/// Maximum number of rows in the terminal's table of the largest points that fit.
 const MAX_FRONTIER_POINTS: usize = 6;
 
 const MAX_BAND_POINTS: usize = 3;
 
-/// A boundary for the terminal: the answer, a drawing, the largest points that fit if there is no single limit, and what
-/// a reader must know.
+/// A boundary for the terminal: the answer, a drawing, the largest points that fit if there is no single limit, and the
+/// caveats.
 ///
 /// # Errors
 ///
@@ -125,8 +125,8 @@ fn sketch(boundary: &Boundary, page: Option<Page>) -> Result<Option<Block>> {
     drawn.map(|page| Ok(Block::Sketch(draw(boundary, page)?))).transpose()
 }
 
-/// How much of the search range is known, and what a reader must know besides the answer. With a `limit`, what is unknown
-/// follows from it.
+/// How much of the search range is known, and the caveats. If the answer is a single `limit`, the largest unresolved
+/// range is left out, because it follows from the limit.
 fn blocks(boundary: &Boundary, limit: bool) -> Result<Vec<Block>> {
     let caveats = caveats(boundary, limit)?;
     let mut blocks = vec![Block::Paragraph(resolved(boundary))];
@@ -199,7 +199,7 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
     lines
 }
 
-/// What a reader must know besides the answer.
+/// The caveats that a reader must know besides the answer.
 fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let wide = |(_, width): &(String, Scalar)| width.as_f64() > 0.0;
@@ -258,7 +258,7 @@ fn alt_text(context: &FigureContext) -> String {
     sentences(resolved.chain(recommended).chain(nearest))
 }
 
-/// How to read a chart with so many `cuts`. `absent` probes are not in it.
+/// Explains how to read a chart with this number of `cuts`. `absent` is the number of probes that it does not show.
 fn caption(boundary: &Boundary, projection: &Projection, cuts: usize, absent: usize) -> String {
     let mut notes = Vec::new();
     let held = projection.held_values();
@@ -348,7 +348,7 @@ mod text_tests {
     }
 }
 
-/// The largest points that fit, at most so many of them, evenly spaced and including both ends.
+/// A table of at most `most` of the largest points that fit, evenly spaced and including both ends.
 fn largest(boundary: &Boundary, frontier: &[Point], most: usize) -> Sheet {
     let axes = boundary.lattice().axes();
     let shown = frontier.len().min(most);
@@ -363,7 +363,7 @@ fn largest(boundary: &Boundary, frontier: &[Point], most: usize) -> Sheet {
 
 #[cfg(test)]
 mod tests {
-    //! Boundary charts show every probe, and nothing as proven that is not.
+    //! Boundary charts show every probe, and do not show anything as proven that is not.
 
     use serde_json::{Value, json};
 
@@ -477,7 +477,7 @@ mod tests {
         ] {
             assert!(text.contains(expected), "{expected}\n{text}");
         }
-        // The recommendation and its reason are only among the answers at the top of the page.
+        // Only the answers at the top of the page have the recommendation and its reason.
         assert!(!text.contains("input=38") && !text.contains("CUDA"), "{text}");
         for expected in [
             "16.0 %",

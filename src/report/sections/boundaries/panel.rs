@@ -1,7 +1,7 @@
 //! The panels of a boundary chart: a plane or a strip with its regions, probes, recommended point, and tooltips.
 //!
-//! One axis is a strip, two are a plane, a third gets a slider. Each further axis is held at its easiest value. The
-//! axis of the slider is cut at some values; each probe is drawn on one of the cuts.
+//! One axis is drawn as a strip, two as a plane; a third gets a slider. Each further axis is held at its easiest value.
+//! The slider's axis is cut at some values; a probe is drawn on at most one of the cuts.
 
 use std::collections::HashSet;
 
@@ -41,7 +41,7 @@ const ROWS: [Row; 5] = {
     ]
 };
 
-/// What all charts of a boundary need.
+/// The boundary, its probes and its advice, which all panels need.
 pub(super) struct FigureContext<'a> {
     pub(super) boundary: &'a Boundary,
     pub(super) probes: &'a Probes,
@@ -71,7 +71,7 @@ impl FigureContext<'_> {
 
     fn panel(&self, projection: &Projection, at: Option<Scalar>, probes: &[&Probe]) -> Result<Panel> {
         let slider = projection.slider.zip(at);
-        // The easiest point of the plane; with a slider, at its value.
+        // The plane goes through the easiest point, or with a slider through the easiest point at the slider's value.
         let mut easiest = self.boundary.smallest();
         if let Some((axis, value)) = slider {
             easiest.0.insert(axis.name().to_owned(), value);
@@ -125,8 +125,8 @@ impl FigureContext<'_> {
     }
 }
 
-/// Whether a probe constrains this slice. Off the slice, only a fitting probe does (it dominates the held, easiest
-/// values).
+/// Returns true if a probe constrains this slice: it lies on the slice, or it fits, because then it also fits at the
+/// easiest values of the held axes.
 fn constrains(projection: &Projection, probe: &Probe) -> bool {
     let easiest = |axis: &&boundary::Axis| axis.of(&probe.point) == Some(axis.easiest().as_f64());
     probe.class == ProbeClass::Fits || projection.held.iter().all(easiest)
@@ -149,7 +149,7 @@ pub(in crate::report::sections) fn plot_axis(axis: &boundary::Axis) -> Axis {
     Axis::new(label, unit).with_scale(axis.scale())
 }
 
-/// The non-empty regions of a cut; `beyond` names the one that is none of the others.
+/// The non-empty regions of a cut; `beyond` is the name of the clipped region.
 fn regions(regions: Regions, corner: impl Fn((f64, f64)) -> (f64, f64), beyond: &'static str) -> Vec<Layer> {
     let all = [
         ("fits", regions.fits, Colour::Fits, false),
@@ -180,7 +180,7 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
         let points: Vec<(f64, f64)> = points.collect();
         (!points.is_empty()).then(|| Layer::dots(name, points, colour, shape))
     };
-    // What fits or fails lies on top.
+    // Probes that fit, fail or were not sent are drawn last, on top of the others.
     let mut rows = ROWS;
     rows.rotate_right(2);
     rows.into_iter().filter_map(layer).collect()
@@ -209,8 +209,8 @@ impl Projection<'_> {
 /// Maximum number of cuts.
 pub(super) const MAX_CUTS: usize = 12;
 
-/// The values at which an axis is cut, ascending: all probed values and both ends, or of more than [`MAX_CUTS`] some at
-/// equal distances. The safe and the recommended point always get a cut.
+/// The values at which an axis is cut, ascending: both ends and all probed values, or an even selection if these are
+/// more than [`MAX_CUTS`]. The safe and the recommended point always get a cut.
 fn cut_values(boundary: &Boundary, axis: &boundary::Axis, advice: Option<&Advice>) -> Vec<Scalar> {
     let (low, high) = axis.range();
     let at = |point: &Point| point.0.get(axis.name()).copied();

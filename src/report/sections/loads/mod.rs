@@ -55,7 +55,7 @@ pub(super) fn comparison_section(sweeps: &[&Sweep], name: &str, title: &str) -> 
     Some(section.with([sweeps_table(&sweeps)]))
 }
 
-/// The section of a sweep or of a single load. One of `several` is compared with the others above.
+/// The section of a sweep or of a single load. With `several` sweeps, the comparison above has the tradeoff chart.
 fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, several: bool) -> Section {
     let of_sweep = match sweep.name.as_str() {
         "" => String::new(),
@@ -83,7 +83,7 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
     Section::new(name, title).with(paragraphs).with(plots).with([sheet])
 }
 
-/// The most important levels, and what the levels say besides the finding, which stands at the top of the page.
+/// The key levels and the notes of a sweep. Its finding is at the top of the page.
 fn paragraphs(sweep: &Sweep) -> Vec<String> {
     let notes = sweep.findings.notes.iter().map(|text| sentence(text));
     std::iter::once(key_levels(sweep)).chain(notes).collect()
@@ -149,8 +149,8 @@ struct SloSearch {
     fails: Option<f64>,
 }
 
-/// The SLO and what the script `slo` found on this sweep; the table has the share of good requests of each level. None
-/// without an SLO.
+/// The SLO, and the result of the script `slo` for this sweep; the table has the share of good requests at each level.
+/// None without an SLO.
 fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
     let mut loads = sweep.levels.iter().flat_map(|level| &level.loads);
     let slo = loads.find_map(|load| load.stats.goodput.as_ref())?.slo;
@@ -186,7 +186,7 @@ fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
 const LOG_LEVEL_RATIO: f64 = 8.0;
 const LOG_VALUE_RATIO: f64 = 20.0;
 
-/// The latencies of a figure: title of the panel, and the name of the metric without its statistic.
+/// The latencies of a figure: the title of the panel, and the metric's name without its statistic.
 const LATENCIES: [(&str, &str); 3] = [
     ("time to first token (TTFT)", "ttft_ms"),
     ("time per output token (TPOT)", "tpot_ms"),
@@ -200,8 +200,8 @@ const STATISTICS: [(&str, Shape); 3] = [("median", Shape::Circle), ("p90", Shape
 const TOOLTIP: &str = "failed request_throughput output_throughput median_ttft_ms p99_ttft_ms median_tpot_ms p99_tpot_ms \
                        median_e2el_ms p99_e2el_ms kv_usage waiting preemptions";
 
-/// Output throughput, TTFT, TPOT and E2E latency over the levels: of one sweep with percentiles and the marks of its
-/// findings, of several the medians.
+/// Output throughput, TTFT, TPOT and E2E latency over the levels. A single sweep is drawn with percentiles and the
+/// marks of its findings; of several sweeps, only medians are drawn.
 fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) -> Plot {
     let single = sweeps.len() == 1;
     let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
@@ -226,7 +226,7 @@ fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) ->
 fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Option<Panel> {
     let single = sweeps.len() == 1;
     let is_latency = unit == Unit::Milliseconds;
-    // Zero has no place on a logarithmic axis, and a latency of zero is none.
+    // A logarithmic axis cannot show zero, and a latency of zero is no measurement.
     let value = |level: &SweepLevel, metric: &str| level.value(metric).filter(|value| !is_latency || *value > 0.0);
     let (mut layers, mut all) = (Vec::new(), Vec::new());
     for (index, sweep) in sweeps.iter().enumerate() {
@@ -238,11 +238,11 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
             all.extend(points.iter().filter_map(|point| point.1));
             let name = match (single, is_latency) {
                 (true, true) => STATISTICS[at].0.to_owned(),
-                // The panel's title, and a legend for all panels.
+                // The panel's title says it, or the legend that all panels share.
                 (true, false) | (false, true) => String::new(),
                 (false, false) => sweep.name.clone(),
             };
-            // Throughput does not look like one of the statistics in the legend.
+            // Throughput gets a colour that no statistic in the legend has.
             let series = if single && !is_latency {
                 STATISTICS.len()
             } else {
@@ -418,7 +418,7 @@ fn load_table(sweep: &Sweep) -> Sheet {
     Sheet::new(["metric", "value"], rows.map(|(name, value)| vec![name.into(), value]))
 }
 
-/// Tooltips at the points that `at` gives; levels without a point have none.
+/// Tooltips at the points that `at` returns; levels without a point have no tooltip.
 fn tooltips(sweeps: &[&Sweep], at: impl Fn(&SweepLevel) -> Option<(f64, f64)>) -> Tooltips {
     let sheet = level_table(sweeps, TOOLTIP.split(' ').filter_map(LoadMetric::named));
     let levels = sweeps.iter().flat_map(|sweep| &sweep.levels).zip(sheet.rows);
@@ -520,7 +520,7 @@ mod curve_tests {
         );
     }
 
-    /// Two levels, of which the second was measured twice.
+    /// A sweep of two levels; the second one was measured twice.
     fn repeated(name: &str) -> Sweep {
         let load = |tokens: f64| json!({ "issued": 20, "output_throughput": tokens });
         let mut sweep = sweep(&[(1.0, load(10.0)), (8.0, load(70.0))]);

@@ -13,7 +13,8 @@ use crate::load::LoadAnswer;
 use crate::report::plot::{Axis, Colour, Layer, Panel, Plot, Scale, Shape};
 use crate::run::{Folder, read_line};
 
-/// Maximum number of points of a distribution, and of points at each end that are always drawn, because tails matter.
+/// Approximate maximum number of points of a distribution, and the number of points at each end that are always drawn,
+/// because tails matter.
 const MAX_POINTS: usize = 160;
 const END_POINTS: usize = 12;
 
@@ -122,7 +123,7 @@ impl<'a> LoadFiles<'a> {
         notes.collect()
     }
 
-    /// All files below a symbolic link fail with the same message.
+    /// Adds a message once: all files below a symbolic link fail with the same one.
     fn note(&mut self, message: String) {
         if !self.missing.contains(&message) {
             self.missing.push(message);
@@ -130,10 +131,10 @@ impl<'a> LoadFiles<'a> {
     }
 }
 
-/// Times of a load's requests without the warm-up.
+/// Latencies and failures of a load's requests, without the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Requests {
-    /// Of completed requests: TTFT and E2E latency in milliseconds, ascending.
+    /// TTFT and E2E latency of completed requests in milliseconds, each ascending.
     ttft: Vec<f32>,
     e2el: Vec<f32>,
     /// When requests failed, in seconds of the load's clock.
@@ -173,7 +174,7 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
     (!plot.panels.is_empty()).then_some(plot)
 }
 
-/// The empirical distribution in per cent. Zero times count, but have no place on a logarithmic axis.
+/// The empirical distribution in per cent. Times of zero count, but a logarithmic axis cannot show them.
 fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
     let n = ascending.len();
     let step = n.div_ceil(MAX_POINTS).max(1);
@@ -182,7 +183,7 @@ fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
     (0..n).filter(kept).map(point).filter(|point| point.0 > 0.0).collect()
 }
 
-/// The fields of a line that are needed.
+/// The fields of a line in the request file that are needed.
 #[derive(Deserialize)]
 struct RequestLine {
     warmup: bool,
@@ -354,8 +355,7 @@ impl Timeline {
     }
 }
 
-/// Reduces values to one, in per cent or as they are: rates to their mean, others to their maximum. None if all are
-/// empty.
+/// Reduces values to one: rates to their mean, others to their maximum; shares become per cent. None if all are empty.
 fn reduced(unit: Unit, values: &[Option<f64>]) -> Option<f64> {
     let known = || values.iter().flatten().copied();
     match unit {

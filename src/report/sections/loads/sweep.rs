@@ -1,4 +1,4 @@
-//! A sweep: loads that differ only in concurrency or request rate, and what its levels say together. A level may have
+//! A sweep: loads that differ only in concurrency or request rate, with the findings over its levels. A level may have
 //! been measured several times.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,8 @@ pub(in crate::report::sections) use crate::load::engine_side::SweepAxis;
 use crate::load::engine_side::{LevelFigures, SweepFindings};
 use crate::run::{RecordedLoad, RecordedRun};
 
-/// Load options that may differ within a sweep: the level, what follows from it, and what does not change the workload.
+/// Load options that may differ within a sweep: the level, options that follow from it, and options that do not change
+/// the workload.
 const IGNORED_LOAD_OPTIONS: &str =
     "concurrency rate seed requests duration warmup repeats precision metrics_hz price_per_hour timeout stall";
 
@@ -23,14 +24,14 @@ const IGNORED_LAUNCH_OPTIONS: &str = "limits start_timeout settle_timeout stop_g
 /// Loads of one engine with the same workload.
 #[derive(Clone, Debug)]
 pub(in crate::report::sections) struct Sweep {
-    /// What distinguishes it from the other sweeps; empty if it is the only one.
+    /// A name that distinguishes it from the other sweeps; empty if it is the only one.
     pub name: String,
     pub axis: SweepAxis,
     /// Settings shared by all loads, flat: `engine`, `model`, `input`, …
     pub settings: Map<String, Value>,
     /// In ascending order.
     pub levels: Vec<SweepLevel>,
-    /// What the levels say together; empty without a curve.
+    /// The findings over all levels; empty without a curve.
     pub findings: SweepFindings,
 }
 
@@ -44,7 +45,7 @@ pub(in crate::report::sections) struct SweepLevel {
 }
 
 impl SweepLevel {
-    /// A metric of its loads together: the sum of counts, else the mean; none if one lacks it.
+    /// A metric over all loads of the level: the sum of a count, the mean of any other; none if a load lacks it.
     pub(super) fn value(&self, metric: &str) -> Option<f64> {
         LoadMetric::named(metric)?.combined(&self.loads)
     }
@@ -103,7 +104,7 @@ impl Sweep {
 /// The sweeps of a run in the order of their first loads, with distinct names. Loads of experiments count only if they
 /// have several levels; otherwise the experiment's section shows them.
 pub(in crate::report::sections) fn sweeps(found: &RecordedRun) -> Vec<Sweep> {
-    /// What a script says about the engines that it compared.
+    /// The engines that a script compared, from its result.
     #[derive(Default, Deserialize)]
     #[serde(default)]
     struct Compared {
@@ -143,7 +144,7 @@ impl LoadArgs {
         }
     }
 
-    /// The settings by which loads are grouped, flat; unset ones are left out.
+    /// The settings that group loads into sweeps, flat; unset ones are left out.
     fn settings(self) -> Map<String, Value> {
         let wanted = |options: Map<String, Value>, ignored: &'static str| {
             let is_ignored = move |name: &str| ignored.split(' ').any(|other| other == name);
@@ -167,7 +168,8 @@ fn group_loads(loads: &[RecordedLoad]) -> Vec<Sweep> {
         let settings = args.settings();
         let mut load = answer.clone();
         if let Some(goodput) = load.stats.goodput.as_mut().filter(|_| axis == SweepAxis::Rate) {
-            // Of a rate, a request that waits in the client's queue counts from when it was due, as the script's verdict does.
+            // At a request rate, times count from when a request was due, including its wait in the client's queue. The
+            // verdict of the script does the same.
             goodput.counts = goodput.response;
         }
         let same = |sweep: &Sweep| axis != SweepAxis::Other && sweep.axis == axis && sweep.settings == settings;
@@ -193,14 +195,14 @@ fn group_loads(loads: &[RecordedLoad]) -> Vec<Sweep> {
     sweeps
 }
 
-/// An engine as a script names it, with the options that it has.
+/// An engine that a script named, with its options.
 #[derive(Deserialize)]
 struct NamedEngine {
     name: String,
     options: Map<String, Value>,
 }
 
-/// Names sweeps as the script named its engines, else by the settings that differ.
+/// Names sweeps after the script's engines, or else after the settings that differ.
 fn assign_names(sweeps: &mut [Sweep], engines: &[NamedEngine]) {
     if sweeps.len() < 2 {
         return;
@@ -220,7 +222,7 @@ fn assign_names(sweeps: &mut [Sweep], engines: &[NamedEngine]) {
     }
 }
 
-/// Adds its number to each name that is empty or not the only one of its kind.
+/// Appends a number to each name that is empty or not unique.
 pub(in crate::report::sections) fn number_alike(names: &mut [String], noun: &str) {
     let all = names.to_vec();
     for (number, name) in (1..).zip(names) {
@@ -236,8 +238,8 @@ pub(in crate::report::sections) fn extend(name: &mut String, part: &str) {
     name.extend([comma, part]);
 }
 
-/// For each map of settings, those that differ from the others: `engine=tgi, input=512`; engine and model without the
-/// key.
+/// A label for each map of settings, made of the settings that differ: `tgi, input=512`. Engine, model, script and GPU
+/// are named without their key.
 pub(in crate::report::sections) fn distinguishing_labels(settings: &[Map<String, Value>]) -> Vec<String> {
     let names: BTreeSet<&String> = settings.iter().flat_map(Map::keys).collect();
     let differs = |name: &&&String| {
@@ -268,7 +270,7 @@ pub(super) mod tests {
 
     use super::*;
 
-    /// A sweep over concurrency with these answers of loads.
+    /// A sweep over concurrency with one load at each level, given by its answer.
     pub(in crate::report::sections::loads) fn sweep(levels: &[(f64, Value)]) -> Sweep {
         let level = |(at, answer): &(f64, Value)| SweepLevel {
             at: *at,

@@ -1,5 +1,6 @@
-//! Memory over time: each engine start by GPU, with phases, limits and deaths. Of many starts, some are drawn, and a
-//! table lists all. `start` reads a start from its files and the journal.
+//! Memory over time: each engine start by GPU, with phases, limits and deaths. If there are several starts, only the
+//! fullest and the latest that died are drawn, and a table lists all. `start` reads a start from its files and the
+//! journal.
 
 mod start;
 
@@ -22,7 +23,7 @@ use crate::run::{Folder, Measurement, RecordedRun};
 use crate::telemetry::{DeviceActivity, Phase, Row};
 use start::{Start, seconds, verdict};
 
-/// Columns of all lines together, to keep the page small whatever the number of starts and GPUs.
+/// Maximum number of columns of all lines together. It keeps the page small for any number of starts and GPUs.
 const MAX_COLUMNS: usize = 3000;
 
 /// With more devices than this, all are lines in one panel.
@@ -31,13 +32,13 @@ const MAX_PANELS: usize = 4;
 /// If less than this share of a device was ever in use, the axis does not extend to its capacity.
 const MIN_FILL: f64 = 0.25;
 
-/// Maximum number of marks of a kind.
+/// Maximum number of marks for each kind of measurement.
 const MAX_MARKS: usize = 300;
 
-/// Whether a measurement is of a kind.
+/// A predicate for the measurements of one kind.
 type Is = fn(&Measurement) -> bool;
 
-/// The kinds of measurements that are marked where memory was fullest, each with its name and marker.
+/// The kinds of measurements, with name and marker. Each measurement is marked at its memory peak.
 const MEASUREMENTS: [(&str, Colour, Shape, Is); 4] = [
     ("load", Colour::Quiet, Shape::Diamond, |one| one.verdict.is_none()),
     ("inconclusive probe", Colour::Open, Shape::Triangle, |one| {
@@ -52,11 +53,11 @@ const MEASUREMENTS: [(&str, Colour, Shape, Is); 4] = [
 /// Pauses between requests shorter than this share of a chart are not drawn.
 const MIN_SHARE: f64 = 1.0 / 100.0;
 
-/// Starts and columns of memory over time in the terminal.
+/// Maximum number of starts in the terminal, and of columns for each of their sparklines.
 const MAX_STARTS: usize = 6;
 const MAX_SPARKS: usize = 72;
 
-/// Said first of simulated memory.
+/// The notice on everything that shows simulated memory.
 pub(super) const SIMULATED: &str = "SIMULATED: memory of a simulated engine; no GPU was measured.";
 
 /// The sections. Missing or unreadable files are reported in `missing`.
@@ -74,12 +75,12 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
         .map(|name| Start::read(name, &source.folder, found, missing));
     let mut starts: Vec<Start> = starts.collect();
     starts.retain(|start| !start.series.rows().is_empty() && !start.devices.is_empty());
-    // By start time, as far as it is known.
+    // By start time; unknown times sort last.
     let began = |start: &Start| start.session.map_or(f64::INFINITY, |session| session.began);
     starts.sort_by(|one, other| began(one).total_cmp(&began(other)));
     match names.is_empty() {
         false => missing.extend(lost_series(source, &starts)),
-        // The memory of a server that was attached to is not seen, as its answer says.
+        // The memory of an attached server cannot be sampled; its answer says so.
         true if found.sessions.iter().all(|session| session.what.is_empty()) => {}
         true => missing.push("memory/ has no series: memory over time is not shown".to_owned()),
     }
@@ -109,7 +110,7 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
 
 /// Says how many engines have no series because the run was killed.
 fn lost_series(source: &Source, starts: &[Start]) -> Option<String> {
-    // Only written files have a session.
+    // A session without written files has lost its series.
     let mut lost = source
         .found
         .sessions
@@ -117,7 +118,7 @@ fn lost_series(source: &Source, starts: &[Start]) -> Option<String> {
         .filter(|session| !session.files_written)
         .count();
     if source.found.ends_early {
-        // A truncated journal cannot assign series to engines, but the series exist.
+        // A truncated journal cannot match every series to a session, but those series are not lost.
         let unmatched = starts.iter().filter(|start| start.session.is_none());
         lost = lost.saturating_sub(unmatched.count());
     }
@@ -125,8 +126,8 @@ fn lost_series(source: &Source, starts: &[Start]) -> Option<String> {
     lost.map(|lost| format!("memory over time is missing for {lost} still running when the run was killed"))
 }
 
-/// Indices of the starts to draw, ascending: the fullest, and the latest that did not start or died, which is nearest to
-/// the limit that was searched for.
+/// Indices of the starts to draw, ascending: the fullest one, and the latest one that failed to start or died, because
+/// it is closest to the limit that was searched for.
 fn starts_to_draw(starts: &[Start]) -> Vec<usize> {
     let peak = |start: &Start| (0..start.devices.len()).map(|device| start.peak(device)).max();
     let fullest = (0..starts.len()).max_by_key(|&index| (peak(&starts[index]), Reverse(index)));
@@ -186,7 +187,7 @@ fn activity(start: &Start, columns: usize) -> Vec<Panel> {
     power.into_iter().chain(busy).collect()
 }
 
-/// The colour of a device. That of a single one does not resemble the marks on its line.
+/// The colour of a device's line. A single device gets a colour that differs from the marks on its line.
 fn colour(start: &Start, device: usize) -> Colour {
     match start.devices.len() {
         1 => Colour::Series(4),
@@ -211,7 +212,7 @@ fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Pan
         let line = reduced(&curve(rows, device, end), columns);
         Layer::line(name, line, colour(start, device)).stepped(true)
     }));
-    // A limit that all devices share is drawn once.
+    // Limits are drawn once, and only if all devices have the same capacity.
     let total = start.devices[first].total;
     if devices.iter().all(|&device| start.devices[device].total == total) {
         layers.extend(limits(start, devices));
@@ -234,7 +235,7 @@ fn panel(start: &Start, title: String, devices: &[usize], columns: usize) -> Pan
         }));
     }
     layers.extend(deaths(start));
-    // Keys walk through them in time.
+    // The arrow keys step through the tooltips in order of time.
     tooltips.sort_by(|one, other| one.at.0.total_cmp(&other.at.0));
     let tooltips = Tooltips::new(["what", "at, s", "in use, GiB", "verdict"], tooltips);
     let x = time_axis(start);
@@ -274,7 +275,7 @@ fn phase_name(phase: Phase) -> &'static str {
     }
 }
 
-/// The phases. Pauses between requests that are too short to be seen are merged into the phase before.
+/// The phases as spans. Pauses between requests that are too short to be seen are merged into the phase before them.
 fn spans(rows: &[Row]) -> Vec<Span> {
     let end = rows.last().map_or(0, |row| row.to);
     let shortest = seconds(end) * MIN_SHARE;
@@ -313,8 +314,8 @@ fn limits(start: &Start, devices: &[usize]) -> Vec<Layer> {
     total.into_iter().chain(budget).collect()
 }
 
-/// The upper end of an axis of memory: the capacity, to show how close memory came; or a bit above the peak, if that is
-/// far below.
+/// The upper end of a memory axis: the capacity, to show how much memory was left, or slightly above the peak if
+/// the peak is far below the capacity.
 pub(super) fn memory_top(peak: f64, capacity: Option<u64>) -> f64 {
     match capacity.map(|capacity| capacity as f64) {
         Some(capacity) if peak >= MIN_FILL * capacity => capacity.max(peak) * 1.04,
@@ -364,7 +365,7 @@ fn peak_during(start: &Start, devices: &[usize], measurement: &Measurement) -> O
     Some((seconds(row.from).max(from), bytes))
 }
 
-/// How it ended: `engine-1 was sampled for 61.7 s.`
+/// Says how a start ended: `engine-1 was sampled for 61.7 s.`
 fn outcome(start: &Start) -> String {
     let (name, end) = (&start.name, start.end());
     let what = start
@@ -406,7 +407,7 @@ fn sampling_text(start: &Start) -> String {
     format!("{samples} samples, {rate:.0} per second.")
 }
 
-/// What went wrong with sampling; empty if nothing did.
+/// Describes skipped and failed samples; empty if there were none.
 fn sampling_problems(start: &Start) -> String {
     let sampling = &start.sampling;
     let mut sentences = Vec::new();
@@ -438,7 +439,7 @@ fn summary(starts: &[Start]) -> Option<String> {
     };
     let (start, device) = all.max_by(|one, other| {
         let (one, other) = (share(*one), share(*other));
-        // Of equal peaks, the first start.
+        // On equal peaks, the first start wins.
         one.0
             .total_cmp(&other.0)
             .then(one.1.cmp(&other.1))
@@ -457,7 +458,7 @@ fn summary(starts: &[Start]) -> Option<String> {
     Some(text)
 }
 
-/// A row for each start, with its fullest device and its end.
+/// A row for each start: its fullest device, and how it ended.
 fn starts_sheet(starts: &[Start]) -> Sheet {
     let or_none = |text: String| if text.is_empty() { Entry::None } else { text.into() };
     let rows = starts.iter().map(|start| {
@@ -489,8 +490,8 @@ fn starts_sheet(starts: &[Start]) -> Sheet {
     Sheet::of(rows).titled("All starts")
 }
 
-/// Memory by stage of all engines; `None` if no memory was recorded. Several GPUs get a row for the fullest one. Where
-/// other processes used memory, they and the engine have a row each.
+/// Memory by stage of all engines; `None` if no memory was recorded. An engine on several GPUs gets another row with
+/// the highest use of a single GPU. If other processes used memory, two more rows show the engine's share and theirs.
 pub fn stages_sheet(found: &RecordedRun) -> Option<Sheet> {
     let mut rows = Vec::new();
     for (engine, value) in &found.stages {
@@ -657,7 +658,7 @@ mod tests {
             let document = document(&folder).unwrap();
             let part = memory(&document);
             let missing = document.missing.iter().filter(|note| note.contains("memory"));
-            // The one run that was killed while an engine ran.
+            // The only run that was killed while an engine was running.
             let of_a_kill = if folder.ends_with("vllm-tensor-parallel") { 1 } else { 0 };
             assert_eq!(missing.count(), of_a_kill, "{folder:?}: {:?}", document.missing);
             for plot in part.plots() {

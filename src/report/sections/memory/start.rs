@@ -25,7 +25,7 @@ pub(super) struct Start<'a> {
     pub(super) series: Series,
     /// Power and utilisation over time; empty if no device reports them.
     pub(super) activity: Vec<ActivitySample>,
-    /// How well it was sampled.
+    /// The numbers of lost and failed samples.
     pub(super) sampling: SamplerHealth,
 }
 
@@ -122,7 +122,7 @@ pub(super) fn seconds(micros: u64) -> f64 {
     micros as f64 / 1e6
 }
 
-/// What the figures need of an engine's description in the journal.
+/// The fields of an engine's record in the journal that the charts need.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct EngineRecord {
@@ -132,7 +132,7 @@ struct EngineRecord {
     options: EngineFacts,
 }
 
-/// What the engine reported, or was started with.
+/// Settings that the engine reported, or was started with.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct EngineFacts {
@@ -178,7 +178,7 @@ fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedR
     let fraction = engine.facts.memory_fraction.or(engine.options.memory_fraction);
     let fraction = fraction.filter(|share| (0.0..1.0).contains(share));
     let device = |id: &&str| {
-        // The newest stage that has the device.
+        // The first of these stages that lists the device.
         let stages = [&usage.peak, &usage.loaded, &usage.baseline, &usage.after];
         let mut entries = stages.into_iter().flatten().flat_map(|stage| &stage.per_gpu);
         let entry = entries.find(|entry| entry.id == **id);
@@ -224,21 +224,23 @@ pub(super) fn names(folder: &Folder) -> Result<Vec<String>> {
     Ok(names.into_iter().map(str::to_owned).collect())
 }
 
-/// The number of an engine, and which one of that number it is; none for foreign file names.
+/// The number of an engine, and its copy: 2 for the second engine with this number. None for other file names.
 fn start_number(name: &str) -> Option<(u64, usize)> {
     let rest = name.strip_prefix("engine-")?;
     let (number, copy) = rest.split_once('-').unwrap_or((rest, "1"));
     Some((number.parse().ok()?, copy.parse().ok()?))
 }
 
-/// The session with this number. If the run was resumed, `copy` counts those sessions whose files were written.
+/// The session with this number. `copy` counts the sessions with this number whose files were written: a resumed run
+/// may have several.
 fn session_of(sessions: &[EngineSession], (number, copy): (u64, usize)) -> Option<&EngineSession> {
     let written = sessions.iter();
     let mut written = written.filter(|session| session.files_written && session.number == number);
     written.nth(copy.checked_sub(1)?)
 }
 
-/// The journal's time at which the series begins, computed from the moment of readiness if both have it.
+/// The journal's time at which the series begins, aligned at the moment of readiness if both have it. None if the
+/// clocks differ too much.
 fn series_start(session: &EngineSession, series: &Series) -> Option<f64> {
     let ready = series.rows().iter().find(|row| row.phase == Phase::Ready);
     let Some((sampled, noted)) = ready.map(|row| seconds(row.from)).zip(session.ready) else {
