@@ -17,8 +17,8 @@ pub struct Advice {
     pub recommended: Point,
 }
 
-/// The point to run, or `None` if nothing fits: where the limit was confirmed. If no single limit agrees with every
-/// answer, the point of the frontier with the largest product of its normalised coordinates, which is a balanced one.
+/// The point to run: where the limit was confirmed. If no single limit agrees with every answer, it is the frontier
+/// point with the largest product of normalised coordinates, which favours balanced points. `None` if nothing fits.
 pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
     let axes = boundary.lattice().axes();
     let limit = boundary.stated_limit();
@@ -62,13 +62,13 @@ pub(super) fn with_margin(axes: &[Axis], safe: &Point) -> Point {
 fn step_back(axis: &Axis, value: Scalar) -> Scalar {
     let (low, high) = axis.range();
     let real = value.as_f64();
-    // Small counts stay: one less of two concurrent requests would be half, not 5 %. The lengths step back
-    // anyway.
+    // Small counts stay: dropping one of two concurrent requests would be a margin of half, not 5 %. The lengths step
+    // back anyway.
     if matches!(value, Scalar::Int(_)) && MARGIN * real.abs() < 1.0 {
         return value;
     }
     let margin = MARGIN * real.abs();
-    // Six decimals are finer than any axis is measured.
+    // No axis is measured more finely than six decimals.
     let eased = match (axis.easier(), value) {
         (Easier::Down, Scalar::Int(_)) => (real - margin).floor(),
         (Easier::Up, Scalar::Int(_)) => (real + margin).ceil(),
