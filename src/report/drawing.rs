@@ -1,7 +1,7 @@
 //! Charts that scripts draw: the arguments of `plot::line`, `plot::scatter`, `plot::bars` and `plot::heat_map` become a [`Plot`] for
 //! the report and a text.
 //!
-//! Pure. A text is kept in the run's journal as it was printed, so it has no colours.
+//! Pure. The text has no colours, because the run's journal stores it as printed.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -37,7 +37,7 @@ pub struct ScriptPlot {
     pub keep: bool,
 }
 
-/// Declares the arguments of a chart: those that all charts have, and its own.
+/// Declares the arguments of a chart: the common ones of all charts, then its own.
 macro_rules! chart {
     ($(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $own:ident: $type:ty,)* }) => {
         $(#[$about])*
@@ -86,7 +86,7 @@ macro_rules! chart {
     };
 }
 
-/// Refuses what would take too much memory to draw.
+/// Fails if drawing would take too much memory.
 fn check_size(what: &str, count: usize) -> Result<()> {
     if count <= DRAWN {
         return Ok(());
@@ -483,9 +483,9 @@ fn bar_series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BarSerie
     named(deserializer, "values")
 }
 
-/// A list of named things: a map of names to what belongs at `key`, or a list of maps with `name`.
+/// A list of named items: a map from names to the value of `key`, or a list of maps with `name`.
 fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D, key: &str) -> Result<Vec<T>, D::Error> {
-    // Errors begin with what they are about.
+    // Errors begin with their subject.
     let items: Vec<(String, Value)> = match Value::deserialize(deserializer)? {
         Value::Object(map) => {
             let item = |(name, short): (String, Value)| (format!("`{name}`"), json!({ "name": name, key: short }));

@@ -51,7 +51,7 @@ pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// Letters, digits, `_`, `-` and blanks, of which MLflow makes names.
+/// Replaces characters that MLflow does not allow in names, which are letters, digits, `_`, `-` and blanks.
 fn mlflow_name(text: &str) -> String {
     text.replace(
         |letter: char| !letter.is_ascii_alphanumeric() && !"_- ".contains(letter),

@@ -52,7 +52,7 @@ pub enum Traffic {
 }
 
 impl VllmBench {
-    /// The document of a load, with lists that have an entry per request, in seconds.
+    /// The document of a load. Its lists have one entry per request, in seconds.
     pub fn document(&self, records: &[Record], settings: &Settings, figures: &LoadStats) -> Value {
         let mut measured = EvaluatedRequest::all(records, settings);
         measured.retain(|request| !request.record.warmup);
