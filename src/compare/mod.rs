@@ -52,7 +52,7 @@ pub fn read_experiment(value: &Value) -> Result<Experiment> {
     Experiment::read(value, higher_is_better)
 }
 
-/// The experiments of a run by name. Unreadable ones are skipped; the notes of the input list them.
+/// The experiments of a run by name. Reading the run has already dropped unreadable ones and noted that.
 pub fn experiments(found: &RecordedRun) -> impl Iterator<Item = (&str, Experiment)> {
     let experiments = found.experiments.iter();
     experiments.filter_map(|(name, value)| Some((name.as_str(), read_experiment(value).ok()?)))

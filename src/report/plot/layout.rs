@@ -39,8 +39,8 @@ pub fn svg(plot: &Plot, width: Width) -> Drawing {
     on_page(plot, &plot.panels, "", width)
 }
 
-/// One panel for a page, as large as a plot of its own and on the scales that all panels share: what a slider shows.
-/// An index beyond the panels gives an empty drawing.
+/// One panel for a page, for a slider: as large as a whole plot, with the scales shared by all panels. An index beyond
+/// the panels gives an empty drawing.
 pub fn panel(plot: &Plot, index: usize, width: Width) -> Drawing {
     let one = plot.panels.get(index).map_or(&[][..], std::slice::from_ref);
     on_page(plot, one, &format!("{index}-"), width)
@@ -133,11 +133,11 @@ struct Sketch {
     font: f64,
     /// Heights of the area between the axes in pixels: of one panel, of two, of up to four, of more.
     heights: [f64; 4],
-    /// Where the next thing begins.
+    /// Top of the next item.
     y: f64,
     /// Left edge of the panels.
     left: f64,
-    /// How many labels had no room.
+    /// Number of labels without room.
     unlabelled: usize,
 }
 
@@ -252,7 +252,7 @@ impl Sketch {
     fn labels_above(&mut self, panel: &Panel, x: AxisScale, width: f64) {
         const ROWS: usize = 3;
         let pixel = |at: f64| x.share(at).clamp(0.0, 1.0) * width;
-        // The middle of each, the room that it has, and its label.
+        // Middle, available width and label of each.
         let mut wanted: Vec<(f64, f64, &str)> = Vec::new();
         for layer in &panel.layers {
             match &layer.marks {
@@ -292,7 +292,7 @@ impl Sketch {
         }
     }
 
-    /// Grid, marks and the labels among them. `unit` is that of the y axis.
+    /// Grid, marks and the labels among them. `unit` is the size of the y axis's unit.
     fn marks(&mut self, panel: &Panel, area: &Frame, ticks: &[Tick], (unit, heat): (f64, (f64, f64))) {
         let (svg, font, rect) = (&mut self.svg, self.font, area.rect);
         let bars = bar_rects(&panel.layers, area);
@@ -326,7 +326,7 @@ impl Sketch {
         }
     }
 
-    /// The x axis: its line, and, of an axis of its own, labels and heading. Names are wrapped, or rotated if a word has no
+    /// The x axis: its line, and, if `own`, also labels and heading. Names are wrapped, or rotated if a word has no
     /// room.
     fn x_axis(&mut self, x: &AxisLayout, area: &Frame, own: bool) {
         /// Maximum length of a rotated name in pixels, and maximum number of lines of a wrapped one.
@@ -353,7 +353,7 @@ impl Sketch {
         let room = room(&ticks);
         let words = ticks.iter().flat_map(|tick| tick.label.split_whitespace());
         let rotated = widest(words, font) > room - 6.0;
-        // Of too many names, every second, third, … one.
+        // If there are too many names, only every second, third, … is written.
         let step = if rotated { (font / room).ceil().max(1.0) } else { 1.0 };
         let mut height = font * 1.25;
         for tick in ticks.iter().step_by(step as usize) {
@@ -380,7 +380,7 @@ impl Sketch {
     }
 }
 
-/// Texts among marks, each at the first of its places that is free, or nowhere.
+/// Places texts among marks, each at the first free one of its candidate positions; a text without one is left out.
 struct Labels {
     font: f64,
     inside: Rect,
@@ -388,7 +388,7 @@ struct Labels {
 }
 
 impl Labels {
-    /// Writes a text at one of the upper left corners that `corners` gives for its width and height.
+    /// Writes a text at the first free upper left corner that `corners` returns for its width and height.
     fn place(&mut self, svg: &mut SvgWriter, text: &str, corners: impl FnOnce(f64, f64) -> Vec<(f64, f64)>) {
         let (width, height) = (text_width(text, self.font), self.font * 1.2);
         let corners = corners(width, height).into_iter();

@@ -173,7 +173,7 @@ pub(super) struct SvgWriter {
     /// Prefix of all ids.
     prefix: String,
     text: String,
-    /// The attributes of the path that marks are being added to, and its data.
+    /// The attributes and the data of the path that collects marks.
     open: Option<(String, Path)>,
     hatches: BTreeSet<&'static str>,
     clips: Vec<Rect>,
@@ -240,7 +240,7 @@ impl SvgWriter {
 
     /// A marker whose half width is `reach` pixels.
     pub(super) fn marker(&mut self, (x, y): PixelPoint, shape: Shape, role: &str, reach: f64) {
-        // The corners of a polygon around the centre, clockwise from above; every other one is as far from it.
+        // The corners of a polygon around the centre, clockwise from the top, at two alternating distances.
         let corners = |count: u8, turned: f64, lengths: [f64; 2]| -> Vec<PixelPoint> {
             let corner = |index: u8| {
                 let (sin, cos) = (TAU * (f64::from(index) + turned) / f64::from(count)).sin_cos();
@@ -299,7 +299,7 @@ impl SvgWriter {
         self.text.push_str("</g>");
     }
 
-    /// Ends the current element, so that the next mark starts a new one whatever its style.
+    /// Ends the current element, so that the next mark starts a new one even if its style is the same.
     pub(super) fn end_element(&mut self) {
         if let Some((attributes, path)) = self.open.take().filter(|(_, path)| !path.data.is_empty()) {
             let _ = write!(self.text, r#"<path {attributes} d="{}"/>"#, path.data);
