@@ -39,7 +39,7 @@ pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
 
 fn score(axes: &[Axis], point: &Point) -> f64 {
     let share = |axis: &Axis| {
-        // Above zero, so that an axis at its easiest end does not hide the other axes.
+        // Keeps the product above zero, so that an axis at its easiest end does not hide the others.
         let share = axis.share(axis.of(point)?);
         Some(match axis.easier() {
             Easier::Down => 0.01 + share,

@@ -112,7 +112,7 @@ fn unclear(boundary: &Boundary) -> Option<Why> {
 
 /// The size of the KV cache in tokens, if it is the limiting resource.
 fn kv_cache_tokens(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Point, search: &Search) -> Option<u64> {
-    // The reported size is that of a KV cache allocated at start, unless the engine fails long before the cache is
+    // The reported size is right if the engine allocates the KV cache at start, but not if it fails long before that is
     // full.
     let is_full = |tokens: u64| {
         Quantity::AllTokens

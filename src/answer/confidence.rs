@@ -18,7 +18,7 @@ pub(super) struct Confidence {
     pub(super) cut_short: Option<CutShort>,
     /// Whether answers contradict what the engine reports of itself.
     pub(super) report_failed: bool,
-    /// Number of engine starts; `None` for an attached server, which is not started.
+    /// Number of engine starts; `None` for an attached server.
     pub(super) starts: Option<usize>,
     /// Duration, if it is long enough to mention.
     pub(super) seconds: Option<f64>,

@@ -13,7 +13,7 @@ pub struct Context<'a> {
     pub search: Option<&'a Value>,
     /// The run's facts.
     pub run: &'a RunFacts,
-    /// The engine's flags for a point; the flag says whether they should limit concurrency.
+    /// The engine's flags for a point; the `bool` decides whether they limit concurrency.
     pub flags: &'a dyn Fn(&Point, bool) -> Result<Vec<String>>,
     /// Bytes of memory left while a point was probed.
     pub headroom: &'a dyn Fn(&Point) -> Option<u64>,
@@ -59,7 +59,7 @@ pub(super) struct Search {
     pub(super) verified: Option<Verified>,
     /// Whether answers contradict the engine's own report.
     pub(super) report_failed: bool,
-    /// The longest input and output that the model was made for, in tokens.
+    /// The model's maximum of input and output tokens together.
     pub(super) positions: Option<u64>,
     pub(super) workload: Option<Workload>,
     /// True if the search ran without extra probes for the recommendation.
@@ -77,7 +77,7 @@ pub(super) enum SearchEnd {
     ServerLost,
     /// Several probes in a row gave no clear answer.
     Unanswered,
-    /// Any other reason: nothing that the search should have done is missing.
+    /// Any other reason: the search did all it should.
     Complete,
 }
 

@@ -20,7 +20,7 @@ pub struct Findings {
     pub frontier: Vec<Point>,
     /// The point of the answer's last workload; `None` if nothing fits.
     pub recommended: Option<Point>,
-    /// The engine's flags for it.
+    /// The engine's flags for the recommended point.
     pub flags: Vec<String>,
     /// Bytes of memory left at the largest confirmed point; `None` if memory was not measured.
     pub headroom: Option<u64>,

@@ -17,7 +17,7 @@ pub(super) struct StatedLimit {
 /// The resource or setting behind a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// The KV cache: memory outside the engine's share stays as it is.
+    /// The size of the KV cache; memory outside the engine's share does not change.
     KvCache,
     GpuMemory,
     HostMemory,
@@ -73,7 +73,7 @@ pub(super) enum Beyond {
 /// The engine's own report that rules out larger values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// Its figure for the limited quantity.
+    /// The engine's figure for the limited quantity.
     Figure(u64),
     /// Room for this number of tokens.
     Tokens(u64),

@@ -114,7 +114,8 @@ fn of_row(boundary: &Boundary, context: &Context, fitted: Row, exact: bool) -> R
     Offer::new(boundary, context, point, basis)
 }
 
-/// Where only the sum of input and output is limited, flags must allow the longest input, whatever the split of the point that was tested.
+/// The point that the flags must allow. If only the sum of input and output is limited, it has the longest possible
+/// input, not the split that was tested.
 fn longest_input(boundary: &Boundary, limit: &Limit, point: &Point) -> Point {
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let lengths = || {

@@ -31,7 +31,7 @@ pub(super) enum Outcome {
     /// Everything in the search range fits, up to its hardest point.
     NotReached {
         largest: Point,
-        /// The longest input and output that the model was made for, in tokens, if that is where the range ends.
+        /// The model's maximum of input and output tokens together, if the range ends there.
         positions: Option<u64>,
     },
     /// One inequality agrees with every answer.
@@ -80,7 +80,7 @@ pub(super) enum Gap {
     NoAnswer,
     /// This point fits, and nothing harder is known to fail.
     NothingFails { fits: Point },
-    /// The easiest value beyond what fits could not be tested.
+    /// The easiest value beyond the largest fitting one could not be tested.
     Untestable { fits: Point, beyond: Point },
     /// The interval between these points is unknown.
     Between { fits: Point, beyond: Point, end: End },

@@ -23,7 +23,7 @@ const ROWS: usize = 4;
 pub(super) struct Row {
     /// The length and the largest value.
     pub(super) point: Point,
-    /// The axis that has its largest fitting value here.
+    /// The axis on which the value is the largest that fits.
     pub(super) axis: &'static str,
 }
 
@@ -200,7 +200,7 @@ pub(super) fn table_rows(boundary: &Boundary, search: &Search) -> Result<Vec<Tab
 pub struct Candidate {
     /// Just inside the predicted limit.
     pub point: Point,
-    /// The axis that has its largest fitting value here.
+    /// The axis on which the point is at the predicted limit.
     pub along: &'static str,
 }
 

@@ -168,7 +168,7 @@ fn load(args: &Value, answer: &LoadAnswer) -> Case {
     case
 }
 
-/// Longer parameter values are cut: it is enough that they can be told apart.
+/// Longer parameter values are cut: they only need to be distinguishable.
 const MAX_LENGTH: usize = 120;
 
 /// The setup of a run. A parameter `input` is named `parameter input`.

@@ -14,9 +14,9 @@ use crate::load::{LoadAnswer, Summary};
 pub struct LoadMetric {
     /// Its name in JSON, CSV and thresholds.
     pub name: String,
-    /// Its heading for people, with the unit.
+    /// Its displayed heading, with the unit.
     pub heading: String,
-    /// Its unit. Shares are from 0 to 1 in JSON and CSV, and per cent for people.
+    /// Its unit. Shares are from 0 to 1 in JSON and CSV, and displayed in per cent.
     pub unit: Unit,
     /// Which direction is better.
     pub better: Direction,

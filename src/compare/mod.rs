@@ -124,7 +124,7 @@ pub struct Metric {
     /// The 95 % confidence interval, low and high, in `unit`; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// Whether it is a percentile that too few independent requests support: it is shown, but nothing is concluded from it.
+    /// Whether it is a percentile that too few independent requests support: it is shown, but gets no verdict.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub thin: bool,
 }

@@ -1,5 +1,5 @@
-//! Charts that scripts draw: the arguments of `plot::line`, `plot::scatter`, `plot::bars` and `plot::heat_map` become a [`Plot`] for
-//! the report and a text.
+//! Charts that scripts draw: turns the arguments of `plot::line`, `plot::scatter`, `plot::bars` and `plot::heat_map`
+//! into a [`Plot`] for the report and a text for the terminal.
 //!
 //! Pure. The text has no colours, because the run's journal stores it as printed.
 
@@ -319,7 +319,7 @@ impl BarChart {
     ///
     /// # Errors
     ///
-    /// `usage` for an invalid name, a number of values that differs from that of positions, or a mark at no position.
+    /// `usage` for an invalid name, different numbers of values and positions, or a mark at no position.
     pub fn draw(mut self, page: Page) -> Result<ScriptPlot> {
         let names = names(&self.at);
         let mut given = std::mem::take(&mut self.panels);
@@ -569,7 +569,7 @@ mod tests {
     fn what_a_logarithmic_axis_cannot_show_is_counted() {
         let json = json!({ "title": "t", "log": ["y"], "series": { "a": [[0, 0.0], [1, 5.0], [2, 50.0]] } });
         let note = "1 value cannot be shown on these axes";
-        // The text of a line has a row for each x, 0 too; the plot itself says what it leaves out.
+        // The text of a line has a row for each x, even if a logarithmic axis cannot show its value.
         assert!(!line(json.clone()).text.contains(note));
         let scatter: LineChart = serde_json::from_value(json).unwrap();
         let scatter = scatter.scatter(Page::default()).unwrap();

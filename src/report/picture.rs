@@ -1,7 +1,7 @@
 //! Boundary maps in the terminal: one axis as a row, two as a map, more as slices.
 //!
-//! Every cell shows the class of its middle, so that a map never claims more than the boundary does. Probes are drawn
-//! on top. Predicted and contradictory cells have their own characters.
+//! Every cell shows the class of its middle, so a map never claims more than the boundary does. Probes are drawn on
+//! top. Predicted and contradictory cells have their own characters.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -118,7 +118,7 @@ pub(super) struct Projection<'a> {
 /// axes.
 pub(super) fn projection(boundary: &Boundary) -> Option<Projection<'_>> {
     let axes = boundary.lattice().axes().iter();
-    // An axis of one value has nothing to show.
+    // An axis with a single value needs no space.
     let (mut varied, mut fixed): (Vec<&Axis>, Vec<&Axis>) = axes.partition(|axis| axis.range().0 != axis.range().1);
     if varied.is_empty() && !fixed.is_empty() {
         varied.push(fixed.remove(0));

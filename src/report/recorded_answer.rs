@@ -74,7 +74,7 @@ impl Extras {
         found(&Context {
             search: self.field("search").filter(|search| search.is_object()),
             run: &self.run,
-            // Flags need the engine's adapter, which only the run itself had.
+            // Flags come from the engine's adapter, which only the run itself had.
             flags: &|_, _| Ok(Vec::new()),
             headroom: &|_| headroom,
         })

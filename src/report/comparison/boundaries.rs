@@ -76,8 +76,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
     Ok(metrics)
 }
 
-/// The values that a metric of an unfinished search can still take. Counts and fitting values grow during a search. On
-/// an axis where large values are easier, they shrink.
+/// The values that a metric of an unfinished search can still reach. Counts and fitting values grow during a search; on
+/// an axis where large values are easier, fitting values shrink.
 pub(super) fn possible_values(metric: &MetricValue) -> [f64; 2] {
     let interval = metric.interval.unwrap_or([-UNBOUNDED, UNBOUNDED]);
     match metric.better == Some(Direction::Less) && !metric.name.starts_with("newly ") {
@@ -213,8 +213,8 @@ fn metrics_of(boundary: &Boundary) -> Result<Vec<MetricValue>> {
     Ok(metrics)
 }
 
-/// The largest value of an axis proven to fit, with all other axes at their easiest. If nothing fits: 0 where
-/// small values are easier, else `None`.
+/// The largest value of an axis proven to fit, with all other axes at their easiest. If nothing fits: 0 if small values
+/// are easier, else `None`.
 fn axis_limit(boundary: &Boundary, axis: &Axis, easiest: &Point) -> Result<Option<MetricValue>> {
     let bracket = boundary.bracket(easiest, axis.name())?;
     let fits = match (bracket.fits, axis.easier()) {

@@ -27,7 +27,7 @@ pub struct Comparison {
     pub changed_points: Vec<ChangedPoint>,
     /// Whether the baseline's recommended point still fits, in sentences.
     pub advice: Vec<String>,
-    /// Inputs whose search had another question than the baseline's, so that nothing is judged.
+    /// Inputs whose search answers another question than the baseline's, so that its limit gets no verdict.
     pub not_judged: Vec<NotJudged>,
     /// Number of inputs.
     #[serde(skip)]

@@ -157,8 +157,8 @@ fn metrics_of(case: &Case) -> Vec<MetricValue> {
     metrics
 }
 
-/// The case to compare with `case`: one of the same name; else the only one whose coordinates do not contradict; else
-/// the only one, if both inputs have exactly one case.
+/// The case to compare with `case`: the one with the same name; else the only one without contradicting coordinates;
+/// else the only one, if both inputs have exactly one case.
 pub fn matching_case<'a>(case: &Case, own: &[Case], others: &'a [Case]) -> Option<&'a Case> {
     if let Some(same) = others.iter().find(|other| other.name == case.name) {
         return Some(same);

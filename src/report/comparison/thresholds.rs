@@ -280,7 +280,7 @@ impl Thresholds {
         for finding in &comparison.findings {
             let mut rules = named.clone();
             rules.retain(|rule| rule.matches(&finding.case, &finding.name));
-            // Metrics that are new, too.
+            // `*` does not apply to new metrics, the measuring effort, standard deviations and recommendations.
             let by_name_only = finding.before.is_none()
                 || EFFORT.contains(&finding.name.as_str())
                 || finding.name.starts_with("std_")

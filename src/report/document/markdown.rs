@@ -15,7 +15,7 @@ const FOLDED: usize = 40_000;
 /// Rows of a table before the rest is folded; lists have half as many.
 const ROWS: usize = 40;
 
-/// Bytes of a text that is shown as it is.
+/// Maximum bytes of a preformatted text: a drawing, or a script's text.
 const VERBATIM: usize = 16_000;
 
 /// Maximum characters of a title, an item and a cell, and of a paragraph.

@@ -181,7 +181,7 @@ pub(super) fn capitalized(text: &str) -> String {
 /// Wider tables may be transposed.
 const MAX_COLUMNS: usize = 12;
 
-/// The table, transposed if it is wide with few rows, which is easier to read.
+/// The table, transposed for readability if it is wide with few rows.
 pub(super) fn readable(sheet: &Sheet) -> Cow<'_, Sheet> {
     match sheet.columns.len() > MAX_COLUMNS.max(sheet.rows.len()) && !sheet.rows.is_empty() {
         true => Cow::Owned(sheet.transposed()),

@@ -407,7 +407,7 @@ impl ColumnFormat {
     }
 }
 
-/// The number of `{ thin: 410 }`, which is marked.
+/// The number of `{ thin: 410 }`, which tables mark with `~`.
 fn thin(value: &Value) -> Option<&Value> {
     value.as_object()?.get("thin").filter(|value| value.is_number())
 }

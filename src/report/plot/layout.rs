@@ -14,7 +14,7 @@ use super::{Bar, Layer, Marks, Panel, Plot};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::number;
 
-/// How wide a plot is drawn.
+/// The width of a drawn plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 960 pixels: a screen, paper, a file.
@@ -179,8 +179,8 @@ impl Sketch {
             // A few rows of categories do not need the height of a map.
             rows => most.min(24.0 + 44.0 * rows as f64),
         };
-        // Panels of a slider share both axes, so that they are comparable whether they are drawn together or not. In a
-        // column with the same x axis, only the last panel has its labels.
+        // Panels of a slider share both axes, so that they stay comparable when drawn one at a time. In a column with
+        // the same x axis, only the last panel has its labels.
         let same_x = panels.windows(2).all(|pair| pair[0].x == pair[1].x);
         let axes = panels.iter().map(|panel| {
             let own = std::slice::from_ref(panel);

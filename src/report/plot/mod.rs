@@ -63,7 +63,7 @@ pub struct Panel {
     pub layers: Vec<Layer>,
     /// Tooltips of single points.
     pub spots: Tooltips,
-    /// Labels of single points, each with its position on the axes; those without room are left out.
+    /// Labels of single points, each with its position on the axes; labels without room are left out.
     pub notes: Vec<((f64, f64), String)>,
     /// True for a secondary panel, which is drawn less high.
     pub low: bool,

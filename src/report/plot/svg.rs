@@ -358,7 +358,7 @@ impl Path {
     /// Goes to a point: `m` starts a sub-path, `l` draws a line.
     fn go(&mut self, command: char, to: PixelPoint) {
         let (x, y) = (to.0 - self.position.0, to.1 - self.position.1);
-        // A sign separates two numbers, too.
+        // A minus sign also separates two numbers.
         let gap = if y < 0 { "" } else { " " };
         self.data += &match (command, x, y) {
             ('l', _, 0) => format!("h{}", format_tenths(x)),
@@ -382,7 +382,8 @@ pub(super) fn escaped(text: &str) -> String {
 /// The height from descent to ascent in em, the unit of SVG's font size. Ubuntu: ascent 932 and descent 189 of 1000
 /// (`hhea` table).
 const HEIGHT: f64 = 1.121;
-/// How much wider the system's font on a page may be than the bundled one, which measures and writes the PNG.
+/// The factor by which a page's system font may be wider than the bundled font, which is used for measuring and for
+/// PNGs.
 const MARGIN: f64 = 1.2;
 
 /// The width of a text in pixels, with a margin.

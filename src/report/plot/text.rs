@@ -17,7 +17,7 @@ use crate::report::Page;
 use crate::report::document::{ColumnFormat, text_table, wrapped};
 use crate::report::sheet::entry_text;
 
-/// Draws a plot as text, no wider than the page unless that is too narrow for anything.
+/// Draws a plot as text, no wider than the page unless the page is too narrow for any plot.
 pub fn text(plot: &Plot, page: Page) -> String {
     let mut layers = plot.panels.iter().flat_map(|panel| &panel.layers);
     let cells = layers.find(|layer| matches!(layer.marks, Marks::Cells { .. }));
@@ -234,8 +234,8 @@ fn bar(share: f64, long: usize, page: Page) -> String {
     }
 }
 
-/// The points of all series of a panel, each series with its character; where two share a cell, the later one is shown.
-/// A value of a line holds until the next.
+/// The points of all series of a panel, each series with its own character. If two share a cell, the later series is
+/// shown. A value of a line holds until the next.
 fn scatter(panel: &Panel, page: Page) -> String {
     const ROWS: usize = 14;
     let one = std::slice::from_ref(panel);
