@@ -4,8 +4,7 @@ use crate::boundary::{Axis, Boundary, Easier, Limit, Point, Scalar};
 use crate::fault::Result;
 use crate::fmt::rounded;
 
-/// Safety margin: the recommended point is 5 % below the safe one on every axis where that is at least one
-/// step.
+/// Safety margin: the recommended point is 5 % easier than the safe one, on every axis where 5 % is at least one step.
 const MARGIN: f64 = 0.05;
 
 /// The point to run.

@@ -1,6 +1,6 @@
-//! Why a point does not fit: the failing probe nearest to the largest confirmed point, or the point that the engine's own report
-//! rules out; and one line of evidence for a verdict (the decisive log line without its prefix, or what the process and the queue did).
-//! Only the engine's own words are quoted.
+//! Why a point does not fit: the failing probe nearest to the largest confirmed point, or the point that the engine's
+//! own report rules out. Also one line of evidence for a verdict: the decisive log line without its prefix, or the
+//! state of the process and the queue. Only the engine's own messages are put in quotes.
 
 use std::fmt::Display;
 use std::sync::LazyLock;
@@ -17,8 +17,9 @@ pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
     Some(failure_sentence(&point, record))
 }
 
-/// The nearest point to `point` that fails or that the engine's report rules out. The distance is the sum over all axes, each
-/// relative to the axis length in its scale. Of equally near probes, one that is at least as hard on every axis is preferred.
+/// The nearest point to `point` that fails or that the engine's report rules out. The distance is the sum over all
+/// axes, each relative to the axis length in its scale. Among equally near probes, prefers one that is at least as hard
+/// on every axis.
 pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Option<(Point, &'a Record)> {
     let distance = |other: &Point| -> Option<f64> {
         let axes = boundary.lattice().axes().iter();

@@ -115,7 +115,7 @@ fn axes_of_rows(boundary: &Boundary) -> Option<(Option<&'static str>, &'static s
     }
 }
 
-/// A row for each round length in the search range and for the longest request that fitted, or a single one if the length
+/// A row for each round length in the search range and for the longest request that fitted; a single row if the length
 /// does not vary.
 fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
     let Some((by, axis)) = axes_of_rows(boundary) else {

@@ -47,7 +47,7 @@ pub struct Answer {
 /// Flags for one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// The workload, and how it relates to what was tested.
+    /// The workload, and how it relates to the tested points.
     pub workload: String,
     /// A point that fitted, or that is easier than one that did.
     pub point: Point,
@@ -88,7 +88,7 @@ impl Command {
     }
 }
 
-/// The main sentence: what was found.
+/// The main sentence: the outcome.
 fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::NotReached {

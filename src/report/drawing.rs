@@ -18,7 +18,7 @@ use crate::report::plot::{
 
 /// Maximum number of points of a line that are marked.
 const MARKED: usize = 24;
-/// Maximum number of cells of a heat map, and of points of a scatter plot or bars: a cell takes about 7 KB while it is drawn.
+/// Maximum number of cells of a heat map, and of points of a scatter plot or bars. Drawing a cell takes about 7 KB.
 const DRAWN: usize = 40_000;
 /// Columns to which a long line is reduced. Each keeps its first, lowest, highest and last point.
 const COLUMNS: usize = 2_000;

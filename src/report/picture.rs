@@ -83,7 +83,7 @@ pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
 /// The legend of the part of the search range that only the engine's report rules out.
 pub(super) const RULED_OUT: &str = "ruled out by the engine's own report";
 
-/// The legend of [`Cell::Beyond`].
+/// The legend of `Cell::Beyond`.
 pub(super) fn beyond(boundary: &Boundary) -> &'static str {
     match boundary.untested() {
         Some(_) => "beyond what could be tested",

@@ -144,7 +144,7 @@ impl Terminal {
         }
     }
 
-    /// Prints progress, a warning or a note to standard error, unless the user wants none. A failure to write is ignored.
+    /// Prints progress, a warning or a note to standard error, unless `--quiet` is set. A failure to write is ignored.
     pub fn print_error(&self, text: &str) {
         if !self.quiet {
             self.print_failure(text);
@@ -317,8 +317,8 @@ fn wrap_indented(line: &str, most: usize, hanging: usize) -> String {
     format!("{indent}{}", parts.replace('\n', &format!("\n{indent}")))
 }
 
-/// Markdown of the documentation for a terminal of `width` columns: wrapped between words, headings without their marks, code
-/// as it is.
+/// Markdown of the documentation for a terminal of `width` columns: wrapped between words, headings without their
+/// marks, code unchanged.
 fn prose(markdown: &str, width: usize, colour: bool) -> String {
     let bold = |text: &str| Style::new().bold().force_styling(colour).apply_to(text).to_string();
     // Lines, and whether each is prose that continues on the next line.

@@ -86,8 +86,8 @@ pub(super) fn possible_values(metric: &MetricValue) -> [f64; 2] {
     }
 }
 
-/// The intersection of the search spaces of all boundaries that answer the baseline's question; `None` if there is none.
-/// The others are listed as not judged.
+/// The intersection of the search spaces of all boundaries that answer the baseline's question; `None` if there is
+/// none. Other boundaries are listed as not judged.
 fn common_axes(
     boundaries: &[Option<(&RecordedBoundary, Boundary)>],
     comparison: &mut Comparison,

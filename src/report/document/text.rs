@@ -226,7 +226,7 @@ pub(in crate::report) fn text_table(headings: &[String], rows: &[Vec<Value>], pa
     grouped_text_table(&groups, rows, page)
 }
 
-/// A [`text_table`] that keeps the columns of one group together when it is split, if the page is wide enough for them.
+/// A `text_table` that keeps the columns of one group together when it is split, if the page is wide enough for them.
 pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page) -> String {
     let column = |(at, heading): (usize, &String)| {
         let values = rows.iter().map(move |row| row.get(at).unwrap_or(&Value::Null));

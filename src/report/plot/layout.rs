@@ -1,5 +1,5 @@
-//! Lays out a drawing: the legend, and below it the panels with aligned left edges. For a page as SVG; for a file with title
-//! and caption, as SVG or as PNG by a renderer with bundled fonts.
+//! Lays out a drawing: the legend, and below it the panels with aligned left edges. A page gets SVG. A file also has
+//! title and caption, and is SVG, or PNG from a renderer with bundled fonts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -247,8 +247,8 @@ impl Sketch {
         self.y += if empty { 6.0 } else { self.font * 2.0 };
     }
 
-    /// Names phases and vertical rules above the area, each near its mark, in a few rows. A phase that is too narrow for
-    /// its name is not named if another of that name is.
+    /// Names phases and vertical rules above the area, each near its mark, in a few rows. A phase that is too narrow
+    /// for its name stays unnamed if another phase shows that name.
     fn labels_above(&mut self, panel: &Panel, x: AxisScale, width: f64) {
         const ROWS: usize = 3;
         let pixel = |at: f64| x.share(at).clamp(0.0, 1.0) * width;

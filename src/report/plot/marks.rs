@@ -32,7 +32,7 @@ pub(super) fn bars_of(layer: &Layer) -> &[Bar] {
     }
 }
 
-/// Whether any bar stands on another.
+/// Whether any bar is stacked on another.
 pub(super) fn is_stacked(layers: &[Layer]) -> bool {
     layers.iter().flat_map(bars_of).any(|bar| bar.base != 0.0)
 }
@@ -141,7 +141,8 @@ pub(super) fn draw_within(
                     let finite = outline.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
                     finite.map(|(x, y)| area.point(*x, *y)).collect()
                 };
-                // Their own edges would split outlines with holes.
+                // All fills come before the edges: an edge in between would start a new path and separate an outline
+                // from its holes.
                 for outline in outlines {
                     fill(svg, layer, &corners(outline), WASH);
                 }
@@ -205,7 +206,7 @@ pub(super) fn draw_markers(svg: &mut SvgWriter, layer: &Layer, area: &Frame) {
     svg.end_element();
 }
 
-/// The stretches of a line between its gaps, in pixels, with four points for each half pixel at most.
+/// The parts of a line between its gaps, in pixels, with at most four points per half pixel.
 fn stretches(area: &Frame, points: impl Iterator<Item = (f64, Option<f64>)>, steps: bool) -> Vec<Vec<PixelPoint>> {
     let shown = |value: f64, log: bool| value.is_finite() && (!log || value > 0.0);
     let points = points.filter(|(x, _)| shown(*x, area.x.log));

@@ -86,7 +86,7 @@ pub(super) fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
-/// The scale that shows an axis of these panels. A y axis (`upwards`) starts at zero unless that would hide differences.
+/// The scale that fits an axis to these panels. A y axis (`upwards`) starts at zero unless that would hide differences.
 fn fitting(axis: &Axis, panels: &[Panel], upwards: bool) -> AxisScale {
     let log = axis.scale == Scale::Log && axis.names.is_empty();
     let scale = |from: f64, to: f64| AxisScale { from, to, log };

@@ -113,7 +113,7 @@ pub(super) struct TextStyle {
     anchor: &'static str,
     /// From its position down to its baseline, in font sizes.
     shift: f64,
-    /// To be read from below.
+    /// Rotated to read upwards.
     rotated: bool,
 }
 
@@ -222,7 +222,7 @@ impl SvgWriter {
         self.path(attributes).add(corners, true);
     }
 
-    /// A rectangle in the colour of a value. Touching ones show no line between them.
+    /// A rectangle in the colour of a value. Adjacent rectangles show no line between them.
     pub(super) fn heat(&mut self, rect: Rect, share: f64) {
         let attributes = format!(r#"fill="{}" shape-rendering="crispEdges""#, heat_colour(share));
         self.path(attributes).add(&rect.corners(), true);
@@ -441,7 +441,7 @@ mod tests {
 
     use super::*;
 
-    /// The corners as a renderer reads them.
+    /// The corners as a renderer parses them.
     fn corners(data: &str) -> Vec<PixelPoint> {
         let svg = format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path stroke="#000" d="{data}"/></svg>"##
