@@ -4,8 +4,7 @@ use crate::boundary::{Axis, Boundary, Easier, Limit, Point, Scalar};
 use crate::fault::Result;
 use crate::fmt::rounded;
 
-/// Safety margin: the recommended point is 5 % below the safe one on every axis where that is at least one
-/// step.
+/// Safety margin: the recommended point is 5 % easier than the safe one, on every axis where 5 % is at least one step.
 const MARGIN: f64 = 0.05;
 
 /// The point to run.
@@ -17,8 +16,8 @@ pub struct Advice {
     pub recommended: Point,
 }
 
-/// The point to run, or `None` if nothing fits: where the limit was confirmed. If no single limit agrees with every
-/// answer, the point of the frontier with the largest product of its normalised coordinates, which is a balanced one.
+/// The point to run: where the limit was confirmed. If no single limit agrees with every answer, it is the frontier
+/// point with the largest product of normalised coordinates, which favours balanced points. `None` if nothing fits.
 pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
     let axes = boundary.lattice().axes();
     let limit = boundary.stated_limit();
@@ -39,7 +38,7 @@ pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
 
 fn score(axes: &[Axis], point: &Point) -> f64 {
     let share = |axis: &Axis| {
-        // Above zero, so that an axis at its easiest end does not hide the other axes.
+        // Keeps the product above zero, so that an axis at its easiest end does not hide the others.
         let share = axis.share(axis.of(point)?);
         Some(match axis.easier() {
             Easier::Down => 0.01 + share,
@@ -62,13 +61,13 @@ pub(super) fn with_margin(axes: &[Axis], safe: &Point) -> Point {
 fn step_back(axis: &Axis, value: Scalar) -> Scalar {
     let (low, high) = axis.range();
     let real = value.as_f64();
-    // Small counts stay: one less of two concurrent requests would be half, not 5 %. The lengths step back
-    // anyway.
+    // Small counts stay: dropping one of two concurrent requests would be a margin of half, not 5 %. The lengths step
+    // back anyway.
     if matches!(value, Scalar::Int(_)) && MARGIN * real.abs() < 1.0 {
         return value;
     }
     let margin = MARGIN * real.abs();
-    // Six decimals are finer than any axis is measured.
+    // No axis is measured more finely than six decimals.
     let eased = match (axis.easier(), value) {
         (Easier::Down, Scalar::Int(_)) => (real - margin).floor(),
         (Easier::Up, Scalar::Int(_)) => (real + margin).ceil(),

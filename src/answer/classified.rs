@@ -1,5 +1,5 @@
-//! The answer of a search before it is put into words: its outcome, how sure it is, what to run, why not more, how much room
-//! is left, what to ask next.
+//! The answer of a search before it is put into words: the outcome, how sure it is, what to run, why not more, how much
+//! room is left, and the run to do next.
 
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ pub(super) struct Classified {
     pub(super) offers: Vec<Offer>,
     pub(super) why: Option<Why>,
     pub(super) notes: Vec<Note>,
-    /// The parameters of the run to ask next.
+    /// The parameters of the suggested next run.
     pub(super) next: Option<Map<String, Value>>,
 }
 
@@ -33,26 +33,26 @@ pub(super) enum Why {
     Failing(Point, Record),
     /// Memory could not be tested here.
     Untested(Untested),
-    /// The last point without a clear answer, and what was said of it.
+    /// The last point without a clear answer, and its message.
     Unclear(Point, String),
 }
 
-/// How much room is left, and what else must be known.
+/// The room left, and other facts that the user needs.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Note {
-    /// So many of the KV cache's tokens are left at a point.
+    /// Tokens left in the KV cache at a point.
     KvCache { left: u64, tokens: u64, at: Point },
-    /// So many bytes of the machine's memory are left at a point.
+    /// Bytes of the machine's memory left at a point.
     HostMemory { bytes: u64, at: Point },
-    /// So many bytes of GPU memory are left, of which the engine allocates no more.
+    /// Bytes of GPU memory left outside the engine's share; the engine will not allocate them.
     OutsideShare { bytes: u64 },
-    /// So many bytes of GPU memory are left at a point.
+    /// Bytes of GPU memory left at a point.
     GpuMemory { bytes: u64, at: Point },
     /// Memory could not be tested here.
     Untested(Untested),
-    /// One input length stands for the lengths that the engine counted, from the least to the most.
+    /// The engine's own count of the input tokens, lowest and highest, for the single input length of the search.
     Counted { input: i64, least: u64, most: u64 },
-    /// A length limit besides one of memory.
+    /// A length limit found in addition to a memory limit.
     LengthLimit(StatedLimit),
 }
 
@@ -110,9 +110,10 @@ fn unclear(boundary: &Boundary) -> Option<Why> {
     Some(Why::Unclear(point, message))
 }
 
-/// The size of the KV cache in tokens, where it is what limits requests.
+/// The size of the KV cache in tokens, if it is the limiting resource.
 fn kv_cache_tokens(boundary: &Boundary, limit: Option<&StatedLimit>, safe: &Point, search: &Search) -> Option<u64> {
-    // What the engine reports is a KV cache that it allocated at its start, unless it fails long before that is full.
+    // The reported size is right if the engine allocates the KV cache at start, but not if it fails long before that is
+    // full.
     let is_full = |tokens: u64| {
         Quantity::AllTokens
             .of(safe)
@@ -156,7 +157,7 @@ fn memory(
     })
 }
 
-/// The lengths that the engine counted, where all inputs have one length.
+/// The range of the engine's own input token counts, if the search used a single input length.
 fn counted(boundary: &Boundary) -> Option<Note> {
     let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
     let counted = boundary
@@ -170,7 +171,7 @@ fn counted(boundary: &Boundary) -> Option<Note> {
     })
 }
 
-/// The parameters of the run to ask next.
+/// The parameters of the suggested next run.
 fn next(boundary: &Boundary, outcome: &Outcome, run: &RunFacts) -> Option<Map<String, Value>> {
     match outcome {
         Outcome::NotReached { largest, positions } => {
@@ -184,7 +185,7 @@ fn next(boundary: &Boundary, outcome: &Outcome, run: &RunFacts) -> Option<Map<St
                 further(boundary, positions.is_some(), run)
             }
         }
-        // A server's own limit says nothing of its memory.
+        // A configured length limit says nothing about memory.
         Outcome::Limit(StatedLimit {
             limit: Limit {
                 configured: true, at, ..
@@ -195,7 +196,7 @@ fn next(boundary: &Boundary, outcome: &Outcome, run: &RunFacts) -> Option<Map<St
     }
 }
 
-/// Asks how many requests of these lengths run concurrently; `None` if the script cannot.
+/// Parameters that search for the concurrency at these lengths; `None` if the script does not declare them.
 fn concurrency(lengths: &Point, run: &RunFacts) -> Option<Map<String, Value>> {
     let mut set = run.set.clone();
     set.retain(|name, _| name != "workload" && name != "concurrency");
@@ -205,8 +206,8 @@ fn concurrency(lengths: &Point, run: &RunFacts) -> Option<Map<String, Value>> {
     are_declared(["input", "output", "concurrency"], run).then_some(set)
 }
 
-/// Asks beyond the search range, with all else as it was set; `None` if the script cannot. `longest` says that requests
-/// cannot be longer.
+/// Parameters that widen the search range and keep everything else; `None` if the script does not declare them.
+/// `longest` is true if requests cannot be longer.
 fn further(boundary: &Boundary, longest: bool, run: &RunFacts) -> Option<Map<String, Value>> {
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let mut set = run.set.clone();

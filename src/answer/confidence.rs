@@ -18,16 +18,16 @@ pub(super) struct Confidence {
     pub(super) cut_short: Option<CutShort>,
     /// Whether answers contradict what the engine reports of itself.
     pub(super) report_failed: bool,
-    /// Number of engine starts; `None` for an attached server, which is not started.
+    /// Number of engine starts; `None` for an attached server.
     pub(super) starts: Option<usize>,
-    /// Duration, if it is worth saying.
+    /// Duration, if it is long enough to mention.
     pub(super) seconds: Option<f64>,
 }
 
 /// How much of an answer is known. Shares are of the search range, 0 to 1.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Certainty {
-    /// Too little is known, or what ended the search left its table incomplete.
+    /// Too little is known, or the search was cut short and its table is incomplete.
     Undecided,
     /// Most of the search range is unknown.
     MostlyUnknown { open: f64 },
@@ -35,20 +35,20 @@ pub(super) enum Certainty {
     Checked {
         ends: usize,
         middle: bool,
-        /// At how many of these places something was sent beyond the limit too.
+        /// Number of these places where a point beyond the limit was sent too.
         both_sides: usize,
-        /// From what the limit is predicted between them.
+        /// The source of the predicted limit between these places.
         predicted: Option<Predictor>,
     },
-    /// So much is proven, and so much only ruled out by the engine's own report.
+    /// The shares that are proven, and that only the engine's own report rules out.
     Proven { proven: f64, ruled_out: f64 },
-    /// So much is resolved.
+    /// The share that is resolved.
     Resolved { share: f64 },
-    /// All: the whole search range fits, or nothing does.
+    /// The whole search range is known: all of it fits, or none of it.
     Whole,
 }
 
-/// What ended a search before it was complete.
+/// The reason why a search ended before it was complete.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum CutShort {
     /// Something from outside: `stopped by Ctrl-C`.
@@ -106,7 +106,7 @@ impl Certainty {
     ) -> Result<Self> {
         let volume = boundary.volume()?;
         let share = |part: u128| part as f64 / volume.total.max(1) as f64;
-        // What lies beyond a length limit is known; what could not be tested is not.
+        // Points beyond a length limit are known not to fit; points that could not be tested are unknown.
         let untested = boundary.untested().map_or(0, |_| volume.clipped);
         let open = share(volume.open + untested);
         match outcome.state() {
@@ -118,7 +118,8 @@ impl Certainty {
         Ok(match &search.verified {
             None if open > 0.5 => Self::MostlyUnknown { open },
             Some(found) if found.ends > 0 => {
-                // Searches that do not say at which places nothing was sent beyond sent something everywhere or nowhere.
+                // A strategy that does not report `not_sent` has sent points beyond the limit at every place or at
+                // none.
                 let unsent = found.not_sent.unwrap_or(if not_sent > 0 { found.places() } else { 0 });
                 let is_verified = found.middle && search.ended == Some(SearchEnd::Verified);
                 Self::Checked {

@@ -1,4 +1,4 @@
-//! What the answer of a search needs to know besides the boundary: of the run, and of what the strategy returned.
+//! The inputs of an answer besides the boundary: the run, and the map that the search strategy returned.
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use crate::boundary::Point;
 use crate::fault::Result;
 
-/// What an answer needs to know besides the boundary.
+/// The inputs of an answer besides the boundary.
 pub struct Context<'a> {
-    /// What the search strategy returned.
+    /// The map that the search strategy returned.
     pub search: Option<&'a Value>,
-    /// What is known of the run.
+    /// The run's facts.
     pub run: &'a RunFacts,
-    /// The engine's flags for a point; the flag says whether they should limit concurrency.
+    /// The engine's flags for a point; the `bool` decides whether they limit concurrency.
     pub flags: &'a dyn Fn(&Point, bool) -> Result<Vec<String>>,
     /// Bytes of memory left while a point was probed.
     pub headroom: &'a dyn Fn(&Point) -> Option<u64>,
@@ -22,7 +22,7 @@ pub struct Context<'a> {
 /// The run that an answer is about.
 #[derive(Clone, Debug, Default)]
 pub struct RunFacts {
-    /// What ended the run before its script did: `stopped by Ctrl-C`.
+    /// Why the run ended before its script finished: `stopped by Ctrl-C`.
     pub stopped: Option<String>,
     /// The script as the user named it.
     pub script: String,
@@ -30,11 +30,11 @@ pub struct RunFacts {
     pub declared: BTreeSet<String>,
     /// The parameters that were set.
     pub set: Map<String, Value>,
-    /// What `--allow` allowed.
+    /// The permissions given with `--allow`.
     pub allow: Vec<String>,
-    /// Whether the memory of the machine was read, not that of a GPU.
+    /// True if memory was read from the host, not from a GPU.
     pub on_host: bool,
-    /// Which servers and models were asked.
+    /// The servers and models that were probed.
     pub asked: Vec<String>,
 }
 
@@ -46,7 +46,8 @@ impl RunFacts {
     }
 }
 
-/// What a search strategy returned. Scripts may return any map: what it lacks, or has in another form, is not known.
+/// The fields of the map that a search strategy returned. Scripts may return any map: a field that is missing or has
+/// another type counts as unknown.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Search {
     /// Number of probes.
@@ -56,12 +57,12 @@ pub(super) struct Search {
     pub(super) seconds: Option<f64>,
     pub(super) ended: Option<SearchEnd>,
     pub(super) verified: Option<Verified>,
-    /// Whether answers contradict what the engine reports of itself.
+    /// Whether answers contradict the engine's own report.
     pub(super) report_failed: bool,
-    /// The longest input and output that the model was made for, in tokens.
+    /// The model's maximum of input and output tokens together.
     pub(super) positions: Option<u64>,
     pub(super) workload: Option<Workload>,
-    /// Whether it was asked to test no points for the sake of advice.
+    /// True if the search ran without extra probes for the recommendation.
     pub(super) without_advice: bool,
 }
 
@@ -76,11 +77,11 @@ pub(super) enum SearchEnd {
     ServerLost,
     /// Several probes in a row gave no clear answer.
     Unanswered,
-    /// Any other reason: nothing that the search should have done is missing.
+    /// Any other reason: the search did all it should.
     Complete,
 }
 
-/// Where a limit was checked that something else predicted.
+/// The places at which a predicted limit was checked.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Verified {
     pub(super) by: Predictor,
@@ -88,7 +89,7 @@ pub(super) struct Verified {
     pub(super) ends: usize,
     /// Whether the middle was checked.
     pub(super) middle: bool,
-    /// At how many of these places nothing was sent beyond the limit, if that is known.
+    /// Number of these places where nothing was sent beyond the limit, if known.
     pub(super) not_sent: Option<usize>,
 }
 
@@ -99,7 +100,7 @@ impl Verified {
     }
 }
 
-/// From what a limit is predicted between the places where it was checked.
+/// The source of a predicted limit between the places where it was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Predictor {
     /// Limits that agree with all answers.
@@ -107,7 +108,7 @@ pub(super) enum Predictor {
     MemoryModel,
     /// The engine's own report.
     Report,
-    /// What the script was given.
+    /// Figures that were passed to the script.
     Given,
 }
 
@@ -120,7 +121,7 @@ pub(super) struct Workload {
 }
 
 impl Search {
-    /// Reads what a strategy returned.
+    /// Reads the map that a strategy returned.
     pub(super) fn read(value: &Value) -> Self {
         let (predicted, question) = (&value["predicted"], &value["question"]);
         Self {

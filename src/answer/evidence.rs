@@ -1,6 +1,6 @@
-//! Why a point does not fit: the failing probe nearest to the largest confirmed point, or the point that the engine's own report
-//! rules out; and one line of evidence for a verdict (the decisive log line without its prefix, or what the process and the queue did).
-//! Only the engine's own words are quoted.
+//! Why a point does not fit: the failing probe nearest to the largest confirmed point, or the point that the engine's
+//! own report rules out. Also one line of evidence for a verdict: the decisive log line without its prefix, or the
+//! state of the process and the queue. Only the engine's own messages are put in quotes.
 
 use std::fmt::Display;
 use std::sync::LazyLock;
@@ -17,8 +17,9 @@ pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
     Some(failure_sentence(&point, record))
 }
 
-/// The nearest point to `point` that fails or that the engine's report rules out. The distance is the sum over all axes, each
-/// relative to the axis length in its scale. Of equally near probes, one that is at least as hard on every axis is preferred.
+/// The nearest point to `point` that fails or that the engine's report rules out. The distance is the sum over all
+/// axes, each relative to the axis length in its scale. Among equally near probes, prefers one that is at least as hard
+/// on every axis.
 pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Option<(Point, &'a Record)> {
     let distance = |other: &Point| -> Option<f64> {
         let axes = boundary.lattice().axes().iter();
@@ -37,10 +38,10 @@ pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Opti
     Some((point, record))
 }
 
-/// Said of a point that was not sent.
+/// The message for a point that was not sent.
 pub(crate) const NOT_SENT: &str = "not sent: the engine's own report rules it out";
 
-/// What a probe says of its point. Of several in one cell of a map, the last of these is drawn.
+/// The class of a probed point. If several share one cell of a map, the cell shows the last in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ProbeClass {
     Unclear,
@@ -64,7 +65,8 @@ impl ProbeClass {
     }
 }
 
-/// What the engine reports that rules out a point: `the engine reports room for 8,352 tokens`. None if the answer has no report.
+/// The engine's report that rules out a point: `the engine reports room for 8,352 tokens`. `None` if the answer has no
+/// report.
 pub(crate) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String> {
     let tokens = thousands(evidence["reported"].as_u64()?);
     Some(match cause {
@@ -73,7 +75,7 @@ pub(crate) fn reported(evidence: &Value, cause: Option<&Cause>) -> Option<String
     })
 }
 
-/// Why a point does not fit, with the engine's own words in quotes, or with ours where it said nothing.
+/// Why a point does not fit: the engine's own message in quotes, or ours if the engine gave none.
 pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
     let evidence = record.evidence().unwrap_or_default();
     let cause = record.cause.as_ref();
@@ -173,7 +175,7 @@ fn log_lines(evidence: &Value) -> Vec<&str> {
     log.into_iter().flatten().filter_map(Value::as_str).collect()
 }
 
-/// The line of the log, or the words of a refusal, that a failure rule picked. Many lines are the tail of the log.
+/// The log line or rejection message that a failure rule matched; `None` if the log is only a tail of many lines.
 fn said_by_engine(evidence: &Value) -> Option<String> {
     let lines = log_lines(evidence);
     let picked = lines.iter().find(|line| names_cause(line)).or(lines.first());
@@ -181,7 +183,7 @@ fn said_by_engine(evidence: &Value) -> Option<String> {
     Some(without_prefix(picked)).filter(|line| !line.is_empty())
 }
 
-/// The engine's own words, else the message, else the last line of the log.
+/// The engine's own message, else the probe's message, else the last line of the log.
 fn main_text(evidence: &Value) -> Option<String> {
     said_by_engine(evidence).or_else(|| {
         let best = match message(evidence) {
@@ -224,7 +226,7 @@ fn facts(evidence: &Value, only_fact: bool) -> String {
         evidence["queue"]["waiting"].as_u64(),
     );
     match (running, waiting, evidence["issued"].as_u64()) {
-        // The queue holds the highest values that were seen, each by itself.
+        // The queue holds the peak of each value, and the peaks may be of different times.
         (Some(running), Some(waiting), Some(issued)) if running + waiting > issued => {
             facts.push(format!(
                 "at most {running} running and, at another time, {waiting} waiting"
@@ -251,7 +253,7 @@ fn without_prefix(line: &str) -> String {
     rest.to_owned()
 }
 
-/// The sentence that has a figure, or all of a text that has it nowhere. Keeps the mark of a simulated engine.
+/// The sentence that contains a figure, or the whole text if none does. Keeps the mark of a simulated engine.
 fn sentence_with(text: &str, figure: &str) -> String {
     let Some(sentence) = text.split(". ").find(|sentence| sentence.contains(figure)) else {
         return text.to_owned();

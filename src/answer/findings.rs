@@ -1,4 +1,4 @@
-//! All that is known of a boundary as a value: what `report(map)` returns to a script.
+//! The findings about a boundary as a value, which `report(map)` returns to a script.
 
 use std::collections::BTreeMap;
 
@@ -11,16 +11,16 @@ use super::words::Answer;
 use crate::boundary::{Band, Boundary, Point, PredictedCrossing, Scalar};
 use crate::fault::Result;
 
-/// What `report(map)` returns.
+/// The value that `report(map)` returns.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Findings {
-    /// What people read first.
+    /// The answer in words.
     pub answer: Answer,
     /// The largest points proven to fit.
     pub frontier: Vec<Point>,
     /// The point of the answer's last workload; `None` if nothing fits.
     pub recommended: Option<Point>,
-    /// The engine's flags for it.
+    /// The engine's flags for the recommended point.
     pub flags: Vec<String>,
     /// Bytes of memory left at the largest confirmed point; `None` if memory was not measured.
     pub headroom: Option<u64>,

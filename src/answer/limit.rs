@@ -1,8 +1,8 @@
-//! A stated limit: what it is a limit of, and what is known beyond it.
+//! A stated limit: the resource that it bounds, and what is known beyond it.
 
 use crate::boundary::{Boundary, Cause, Limit, Quantity, Scalar, Verdict};
 
-/// An inequality that agrees with every answer, and what it rests on.
+/// An inequality that agrees with every answer, and its grounds.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct StatedLimit {
     pub(super) limit: Limit,
@@ -10,26 +10,26 @@ pub(super) struct StatedLimit {
     pub(super) beyond: Beyond,
     /// The engine's own figure, if a point that was sent contradicts it.
     pub(super) contradicted: Option<u64>,
-    /// The axes of a single value that the inequality does not name.
+    /// Axes with a single value that the inequality does not name.
     pub(super) held: Vec<(String, Scalar)>,
 }
 
-/// What a limit is a limit of.
+/// The resource or setting behind a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// The KV cache: memory outside the engine's share stays as it is.
+    /// The size of the KV cache; memory outside the engine's share does not change.
     KvCache,
     GpuMemory,
     HostMemory,
     /// The number of requests that the engine runs at the same time.
     Admission,
-    /// Beyond it the server died, and why is not known.
+    /// The server died beyond it, for an unknown reason.
     ServerDied,
-    /// Beyond it the server did not answer in time, and why is not known.
+    /// The server did not answer in time beyond it, for an unknown reason.
     ServerSilent,
-    /// The length that the server was configured with, as it reports it.
+    /// The configured maximum length, as the server reports it.
     MaxModelLen,
-    /// A length that the server refuses, which it does not report.
+    /// A length limit that the server enforces but does not report.
     LengthLimit,
 }
 
@@ -57,36 +57,36 @@ impl Bound {
     }
 }
 
-/// What is known beyond a limit. Values are in the unit of its quantity.
+/// The evidence beyond a limit. Values are in the unit of its quantity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beyond {
-    /// The next value was sent, and the server refuses it for its length.
+    /// The next value was sent, and the server rejected it for its length.
     Refused(u64),
     /// This value was sent and fails.
     Fails(u64),
     /// A larger value was sent and does not fit; the true limit is at most this far from the stated one.
     Within(u64),
-    /// The engine's own report rules larger values out.
+    /// The engine's own report rules out larger values.
     RuledOut(Report, Above),
 }
 
-/// What an engine reports of itself that rules out larger values.
+/// The engine's own report that rules out larger values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// Its figure for the limited quantity.
+    /// The engine's figure for the limited quantity.
     Figure(u64),
-    /// Room for so many tokens.
+    /// Room for this number of tokens.
     Tokens(u64),
     /// No figure.
     Unknown,
 }
 
-/// What was sent above the largest value that fitted.
+/// Probes above the largest value that fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Above {
     /// The smallest value that fails.
     Fails(u64),
-    /// Something, which was not seen to fail.
+    /// Larger values were sent, and none was seen to fail.
     NothingFailed,
     NothingSent,
 }
@@ -110,7 +110,7 @@ impl StatedLimit {
         }
     }
 
-    /// Whether it does not change from one start to the next, unlike memory that is allocated as needed.
+    /// True if the limit is the same after every start, unlike memory that is allocated as needed.
     pub(super) fn is_exact(&self) -> bool {
         self.limit.is_exact() || self.bound == Bound::Admission
     }

@@ -1,10 +1,10 @@
-//! The answer of a search, in the order in which people ask: the limit, how sure it is, what to run, why not more, how much
-//! room is left, what to ask next.
+//! The answer of a search, ordered as users ask: the limit, how sure it is, what to run, why not more, how much room is
+//! left, and the run to do next.
 //!
-//! Pure. An answer is classified first: `outcome` is what kind of answer it is, with `limit` and `rows` for what a limit or a
-//! table has; `confidence` is how sure it is, `offers` what to run, and `classified` is all of it. Then `words` says it in
-//! sentences. [`Findings`] adds what else is known of the boundary, with the operating point that `advice` recommends.
-//! `evidence` says of single probes why they fail.
+//! Pure. An answer is classified first: `outcome` is the kind of answer, with the details of a limit in `limit` and of
+//! a table in `rows`; `confidence` is how sure it is, `offers` lists what to run, and `classified` combines them. Then
+//! `words` puts it into sentences. [`Findings`] adds the other facts about the boundary and the operating point that
+//! `advice` recommends. `evidence` explains why a single probe failed.
 
 mod advice;
 mod classified;

@@ -1,4 +1,4 @@
-//! What to run: the workload that was requested, or one for each round length in the search range.
+//! The points that an answer offers to run: the requested workload, or one for each round length in the search range.
 
 use super::advice::with_margin;
 use super::context::{Context, Search};
@@ -23,21 +23,21 @@ pub(super) struct Offer {
 pub(super) enum Basis {
     /// It is the hardest point of the search range, which fits.
     Whole,
-    /// Requests of up to so many tokens of input and output were tested, however they are divided.
+    /// Requests of up to this number of input and output tokens together were tested, for any split between the two.
     Total(u64),
     /// It was tested.
     Tested,
     /// It is a margin easier than this point, which fitted.
     Eased(Point),
-    /// It has the largest value of the row's axis, as it was tested.
+    /// A tested row: it has the largest value of the row's axis.
     Row(Row),
-    /// The same where that is the end of the search range.
+    /// A tested row whose largest value is the end of the search range.
     RowAtEnd(Row),
-    /// The same, a margin easier than another row, which fitted.
+    /// A row that is a margin easier than `fitted`.
     RowEased { row: Row, fitted: Row },
 }
 
-/// What to run; nothing where too little is known.
+/// The points to offer; empty if too little is known.
 pub(super) fn offers(boundary: &Boundary, outcome: &Outcome, search: &Search, context: &Context) -> Result<Vec<Offer>> {
     let limit = match outcome {
         Outcome::Undecided(_) => return Ok(Vec::new()),
@@ -71,7 +71,7 @@ fn flags(boundary: &Boundary, context: &Context, point: &Point) -> Result<Vec<St
     (context.flags)(point, concurrency)
 }
 
-/// The request up to which a limit allows requests.
+/// The largest single request that a limit allows, less the margin unless the limit is exact.
 fn of_one_request(boundary: &Boundary, context: &Context, limit: &StatedLimit) -> Result<Offer> {
     let (exact, limit) = (limit.is_exact(), &limit.limit);
     // The engine's own figure is exact; memory that is allocated as needed is not.
@@ -114,7 +114,8 @@ fn of_row(boundary: &Boundary, context: &Context, fitted: Row, exact: bool) -> R
     Offer::new(boundary, context, point, basis)
 }
 
-/// Where only the sum of input and output is limited, flags must allow the longest input, whatever the split of the point that was tested.
+/// The point that the flags must allow. If only the sum of input and output is limited, it has the longest possible
+/// input, not the split that was tested.
 fn longest_input(boundary: &Boundary, limit: &Limit, point: &Point) -> Point {
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let lengths = || {

@@ -1,4 +1,4 @@
-//! What kind of answer a search has: a limit, a table, nothing that fits, or too little to say.
+//! The kind of a search's answer: a limit, a table, nothing fits, or undecided.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,13 +8,13 @@ use super::rows::{TableRow, table_rows};
 use crate::boundary::{Boundary, Class, Moves, Point, Quantity, Record, Scalar, Verdict};
 use crate::fault::Result;
 
-/// The kind of an answer, as journals and `--json` have it.
+/// The kind of an answer, as written in journals and `--json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// One inequality agrees with every answer, or the ends of the only axis are as near as the search was asked for.
+    /// One inequality agrees with every answer, or the boundary on the only axis is known to within the tolerance.
     Limit,
-    /// No inequality does: the table has the largest values that fitted.
+    /// No inequality agrees with every answer: a table lists the largest values that fitted.
     Table,
     /// Everything in the search range fits.
     NotReached,
@@ -25,28 +25,28 @@ pub enum State {
     Undecided,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     /// Everything in the search range fits, up to its hardest point.
     NotReached {
         largest: Point,
-        /// The longest input and output that the model was made for, in tokens, if that is where the range ends.
+        /// The model's maximum of input and output tokens together, if the range ends there.
         positions: Option<u64>,
     },
     /// One inequality agrees with every answer.
     Limit(StatedLimit),
-    /// No inequality does, but along the only axis that varies a value fits and another does not, as near to it as the search
-    /// was asked for.
+    /// No inequality agrees with every answer, but only one axis varies, and its boundary is known to within the
+    /// tolerance.
     Edge { fits: Point, beyond: Point, end: End },
     /// No inequality agrees with every answer, along several axes.
     Table {
-        /// The rows at both ends of the table, one if they are alike.
+        /// The first and the last row of the table; only the last if their values are equal.
         ends: Vec<TableRow>,
         /// The last of the largest points that fit, for a table without rows.
         fits: Point,
     },
-    /// What fitted once failed too, and only what fitted every time counts.
+    /// Some points both fitted and failed. Only points that fitted every time count.
     Contradictory { ends: Vec<TableRow>, fits: Point },
     /// Not even the smallest point of the search range fits.
     NothingFits { smallest: Point, why: Misfit },
@@ -72,17 +72,17 @@ pub(super) enum Misfit {
 pub(super) enum Gap {
     /// Memory could not be tested, and nothing fits.
     Untested(Untested),
-    /// What was tested fails, and nothing smaller was tested.
+    /// The tested points fail, and nothing smaller was tested.
     NothingSmaller { smallest: Point },
-    /// The engine's own report rules out what was asked, and nothing that fits was sent.
+    /// The engine's own report rules out the points of the search, and no point that was sent fitted.
     NothingSent { smallest: Point },
     /// No probe gave a clear answer.
     NoAnswer,
-    /// This fits, and nothing harder is known to fail.
+    /// This point fits, and nothing harder is known to fail.
     NothingFails { fits: Point },
-    /// The easiest value beyond what fits could not be tested.
+    /// The easiest value beyond the largest fitting one could not be tested.
     Untestable { fits: Point, beyond: Point },
-    /// What lies between these is not known.
+    /// The interval between these points is unknown.
     Between { fits: Point, beyond: Point, end: End },
 }
 
@@ -101,7 +101,7 @@ pub(super) enum End {
 pub(super) struct Untested {
     pub(super) point: Point,
     pub(super) verdict: Verdict,
-    /// Whether it ended a server that was attached to.
+    /// Whether the probe ended an attached server.
     pub(super) ended_server: bool,
     pub(super) message: Option<String>,
 }
@@ -144,7 +144,7 @@ impl Outcome {
         }
     }
 
-    /// Its kind.
+    /// The kind of this outcome.
     pub(super) fn state(&self) -> State {
         match self {
             Self::NotReached { .. } => State::NotReached,
@@ -176,7 +176,7 @@ fn misfit(boundary: &Boundary, smallest: &Point) -> Result<Option<Misfit>> {
         Class::Fails if boundary.band().is_some() => Some(Misfit::Unreliable),
         Class::Fails => Some(Misfit::Fails),
         Class::Fits => None,
-        // What could not be tested comes first: it says what to do.
+        // A point that could not be tested takes precedence: its message tells the user what to do.
         Class::Unknown if boundary.untested().is_some() => None,
         Class::Unknown => boundary.clipped().contains(smallest).then_some(Misfit::TooLong),
     })
@@ -192,7 +192,7 @@ fn nothing_fitted(boundary: &Boundary, smallest: Point) -> Gap {
     }
 }
 
-/// What is known beyond what fits, where no inequality agrees with every answer.
+/// The outcome if `fits` is the last frontier point and no inequality agrees with every answer.
 fn beyond(boundary: &Boundary, search: &Search, fits: Point) -> Result<Outcome> {
     let is_ended = moved(boundary, Moves::Fails) || moved(boundary, Moves::Bounds);
     let is_clipped = !boundary.clipped().is_empty() && boundary.untested().is_none();
@@ -210,7 +210,7 @@ fn beyond(boundary: &Boundary, search: &Search, fits: Point) -> Result<Outcome> 
     Ok(Outcome::Table { ends, fits })
 }
 
-/// What is known along the only axis that varies; `None` if several do.
+/// The outcome along the only axis that varies; `None` if several vary.
 fn along_one_axis(boundary: &Boundary) -> Result<Option<Outcome>> {
     let mut axes = boundary
         .lattice()
@@ -241,7 +241,7 @@ fn along_one_axis(boundary: &Boundary) -> Result<Option<Outcome>> {
         _ => End::TooLong,
     };
     let (low, high) = axis.range();
-    // As narrow as searches make it where no tolerance is given.
+    // The default tolerance of a search.
     let narrow = axis.tolerance().unwrap_or((high.as_f64() - low.as_f64()) / 64.0);
     let is_narrow = bracket.width.as_f64() <= narrow.max(f64::EPSILON);
     Ok(Some(if is_narrow {

@@ -1,5 +1,5 @@
-//! The largest values that fitted, a row for each round length in the search range, and what to test so that a row can be
-//! offered.
+//! The table of the largest values that fitted, with a row for each round length in the search range, and the points to
+//! test before a row can be offered.
 
 use std::collections::BTreeSet;
 
@@ -18,12 +18,12 @@ const ROUND: [i64; 12] = [
 /// Rows for round lengths; the longest are kept.
 const ROWS: usize = 4;
 
-/// The largest value of one axis that is proven to fit, for a length.
+/// The largest value of one axis that is proven to fit at a given length.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     /// The length and the largest value.
     pub(super) point: Point,
-    /// The axis whose largest value it is.
+    /// The axis on which the value is the largest that fits.
     pub(super) axis: &'static str,
 }
 
@@ -32,8 +32,8 @@ impl Row {
         self.point.int(self.axis).unwrap_or(0)
     }
 
-    /// The largest value along the row's axis that is expected to fit: by the limit, or by the candidate limits that agree with
-    /// all answers.
+    /// The largest value along the row's axis that should fit according to the limit, or without one according to the
+    /// candidate limits that agree with all answers.
     fn expected(&self, boundary: &Boundary, limit: Option<&Limit>) -> Result<i64> {
         let mut fits = self.value();
         let mut beyond = match boundary.bracket(&self.point, self.axis)?.fails {
@@ -62,7 +62,7 @@ impl Row {
         records.any(|(point, record)| record.moves == Moves::Fits && point == self.point)
     }
 
-    /// Whether the point is at the limit along another axis than its own.
+    /// Whether the point is at the limit along an axis other than the row's own.
     pub(super) fn is_at_limit(&self, boundary: &Boundary) -> Result<bool> {
         let axes = ["input", "output", "concurrency"].into_iter();
         for axis in axes.filter(|axis| *axis != self.axis && boundary.varies(axis)) {
@@ -74,8 +74,8 @@ impl Row {
         Ok(false)
     }
 
-    /// The point less the margin: of concurrent requests 5 % of their number, else 5 % of each length. All of it taken from
-    /// the output would leave nearly none to a long input.
+    /// The point less the margin: 5 % of the concurrency, else 5 % of each length. A margin taken from the output alone
+    /// would leave a long input with almost no output.
     pub(super) fn eased(&self, boundary: &Boundary) -> Point {
         if self.axis != "concurrency" {
             return with_margin(boundary.lattice().axes(), &self.point);
@@ -87,7 +87,7 @@ impl Row {
     }
 }
 
-/// Whether a limit allows a point. In the KV cache a request takes whole blocks.
+/// Whether a limit allows a point. A request takes whole blocks of the KV cache.
 fn is_within(boundary: &Boundary, limit: &Limit, point: &Point) -> bool {
     let block = boundary.report().and_then(|report| report.block).unwrap_or(1).max(1);
     let tokens = || {
@@ -101,7 +101,7 @@ fn is_within(boundary: &Boundary, limit: &Limit, point: &Point) -> bool {
     used.is_some_and(|used| used <= limit.value())
 }
 
-/// The length that the rows are listed by, if any, and the axis whose largest value they say.
+/// The length that the rows are listed by, if any, and the axis whose largest value they give.
 fn axes_of_rows(boundary: &Boundary) -> Option<(Option<&'static str>, &'static str)> {
     let mut lengths = vec!["input", "output"];
     lengths.retain(|name| boundary.varies(name));
@@ -115,7 +115,7 @@ fn axes_of_rows(boundary: &Boundary) -> Option<(Option<&'static str>, &'static s
     }
 }
 
-/// A row for each round length in the search range and for the longest request that fitted, or a single one if the length
+/// A row for each round length in the search range and for the longest request that fitted; a single row if the length
 /// does not vary.
 fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
     let Some((by, axis)) = axes_of_rows(boundary) else {
@@ -146,8 +146,8 @@ fn rows(boundary: &Boundary) -> Result<Vec<Row>> {
     Ok(rows.split_off(rows.len().saturating_sub(ROWS)))
 }
 
-/// The rows to offer: those that were tested themselves, or where none was, or the search was asked for no more, the point at
-/// which the limit was confirmed.
+/// The rows to offer: the tested rows. If no row was tested, or the search ran without advice, the point at which the
+/// limit was confirmed.
 pub(super) fn offered(boundary: &Boundary, search: &Search) -> Result<Vec<Row>> {
     let mut offered = rows(boundary)?;
     offered.retain(|row| row.is_tested(boundary));
@@ -160,12 +160,12 @@ pub(super) fn offered(boundary: &Boundary, search: &Search) -> Result<Vec<Row>> 
     Ok(offered)
 }
 
-/// A row, and the value that is predicted for it.
+/// A row, and its predicted value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TableRow {
     pub(super) row: Row,
-    /// The largest value that the limits which agree with all answers predict, where they were verified and it is far more than
-    /// what fitted.
+    /// The largest value predicted by the limits that agree with all answers. `None` unless they were verified and
+    /// predict over 10 % more than fitted.
     pub(super) predicted: Option<u64>,
 }
 
@@ -200,12 +200,13 @@ pub(super) fn table_rows(boundary: &Boundary, search: &Search) -> Result<Vec<Tab
 pub struct Candidate {
     /// Just inside the predicted limit.
     pub point: Point,
-    /// The axis whose largest value it is.
+    /// The axis on which the point is at the predicted limit.
     pub along: &'static str,
 }
 
-/// What to test so that the answer can offer it: for each of its rows the point just inside the predicted limit, the longest
-/// requests first. Empty where nothing is known to fail, or where the answer is a single point that the search itself tested.
+/// The points to test before the answer can offer them: for each of its rows the point just inside the predicted limit,
+/// the longest requests first. Empty if nothing is known to fail, or if the answer is a single point that the search
+/// itself tested.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The answer of a search in words, in the order in which people ask: the limit, how sure it is, what to run, why not more, how
-//! much room is left, what to ask next. The terminal, the page and `--json` all show this value.
+//! The answer of a search in words, ordered as users ask: the limit, how sure it is, what to run, why not more, how
+//! much room is left, and the run to do next. The terminal, the page and `--json` all show this value.
 
 use std::time::Duration;
 
@@ -19,35 +19,35 @@ use crate::boundary::{Boundary, Limit, Point, Verdict};
 use crate::fault::Result;
 use crate::fmt::{Bytes, Clock, Count, thousands};
 
-/// What a search found.
+/// The answer of a search.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
-    /// What kind of answer it is.
+    /// The kind of the answer.
     pub state: State,
-    /// The limit as people say it.
+    /// The main finding as a sentence: usually the limit.
     pub limit: String,
     /// The limit in numbers, if it is an inequality.
     pub inequality: Option<Limit>,
-    /// How sure it is: what was confirmed, at what cost, and why the search ended.
+    /// How sure the answer is: what was confirmed, at what cost, and why the search ended.
     pub sure: String,
-    /// Which servers and models were asked: engine, version, model, address.
+    /// The servers that were probed: engine, version, model, address.
     pub asked: Vec<String>,
-    /// The workload that the user named, with the lengths that it gave.
+    /// The workload that the user named, with the lengths taken from it.
     pub workload: Option<String>,
-    /// What to run, by workload.
+    /// Engine flags, by workload.
     pub run: Vec<Command>,
-    /// Why more does not fit, in the engine's own words where it has any.
+    /// Why more does not fit, with the engine's own message if there is one.
     pub why: Option<String>,
     /// How much room is left in the KV cache and in the GPU's memory.
     pub room: Vec<String>,
-    /// What to ask next.
+    /// The command of the suggested next run.
     pub next: Option<String>,
 }
 
 /// Flags for one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Command {
-    /// The workload, and how it relates to what was tested.
+    /// The workload, and how it relates to the tested points.
     pub workload: String,
     /// A point that fitted, or that is easier than one that did.
     pub point: Point,
@@ -88,7 +88,7 @@ impl Command {
     }
 }
 
-/// The main sentence: what was found.
+/// The main sentence: the outcome.
 fn outcome_text(outcome: &Outcome) -> String {
     match outcome {
         Outcome::NotReached {
@@ -146,8 +146,8 @@ fn end_text(end: End) -> &'static str {
     }
 }
 
-/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; where nothing beyond it was sent `…: fits up to 8,320 (tested); the
-/// engine reports 8,352; nothing above was sent`.
+/// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; if nothing beyond it was sent, `…: fits up to 8,320
+/// (tested); the engine reports 8,352; nothing above was sent`.
 fn limit_text(stated: &StatedLimit) -> String {
     let held = stated.held.iter().map(|(axis, value)| format!(" {axis}={value}"));
     let held: String = held.collect();
@@ -242,7 +242,7 @@ fn requests_text(row: &Row) -> String {
     format!("{many} concurrent {noun}{of}{lengths}")
 }
 
-/// What to run, and how it relates to what was tested.
+/// A workload to run, and how it relates to the tested points.
 fn offer_text(offer: &Offer) -> String {
     let point = &offer.point;
     match &offer.basis {
@@ -290,7 +290,7 @@ fn confidence_text(found: &Confidence, state: State) -> String {
     parts.join(", ")
 }
 
-/// What is known of the search range, and from how many probes.
+/// The known part of the search range, and the number of probes behind it.
 fn certainty_parts(found: &Confidence, state: State) -> Vec<String> {
     let probes = Count(found.probes, "probe");
     let of_expected = match found.expected {
@@ -335,7 +335,8 @@ fn certainty_parts(found: &Confidence, state: State) -> Vec<String> {
     parts
 }
 
-/// Where a limit was checked: at its ends and perhaps in the middle, at `both_sides` of these places on both sides.
+/// Where a limit was checked: at its ends and perhaps in the middle; `both_sides` of these places were checked on both
+/// sides.
 fn checked_text(ends: usize, middle: bool, both_sides: usize) -> String {
     let places = ends + usize::from(middle);
     let middle = if middle { " and in the middle" } else { "" };
@@ -377,7 +378,8 @@ fn why_text(why: &Why) -> String {
     }
 }
 
-/// Where memory could not be tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`, or what ended the server.
+/// Where memory could not be tested: `at concurrency=24 input=8192 at most 7 of 24 requests ran together; …`, or why
+/// the server ended.
 fn untested_text(untested: &Untested) -> String {
     let Untested { point, verdict, .. } = untested;
     if !untested.ended_server {
@@ -643,7 +645,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever was tested, flags are only given for points that fitted or are easier than one that did.
+        /// For any set of tested points, flags are only given for points that fitted or are easier than one that did.
         #[test]
         fn what_is_recommended_was_tested_or_is_easier(
             weights in (0.2_f64..2.0, 0.2_f64..2.0),

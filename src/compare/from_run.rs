@@ -13,7 +13,7 @@ use crate::memory::compare::{Facts, implausible};
 use crate::run::{AskedServer, Manifest, RecordedLoad, RecordedRun};
 
 impl ComparisonInput {
-    /// Converts a run; `title` is its folder as the user named it. What cannot be read of it is in its notes.
+    /// Converts a run; `title` is its folder as the user named it. Its notes list the parts that cannot be read.
     pub fn from_run(found: &RecordedRun, title: &str) -> Self {
         let engines = &found.manifest.engines;
         let facts = facts(engines);
@@ -168,7 +168,7 @@ fn load(args: &Value, answer: &LoadAnswer) -> Case {
     case
 }
 
-/// Longer parameter values are cut: they need to be distinguished, not read.
+/// Longer parameter values are cut: they only need to be distinguishable.
 const MAX_LENGTH: usize = 120;
 
 /// The setup of a run. A parameter `input` is named `parameter input`.
@@ -179,7 +179,7 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
             setup.insert(name.to_owned(), text);
         }
     };
-    // Of an attached server, nobody said which GPUs it uses.
+    // It is unknown which GPUs an attached server uses.
     let used: Vec<&Value> = manifest.gpus.iter().filter(|gpu| manifest.uses_gpu(gpu)).collect();
     let all = || manifest.gpus.iter().collect();
     if !manifest.simulated {

@@ -1,5 +1,5 @@
-//! The metrics of a load: the one table of their names, headings, units and directions, in the order in which tables show
-//! them. Comparisons, thresholds, CSV, pages and scripts read it. The names are those of vLLM's bench.
+//! The metrics of a load: the single table of their names, headings, units and directions, in display order.
+//! Comparisons, thresholds, CSV, pages and scripts read it. Names follow vLLM's bench.
 
 use std::sync::LazyLock;
 
@@ -14,9 +14,9 @@ use crate::load::{LoadAnswer, Summary};
 pub struct LoadMetric {
     /// Its name in JSON, CSV and thresholds.
     pub name: String,
-    /// Its heading for people, with the unit.
+    /// Its displayed heading, with the unit.
     pub heading: String,
-    /// Its unit. Shares are from 0 to 1 in JSON and CSV, and per cent for people.
+    /// Its unit. Shares are from 0 to 1 in JSON and CSV, and displayed in per cent.
     pub unit: Unit,
     /// Which direction is better.
     pub better: Direction,
@@ -24,15 +24,15 @@ pub struct LoadMetric {
 }
 
 enum Source {
-    /// The loads of one level add up.
+    /// Summed over the loads of one level.
     Count(fn(&LoadAnswer) -> Option<u64>),
     Value(fn(&LoadAnswer) -> Option<f64>),
-    /// A value that repeats of a load have intervals of.
+    /// A value that has a confidence interval if the load was repeated.
     Repeated(fn(&LoadAnswer) -> Option<f64>, fn(&RepeatStats) -> Option<Spread>),
     Latency(&'static Latency, &'static Statistic),
 }
 
-/// A latency: its name, its heading, and where a load has it.
+/// A latency: its name, its heading, and the accessors of its values in a load.
 struct Latency {
     name: &'static str,
     heading: &'static str,
@@ -106,7 +106,7 @@ const STATISTICS: [Statistic; 7] = [
     percentile!(p99_9, "p99.9"),
 ];
 
-/// Rows of the table: name, heading, unit, better direction, and where a load has the value.
+/// Rows of the table: name, heading, unit, better direction, and the accessor of the value in a load.
 macro_rules! metrics {
     ($($name:ident $heading:literal $unit:ident $better:ident $source:ident($($of:expr),+);)*) => {
         [$(LoadMetric {
@@ -176,7 +176,7 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
 });
 
 impl LoadMetric {
-    /// All metrics, in the order in which tables show them.
+    /// All metrics, in display order.
     pub fn all() -> &'static [Self] {
         &METRICS
     }
@@ -216,7 +216,7 @@ impl LoadMetric {
         }
     }
 
-    /// One value of several loads of the same level: the sum of counts, else the mean; `None` if one lacks it.
+    /// One value for several loads of the same level: the sum of counts, else the mean; `None` if a load lacks it.
     pub fn combined(&self, loads: &[LoadAnswer]) -> Option<f64> {
         let values: Vec<f64> = loads.iter().map(|load| self.value(load)).collect::<Option<_>>()?;
         let sum: f64 = values.iter().sum();
@@ -227,12 +227,12 @@ impl LoadMetric {
         }
     }
 
-    /// Whether tables give it an interval and a mark of thin values.
+    /// Whether tables give it an interval and mark thin values.
     pub fn is_percentile(&self) -> bool {
         matches!(&self.source, Source::Latency(_, Statistic { thin: Some(_), .. }))
     }
 
-    /// What its value in JSON is multiplied by for people: GiB of bytes, per cent of shares.
+    /// The factor from its value in JSON to the displayed one: bytes to GiB, shares to per cent.
     pub fn scale(&self) -> f64 {
         match self.unit {
             Unit::Percent => 100.0,
@@ -253,7 +253,7 @@ pub fn columns() -> Vec<String> {
     names.chain(marks).collect()
 }
 
-/// A load as one flat row. Every name of [`columns`] is there; `null` means unknown.
+/// A load as one flat row with every name of [`columns`]; `null` means unknown.
 pub fn row(load: &LoadAnswer) -> Map<String, Value> {
     let mut row = Map::new();
     for metric in LoadMetric::all() {

@@ -1,7 +1,7 @@
-//! Reads runs, and files of other tools, into one form that can be compared: [`ComparisonInput`].
+//! Reads runs and other tools' files into one comparable form: [`ComparisonInput`].
 //!
-//! [`import`] reads the files of other tools, [`export`] writes files that they read. [`Direction`] is the only
-//! place that knows which direction of a metric is better.
+//! [`import`] reads the files of other tools, [`export`] writes files that they read. Only [`Direction`] knows which
+//! direction of a metric is better.
 
 pub mod export;
 mod from_run;
@@ -32,9 +32,9 @@ pub fn open(path: &Path) -> Result<ComparisonInput> {
     import::read(path)
 }
 
-/// Whether higher values of an experiment's metric are better; `None` where neither side is, or none is known.
+/// Whether higher values of an experiment's metric are better; `None` if the metric is neutral or unknown.
 pub fn higher_is_better(metric: &experiment::Metric) -> Option<bool> {
-    // Those of one level of a sweep are called `output_throughput at 8`.
+    // Metrics of one level of a sweep are called `output_throughput at 8`.
     let name = metric.name.split(" at ").next().unwrap_or_default();
     match Direction::of_metric(name, metric.unit)? {
         Direction::More => Some(true),
@@ -52,7 +52,7 @@ pub fn read_experiment(value: &Value) -> Result<Experiment> {
     Experiment::read(value, higher_is_better)
 }
 
-/// The experiments of a run by name. Those that cannot be read were left out, and noted.
+/// The experiments of a run by name. Reading the run has already dropped unreadable ones and noted that.
 pub fn experiments(found: &RecordedRun) -> impl Iterator<Item = (&str, Experiment)> {
     let experiments = found.experiments.iter();
     experiments.filter_map(|(name, value)| Some((name.as_str(), read_experiment(value).ok()?)))
@@ -65,9 +65,9 @@ pub struct ComparisonInput {
     pub title: String,
     /// Its writer: `run`, or the name of another tool's format.
     pub format: &'static str,
-    /// What such a thing holds, for people.
+    /// The kind of content, for display.
     pub holds: &'static str,
-    /// How it ended, if it is a run that did not finish.
+    /// How the run ended, if it did not finish.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<String>,
     /// The model, as the source names it.
@@ -84,7 +84,7 @@ pub struct ComparisonInput {
     pub boundary: Option<RecordedBoundary>,
     /// The measurements: one case per configuration, in the order of the source.
     pub cases: Vec<Case>,
-    /// What readers must know about the numbers: decisions on units, doubts, quirks of the source.
+    /// Caveats about the numbers: assumed units, doubts, quirks of the source.
     pub notes: Vec<String>,
 }
 
@@ -108,7 +108,7 @@ pub struct Case {
     pub figures: Vec<Metric>,
     /// Facts about the model and the setup that explain differences.
     pub facts: Facts,
-    /// Values that are impossible.
+    /// Impossible values.
     pub implausible: Vec<Implausible>,
 }
 
@@ -124,7 +124,7 @@ pub struct Metric {
     /// The 95 % confidence interval, low and high, in `unit`; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<[f64; 2]>,
-    /// Whether it is a percentile that too few independent requests support: it is shown, but nothing is concluded from it.
+    /// Whether it is a percentile that too few independent requests support: it is shown, but gets no verdict.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub thin: bool,
 }
@@ -138,7 +138,8 @@ impl Case {
         }
     }
 
-    /// One case of several repeats: the means of the metrics that all have, with intervals. A single one is itself.
+    /// Merges repeats into one case: the means of the metrics that all of them have, with intervals. A single case is
+    /// returned unchanged.
     pub(super) fn mean(mut repeats: Vec<Self>) -> Self {
         if repeats.len() < 2 {
             return repeats.pop().unwrap_or_default();
@@ -173,7 +174,7 @@ impl Case {
         self.metric_with_interval(name, value, unit, None);
     }
 
-    /// The same with a confidence interval.
+    /// Adds a metric with a confidence interval, if its value is finite.
     pub(super) fn metric_with_interval(
         &mut self,
         name: &str,
@@ -221,7 +222,7 @@ const HIGHER: &str = "
     largest_total_that_succeeded smallest_total_that_failed largest_input_+_output_that_fits volume newly_fitting
 ";
 
-/// Losses, waiting, and costs of each engine whatever it serves.
+/// Losses, waiting times, and costs that do not depend on the load.
 const LOWER: &str = "
     newly_failing start_time kv_tokens_lost mean_latency_ms
     physical memory memory_per_gpu memory_beside_kv memory_for_each_graph graphs_memory
@@ -233,8 +234,8 @@ const LOWER: &str = "
     reserved_after reserved_added reserved_overhead reserved_overhead_share reserved_for_each_graph
 ";
 
-/// Settings, the extent of a measurement, and what follows from them at a given throughput. The state before the
-/// measurement. A KV pool is both capacity and cost, and its use follows the load. A GPU that does more draws more
+/// Settings, the extent of a measurement, and values that follow from both at a given throughput; the state before the
+/// measurement. A KV pool is both capacity and cost, and its use follows the load. A GPU that does more work draws more
 /// power.
 const NEUTRAL: &str = "
     elapsed_time prompts num_requests max_concurrent_requests total_input_tokens total_output_tokens
@@ -244,7 +245,8 @@ const NEUTRAL: &str = "
     power_mean power_max temperature_mean temperature_max
 ";
 
-/// Prefixes of names. A standard deviation is no result of its own, and the number of drafts says nothing about their quality.
+/// Prefixes of names. A standard deviation alone is no better or worse, and the number of drafts does not show their
+/// quality.
 const PREFIXES: [(&str, Direction); 8] = [
     ("std_", Direction::Neutral),
     ("recommended ", Direction::More),
@@ -354,7 +356,7 @@ mod tests {
         }
     }
 
-    /// Importers spell out their metrics' names: this finds those that no fixture has.
+    /// Scans the source, because no fixture covers every metric name in an importer.
     #[test]
     fn every_metric_that_an_importer_names_has_a_direction() {
         let written = regex::Regex::new(r#"\(\s*"([a-z][a-z_0-9]+)",[^;()]*?Unit::\w+"#).unwrap();
@@ -369,7 +371,7 @@ mod tests {
         assert!(seen > 30, "{seen} names");
     }
 
-    /// The same for the metrics of the standard library and the shipped scripts.
+    /// Scans the standard library and the shipped scripts for their metrics.
     #[test]
     fn every_metric_of_a_shipped_experiment_has_a_direction() {
         let written = regex::Regex::new(r#"name: ["`]([a-z_0-9]+)[^"`]*["`], unit: "#).unwrap();

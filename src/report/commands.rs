@@ -8,7 +8,7 @@ use crate::answer::{allow_flags, run_command};
 use crate::fmt::shell_quoted;
 use crate::run::{AskedServer, Folder, Manifest, RecordedRun, has_hidden};
 
-/// The command that resumes an unfinished run, as the terminal prints it; none if there is nothing to resume.
+/// The command that resumes an unfinished run, as the terminal prints it; `None` if there is nothing to resume.
 pub(super) fn resume(found: &RecordedRun, folder: &Folder) -> Option<String> {
     let manifest = &found.manifest;
     let resumable = found.totals.has_measured() || manifest.status != "failed";
@@ -19,8 +19,8 @@ pub(super) fn resume(found: &RecordedRun, folder: &Folder) -> Option<String> {
     Some(resume_command(script, folder.path(), &manifest.set, &flags))
 }
 
-/// `profiler run SCRIPT --resume FOLDER FLAGS`. What a folder names may come from somebody else: a resume may only use
-/// the addresses, containers and files that its own command line names, so the parameters are repeated if they have any.
+/// `profiler run SCRIPT --resume FOLDER FLAGS`. A folder may come from somebody else, so a resume may only use
+/// addresses, containers and files named on its own command line. Parameters that name any are therefore repeated.
 pub fn resume_command(script: &str, folder: &Path, set: &Map<String, Value>, flags: &[String]) -> String {
     let none = Map::new();
     let command = run_command(script, if names_something(set) { set } else { &none }, &[]);
@@ -42,7 +42,8 @@ fn names_something(set: &Map<String, Value>) -> bool {
         .any(|(name, value)| name == "url" || name == "container" || is_file(value))
 }
 
-/// What was set, with the model that a server was asked for where none was named: the only one, or one chosen at the terminal.
+/// The parameters that were set. If they name no model, adds the server's model that the run used: its only one, or the
+/// one chosen at the terminal.
 pub fn with_model(
     mut set: Map<String, Value>,
     parameters: Option<&Value>,
@@ -71,7 +72,7 @@ pub(super) fn repeat_command(found: &RecordedRun) -> String {
     run_command(&manifest.script.path, &set, &flags)
 }
 
-/// The engine that `auto` resolved to; on another machine it may resolve to another.
+/// The engine that `auto` resolved to, because it may resolve differently on another machine.
 fn auto_engine(manifest: &Manifest) -> Option<String> {
     let requested = manifest.parameters.as_ref()?.get("engine")?;
     let engines = manifest.engines.iter();

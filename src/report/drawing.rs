@@ -1,7 +1,7 @@
-//! Charts that scripts draw: the arguments of `plot::line`, `plot::scatter`, `plot::bars` and `plot::heat_map` become a [`Plot`] for
-//! the report and a text.
+//! Charts that scripts draw: turns the arguments of `plot::line`, `plot::scatter`, `plot::bars` and `plot::heat_map`
+//! into a [`Plot`] for the report and a text for the terminal.
 //!
-//! Pure. A text is kept in the run's journal as it was printed, so it has no colours.
+//! Pure. The text has no colours, because the run's journal stores it as printed.
 
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
@@ -18,7 +18,7 @@ use crate::report::plot::{
 
 /// Maximum number of points of a line that are marked.
 const MARKED: usize = 24;
-/// Maximum number of cells of a heat map, and of points of a scatter plot or bars: a cell takes about 7 KB while it is drawn.
+/// Maximum number of cells of a heat map, and of points of a scatter plot or bars. Drawing a cell takes about 7 KB.
 const DRAWN: usize = 40_000;
 /// Columns to which a long line is reduced. Each keeps its first, lowest, highest and last point.
 const COLUMNS: usize = 2_000;
@@ -37,7 +37,7 @@ pub struct ScriptPlot {
     pub keep: bool,
 }
 
-/// Declares the arguments of a chart: those that all charts have, and its own.
+/// Declares the arguments of a chart: the common ones of all charts, then its own.
 macro_rules! chart {
     ($(#[$about:meta])* $name:ident { $($(#[$attribute:meta])* $own:ident: $type:ty,)* }) => {
         $(#[$about])*
@@ -86,7 +86,7 @@ macro_rules! chart {
     };
 }
 
-/// Refuses what would take too much memory to draw.
+/// Fails if drawing would take too much memory.
 fn check_size(what: &str, count: usize) -> Result<()> {
     if count <= DRAWN {
         return Ok(());
@@ -319,7 +319,7 @@ impl BarChart {
     ///
     /// # Errors
     ///
-    /// `usage` for an invalid name, a number of values that differs from that of positions, or a mark at no position.
+    /// `usage` for an invalid name, different numbers of values and positions, or a mark at no position.
     pub fn draw(mut self, page: Page) -> Result<ScriptPlot> {
         let names = names(&self.at);
         let mut given = std::mem::take(&mut self.panels);
@@ -483,9 +483,9 @@ fn bar_series<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<BarSerie
     named(deserializer, "values")
 }
 
-/// A list of named things: a map of names to what belongs at `key`, or a list of maps with `name`.
+/// A list of named items: a map from names to the value of `key`, or a list of maps with `name`.
 fn named<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D, key: &str) -> Result<Vec<T>, D::Error> {
-    // Errors begin with what they are about.
+    // Errors begin with their subject.
     let items: Vec<(String, Value)> = match Value::deserialize(deserializer)? {
         Value::Object(map) => {
             let item = |(name, short): (String, Value)| (format!("`{name}`"), json!({ "name": name, key: short }));
@@ -569,7 +569,7 @@ mod tests {
     fn what_a_logarithmic_axis_cannot_show_is_counted() {
         let json = json!({ "title": "t", "log": ["y"], "series": { "a": [[0, 0.0], [1, 5.0], [2, 50.0]] } });
         let note = "1 value cannot be shown on these axes";
-        // The text of a line has a row for each x, 0 too; the plot itself says what it leaves out.
+        // The text of a line has a row for each x, even if a logarithmic axis cannot show its value.
         assert!(!line(json.clone()).text.contains(note));
         let scatter: LineChart = serde_json::from_value(json).unwrap();
         let scatter = scatter.scatter(Page::default()).unwrap();

@@ -204,7 +204,7 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
     blocks
 }
 
-/// How far an estimate is from several measurements, which are named: its errors by component. None for a single one.
+/// The errors of an estimate by component over several named measurements. `None` for a single measurement.
 pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
     let compared = cases.iter().flat_map(|(_, case)| &case.rows);
     let compared = compared.filter(|row| row.percent.is_some());

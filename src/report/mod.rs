@@ -3,9 +3,9 @@
 //!
 //! A result is laid out once, as the blocks of `document`, which also renders them for the terminal and in Markdown;
 //! `html` renders pages, `plot` draws their charts. `sections` lays out what a run's folder or a file of another tool
-//! has, `comparison` the comparison of runs and their thresholds, `estimate` memory estimates.
-//! `recorded_answer` is the answer of a boundary in a run's folder, `so_far` what a run found that was cut short, `commands` how to
-//! resume or repeat a run.
+//! has, `comparison` the comparison of runs and their thresholds, `estimate` memory estimates. `recorded_answer` is the
+//! answer of a boundary in a run's folder, `so_far` lays out the results of a run that was cut short, `commands` are
+//! the commands that resume or repeat a run.
 //!
 //! Terminal: `terminal` owns stdout and stderr and knows what they can show, `live` shows a run in progress.
 //! `picture` draws a boundary in characters, `drawing` the charts of scripts.
@@ -47,7 +47,8 @@ pub use terminal::{OutputChoice, Page, Terminal};
 
 use crate::run::RecordedRun;
 
-/// Shown first in every output of a simulated run, where what was simulated is not known or of several kinds.
+/// The first line of every output of a simulated run whose simulated engine is unknown, or that simulated several
+/// kinds.
 pub const SIMULATED: &str = "SIMULATED: the engine was a model of one; nothing here was measured on a GPU";
 
 /// [`SIMULATED`] with what was simulated, if all `engines` of a run simulated the same.

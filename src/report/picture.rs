@@ -1,7 +1,7 @@
 //! Boundary maps in the terminal: one axis as a row, two as a map, more as slices.
 //!
-//! Every cell shows the class of its middle, so that a map never claims more than the boundary does. Probes are drawn
-//! on top. Predicted and contradictory cells have their own characters.
+//! Every cell shows the class of its middle, so a map never claims more than the boundary does. Probes are drawn on
+//! top. Predicted and contradictory cells have their own characters.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -15,7 +15,7 @@ use crate::fmt::flow;
 use crate::report::Page;
 use crate::report::plot::{AxisLayout, canvas, canvas_columns};
 
-/// What a cell shows.
+/// The content of a cell.
 #[derive(Clone, Copy)]
 enum Cell {
     Fits,
@@ -35,7 +35,7 @@ enum Cell {
 }
 
 impl Cell {
-    /// Its character, which no other cell has, and its name in the legend.
+    /// Its unique character, and its name in the legend.
     fn drawn(self, boundary: &Boundary, page: Page) -> (String, &'static str) {
         let style = Style::new();
         let (character, style, name) = match self {
@@ -57,7 +57,7 @@ impl Cell {
         (page.paint(character, style), name)
     }
 
-    /// What the boundary says of a point; `clipped` are the smallest points that are beyond a length limit.
+    /// The class of a point; `clipped` are the smallest points beyond a length limit.
     fn of(point: &Point, boundary: &Boundary, clipped: &[Point]) -> Result<Self> {
         let is_beyond = |limit: &Point| boundary.lattice().is_at_most_as_hard(limit, point);
         Ok(match boundary.classify(point)? {
@@ -80,10 +80,10 @@ pub fn draw(boundary: &Boundary, page: Page) -> Result<String> {
     Ok(lines.join("\n"))
 }
 
-/// Said of the part of the search range that only the engine's report bounds.
+/// The legend of the part of the search range that only the engine's report rules out.
 pub(super) const RULED_OUT: &str = "ruled out by the engine's own report";
 
-/// What the part of the search range is that none of the others is.
+/// The legend of `Cell::Beyond`.
 pub(super) fn beyond(boundary: &Boundary) -> &'static str {
     match boundary.untested() {
         Some(_) => "beyond what could be tested",
@@ -91,7 +91,7 @@ pub(super) fn beyond(boundary: &Boundary) -> &'static str {
     }
 }
 
-/// Draws a boundary in so many rows of cells: of more than two axes, the slice with the most probes.
+/// Draws a boundary in `rows` rows of cells. With more than two axes, draws the slice with the most probes.
 pub(super) fn draw_compact(boundary: &Boundary, rows: usize, page: Page) -> Result<String> {
     let mut lines = maps(boundary, rows, 1, page)?;
     lines.retain(|line| !line.is_empty());
@@ -106,7 +106,7 @@ pub(super) struct Projection<'a> {
     pub(super) x: &'a Axis,
     /// Vertical; none for a strip.
     pub(super) y: Option<&'a Axis>,
-    /// The axis by which slices differ.
+    /// The axis that varies between slices.
     pub(super) slider: Option<&'a Axis>,
     /// Axes with several values, held at the easiest.
     pub(super) held: Vec<&'a Axis>,
@@ -118,7 +118,7 @@ pub(super) struct Projection<'a> {
 /// axes.
 pub(super) fn projection(boundary: &Boundary) -> Option<Projection<'_>> {
     let axes = boundary.lattice().axes().iter();
-    // An axis of one value has nothing to show.
+    // An axis with a single value needs no space.
     let (mut varied, mut fixed): (Vec<&Axis>, Vec<&Axis>) = axes.partition(|axis| axis.range().0 != axis.range().1);
     if varied.is_empty() && !fixed.is_empty() {
         varied.push(fixed.remove(0));
@@ -259,8 +259,8 @@ fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
     values
 }
 
-/// Explains the characters: the regions, then the probes, each in as few lines as hold them. The first three of each are
-/// always explained, the others if they are drawn.
+/// Explains the characters: first the regions, then the probes, each in as few lines as possible. The first three of
+/// each are always explained, the others only if they are drawn.
 fn legend(boundary: &Boundary, drawn: &[String], page: Page) -> Vec<String> {
     use Cell::{Band, Beyond, Fails, Fits, Likely, Open, RuledOut, Unlikely};
     use ProbeClass::{Clipped, NotSent, Unclear};

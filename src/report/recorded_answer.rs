@@ -1,5 +1,4 @@
-//! The answer of a boundary as its run recorded it, or computed from the points where it did not; and its facts in the order in
-//! which people read them.
+//! The answer of a boundary as recorded by its run, or else computed from the points; and its facts in reading order.
 
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -12,19 +11,19 @@ use crate::boundary::Boundary;
 use crate::fault::{Fault, Result};
 use crate::run::RecordedRun;
 
-/// What is known of a boundary besides its points.
+/// The data of a run that an answer needs besides the points of the boundary.
 #[derive(Clone, Debug, Default)]
 pub struct Extras {
-    /// The run that asked.
+    /// The run of the search.
     pub run: RunFacts,
-    /// What `report(map)` returned, if it was called.
+    /// The result of `report(map)`, if it was called.
     pub report: Option<Value>,
     /// The notice of a simulated run.
     pub simulated: Option<String>,
 }
 
 impl Extras {
-    /// What a run recorded, with what `report(map)` returned.
+    /// The data that a run recorded, with the result of `report(map)`.
     pub fn of_run(found: &RecordedRun, report: Option<Value>) -> Self {
         let manifest = &found.manifest;
         let run = RunFacts {
@@ -40,7 +39,7 @@ impl Extras {
         Self { run, report, simulated }
     }
 
-    /// The recorded answer; otherwise, as for interrupted runs, that of the boundary.
+    /// The recorded answer. Without one, as in interrupted runs, the answer computed from the boundary.
     ///
     /// # Errors
     ///
@@ -52,7 +51,8 @@ impl Extras {
         }
     }
 
-    /// What `report(map)` returned; otherwise what it would return for the boundary, but for the engine's flags.
+    /// The recorded result of `report(map)`; otherwise the result computed from the boundary, without the engine's
+    /// flags.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Extras {
         found(&Context {
             search: self.field("search").filter(|search| search.is_object()),
             run: &self.run,
-            // They follow from the engine's adapter, which only the run itself had.
+            // Flags come from the engine's adapter, which only the run itself had.
             flags: &|_, _| Ok(Vec::new()),
             headroom: &|_| headroom,
         })

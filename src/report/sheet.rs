@@ -27,7 +27,7 @@ impl Sheet {
         }
     }
 
-    /// The same of rows that name their columns, all alike.
+    /// A table without a title, from rows that all name the same columns.
     pub fn of<'a, const N: usize>(rows: impl IntoIterator<Item = [(&'a str, Entry); N]>) -> Self {
         let (mut columns, mut all) = (Vec::new(), Vec::new());
         for row in rows {

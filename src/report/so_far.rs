@@ -1,5 +1,5 @@
-//! A run that ended before its script did: what it found by then, what is missing, and how to resume it. The run itself
-//! prints this when it is cut short, and `show` at any later time; both read it from the run's folder.
+//! A run that ended before its script finished: its results so far, what is missing, and how to resume it. The run
+//! itself prints this when it is cut short, and `show` at any later time; both read it from the run's folder.
 
 use serde_json::{Value, json};
 
@@ -11,10 +11,10 @@ use crate::compare;
 use crate::fault::{Fault, Result};
 use crate::run::{Folder, RecordedBoundary, RecordedRun};
 
-/// What is known of a run that ended before its script did.
+/// The results of a run that ended before its script finished.
 pub struct SoFar<'a> {
     found: &'a RecordedRun,
-    /// What ended it.
+    /// The reason why it ended.
     stopped: String,
     missing: Option<String>,
     /// The command that resumes the run, if it can be resumed.
@@ -37,7 +37,8 @@ impl<'a> SoFar<'a> {
         Self { resume, ..self }
     }
 
-    /// Adds it to the document of the run: the result so far, what ended the run, what is missing, the command.
+    /// Adds to the document of the run: the result so far, why the run ended, what is missing, and the command that
+    /// resumes it.
     pub fn add_to(&self, document: &mut Value) {
         document["result"] = self.result();
         document["stopped"] = json!(self.stopped);
@@ -57,7 +58,7 @@ impl<'a> SoFar<'a> {
         ))
     }
 
-    /// What ended the run, what is missing, and how to go on.
+    /// Facts: why the run ended, what is missing, and how to resume it.
     pub fn facts(&self) -> Block {
         let stopped = self.stopped.trim_start_matches("not finished: ");
         let mut facts = vec![Fact::new("not finished", stopped)];
@@ -74,7 +75,7 @@ impl<'a> SoFar<'a> {
         blocks
     }
 
-    /// The result as the script would have given it, as far as it was measured; null where nothing was.
+    /// The result in the script's form, as far as it was measured; null if nothing was.
     fn result(&self) -> Value {
         let found = self.found;
         if let Some((value, _)) = &found.so_far {
@@ -102,7 +103,7 @@ fn findings(found: &RecordedRun, boundary: &RecordedBoundary) -> Result<Value> {
     Extras::of_run(found, boundary.report.clone()).findings(&boundary.rebuild()?)
 }
 
-/// The results of a run, first its boundaries. With `so_far`, only those that the run has not shown by itself.
+/// The results of a run, its boundaries first. With `so_far`, only results that the run has not shown by itself.
 pub fn results(found: &RecordedRun, page: Page, so_far: bool) -> Vec<Block> {
     let notice = || Block::notice(simulated_notice(found));
     let is_new = |value: &Value| !so_far || found.so_far.as_ref().is_some_and(|(latest, _)| latest == value);

@@ -1,5 +1,5 @@
-//! The two output streams of a command: results on standard output, everything else on standard error; what they can show
-//! ([`Page`]), and documentation as text.
+//! The two output streams of a command: results on standard output, everything else on standard error. Also their
+//! capabilities ([`Page`]), and documentation as text.
 
 use std::borrow::Cow;
 use std::io::{ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
@@ -16,14 +16,14 @@ use crate::run::hide;
 /// Width if no stream is a terminal.
 const WIDTH: usize = 100;
 
-/// What the user chose for all output: `--quiet`, `--verbose`, `--color`.
+/// The user's options for all output: `--quiet`, `--verbose`, `--color`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutputChoice {
     /// Only results and errors.
     pub quiet: bool,
     /// More details, such as every single warning.
     pub verbose: bool,
-    /// Colours always or never; `None`: where a terminal shows them.
+    /// Colours always or never; `None`: only on a terminal that shows them.
     pub colour: Option<bool>,
 }
 
@@ -40,7 +40,7 @@ impl OutputChoice {
     }
 }
 
-/// The output streams of a command, and what they can show.
+/// The output streams of a command, and their capabilities.
 #[derive(Debug)]
 pub struct Terminal {
     /// Whether standard output shows colours.
@@ -55,24 +55,24 @@ pub struct Terminal {
     pub width: usize,
     /// Height in rows, if standard output is a terminal.
     height: Option<usize>,
-    /// Whether the user wants results and errors only.
+    /// Whether to print only results and errors.
     pub quiet: bool,
-    /// Whether the user wants details.
+    /// Whether to print more details.
     pub verbose: bool,
-    /// Whether the width is that of a terminal, which breaks long lines within words, or was set by the user.
+    /// True if the width is known, from the user or from a terminal. A terminal would break long lines within words.
     wraps: bool,
     closed: AtomicBool,
 }
 
 impl Terminal {
-    /// Detects what the process's streams can show.
+    /// Detects the capabilities of the process's streams.
     ///
     /// `NO_COLOR` (set and not empty) and `TERM=dumb` turn colours off; `TERM=dumb` and `CI` turn the live view off;
-    /// the locale says whether UTF-8 is understood. The user's [`OutputChoice`] goes first.
+    /// the locale decides about UTF-8. The user's [`OutputChoice`] takes precedence.
     pub fn detect() -> Self {
         let dumb = variable("TERM").as_deref() == Some("dumb");
         let plain = variable("NO_COLOR").is_some() || dumb;
-        // Some CI services give their logs a terminal, but keep every line that was overwritten.
+        // Some CI services provide a terminal for their logs, but keep every overwritten line.
         let watched = variable("CI").is_none_or(|ci| ci == "false");
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
         let locale = locale.unwrap_or_default().to_lowercase();
@@ -130,8 +130,8 @@ impl Terminal {
         }
     }
 
-    /// Prints documentation: on a terminal wrapped, and through `$PAGER` or `less` if it is longer than the screen;
-    /// elsewhere as it is.
+    /// Prints documentation. On a terminal it is wrapped, and shown in `$PAGER` or `less` if it is longer than the
+    /// screen; elsewhere it is unchanged.
     pub fn print_markdown(&self, markdown: &str) -> Result<()> {
         if !stdout().is_terminal() {
             return self.print(markdown.trim_end());
@@ -144,7 +144,7 @@ impl Terminal {
         }
     }
 
-    /// Prints progress, a warning or a note to standard error, unless the user wants none. A failure to write is ignored.
+    /// Prints progress, a warning or a note to standard error, unless `--quiet` is set. A failure to write is ignored.
     pub fn print_error(&self, text: &str) {
         if !self.quiet {
             self.print_failure(text);
@@ -166,7 +166,7 @@ impl Terminal {
         }
     }
 
-    /// What standard error can show.
+    /// The capabilities of standard error.
     pub(super) fn errors(&self) -> Page {
         Page {
             colour: self.error_colour,
@@ -175,7 +175,7 @@ impl Terminal {
     }
 }
 
-/// What text output can show.
+/// The capabilities of an output for text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
     /// Width in columns.
@@ -187,7 +187,7 @@ pub struct Page {
 }
 
 impl Default for Page {
-    /// What can be shown anywhere.
+    /// The least capabilities, which every output has.
     fn default() -> Self {
         Self {
             width: 80,
@@ -198,7 +198,7 @@ impl Default for Page {
 }
 
 impl From<&Terminal> for Page {
-    /// What this terminal's standard output can show.
+    /// The capabilities of this terminal's standard output.
     fn from(terminal: &Terminal) -> Self {
         Self {
             width: terminal.width,
@@ -214,7 +214,7 @@ impl Page {
         style.force_styling(self.colour).apply_to(text).to_string()
     }
 
-    /// The text with its few mathematical signs and quotes in ASCII if only that can be shown.
+    /// Replaces mathematical signs and quotes by ASCII if only ASCII can be shown.
     pub(super) fn signs(self, text: String) -> String {
         const ASCII: [(char, &str); 6] = [
             ('≤', "<="),
@@ -238,8 +238,9 @@ impl Page {
     }
 }
 
-/// What a terminal shows of a text: no secrets, and of all control characters only ends of lines, tabs and, with `colour`, colours. What engines, scripts and run
-/// folders say could otherwise change the window's title, the clipboard or what stands on the screen.
+/// Makes a text safe for a terminal: hides secrets and removes control characters, except ends of lines, tabs and, with
+/// `colour`, colours. Text from engines, scripts or run folders could otherwise change the window's title, the
+/// clipboard or the screen.
 pub(super) fn shown(text: &str, colour: bool) -> Cow<'_, str> {
     let text = hide(text);
     if !text.contains(is_control) {
@@ -271,7 +272,7 @@ fn is_colour(code: &str) -> bool {
 
 /// Shows a text in the user's pager; false if there is none.
 fn shown_in_pager(text: &str) -> bool {
-    /// What a shell returns if it does not find the command.
+    /// The exit status of a shell that does not find the command.
     const NO_SUCH_COMMAND: i32 = 127;
     let pager = variable("PAGER").unwrap_or_else(|| "less".to_owned());
     let mut command = Command::new("sh");
@@ -295,8 +296,8 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Wraps long lines between words and keeps their indent. Command lines are meant for pasting, and tables and drawings
-/// are laid out: they stay whole.
+/// Wraps long lines between words and keeps their indent. Command lines stay whole for pasting, and so do tables and
+/// drawings.
 fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
         let laid_out = line.trim_start().contains("  ") || line.contains(['│', '█', '◄']);
@@ -316,11 +317,11 @@ fn wrap_indented(line: &str, most: usize, hanging: usize) -> String {
     format!("{indent}{}", parts.replace('\n', &format!("\n{indent}")))
 }
 
-/// Markdown of the documentation for a terminal of `width` columns: wrapped between words, headings without their marks, code
-/// as it is.
+/// Markdown of the documentation for a terminal of `width` columns: wrapped between words, headings without their
+/// marks, code unchanged.
 fn prose(markdown: &str, width: usize, colour: bool) -> String {
     let bold = |text: &str| Style::new().bold().force_styling(colour).apply_to(text).to_string();
-    // Lines, and whether they are prose, which goes on in the next line.
+    // Lines, and whether each is prose that continues on the next line.
     let mut lines: Vec<(String, bool)> = Vec::new();
     let mut is_code = false;
     for line in markdown.lines() {

@@ -10,11 +10,11 @@ pub(super) struct Figure {
     pub(super) name: String,
     pub(super) unit: Unit,
     pub(super) value: f64,
-    /// What sets it apart from others of this name: the case, the component, the axis.
+    /// Labels that distinguish figures of the same name: case, component, axis.
     pub(super) labels: BTreeMap<&'static str, String>,
 }
 
-/// What holds of the whole run.
+/// Labels of the whole run.
 pub(super) fn subject(found: &RecordedRun) -> BTreeMap<&'static str, String> {
     let input = ComparisonInput::from_run(found, "");
     let manifest = &found.manifest;
@@ -30,7 +30,7 @@ pub(super) fn subject(found: &RecordedRun) -> BTreeMap<&'static str, String> {
     some.map(|(name, value)| (name, hide(&value).into_owned())).collect()
 }
 
-/// Every figure that `compare` knows of the run, the memory by component, and the largest points that fit.
+/// All figures of the run that `compare` uses, memory by component, and the largest points that fit.
 pub(super) fn figures(found: &RecordedRun) -> Vec<Figure> {
     let input = ComparisonInput::from_run(found, "");
     let mut figures = Vec::new();
@@ -53,7 +53,7 @@ pub(super) fn figures(found: &RecordedRun) -> Vec<Figure> {
             labels: labels(Some(("component", part.component.name().to_owned()))),
         }));
     }
-    // What was probed or follows from it: nothing that is only predicted.
+    // Only points that were probed or are implied by probes, no predicted ones.
     let frontier = input.boundary;
     let frontier = frontier.and_then(|boundary| boundary.rebuild().ok()?.frontier().ok());
     for (number, point) in (1..).zip(frontier.iter().flatten()) {
@@ -67,7 +67,7 @@ pub(super) fn figures(found: &RecordedRun) -> Vec<Figure> {
     figures
 }
 
-/// The end of a Prometheus name, and the unit as OpenTelemetry writes it (UCUM).
+/// The suffix of a Prometheus name, and the unit in OpenTelemetry's notation (UCUM).
 pub(super) fn unit(unit: Unit) -> (&'static str, &'static str) {
     match unit {
         Unit::Bytes => ("_bytes", "By"),
@@ -83,7 +83,7 @@ pub(super) fn unit(unit: Unit) -> (&'static str, &'static str) {
     }
 }
 
-/// Milliseconds since 1970 of a time as text; 0 where it is not known.
+/// Milliseconds since 1970 of a time as text; 0 if it is unknown or invalid.
 pub(super) fn milliseconds(time: Option<&String>) -> i64 {
     let parsed = time.and_then(|time| time.parse::<jiff::Timestamp>().ok());
     parsed.map_or(0, jiff::Timestamp::as_millisecond)

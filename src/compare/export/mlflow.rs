@@ -9,7 +9,8 @@ use sha2::{Digest as _, Sha256};
 use super::figures::{figures, milliseconds, subject};
 use crate::run::{RecordedRun, hide};
 
-/// The files of MLflow's file store, by their paths below its folder (`mlruns`): an experiment for the script, and the run in it.
+/// The files of MLflow's file store, by their paths below its folder (`mlruns`): an experiment for the script that
+/// contains the run.
 pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
     let manifest = &found.manifest;
     let digest = Sha256::digest(manifest.script.name.as_bytes());
@@ -51,7 +52,7 @@ pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
     files
 }
 
-/// Letters, digits, `_`, `-` and blanks, of which MLflow makes names.
+/// Replaces characters that MLflow does not allow in names, which are letters, digits, `_`, `-` and blanks.
 fn mlflow_name(text: &str) -> String {
     text.replace(
         |letter: char| !letter.is_ascii_alphanumeric() && !"_- ".contains(letter),

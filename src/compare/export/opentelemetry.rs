@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::figures::{figures, milliseconds, subject, unit};
 use crate::run::RecordedRun;
 
-/// A document of OTLP's JSON encoding, as a collector takes it at `/v1/metrics`: gauges at the time of the run's end.
+/// A document in OTLP's JSON encoding, as a collector accepts it at `/v1/metrics`: gauges, timestamped with the run's
+/// end.
 pub fn opentelemetry(found: &RecordedRun) -> Value {
     let attribute = |(name, value): (&&str, &String)| json!({ "key": name, "value": { "stringValue": value } });
     let mut metrics: BTreeMap<(String, &str), Vec<Value>> = BTreeMap::new();

@@ -96,7 +96,7 @@ fn points(found: &RecordedRun) -> Table {
     table
 }
 
-/// Who was asked. Of several engines, each property has the values of all.
+/// The servers that were probed. With several engines, each property lists the values of all.
 fn server_columns(all: &[AskedServer]) -> [(&'static str, Value); 4] {
     let together = |property: &dyn Fn(&AskedServer) -> Option<String>| {
         let mut values: Vec<String> = all.iter().filter_map(property).collect();
@@ -111,7 +111,7 @@ fn server_columns(all: &[AskedServer]) -> [(&'static str, Value); 4] {
     ]
 }
 
-/// What each point proves about the boundary; empty if its axes are lost.
+/// The effect of each point on the boundary; empty if its axes are lost.
 fn moves(boundary: &RecordedBoundary) -> Vec<Value> {
     let rebuilt = boundary.rebuild().ok();
     let records = rebuilt.iter().flat_map(|rebuilt| rebuilt.records());

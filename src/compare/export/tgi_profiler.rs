@@ -28,7 +28,7 @@ pub struct TgiProfiler {
 }
 
 impl TgiProfiler {
-    /// The document. All results have the same time, that of writing.
+    /// The document. All results have the same timestamp: the time of writing.
     ///
     /// # Errors
     ///
@@ -66,7 +66,7 @@ impl TgiProfiler {
                 "max_output_length": length(output.1)?,
                 "grid_size": option("grid_size", json!(8)),
                 "refinement_rounds": option("refinement_rounds", json!(2)),
-                // A share there: that of the shortest output.
+                // In that file the tolerance is a share, here of the shortest output.
                 "output_tolerance_pct": self.output_tolerance as f64 / length(output.0)?.max(1) as f64,
                 "temp": 1.0,
                 "multimodal": false,

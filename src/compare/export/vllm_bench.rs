@@ -11,7 +11,7 @@ use crate::load::{LoadAnswer, Record};
 /// 50,90,95,99,99.9`. Pure.
 ///
 /// Keys and formulas are vLLM's; these values differ:
-/// - What was not measured is `null`, where vLLM writes 0: latencies if nothing completed, times and tokens of
+/// - Values that were not measured are `null`, where vLLM writes 0: latencies if nothing completed, times and tokens of
 ///   failed requests, `rtfx` (speech only), percentiles that the sample cannot support.
 /// - A request is complete when it has the requested number of tokens. `failed` counts all others, including
 ///   requests cut off at the end, which vLLM does not have.
@@ -52,7 +52,7 @@ pub enum Traffic {
 }
 
 impl VllmBench {
-    /// The document of a load, with lists that have an entry per request, in seconds.
+    /// The document of a load. Its lists have one entry per request, in seconds.
     pub fn document(&self, records: &[Record], settings: &Settings, figures: &LoadStats) -> Value {
         let mut measured = EvaluatedRequest::all(records, settings);
         measured.retain(|request| !request.record.warmup);

@@ -1,8 +1,8 @@
 //! Compares boundaries as metrics, on the part of the search space that all of them share, and lists points with
 //! opposite verdicts.
 //!
-//! Each metric has an interval from what is proven to fit to what is proven to fail. Two searches of the same
-//! engine overlap there, whatever points they tested.
+//! Each metric has an interval between the values that are proven to fit and to fail. The intervals of two searches of
+//! the same engine overlap, whichever points they tested.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::run::RecordedBoundary;
 /// Larger than any metric, but small enough that percentages of it stay finite.
 const UNBOUNDED: f64 = 1e300;
 
-/// The metrics of each input that has a boundary. Points with opposite verdicts and what else is found are added to the
+/// The metrics of each input that has a boundary. Adds points with opposite verdicts and other findings to the
 /// comparison.
 pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -> Result<Vec<Vec<MetricValue>>> {
     let mut boundaries = Vec::new();
@@ -76,8 +76,8 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
     Ok(metrics)
 }
 
-/// The values that a metric of an unfinished search can still take. Counts and fitting values grow during a search. On
-/// an axis where large values are easier, they shrink.
+/// The values that a metric of an unfinished search can still reach. Counts and fitting values grow during a search; on
+/// an axis where large values are easier, fitting values shrink.
 pub(super) fn possible_values(metric: &MetricValue) -> [f64; 2] {
     let interval = metric.interval.unwrap_or([-UNBOUNDED, UNBOUNDED]);
     match metric.better == Some(Direction::Less) && !metric.name.starts_with("newly ") {
@@ -86,8 +86,8 @@ pub(super) fn possible_values(metric: &MetricValue) -> [f64; 2] {
     }
 }
 
-/// The intersection of the search spaces of all boundaries that answer the baseline's question; `None` if there is none.
-/// The others are listed as not judged.
+/// The intersection of the search spaces of all boundaries that answer the baseline's question; `None` if there is
+/// none. Other boundaries are listed as not judged.
 fn common_axes(
     boundaries: &[Option<(&RecordedBoundary, Boundary)>],
     comparison: &mut Comparison,
@@ -134,7 +134,7 @@ fn common_axes(
     Ok((others > 0).then_some(axes))
 }
 
-/// The limit that a search found, as its report or its points say it.
+/// The limit that a search found, as stated in its report or derived from its points.
 fn stated_limit(found: &RecordedBoundary, boundary: &Boundary) -> Result<String> {
     let extras = Extras {
         report: found.report.clone(),
@@ -213,8 +213,8 @@ fn metrics_of(boundary: &Boundary) -> Result<Vec<MetricValue>> {
     Ok(metrics)
 }
 
-/// The largest value of an axis proven to fit, with all other axes at their easiest. If nothing fits: 0 where
-/// small values are easier, else `None`.
+/// The largest value of an axis proven to fit, with all other axes at their easiest. If nothing fits: 0 if small values
+/// are easier, else `None`.
 fn axis_limit(boundary: &Boundary, axis: &Axis, easiest: &Point) -> Result<Option<MetricValue>> {
     let bracket = boundary.bracket(easiest, axis.name())?;
     let fits = match (bracket.fits, axis.easier()) {
@@ -276,8 +276,8 @@ fn unit(axis: &str) -> Unit {
 /// Points of each kind that are listed; the rest is only counted.
 const MAX_LISTED: usize = 200;
 
-/// The points of `first` for which `other` has the opposite, at most [`MAX_LISTED`] of each kind, and how many fail or are
-/// ruled out, and fit now. `recommended` need not have been tested.
+/// The points of `first` with the opposite verdict in `other`, at most [`MAX_LISTED`] of each kind; and two counts:
+/// points that now fail or are ruled out, and points that now fit. `recommended` need not have been tested.
 fn changed_points(
     first: &Boundary,
     other: &Boundary,
@@ -314,12 +314,12 @@ fn changed_points(
             point,
         });
     }
-    // Points that fail now come first.
+    // Points that now fail come first.
     listed.sort_by_key(|changed: &ChangedPoint| changed.fits);
     Ok((listed, counts))
 }
 
-/// The record that says it: of the point itself, else the first one that implies it.
+/// The record that proves the verdict: the point's own, else the first one that implies it.
 fn witness<'a>(
     lattice: &Lattice,
     point: &Point,

@@ -1,4 +1,5 @@
-//! What a comparison finds: about each metric its verdict, points with opposite verdicts, and what cannot be judged.
+//! The result of a comparison: a verdict on each metric, points with opposite verdicts, and inputs that cannot be
+//! judged.
 
 use serde::Serialize;
 
@@ -17,7 +18,7 @@ pub struct Comparison {
     /// Every metric of the boundary and of each case, in every input but the first. Ordered by case, metric and input.
     #[serde(skip)]
     pub findings: Vec<Finding>,
-    /// Cases without a counterpart, and what else must be known.
+    /// Cases without a counterpart, and other caveats.
     pub notes: Vec<String>,
     /// Differences of setup between the baseline and each other input.
     pub setup_differences: Vec<SetupDifference>,
@@ -26,12 +27,12 @@ pub struct Comparison {
     pub changed_points: Vec<ChangedPoint>,
     /// Whether the baseline's recommended point still fits, in sentences.
     pub advice: Vec<String>,
-    /// Inputs whose search had another question than the baseline's, so that nothing is judged.
+    /// Inputs whose search answers another question than the baseline's, so that its limit gets no verdict.
     pub not_judged: Vec<NotJudged>,
     /// Number of inputs.
     #[serde(skip)]
     pub(super) inputs: usize,
-    /// Case and name of percentiles that too few requests support: nothing is concluded from them.
+    /// Case and name of percentiles that too few requests support. They get no verdict.
     #[serde(skip)]
     pub(super) thin: Vec<(String, String)>,
 }
@@ -47,7 +48,7 @@ pub struct NotJudged {
     pub after: String,
 }
 
-/// What is concluded about one metric.
+/// The verdict on one metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(into = "&'static str")]
 pub enum Verdict {
@@ -120,12 +121,12 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The reason, if the numbers alone do not show it.
     pub why: Option<String>,
-    /// What a boundary proves beyond the values; `None` for what was measured.
+    /// Evidence of a boundary beyond the values; `None` for measured metrics.
     #[serde(skip)]
     pub(super) proof: Option<Proof>,
 }
 
-/// What boundaries prove about a metric beyond its values.
+/// Evidence of boundaries about a metric, beyond its values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Proof {
     /// Whether a point that fitted in the baseline fails in the other input.
@@ -160,7 +161,7 @@ impl MetricValue {
 }
 
 impl Finding {
-    /// A measured metric of which no direction is better.
+    /// A measured metric without a better direction.
     pub fn new(case: &str, name: &str, unit: Unit, before: Option<f64>, after: Option<f64>) -> Self {
         let change = before.zip(after).filter(|(before, _)| *before != 0.0);
         Self {
@@ -204,7 +205,7 @@ impl Finding {
         self
     }
 
-    /// Whether points with opposite verdicts confirm that the value has risen, or else fallen.
+    /// Whether points with opposite verdicts confirm that the value rose (`rises`) or fell.
     pub(super) fn confirms(&self, rises: bool) -> bool {
         let loss = rises == (self.better == Some(Direction::Less));
         self.proof
@@ -256,16 +257,16 @@ impl Finding {
 pub struct ChangedPoint {
     /// Index of the other input; the baseline is 0.
     pub subject: usize,
-    /// The point, as the baseline has it.
+    /// The point in the baseline.
     pub point: Point,
-    /// Whether it fits now; otherwise it fails now, or the engine's own report rules it out.
+    /// Whether it now fits; otherwise it now fails, or the engine's own report rules it out.
     pub fits: bool,
     /// The verdict in the baseline: `ok`, `oom (cuda)`; or `recommended`.
     pub before: String,
     /// The contradicting verdict in the other input.
     pub after: String,
-    /// Where the other input has it, if not at the point itself: an easier point that fails or was not sent, or a harder
-    /// one that fits.
+    /// The point with that verdict in the other input, if it is another one: an easier point that fails or was not
+    /// sent, or a harder one that fits.
     pub at: Option<Point>,
 }
 

@@ -1,5 +1,5 @@
-//! A comparison as sentences and tables, which the terminal, Markdown and the page show, and their order: what must be
-//! known first, the findings, what was run, thresholds, metrics.
+//! A comparison as sentences and tables for the terminal, Markdown and the page, in this order: warnings, findings,
+//! setup, thresholds, changed points, metrics, notes.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ const SETUP: [&str; 8] = [
     "script",
 ];
 
-/// The comparison in sections, whose headings only Markdown shows. `findings` are those with their thresholds.
+/// The comparison in sections. Only Markdown shows their headings. `findings` include their thresholds.
 pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> Vec<Section> {
     let untitled = || Section::new("", "");
     let first = simulated(inputs).into_iter();
@@ -66,7 +66,7 @@ pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, 
         sections.push(Section::new("", heading).with(Block::list(title, points, Weight::Normal)));
     }
     sections.extend(differences(comparison).into_iter().map(|sheet| {
-        // Beside thresholds, what has none is a detail.
+        // If there are thresholds, metrics without one are details.
         match has_thresholds {
             true => untitled().with([Block::Folded(sheet)]),
             false => Section::new("", sheet.title.clone()).with([sheet]),
@@ -110,7 +110,7 @@ fn threshold_headline(inputs: &[ComparisonInput], findings: &[Finding]) -> Strin
     format!("{verdict}{others}{unfinished}")
 }
 
-/// The implausible values of a case; `None` if there are none. `of` says which case it is, where there are several.
+/// The implausible values of a case; `None` if there are none. `of` names the case if there are several.
 pub fn implausible(case: &Case, of: &str) -> Option<Block> {
     let title = match of {
         "" => "implausible".to_owned(),
@@ -121,7 +121,7 @@ pub fn implausible(case: &Case, of: &str) -> Option<Block> {
     Block::list(&title, found.collect(), Weight::Warning)
 }
 
-/// What each input is.
+/// The source, type and setup of each input.
 pub(in crate::report) fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
     let row = |name: &str, value: &dyn Fn(&ComparisonInput) -> Option<String>| -> Option<Vec<Entry>> {
         let values = inputs.iter().map(|input| Entry::from(value(input)));
@@ -176,10 +176,10 @@ pub(in crate::report) const MAIN_METRICS: &str = "largest input + output that fi
     model_weights,kv_cache_pool,kv_cache_used,activations,max_allocated_after,reserved_after,reserved_added,\
     cuda_graphs,framework_overhead,failed,preemptions,start_time";
 
-/// Families of metrics of which a finding names one.
+/// Families of metrics. A finding names one metric of each.
 const FAMILIES: [&str; 6] = ["throughput", "ttft_ms", "tpot_ms", "itl_ms", "e2el_ms", "frontier "];
 
-/// Metrics that no finding names: the effort, and what other sentences say.
+/// Metrics that no finding names: the effort, and metrics that have sentences of their own.
 fn is_detail(name: &str) -> bool {
     let details = ["std_", "recommended ", "newly "];
     EFFORT.contains(&name) || details.iter().any(|prefix| name.starts_with(prefix))
@@ -190,8 +190,8 @@ pub fn comparison_findings(comparison: &Comparison) -> Vec<String> {
     findings(comparison, &labels(comparison.inputs), MAX_NAMED)
 }
 
-/// The finding about each input but the first, which are called `names`. Names up to `most` better and as many worse
-/// metrics of each.
+/// The finding about each input but the first. `names` are the names of all inputs. Names up to `most` better and up to
+/// `most` worse metrics of each.
 pub(in crate::report) fn findings(comparison: &Comparison, names: &[String], most: usize) -> Vec<String> {
     (1..names.len())
         .map(|subject| finding(comparison, subject, names, most))
@@ -220,7 +220,7 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
     });
     changes.extend(named(Verdict::Other).map(|other| format!("different: {other}")));
     let same = count(|one| matches!(one.verdict, Verdict::Same | Verdict::NotSignificant));
-    // A title has no room for what does not differ.
+    // A title has no room for unchanged metrics.
     if same > 0 && (most > 1 || changes.is_empty()) {
         changes.push(format!("no significant difference in {}", Count(same, "metric")));
     }
@@ -241,7 +241,7 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
     }
 }
 
-/// One phrase for each family of metrics, the most important first; how many more metrics changed.
+/// One phrase for each family of metrics, the most important first; then the number of further families that changed.
 fn phrases(comparison: &Comparison, mut changed: Vec<&Finding>, most: usize) -> Vec<String> {
     let rank = |one: &Finding| {
         let rank = MAIN_METRICS.split(',').position(|name| one.name.starts_with(name));
@@ -264,7 +264,7 @@ fn phrases(comparison: &Comparison, mut changed: Vec<&Finding>, most: usize) -> 
     phrases
 }
 
-/// ` at concurrency=8`: what distinguishes the case among those that have the metric.
+/// ` at concurrency=8`: the coordinates that distinguish the case from other cases with the same metric.
 fn at(comparison: &Comparison, one: &Finding) -> String {
     let having = comparison.findings.iter();
     let having = having.filter(|other| other.name == one.name && other.before.and(other.after).is_some());
@@ -277,12 +277,12 @@ fn at(comparison: &Comparison, one: &Finding) -> String {
     }
 }
 
-/// A table for each case: the values of each input, and how each differs from the first.
+/// A table for each case: the values of each input, and their differences from the first.
 fn differences(comparison: &Comparison) -> Vec<Sheet> {
     let several = comparison.inputs > 2;
     let mut columns = vec!["metric".to_owned(), label(0)];
     for subject in 1..comparison.inputs {
-        // Where a wide table is split, a column needs to say of which input it is.
+        // A wide table is split, so each column names its input.
         let of = if several { label(subject) + " " } else { String::new() };
         columns.extend([label(subject), format!("{of}against [1]")]);
     }
@@ -306,7 +306,7 @@ fn differences(comparison: &Comparison) -> Vec<Sheet> {
     tables.filter(|table| !table.rows.is_empty()).collect()
 }
 
-/// `+12.0 % better`; without a figure where the difference means nothing.
+/// `+12.0 % better`; without a figure if the difference means nothing.
 fn change(one: &Finding) -> Option<String> {
     let verdict = match one.verdict {
         Verdict::Other if one.after > one.before => "higher",
@@ -319,7 +319,7 @@ fn change(one: &Finding) -> Option<String> {
     Some(format!("{} {verdict}", relative(one.percent)).trim_start().to_owned())
 }
 
-/// Every threshold with its verdict, those exceeded first, and how many have which; nothing without thresholds.
+/// All thresholds with their verdicts, exceeded ones first, and the number of each verdict. Empty without thresholds.
 pub fn threshold_blocks(findings: &[Finding], inputs: usize) -> Vec<Block> {
     let mut held: Vec<&Finding> = findings.iter().filter(|one| one.threshold.is_some()).collect();
     if held.is_empty() {
@@ -352,7 +352,7 @@ pub fn threshold_blocks(findings: &[Finding], inputs: usize) -> Vec<Block> {
     vec![sheet.into(), summary.into()]
 }
 
-/// ` in [3]`, where there are several other inputs.
+/// ` in [3]`, if there are several other inputs.
 fn in_run(subject: usize, several: bool) -> String {
     match several {
         true => format!(" in {}", label(subject)),
@@ -360,7 +360,7 @@ fn in_run(subject: usize, several: bool) -> String {
     }
 }
 
-/// What a threshold allows: `<= 210.00 ms`; the user's own text if the limit is unknown.
+/// The limit of a threshold: `<= 210.00 ms`; the user's own text if the limit is unknown.
 fn limit(finding: &Finding) -> String {
     let text = |limit: Option<f64>| limit.map(|limit| with_unit(limit, finding.unit));
     let [lowest, highest] = finding.allowed.map(text);
@@ -378,7 +378,7 @@ fn count(findings: &[Finding], verdict: Verdict) -> usize {
     held.filter(|one| one.verdict == verdict).count()
 }
 
-/// `, 1 within, 1 not compared`: how many thresholds have each verdict, except those that none has.
+/// `, 1 within, 1 not compared`: the number of thresholds with each verdict, without zeros.
 fn counts(findings: &[Finding], verdicts: &[Verdict]) -> String {
     let counted = verdicts.iter();
     let counted = counted.map(|verdict| (count(findings, *verdict), verdict.words()));
@@ -386,7 +386,8 @@ fn counts(findings: &[Finding], verdicts: &[Verdict]) -> String {
     counted.map(|(count, words)| format!(", {count} {words}")).collect()
 }
 
-/// `input=4000 output=512: ok, now oom (cuda) at input=3900 output=500`, for the points that now fit, or now fail.
+/// `input=4000 output=512: ok, now oom (cuda) at input=3900 output=500` for each point that now fits (`fits`) or now
+/// fails.
 fn changed_points(comparison: &Comparison, fits: bool) -> Vec<String> {
     let text = |changed: &ChangedPoint| {
         let at = changed.at.as_ref().map_or_else(String::new, |at| format!(" at {at}"));

@@ -1,7 +1,8 @@
-//! Compares runs and files of other tools with a baseline, the first of them.
+//! Compares runs and other tools' files with a baseline, which is the first input.
 //!
-//! A [`Finding`] is one metric in the baseline and in one other input. `boundaries` compares boundaries as metrics, `setup` how they
-//! were made. `thresholds` parses and evaluates thresholds. `layout` makes sentences, tables and their order of the result.
+//! A [`Finding`] is one metric in the baseline and in one other input. `boundaries` compares boundaries as metrics,
+//! `setup` compares the setups of the inputs, `thresholds` parses and evaluates thresholds, and `layout` turns the
+//! result into sentences and tables.
 
 mod boundaries;
 mod finding;
@@ -25,7 +26,7 @@ use crate::compare::{Case, ComparisonInput, Unit};
 use crate::fault::Result;
 
 impl Comparison {
-    /// A comparison of two inputs of which only the findings are known.
+    /// A comparison of two inputs from its findings alone.
     pub fn from_findings(findings: impl IntoIterator<Item = Finding>) -> Self {
         Self {
             findings: findings.into_iter().collect(),
@@ -63,8 +64,8 @@ impl Comparison {
         Ok(comparison)
     }
 
-    /// Adds a finding about each metric of a case and each input but the first. `metrics` are those of each input, of a
-    /// boundary `proven` by it. The number of its points is a count and proves nothing.
+    /// Adds a finding about each metric of a case for each input but the first. `metrics` has the metrics of each
+    /// input; if `proven`, a boundary proves them, except the number of its points.
     fn add(&mut self, case: &str, proven: bool, metrics: &[Vec<MetricValue>], inputs: &[ComparisonInput]) {
         let mut seen = BTreeSet::new();
         for one in metrics.iter().flatten().filter(|one| seen.insert(&one.name)) {
@@ -102,7 +103,7 @@ impl Comparison {
         }
     }
 
-    /// Where a recommended point gives up one axis for another, neither is better or worse.
+    /// A recommended point that trades one axis for another is neither better nor worse.
     fn ignore_moves_along_the_boundary(&mut self) {
         for subject in 1..self.inputs {
             let findings = self.findings.iter_mut();
@@ -116,7 +117,8 @@ impl Comparison {
     }
 }
 
-/// The cases to compare, each as every input has it: those of the baseline, then those that only another input has.
+/// The cases to compare, each with its counterpart in every input: first the baseline's cases, then cases that only
+/// another input has.
 fn matched_cases(inputs: &[ComparisonInput]) -> Vec<Vec<Option<&Case>>> {
     let Some((first, others)) = inputs.split_first() else {
         return Vec::new();
@@ -155,8 +157,8 @@ fn metrics_of(case: &Case) -> Vec<MetricValue> {
     metrics
 }
 
-/// The case to compare with `case`: one of the same name; else the only one whose coordinates do not contradict; else
-/// the only one, if both inputs have exactly one case.
+/// The case to compare with `case`: the one with the same name; else the only one without contradicting coordinates;
+/// else the only one, if both inputs have exactly one case.
 pub fn matching_case<'a>(case: &Case, own: &[Case], others: &'a [Case]) -> Option<&'a Case> {
     if let Some(same) = others.iter().find(|other| other.name == case.name) {
         return Some(same);

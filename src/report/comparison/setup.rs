@@ -1,16 +1,16 @@
-//! In what the setups of compared inputs differ.
+//! Differences between the setups of compared inputs.
 
 use serde::Serialize;
 
 use crate::compare::ComparisonInput;
 
-/// Properties whose difference is stated before any metric.
+/// Properties whose differences are stated before any metric.
 const IMPORTANT: [&str; 5] = ["model", "GPU", "memory of the GPUs", "engine", "simulated profile"];
 
 /// Properties that differ from run to run and explain no difference; listed last.
 const INCIDENTAL: [&str; 3] = ["machine", "seed", "profiler"];
 
-/// A property in which two inputs differ.
+/// A property that differs between two inputs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SetupDifference {
     /// Index of the other input; the baseline is 0.

@@ -44,7 +44,7 @@ pub struct Rule {
     pub text: String,
     /// The name or pattern.
     pub(super) name: String,
-    /// Whether the limit depends on the baseline.
+    /// Whether the limit is relative to the baseline.
     pub(super) relative: bool,
     pattern: Regex,
     side: Side,
@@ -56,9 +56,9 @@ pub struct Rule {
 enum Side {
     AtMost,
     AtLeast,
-    /// No further away in either direction.
+    /// At most this far away, in either direction.
     Within,
-    /// Whichever side is better for the metric.
+    /// No worse: the side depends on the metric's better direction.
     NotWorse,
 }
 
@@ -169,7 +169,7 @@ impl Rule {
         }))
     }
 
-    /// The factor from the unit of the limit to that of the metric.
+    /// The factor that converts the limit's unit to the metric's unit.
     fn factor(&self, figure: &str, unit: Unit) -> Result<f64> {
         let written = self.unit.as_str();
         let factor = match (unit, written) {
@@ -237,14 +237,14 @@ const LISTED: usize = 8;
 /// The thresholds of one comparison.
 #[derive(Clone, Debug, Default)]
 pub struct Thresholds {
-    /// One for each threshold of the command line. One for `*` applies to every metric that no other names.
+    /// The thresholds of the command line. `*` applies to every metric that no other threshold names.
     pub rules: Vec<Rule>,
     /// Whether a metric that cannot be compared counts as exceeded.
     pub strict: bool,
 }
 
 impl Thresholds {
-    /// Fails if the inputs cannot be held to thresholds: one was not measured, or some are simulated and others not.
+    /// Fails if thresholds cannot apply to the inputs: one was not measured, or only some are simulated.
     ///
     /// # Errors
     ///
@@ -266,7 +266,7 @@ impl Thresholds {
         Ok(())
     }
 
-    /// The findings of a comparison, those with thresholds once for each threshold.
+    /// The findings of a comparison. A finding with several thresholds appears once for each.
     ///
     /// # Errors
     ///
@@ -280,7 +280,7 @@ impl Thresholds {
         for finding in &comparison.findings {
             let mut rules = named.clone();
             rules.retain(|rule| rule.matches(&finding.case, &finding.name));
-            // Metrics that are new, too.
+            // `*` does not apply to new metrics, the measuring effort, standard deviations and recommendations.
             let by_name_only = finding.before.is_none()
                 || EFFORT.contains(&finding.name.as_str())
                 || finding.name.starts_with("std_")
@@ -345,7 +345,7 @@ impl Thresholds {
     }
 }
 
-/// Whether all values that both inputs could still take lie on the same side of the limit.
+/// Whether all final values that the two inputs can still reach lie on the same side of the limit.
 fn is_decided(finding: &Finding, after: f64, is_exceeded: impl Fn(Option<f64>, f64) -> bool) -> bool {
     let [befores, afters] = finding.proof.unwrap_or_default().ranges;
     let befores = befores.map_or_else(|| vec![finding.before], |range| range.map(Some).to_vec());
@@ -374,7 +374,7 @@ fn check(rule: &Rule, comparison: &Comparison) -> Result<()> {
         );
     };
     let name = &first.name;
-    // A pattern may match several metrics, of which at least one must be possible.
+    // A pattern may match several metrics, and one with another direction may allow the limit.
     if matched.iter().all(|one| one.better == first.better) {
         rule.check(first.better)?;
     }

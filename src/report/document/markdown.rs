@@ -15,14 +15,15 @@ const FOLDED: usize = 40_000;
 /// Rows of a table before the rest is folded; lists have half as many.
 const ROWS: usize = 40;
 
-/// Bytes of a text that is shown as it is.
+/// Maximum bytes of a preformatted text: a drawing, or a script's text.
 const VERBATIM: usize = 16_000;
 
 /// Maximum characters of a title, an item and a cell, and of a paragraph.
 const LONGEST: usize = 400;
 const LONGEST_PARAGRAPH: usize = 2000;
 
-/// Characters of the words of a chart by which they are found in the text above it.
+/// Length in characters of the beginning of a chart's description, which is looked up in the text above to avoid
+/// repeating it.
 const BEGINNING: usize = 60;
 
 /// Renders sections below a title, which is one line. No trailing newline.
@@ -44,7 +45,7 @@ pub fn markdown(title: &str, sections: &[Section]) -> String {
                 block => page.block(block, &section.title),
             }
         }
-        // A heading without content says nothing.
+        // Drop a heading without content.
         if page.0.len() == before {
             page.0.truncate(begun);
         }
@@ -52,7 +53,7 @@ pub fn markdown(title: &str, sections: &[Section]) -> String {
     page.0.trim_end().to_owned()
 }
 
-/// Whether a title ends with a text, but for upper case and the final full stop.
+/// Whether a title ends with a text, ignoring case and the final full stop.
 fn repeats(title: &str, text: &str) -> bool {
     let plain = |text: &str| text.trim().trim_end_matches('.').to_lowercase();
     plain(title).ends_with(&plain(text))
@@ -69,7 +70,7 @@ fn heading(title: &str) -> String {
 struct Markdown(String);
 
 impl Markdown {
-    /// A block of the section that is called `section`, which its own title need not repeat.
+    /// A block of the section called `section`. A title that equals the section's is omitted.
     fn block(&mut self, block: &Block, section: &str) {
         let titled = |title: &str| match title.eq_ignore_ascii_case(section) {
             true => String::new(),
@@ -112,7 +113,7 @@ impl Markdown {
         }
     }
 
-    /// Lines as they are, as many as `VERBATIM` bytes hold.
+    /// Unchanged lines, up to `VERBATIM` bytes, and the number of omitted ones.
     fn verbatim(&mut self, text: &str) {
         let mut bytes = 0;
         let kept = text.lines().take_while(|line| {
@@ -171,7 +172,7 @@ impl Markdown {
         self.fold("more of them", &head, &lines[rows..]);
     }
 
-    /// A chart in words, unless the text above says the same, and as its table.
+    /// A chart as its description, unless the text above already has it, and as its table.
     fn figure(&mut self, plot: &Plot) {
         let words = paragraph(&plot.words);
         let beginning: String = words.chars().take(BEGINNING).collect();
@@ -210,7 +211,7 @@ impl Markdown {
         self.0.push_str(END);
     }
 
-    /// Lines as far as they fit into so many bytes in all, and how many do not.
+    /// Lines up to a total page size of `most` bytes, and the number of omitted ones.
     fn lines(&mut self, lines: &[String], most: usize) {
         let mut bytes = self.0.len();
         let fits = |line: &&String| {
@@ -239,7 +240,7 @@ fn row_line(row: &[Entry]) -> String {
         Entry::None => "-".to_owned(),
         entry => {
             let text = entry_text(entry);
-            // A part of a part is indented.
+            // Nested components are indented.
             let blanks = text.len() - text.trim_start_matches(' ').len();
             format!("{}{}", "&nbsp;".repeat(blanks), escape(&text))
         }
@@ -247,7 +248,7 @@ fn row_line(row: &[Entry]) -> String {
     format!("| {} |\n", cells.collect::<Vec<_>>().join(" | "))
 }
 
-/// A text as it is, in a fence that it cannot end.
+/// An unchanged text, in a fence longer than any that it contains.
 fn fenced(text: &str, language: &str, indent: &str) -> String {
     let text = shown(text, false);
     let ticks = text.split(|letter| letter != '`').map(str::len).max().unwrap_or(0);
@@ -279,9 +280,9 @@ fn html(text: &str) -> String {
     escaped.collect()
 }
 
-/// Escapes foreign text: no secrets, no markup, one line, no mentions, at most so many characters.
+/// Escapes foreign text: no secrets, no markup, one line, no mentions, at most `most` characters.
 fn escaped(text: &str, most: usize) -> String {
-    // Escaped, secrets would not be recognised.
+    // Hide secrets first: they would not be recognised after escaping.
     let text = shown(text, false);
     let mut escaped = String::with_capacity(text.len());
     let mut letters = text.chars().take(most).peekable();
@@ -290,9 +291,9 @@ fn escaped(text: &str, most: usize) -> String {
         match letter {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
-            // Later in the line it is harmless.
+            // It is markup only at the start of a line.
             '>' if escaped.is_empty() => escaped.push_str("&gt;"),
-            // Neither a mention of a user nor a reference to an issue.
+            // Avoids mentions of users and references to issues.
             '@' => escaped.push_str("&#64;"),
             '#' => escaped.push_str("&#35;"),
             '|' | '\\' | '*' | '`' | '[' | ']' | '~' | '$' => {

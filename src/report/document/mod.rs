@@ -1,5 +1,5 @@
-//! What results are laid out as before they are shown: facts, paragraphs, lists, tables, figures. Each result is laid out
-//! by one function; `text` renders it for the terminal, `markdown` for a pull request, [`super::html`] for the page.
+//! The blocks of a document: facts, paragraphs, lists, tables, figures. One function lays out each result as blocks;
+//! `text` renders them for the terminal, `markdown` for a pull request, [`super::html`] for the page.
 
 mod markdown;
 mod text;
@@ -24,15 +24,15 @@ pub enum Block {
     Facts(Vec<Fact>),
     /// Sentences.
     Paragraph(String),
-    /// Sentences below a title, each on its own.
+    /// Separate sentences below a title.
     List(List),
     /// A table.
     Table(Sheet),
-    /// A table for those who want to know more: folded where that is possible.
+    /// A table with details: folded where that is possible.
     Folded(Sheet),
-    /// A chart: a picture on the page, words and a table in Markdown. Terminals leave it out.
+    /// A chart: a picture on the page, a description and a table in Markdown. Terminals leave it out.
     Figure(Box<Plot>),
-    /// A drawing in characters. The page leaves it out: it has a chart of the same.
+    /// A drawing in characters. The page leaves it out, because it has a chart of the same data.
     Sketch(String),
     /// Text as a script wrote it.
     Text(String),
@@ -53,12 +53,12 @@ pub struct List {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Weight {
-    /// To be known before any number is trusted: coloured, and a quotation in Markdown.
+    /// A caveat about the numbers: coloured, and a quotation in Markdown.
     Warning,
     /// As important as other text.
     #[default]
     Normal,
-    /// For those who want to know more: folded where that is possible.
+    /// Details: folded where that is possible.
     Detail,
 }
 
@@ -137,7 +137,7 @@ impl Block {
         Self::list("", items, Weight::Warning)
     }
 
-    /// The notice above everything that was simulated, if it was.
+    /// The notice of a simulation as a block, if there is one.
     pub fn notice(notice: Option<String>) -> Option<Self> {
         Self::warnings(notice.into_iter().collect())
     }
@@ -181,7 +181,7 @@ pub(super) fn capitalized(text: &str) -> String {
 /// Wider tables may be transposed.
 const MAX_COLUMNS: usize = 12;
 
-/// The table, transposed if it is wide with few rows, which is easier to read.
+/// The table, transposed for readability if it is wide with few rows.
 pub(super) fn readable(sheet: &Sheet) -> Cow<'_, Sheet> {
     match sheet.columns.len() > MAX_COLUMNS.max(sheet.rows.len()) && !sheet.rows.is_empty() {
         true => Cow::Owned(sheet.transposed()),

@@ -1,7 +1,7 @@
 //! Blocks for the terminal: facts in a column, wrapped sentences, tables, drawings in characters.
 //!
-//! What of a table is too wide for the page continues below, next to the columns that identify its rows; nothing is cut.
-//! In tables of scripts, numbers of one column get as many decimals as the smallest one needs.
+//! Columns that do not fit the page continue below, next to the columns that identify the rows; nothing is cut. In
+//! tables of scripts, all numbers of a column have the decimals that its smallest one needs.
 
 use std::collections::HashSet;
 
@@ -13,14 +13,14 @@ use crate::fmt::wrap;
 use crate::report::Page;
 use crate::report::sheet::{Entry, Sheet, entry_text};
 
-/// Sentences of a list before the rest is left to the JSON.
+/// Maximum sentences of a list; the rest is only in the JSON.
 const MAX_LISTED: usize = 12;
 
-/// Lines of prose are no longer and no shorter than this.
+/// Minimum and maximum width of a line of prose.
 const PROSE: std::ops::RangeInclusive<usize> = 24..=160;
 
-/// Renders blocks for the terminal, a blank line between them. Charts are left out. The result and lists without a title
-/// are not wrapped, which [`crate::report::Terminal::print_wrapped`] does. No trailing newline.
+/// Renders blocks for the terminal, separated by blank lines. Charts are left out. The result and lists without a title
+/// are not wrapped here, but by [`crate::report::Terminal::print_wrapped`]. No trailing newline.
 pub fn text(blocks: &[Block], page: Page) -> String {
     let mut text = String::new();
     let mut above: Option<&Block> = None;
@@ -34,7 +34,7 @@ pub fn text(blocks: &[Block], page: Page) -> String {
             None => {}
             // The result is the first line, or the second after the notice of a simulation.
             Some(above) if is_warning(above) && matches!(block, Block::Finding(_)) => text.push('\n'),
-            // What a drawing shows.
+            // A paragraph right below a drawing describes it.
             Some(Block::Sketch(_)) if matches!(block, Block::Paragraph(_)) => text.push('\n'),
             Some(_) => text.push_str("\n\n"),
         }
@@ -83,7 +83,7 @@ fn facts_text(facts: &[Fact], page: Page) -> String {
 }
 
 fn list_text(list: &List, page: Page) -> String {
-    // In the colour of warnings: yellow is unreadable on white.
+    // The colour of warnings: yellow is unreadable on white.
     let serious = |text: &str| page.paint(text, Style::new().magenta().bold());
     let item = |item: &String| match (list.title.is_empty(), list.weight) {
         (true, Weight::Warning) if item.starts_with("SIMULATED") => page.paint(item, Style::new().black().on_yellow()),
@@ -96,7 +96,7 @@ fn list_text(list: &List, page: Page) -> String {
         _ => vec![list.title.clone()],
     };
     lines.retain(|_| !list.title.is_empty());
-    // A warning of its own is never left out.
+    // Warnings without a title are never left out.
     let most = match (list.title.is_empty(), list.weight) {
         (true, Weight::Warning) => usize::MAX,
         _ => MAX_LISTED,
@@ -123,9 +123,9 @@ fn sheet_text(sheet: &Sheet, page: Page) -> String {
     title.into_iter().chain(lines).collect::<Vec<_>>().join("\n")
 }
 
-/// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below, next to
-/// the first column again, and the last one if it is a verdict, which stays next to what it is about. If not even one
-/// column fits next to the first, each row becomes a list of its entries.
+/// Lays out rows below their headings; every line begins with two blanks. Columns without room continue below. The
+/// first column is repeated there, and so is the last one if it is a verdict. If no column fits next to the first, each
+/// row becomes a list of its entries.
 pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
     let columns = headings.iter().enumerate().map(|(at, heading)| {
         let entries = rows.iter().map(|row| row.get(at).cloned().unwrap_or_default());
@@ -140,7 +140,7 @@ pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Pa
     if first + widest(&columns[1..]) > page.width {
         return row_lists(headings, rows, page);
     }
-    // A verdict in the last column stands next to every part of the table.
+    // A verdict in the last column is repeated in every part of the table.
     let heading = headings[last].trim();
     let verdict = (heading.is_empty() || heading.starts_with("against")) && is_text(column(rows, last));
     let end = match last > 1 && verdict {
@@ -156,7 +156,7 @@ pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Pa
     )
 }
 
-/// Whether entries are words: at least a third of them are no number with its unit. Empty ones do not count.
+/// True if at least a third of the entries are words, not numbers with units. Empty entries do not count.
 pub(in crate::report) fn is_text<'a>(entries: impl Iterator<Item = &'a str>) -> bool {
     let is_word = |entry: &str| {
         let entry = entry.trim_start_matches(['<', '>', '=', ' ']);
@@ -226,7 +226,7 @@ pub(in crate::report) fn text_table(headings: &[String], rows: &[Vec<Value>], pa
     grouped_text_table(&groups, rows, page)
 }
 
-/// The same; the columns of one group continue below together, where they fit the page at all.
+/// A `text_table` that keeps the columns of one group together when it is split, if the page is wide enough for them.
 pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page) -> String {
     let column = |(at, heading): (usize, &String)| {
         let values = rows.iter().map(move |row| row.get(at).unwrap_or(&Value::Null));
@@ -243,7 +243,8 @@ pub fn grouped_text_table(groups: &[&[String]], rows: &[Vec<Value>], page: Page)
     continued(&columns[..keys], groups, &[], rows.len(), page)
 }
 
-/// Columns by group next to the `keys` and the `last`, in as many tables below each other as the page's width needs.
+/// Splits groups of columns into tables that fit the page, one below the other, each with the `keys` and `last`
+/// columns.
 pub(in crate::report) fn continued<'a>(
     keys: &[Column],
     groups: impl Iterator<Item = &'a [Column]>,
@@ -268,7 +269,8 @@ pub(in crate::report) fn continued<'a>(
     blocks.collect::<Vec<_>>().join("\n\n")
 }
 
-/// How many of the first columns identify all rows; one if that would take more than half of the page, or if none do.
+/// The number of leading columns that identify all rows; one if they would take more than half of the page, or do not
+/// identify them.
 fn key_columns(columns: &[Column], rows: usize, page: Page) -> usize {
     let unique = |keys: &usize| {
         let key = |row: usize| columns[..*keys].iter().map(move |column| &column.entries[row]);
@@ -405,7 +407,7 @@ impl ColumnFormat {
     }
 }
 
-/// The number of `{ thin: 410 }`, which is marked.
+/// The number of `{ thin: 410 }`, which tables mark with `~`.
 fn thin(value: &Value) -> Option<&Value> {
     value.as_object()?.get("thin").filter(|value| value.is_number())
 }
@@ -497,13 +499,13 @@ mod table_tests {
             drawn(&["", "one", "two", "three"], &rows, 14),
             "     one  two\n  a  111  222\n  b    4    5\n\n     three\n  a      3\n  b"
         );
-        // A last column of words with a heading is no verdict.
+        // A last column of words is no verdict if it has a heading.
         let words = self::rows(&[&["a", "111", "222", "more"]]);
         assert_eq!(
             drawn(&["", "[1]", "[2]", "[3]"], &words, 14),
             "     [1]  [2]\n  a  111  222\n\n     [3]\n  a  more"
         );
-        // A verdict is not torn from what it is about.
+        // A verdict stays next to its values.
         let rows = self::rows(&[&["a", "111", "222", "more"], &["b", "4", "5", "same"]]);
         assert_eq!(
             drawn(&["", "one", "two", ""], &rows, 14),

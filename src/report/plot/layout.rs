@@ -1,5 +1,5 @@
-//! Lays out a drawing: the legend, and below it the panels with aligned left edges. For a page as SVG; for a file with title
-//! and caption, as SVG or as PNG by a renderer with bundled fonts.
+//! Lays out a drawing: the legend, and below it the panels with aligned left edges. A page gets SVG. A file also has
+//! title and caption, and is SVG, or PNG from a renderer with bundled fonts.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,7 +14,7 @@ use super::{Bar, Layer, Marks, Panel, Plot};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::number;
 
-/// How wide a plot is drawn.
+/// The width of a drawn plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Width {
     /// 960 pixels: a screen, paper, a file.
@@ -39,8 +39,8 @@ pub fn svg(plot: &Plot, width: Width) -> Drawing {
     on_page(plot, &plot.panels, "", width)
 }
 
-/// One panel for a page, as large as a plot of its own and on the scales that all panels share: what a slider shows.
-/// An index beyond the panels gives an empty drawing.
+/// One panel for a page, for a slider: as large as a whole plot, with the scales shared by all panels. An index beyond
+/// the panels gives an empty drawing.
 pub fn panel(plot: &Plot, index: usize, width: Width) -> Drawing {
     let one = plot.panels.get(index).map_or(&[][..], std::slice::from_ref);
     on_page(plot, one, &format!("{index}-"), width)
@@ -133,11 +133,11 @@ struct Sketch {
     font: f64,
     /// Heights of the area between the axes in pixels: of one panel, of two, of up to four, of more.
     heights: [f64; 4],
-    /// Where the next thing begins.
+    /// Top of the next item.
     y: f64,
     /// Left edge of the panels.
     left: f64,
-    /// How many labels had no room.
+    /// Number of labels without room.
     unlabelled: usize,
 }
 
@@ -179,8 +179,8 @@ impl Sketch {
             // A few rows of categories do not need the height of a map.
             rows => most.min(24.0 + 44.0 * rows as f64),
         };
-        // Panels of a slider share both axes, so that they are comparable whether they are drawn together or not. In a
-        // column with the same x axis, only the last panel has its labels.
+        // Panels of a slider share both axes, so that they stay comparable when drawn one at a time. In a column with
+        // the same x axis, only the last panel has its labels.
         let same_x = panels.windows(2).all(|pair| pair[0].x == pair[1].x);
         let axes = panels.iter().map(|panel| {
             let own = std::slice::from_ref(panel);
@@ -247,12 +247,12 @@ impl Sketch {
         self.y += if empty { 6.0 } else { self.font * 2.0 };
     }
 
-    /// Names phases and vertical rules above the area, each near its mark, in a few rows. A phase that is too narrow for
-    /// its name is not named if another of that name is.
+    /// Names phases and vertical rules above the area, each near its mark, in a few rows. A phase that is too narrow
+    /// for its name stays unnamed if another phase shows that name.
     fn labels_above(&mut self, panel: &Panel, x: AxisScale, width: f64) {
         const ROWS: usize = 3;
         let pixel = |at: f64| x.share(at).clamp(0.0, 1.0) * width;
-        // The middle of each, the room that it has, and its label.
+        // Middle, available width and label of each.
         let mut wanted: Vec<(f64, f64, &str)> = Vec::new();
         for layer in &panel.layers {
             match &layer.marks {
@@ -292,7 +292,7 @@ impl Sketch {
         }
     }
 
-    /// Grid, marks and the labels among them. `unit` is that of the y axis.
+    /// Grid, marks and the labels among them. `unit` is the size of the y axis's unit.
     fn marks(&mut self, panel: &Panel, area: &Frame, ticks: &[Tick], (unit, heat): (f64, (f64, f64))) {
         let (svg, font, rect) = (&mut self.svg, self.font, area.rect);
         let bars = bar_rects(&panel.layers, area);
@@ -326,7 +326,7 @@ impl Sketch {
         }
     }
 
-    /// The x axis: its line, and, of an axis of its own, labels and heading. Names are wrapped, or rotated if a word has no
+    /// The x axis: its line, and, if `own`, also labels and heading. Names are wrapped, or rotated if a word has no
     /// room.
     fn x_axis(&mut self, x: &AxisLayout, area: &Frame, own: bool) {
         /// Maximum length of a rotated name in pixels, and maximum number of lines of a wrapped one.
@@ -353,7 +353,7 @@ impl Sketch {
         let room = room(&ticks);
         let words = ticks.iter().flat_map(|tick| tick.label.split_whitespace());
         let rotated = widest(words, font) > room - 6.0;
-        // Of too many names, every second, third, … one.
+        // If there are too many names, only every second, third, … is written.
         let step = if rotated { (font / room).ceil().max(1.0) } else { 1.0 };
         let mut height = font * 1.25;
         for tick in ticks.iter().step_by(step as usize) {
@@ -380,7 +380,7 @@ impl Sketch {
     }
 }
 
-/// Texts among marks, each at the first of its places that is free, or nowhere.
+/// Places texts among marks, each at the first free one of its candidate positions; a text without one is left out.
 struct Labels {
     font: f64,
     inside: Rect,
@@ -388,7 +388,7 @@ struct Labels {
 }
 
 impl Labels {
-    /// Writes a text at one of the upper left corners that `corners` gives for its width and height.
+    /// Writes a text at the first free upper left corner that `corners` returns for its width and height.
     fn place(&mut self, svg: &mut SvgWriter, text: &str, corners: impl FnOnce(f64, f64) -> Vec<(f64, f64)>) {
         let (width, height) = (text_width(text, self.font), self.font * 1.2);
         let corners = corners(width, height).into_iter();

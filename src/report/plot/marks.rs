@@ -32,7 +32,7 @@ pub(super) fn bars_of(layer: &Layer) -> &[Bar] {
     }
 }
 
-/// Whether any bar stands on another.
+/// Whether any bar is stacked on another.
 pub(super) fn is_stacked(layers: &[Layer]) -> bool {
     layers.iter().flat_map(bars_of).any(|bar| bar.base != 0.0)
 }
@@ -84,8 +84,8 @@ fn bar_opacity(layers: &[Layer]) -> f64 {
     if is_stacked(layers) { STACK } else { 1.0 }
 }
 
-/// Draws what lies within the axes: everything but markers. `ticks` are those of the y axis, `bars` the rectangles of
-/// each layer.
+/// Draws the marks within the axes: everything but markers. `ticks` are the ticks of the y axis, `bars` the rectangles
+/// of each layer.
 pub(super) fn draw_within(
     svg: &mut SvgWriter,
     layers: &[Layer],
@@ -141,7 +141,8 @@ pub(super) fn draw_within(
                     let finite = outline.iter().filter(|(x, y)| x.is_finite() && y.is_finite());
                     finite.map(|(x, y)| area.point(*x, *y)).collect()
                 };
-                // Their own edges would split outlines with holes.
+                // All fills come before the edges: an edge in between would start a new path and separate an outline
+                // from its holes.
                 for outline in outlines {
                     fill(svg, layer, &corners(outline), WASH);
                 }
@@ -195,7 +196,7 @@ pub(super) fn draw_markers(svg: &mut SvgWriter, layer: &Layer, area: &Frame) {
         Marks::Dots { points, shape } => (points.clone(), *shape, if points.len() > 400 { 2.2 } else { 4.0 }),
         _ => return,
     };
-    // Those at the same pixel are drawn once.
+    // Markers at the same pixel are drawn once.
     let mut drawn = HashSet::new();
     for (x, y) in points.into_iter().filter(|(x, y)| area.contains(*x, *y)) {
         if drawn.insert(area.point(x, y)) {
@@ -205,7 +206,7 @@ pub(super) fn draw_markers(svg: &mut SvgWriter, layer: &Layer, area: &Frame) {
     svg.end_element();
 }
 
-/// The stretches of a line between its gaps, in pixels, with four points for each half pixel at most.
+/// The parts of a line between its gaps, in pixels, with at most four points per half pixel.
 fn stretches(area: &Frame, points: impl Iterator<Item = (f64, Option<f64>)>, steps: bool) -> Vec<Vec<PixelPoint>> {
     let shown = |value: f64, log: bool| value.is_finite() && (!log || value > 0.0);
     let points = points.filter(|(x, _)| shown(*x, area.x.log));
@@ -230,7 +231,7 @@ fn stretches(area: &Frame, points: impl Iterator<Item = (f64, Option<f64>)>, ste
     pixels.split(|(_, y)| y.is_none()).map(stretch).collect()
 }
 
-/// Draws a symbol and a name for each layer that has a name and no label, without duplicates; gives the lower end.
+/// Draws a symbol and a name for each layer that has a name and no label, without duplicates. Returns the lower end.
 pub(super) fn draw_legend(
     svg: &mut SvgWriter,
     panels: &[Panel],
@@ -238,7 +239,8 @@ pub(super) fn draw_legend(
     top: f64,
     (width, font): (f64, f64),
 ) -> f64 {
-    /// Pixels of a symbol with the gap to its name, between entries, and of the colour scale, which has so many steps.
+    /// Pixels of a symbol with the gap to its name, between entries, and of the colour scale; and the steps of that
+    /// scale.
     const SYMBOL: f64 = 28.0;
     const GAP: f64 = 18.0;
     const SCALE: f64 = 120.0;

@@ -1,7 +1,8 @@
 //! Plots as data: panels with axes and layers, a text alternative, and tooltips. Reports build a [`Plot`]; it is drawn
 //! as SVG for the page and as SVG or PNG file (`layout`), or as text (`text`).
 //!
-//! Pure: reads and writes no files. Colours are roles ([`Colour`]), so that one plot works on light, dark and paper.
+//! Pure: reads and writes no files. Colours are roles ([`Colour`]), so that one plot works on light, dark and paper
+//! backgrounds.
 
 mod layout;
 mod marks;
@@ -33,38 +34,38 @@ use crate::fmt::Unit;
 pub struct Plot {
     /// File name and anchor: `a-z`, `0-9` and `-`; unique within a report.
     pub name: String,
-    /// What it shows, without a full stop: `Largest input and output that fit`.
+    /// The title, without a full stop: `Largest input and output that fit`.
     pub title: String,
     /// Text alternative: sentences with the figures that matter, read aloud instead of the plot.
     pub words: String,
-    /// What a reader must know to read it; may be empty.
+    /// Notes for reading the plot; may be empty.
     pub caption: String,
-    /// One below the other, or, with `slider`, one at a time.
+    /// The panels: one below the other, or, with `slider`, one at a time.
     pub panels: Vec<Panel>,
-    /// The quantity by which the panels differ (`concurrency`), if they are slices of one space: on the page a slider
-    /// selects one; on paper and in files all are drawn, one below the other.
+    /// The quantity that varies between the panels (`concurrency`), if they are slices of one space. On the page a
+    /// slider selects one; on paper and in files all are drawn, one below the other.
     pub slider: Option<String>,
-    /// The same data as a table.
+    /// The plot's data as a table.
     pub sheet: Sheet,
 }
 
-/// A pair of axes and what is drawn between them.
+/// A pair of axes and the layers between them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Panel {
-    /// What distinguishes it from other panels: `GPU 0`, or the slider's value; may be empty.
+    /// The title, which distinguishes the panel from others: `GPU 0`, or the slider's value; may be empty.
     pub title: String,
     /// The horizontal axis.
     pub x: Axis,
     /// The vertical axis.
     pub y: Axis,
-    /// What is drawn, the lowest layer first.
+    /// The layers, the lowest first.
     pub layers: Vec<Layer>,
     /// Tooltips of single points.
     pub spots: Tooltips,
-    /// Labels of single points, each with its position on the axes; those without room are left out.
+    /// Labels of single points, each with its position on the axes; labels without room are left out.
     pub notes: Vec<((f64, f64), String)>,
-    /// Whether it only accompanies the others and is not as high.
+    /// True for a secondary panel, which is drawn less high.
     pub low: bool,
 }
 
@@ -122,14 +123,14 @@ pub struct Axis {
     pub unit: Unit,
     /// Linear or logarithmic.
     pub scale: Scale,
-    /// First and last value; by default what the layers need.
+    /// First and last value; by default the range that the layers need.
     pub range: Option<(f64, f64)>,
     /// Names of the positions 0, 1, 2, … of an axis of categories; empty for a numeric axis.
     pub names: Vec<String>,
 }
 
 impl Axis {
-    /// A linear axis over what the layers need.
+    /// A linear axis over the range that the layers need.
     pub fn new(label: impl Into<String>, unit: Unit) -> Self {
         Self {
             label: label.into(),
@@ -191,7 +192,7 @@ pub enum Colour {
 pub struct Tooltips {
     /// Heading of each entry, with its unit: `input`, `verdict`, `evidence`, `peak, GiB`.
     pub columns: Vec<String>,
-    /// The points, in the order in which keys walk through them.
+    /// The points, in the order of keyboard navigation.
     pub spots: Vec<TooltipPoint>,
 }
 
@@ -252,7 +253,7 @@ pub struct Layer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Marks {
-    /// A line through points, x rising; interrupted where y is none.
+    /// A line through points, x rising; interrupted where y is `None`.
     Line {
         /// The points.
         points: Vec<(f64, Option<f64>)>,

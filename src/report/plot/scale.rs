@@ -86,7 +86,7 @@ pub(super) fn extremes(values: impl Iterator<Item = f64>) -> (f64, f64) {
     })
 }
 
-/// The scale that shows an axis of these panels. A y axis (`upwards`) starts at zero unless that would hide differences.
+/// The scale that fits an axis to these panels. A y axis (`upwards`) starts at zero unless that would hide differences.
 fn fitting(axis: &Axis, panels: &[Panel], upwards: bool) -> AxisScale {
     let log = axis.scale == Scale::Log && axis.names.is_empty();
     let scale = |from: f64, to: f64| AxisScale { from, to, log };
@@ -118,7 +118,7 @@ fn fitting(axis: &Axis, panels: &[Panel], upwards: bool) -> AxisScale {
         0.0 => 0.1 * low.abs(),
         length => length * if upwards { 0.08 } else { 0.02 },
     };
-    // Nothing is below zero where no value is.
+    // The axis does not go below zero unless a value does.
     let from = if low >= 0.0 { (low - room).max(0.0) } else { low - room };
     scale(from, high + room)
 }
@@ -134,7 +134,7 @@ pub(super) struct Tick {
 pub(in crate::report) struct AxisLayout {
     pub(in crate::report) scale: AxisScale,
     pub(super) heading: String,
-    /// The size of the multiple of its unit in which ticks are written.
+    /// The size of the unit's multiple used for the ticks: 2^30 for GiB.
     pub(super) size: f64,
     /// The names of its categories, if any.
     pub(super) names: Vec<String>,
@@ -146,7 +146,8 @@ pub(in crate::report) struct AxisLayout {
 }
 
 impl AxisLayout {
-    /// The x axis, or `upwards` the y axis, that these panels share: that of the first, as long as all need it.
+    /// The x axis, or `upwards` the y axis, that these panels share: label and unit of the first panel's axis, with a
+    /// range that fits all panels.
     pub(super) fn new(panels: &[Panel], upwards: bool) -> Self {
         let own = |panel: &Panel| {
             let mut axis = if upwards { panel.y.clone() } else { panel.x.clone() };
@@ -212,7 +213,7 @@ impl AxisLayout {
             values.retain(|value| (0.1..0.9).contains(&scale.share(*value)));
             values = [&[from], &values[..], &[to]].concat();
         }
-        // All steps have the decimals of the finest; powers their own.
+        // Steps all have the decimals of the finest one; powers have their own.
         let finest = values.iter().map(|value| decimals(*value)).max().unwrap_or(0);
         let tick = |value: f64| Tick {
             at: value * size,
@@ -262,7 +263,7 @@ impl Axis {
     }
 }
 
-/// What is written at an axis: its label, and its unit unless the label has it.
+/// The heading of an axis: its label, and its unit unless the label has it.
 pub(super) fn heading(axis: &Axis, unit: &str) -> String {
     let unit = if axis.names.is_empty() { unit } else { "" };
     match axis.label.as_str() {
@@ -277,7 +278,7 @@ pub fn unit_name(unit: Unit) -> &'static str {
     multiple(unit, 1.0).1
 }
 
-/// The multiple of a unit in which values up to `most` are written: its size and its name.
+/// The multiple of a unit used for values up to `most`: its size and its name.
 pub(super) fn multiple(unit: Unit, most: f64) -> (f64, &'static str) {
     const BYTES: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
     let power = (most.max(1.0).log2() / 10.0).floor().min(5.0);
@@ -408,7 +409,7 @@ mod tests {
         for (ticks, expected) in cases {
             assert_eq!(ticks.join(" "), expected);
         }
-        // There is never a single tick.
+        // An axis never has a single tick.
         for most in 3..6 {
             assert!(labels(Unit::Bytes, 17.61 * gib, 17.69 * gib, false, most).len() > 1);
         }

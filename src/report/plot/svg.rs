@@ -113,7 +113,7 @@ pub(super) struct TextStyle {
     anchor: &'static str,
     /// From its position down to its baseline, in font sizes.
     shift: f64,
-    /// To be read from below.
+    /// Rotated to read upwards.
     rotated: bool,
 }
 
@@ -173,7 +173,7 @@ pub(super) struct SvgWriter {
     /// Prefix of all ids.
     prefix: String,
     text: String,
-    /// The attributes of the path that marks are being added to, and its data.
+    /// The attributes and the data of the path that collects marks.
     open: Option<(String, Path)>,
     hatches: BTreeSet<&'static str>,
     clips: Vec<Rect>,
@@ -222,7 +222,7 @@ impl SvgWriter {
         self.path(attributes).add(corners, true);
     }
 
-    /// A rectangle in the colour of a value. Touching ones show no line between them.
+    /// A rectangle in the colour of a value. Adjacent rectangles show no line between them.
     pub(super) fn heat(&mut self, rect: Rect, share: f64) {
         let attributes = format!(r#"fill="{}" shape-rendering="crispEdges""#, heat_colour(share));
         self.path(attributes).add(&rect.corners(), true);
@@ -240,7 +240,7 @@ impl SvgWriter {
 
     /// A marker whose half width is `reach` pixels.
     pub(super) fn marker(&mut self, (x, y): PixelPoint, shape: Shape, role: &str, reach: f64) {
-        // The corners of a polygon around the centre, clockwise from above; every other one is as far from it.
+        // The corners of a polygon around the centre, clockwise from the top, at two alternating distances.
         let corners = |count: u8, turned: f64, lengths: [f64; 2]| -> Vec<PixelPoint> {
             let corner = |index: u8| {
                 let (sin, cos) = (TAU * (f64::from(index) + turned) / f64::from(count)).sin_cos();
@@ -299,7 +299,7 @@ impl SvgWriter {
         self.text.push_str("</g>");
     }
 
-    /// Ends the current element, so that the next mark starts a new one whatever its style.
+    /// Ends the current element, so that the next mark starts a new one even if its style is the same.
     pub(super) fn end_element(&mut self) {
         if let Some((attributes, path)) = self.open.take().filter(|(_, path)| !path.data.is_empty()) {
             let _ = write!(self.text, r#"<path {attributes} d="{}"/>"#, path.data);
@@ -358,7 +358,7 @@ impl Path {
     /// Goes to a point: `m` starts a sub-path, `l` draws a line.
     fn go(&mut self, command: char, to: PixelPoint) {
         let (x, y) = (to.0 - self.position.0, to.1 - self.position.1);
-        // A sign separates two numbers, too.
+        // A minus sign also separates two numbers.
         let gap = if y < 0 { "" } else { " " };
         self.data += &match (command, x, y) {
             ('l', _, 0) => format!("h{}", format_tenths(x)),
@@ -382,7 +382,8 @@ pub(super) fn escaped(text: &str) -> String {
 /// The height from descent to ascent in em, the unit of SVG's font size. Ubuntu: ascent 932 and descent 189 of 1000
 /// (`hhea` table).
 const HEIGHT: f64 = 1.121;
-/// How much wider the system's font on a page may be than the bundled one, which measures and writes the PNG.
+/// The factor by which a page's system font may be wider than the bundled font, which is used for measuring and for
+/// PNGs.
 const MARGIN: f64 = 1.2;
 
 /// The width of a text in pixels, with a margin.
@@ -440,7 +441,7 @@ mod tests {
 
     use super::*;
 
-    /// The corners as a renderer reads them.
+    /// The corners as a renderer parses them.
     fn corners(data: &str) -> Vec<PixelPoint> {
         let svg = format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><path stroke="#000" d="{data}"/></svg>"##

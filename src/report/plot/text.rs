@@ -1,6 +1,6 @@
 //! Plots as text: a bar for each position of bars and of short lines, characters between two axes for longer lines and
-//! scattered points, a table for a heat map. Long curves in little room: reduced for a chart without losing a peak or a gap, or
-//! one character for each column of a line; and progress bars.
+//! scattered points, a table for a heat map. Also long curves in little room, either reduced for a chart without losing
+//! a peak or a gap, or as one character per column; and progress bars.
 //!
 //! A reduced curve keeps the first, lowest, highest and last point of each column (M4: Jugel et al., "M4: A
 //! Visualization-Oriented Time Series Data Aggregation", VLDB 2014).
@@ -17,7 +17,7 @@ use crate::report::Page;
 use crate::report::document::{ColumnFormat, text_table, wrapped};
 use crate::report::sheet::entry_text;
 
-/// Draws a plot as text, no wider than the page unless that is too narrow for anything.
+/// Draws a plot as text, no wider than the page unless the page is too narrow for any plot.
 pub fn text(plot: &Plot, page: Page) -> String {
     let mut layers = plot.panels.iter().flat_map(|panel| &panel.layers);
     let cells = layers.find(|layer| matches!(layer.marks, Marks::Cells { .. }));
@@ -37,7 +37,7 @@ pub fn text(plot: &Plot, page: Page) -> String {
     }
 }
 
-/// The table of a heat map, below what its values, rows and columns are.
+/// The table of a heat map, below a line that names its values, rows and columns.
 fn heat_table(cells: &Layer, plot: &Plot, page: Page) -> String {
     let names = plot.sheet.rows.iter().filter_map(|row| row.first());
     let names: Vec<String> = names.map(entry_text).collect();
@@ -234,8 +234,8 @@ fn bar(share: f64, long: usize, page: Page) -> String {
     }
 }
 
-/// The points of all series of a panel, each series with its character; where two share a cell, the later one is shown.
-/// A value of a line holds until the next.
+/// The points of all series of a panel, each series with its own character. If two share a cell, the later series is
+/// shown. A value of a line holds until the next.
 fn scatter(panel: &Panel, page: Page) -> String {
     const ROWS: usize = 14;
     let one = std::slice::from_ref(panel);
@@ -302,14 +302,14 @@ fn row_ticks(y: Option<&AxisLayout>, rows: usize) -> (BTreeMap<usize, String>, u
     (ticks, widest)
 }
 
-/// How many columns a canvas of so many rows has. Wider ones are harder to read.
+/// The number of columns of a canvas with `rows` rows. It is limited, because wider ones are harder to read.
 pub(in crate::report) fn canvas_columns(y: Option<&AxisLayout>, rows: usize, page: Page) -> usize {
     let (_, left) = row_ticks(y, rows);
     page.width.min(72).saturating_sub(left + 3).max(8)
 }
 
-/// Rows of cells, from the top, between two axes: the lines from the name of the y axis to that of the x axis. The cells
-/// may have colours.
+/// Rows of cells, from the top, between two axes: all lines from the y axis's name to the x axis's name. The cells may
+/// have colours.
 pub(in crate::report) fn canvas(
     x: &AxisLayout,
     y: Option<&AxisLayout>,
@@ -326,7 +326,8 @@ pub(in crate::report) fn canvas(
         lines.push(format!("{label:>room$} {side}{cells}"));
     }
     lines.push(format!("{:room$} {corner}{}", "", edge.repeat(columns)));
-    // Each label below its cell, as far as they do not touch and do not go on beyond the last cell; the last one goes first.
+    // Each label is below its cell, unless it would touch another or pass the last cell. The last label takes
+    // precedence.
     let ticks = x.ticks((columns / 8).max(1));
     let start = |tick: &Tick| {
         let most = (left + columns).saturating_sub(width(&tick.label));
@@ -382,7 +383,7 @@ pub fn max_per_column(values: &[(f64, f64)], end: f64, columns: usize) -> Vec<Op
     heights
 }
 
-/// Keeps the extremes of each of `columns` columns of equal width; x must not fall. A gap (y is none) stays a gap.
+/// Keeps the extremes of each of `columns` columns of equal width; x must not fall. A gap (y is `None`) stays a gap.
 pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Option<f64>)> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What each plot's SVG contains. `PROFILER_GALLERY=FOLDER cargo test --lib gallery` writes all samples as files.
+//! Checks the SVG of each plot. `PROFILER_GALLERY=FOLDER cargo test --lib gallery` writes all samples as files.
 
 mod samples;
 
@@ -66,7 +66,7 @@ fn gallery() {
 #[test]
 fn ten_thousand_dots_are_two_paths() {
     let drawing = svg(&samples::many(), Width::Wide);
-    // One in the panel, one in the legend.
+    // One mark in the panel, one in the legend.
     assert_eq!(classes(&drawing.svg, "pl-fits"), 2);
     assert_eq!(classes(&drawing.svg, "pl-fails"), 2);
     assert!(drawing.svg.len() < 200_000, "{}", drawing.svg.len());
@@ -456,7 +456,7 @@ fn a_single_phase_is_visible_and_neighbours_differ() {
             assert_eq!(widths(&drawn(vec![spans(&[whole])], width), "pa-stripe").len(), 1);
         }
     }
-    // Of adjacent spans every other one is a band.
+    // Every other one of adjacent spans is a band.
     let four = [(0.0, 20.0), (20.0, 50.0), (50.0, 70.0), (70.0, 100.0)];
     let stripes = areas(&drawn(vec![spans(&four)], Width::Wide), "pa-stripe");
     assert_eq!(stripes.matches(['z', 'Z']).count(), 2, "{stripes}");

@@ -1,4 +1,4 @@
-//! A plot of each kind, as the report makes them.
+//! A plot of each kind that the report draws.
 
 use crate::fmt::Unit;
 use crate::report::plot::*;
@@ -307,7 +307,7 @@ pub(super) fn stacks(gpus: usize) -> Plot {
     plot(&format!("stacks-{gpus}"), "Where the memory goes", vec![panel])
 }
 
-/// A bar for each of so many prompt lengths, each with a mark.
+/// A bar for each of `count` prompt lengths, each with a mark.
 pub(super) fn categories(count: usize) -> Plot {
     let lengths: Vec<String> = (1..=count).map(|at| (at * 1024).to_string()).collect();
     let marks = (0..count).map(|at| Layer::vertical_rule(format!("mark {at}"), at as f64, Colour::Quiet));
@@ -392,7 +392,7 @@ pub(super) fn one() -> Plot {
     plot("one", "One probe", vec![panel])
 }
 
-/// All of them.
+/// All samples.
 pub(super) fn all() -> Vec<Plot> {
     let eight = Plot {
         name: "memory-8".into(),
