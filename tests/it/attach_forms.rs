@@ -162,7 +162,7 @@ fn a_server_that_does_not_stream_is_told_so() {
         .stdout("let it stream");
 }
 
-/// A named model is sent even if its name is the placeholder for a server without a model list.
+/// The name that the user gives is sent, even if it is the default model of the scripts.
 #[test]
 fn a_model_that_the_user_names_is_sent() {
     let server = MadeUp {

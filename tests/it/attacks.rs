@@ -166,7 +166,7 @@ fn what_could_send_the_token_elsewhere_costs_it() {
             "the Hugging Face token is not given: the script sets `{name}`"
         ));
     }
-    // The same in the container's environment, as requested from the daemon.
+    // The environment in the container's creation request does not contain the token either.
     let daemon = crate::permits::reluctant();
     let outcome = Profiler::new()
         .env("HF_TOKEN", "hf_TEST")

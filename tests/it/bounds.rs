@@ -82,7 +82,7 @@ fn walk(folder: &std::path::Path) -> u64 {
         .sum()
 }
 
-/// What the script measured before the limit is kept, and the run can be resumed.
+/// Measurements before the limit are kept, and the run can be resumed.
 #[test]
 fn a_run_ends_when_its_time_is_over() {
     let script = r#"

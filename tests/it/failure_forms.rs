@@ -331,7 +331,7 @@ fn a_request_that_waits_for_ever_is_refused_where_metrics_show_it_and_else_a_tim
         starved("sglang", "refused", "kv_cache"),
         starved("tgi", "refused", "kv_cache"),
         starved("llamacpp", "refused", "kv_cache"),
-        // It reports every step, and none is made.
+        // Its metrics report each step, and a starved engine makes no step.
         starved("tensorrt_llm", "timeout", "deadline"),
         // These engines have no metrics.
         starved("transformers", "timeout", "deadline"),

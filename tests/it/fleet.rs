@@ -555,7 +555,7 @@ fn by_ssh_a_fleet_that_is_left_goes_on_and_one_job_waits_for_the_slot_of_another
     assert!(left.status.success(), "{errors}");
     assert!(errors.contains("4 jobs are in the queue"), "{errors}");
     let at = |name| finished(&hosts.job(1, name)).0.len();
-    // A host that gets no command for long; the keepers that would end its jobs check twice.
+    // As if the host had not been contacted for long. The processes that would then end its jobs check twice.
     hosts.forget(1);
     let before = hosts.running(1);
     let mut looked = BTreeSet::new();

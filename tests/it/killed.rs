@@ -55,7 +55,7 @@ impl Instants {
     }
 }
 
-/// A search of this coverage; most of its starts happen in the first seconds.
+/// A search of this coverage: a search of a few seconds already contains most of the starts of a longer one.
 fn program(folder: &Path, (runtime, coverage): (&str, f64), args: &[&str]) -> Command {
     // `nohup` ignores SIGHUP, and the tests may have been started under it.
     let mut command = Command::new("env");

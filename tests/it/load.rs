@@ -56,7 +56,7 @@ fn loaded(launch: &str, load: &str) -> Loaded {
     finished(Profiler::new().file("main.rhai", script(launch, load)), &[])
 }
 
-/// Runs `main.rhai` to its end; reads the records of its first load.
+/// Runs `main.rhai` to its end, and reads the records of its first load.
 #[track_caller]
 fn finished(program: Profiler, args: &[&str]) -> Loaded {
     let run = program.args(["run", "main.rhai", "--out", "run", "--json", "--seed", "7"]);

@@ -1,5 +1,5 @@
-//! A user reads the breakdown of engines that cannot run here: log lines built from their format strings, and made-up
-//! memory of which no line explains a part.
+//! A user reads the breakdown of engines that cannot run here: log lines are built from their format strings, memory
+//! figures are made up, and the log lines leave a part of the memory unexplained.
 
 use serde_json::json;
 

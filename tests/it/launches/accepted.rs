@@ -91,7 +91,7 @@ fn sglang_is_given_only_options_that_it_accepts() {
     }
 }
 
-/// The options of `trtllm-serve` as documented: its wheel is only in the index for GPU machines.
+/// The options of `trtllm-serve` as its documentation lists them: the package index alone cannot provide its wheel.
 #[test]
 fn tensorrt_llm_is_given_only_options_that_are_documented() {
     let documented = [

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Loaded, finished};
 use crate::support::Profiler;
 
-/// The simulated engines, one per protocol.
+/// The shipped adapters whose engines the simulated engine imitates, each with its own protocol.
 const ENGINES: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "tgi", "llamacpp", "ollama"];
 
 /// Runs a load of 20 requests on a simulated engine of this kind; after the fifth request, every third one fails.

@@ -90,7 +90,7 @@ fn converse(mut stream: TcpStream, answer: &str, end: End, pause: Duration, aske
                 return None;
             }
             End::Resets => {
-                // Waits until the sent bytes have arrived.
+                // Gives the sent bytes time to arrive before the reset.
                 std::thread::sleep(Duration::from_millis(50));
                 let at_once = linger {
                     l_onoff: 1,
