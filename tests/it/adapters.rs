@@ -1,4 +1,4 @@
-//! Adapters as users meet them: engines that run already, an adapter of one's own, and real adapters before simulated engines.
+//! A user attaches to running engines, writes an adapter, and runs the shipped adapters against simulated engines.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -52,7 +52,7 @@ fn a_running_server_is_attached_to_and_left_running() {
     assert!(matches!(handle.state(), profiler::sim::State::Ready), "it was stopped");
 }
 
-/// A server that answers every request with `answer`; what it was sent.
+/// Starts a server that answers every request with `answer`; returns its URL and the text that it has received.
 fn answering(answer: &'static str) -> (String, Arc<Mutex<String>>) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -106,7 +106,7 @@ fn nothing_to_attach_to_is_missing() {
         error.contains("nothing answers at `http://127.0.0.1:1/`: connection refused"),
         "{error}"
     );
-    // Which engine would run there is the second question.
+    // Recognising the engine comes second: the refused connection is the error.
     let script = "import \"std/engines\" as engines; engines::launch(\"auto\", #{ url: \"http://127.0.0.1:1\" })";
     let error = Bench::script(script).error();
     assert!(

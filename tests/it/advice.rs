@@ -1,4 +1,5 @@
-//! What a report offers to run was tested, at the lengths that it says, without another start and within the budgets.
+//! A user reads which launches a report recommends: each was tested at its lengths, without another start and within
+//! the budgets.
 
 use std::path::Path;
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 use crate::script::bench::Bench;
 use crate::support::{Outcome, Profiler};
 
-/// A search of lengths and of concurrent requests on the simulated engine.
+/// Ranges of a search over lengths and concurrency on the simulated engine.
 const RANGES: [&str; 3] = ["--input=128..8192", "--output=64", "--concurrency=1..16"];
 
 fn adaptive(flags: &[&str]) -> Outcome {
@@ -37,7 +38,8 @@ fn rows(found: &Value) -> &Vec<Value> {
     found["answer"]["run"].as_array().unwrap()
 }
 
-/// Each row has an answer that fits, for the same lengths and at least as many requests, and flags for just these.
+/// Fails unless every row has an answer that fits at the same lengths and at least its concurrency, and flags for
+/// exactly these.
 #[track_caller]
 fn assert_tested(found: &Value) {
     for row in rows(found) {
@@ -77,7 +79,7 @@ fn every_row_was_tested_and_budgets_hold() {
         assert_tested(&within);
     }
 
-    // A run that was done asks nothing again.
+    // Resuming a finished run sends no more probes.
     let resumed = Profiler::new()
         .current_dir(outcome.folder())
         .args(["run", "--resume", "out"]);
@@ -85,7 +87,8 @@ fn every_row_was_tested_and_budgets_hold() {
     assert_eq!(of(&outcome), full);
 }
 
-/// A search on a made-up engine: `fits` is what holds, `report` what the engine says, `serves` what it says of another start.
+/// Runs a search on a made-up engine. `fits` is the condition under which a point fits, `serves` the condition under
+/// which the engine can serve a point without another start.
 fn made_up(fits: &str, serves: &str) -> Value {
     Bench::script(&format!(
         r#"import "std/search" as search; import "std/search/advice" as advice;
@@ -103,7 +106,7 @@ fn made_up(fits: &str, serves: &str) -> Value {
 
 #[test]
 fn half_way_is_tried_once_where_the_predicted_point_does_not_fit() {
-    // One length, between those that the search itself probes, holds less than the limit says.
+    // At one input length, which the search itself does not probe, less fits than the reported limit predicts.
     let found = made_up(
         "p.concurrency * (p.input + p.output) <= 20000 && !(p.input == 2048 && p.concurrency > 7)",
         "true",

@@ -1,4 +1,5 @@
-//! What runs already is attached to by URL or name, never stopped, and entered only with the user's word.
+//! A user attaches to a running server or container by URL or name: it is never stopped, and commands run inside it
+//! only with permission.
 
 use std::time::Duration;
 
@@ -69,7 +70,7 @@ async fn a_running_container_is_read_not_touched() {
     if !needs_docker() {
         return;
     }
-    // Somebody else's container: another run's.
+    // A container of another run.
     let theirs = context("");
     let launch = Launch {
         port: 8000,
@@ -98,7 +99,7 @@ async fn a_running_container_is_read_not_touched() {
     assert!(!service.info().to_string().contains("hf_secret"));
     assert!(!service.pids().await.unwrap().is_empty());
 
-    // Nothing would end a command there with a killed run.
+    // A command in there would outlive a killed run, so `exec` is refused.
     let command = ["/bin/sh", "-c", "echo inside"].map(str::to_owned);
     let own = context("exec");
     let fault = attach(&target, &own).await.unwrap().exec(&command).await.unwrap_err();
@@ -123,7 +124,7 @@ async fn a_running_container_is_read_not_touched() {
     assert_eq!(fault.kind, Kind::Missing, "the image has no Python: {fault:?}");
     assert!(fault.hint.unwrap().contains("option `python`"));
 
-    // Neither stopping nor ending the run ends it.
+    // Neither stopping the service nor ending the run stops the container.
     service.stop(Duration::ZERO).await.unwrap();
     named.services.stop_all(Duration::ZERO).await.unwrap();
     drop((named, allowed));
@@ -135,7 +136,7 @@ async fn a_running_container_is_read_not_touched() {
     assert_eq!(fault.kind, Kind::Missing, "{fault:?}");
 }
 
-/// Status, and the two ways to give a key.
+/// Covers the exit status, and both ways to pass a key.
 #[test]
 fn a_server_that_needs_a_key_says_so_at_once() {
     let server = MadeUp {

@@ -1,4 +1,5 @@
-//! Attaching to a container by its name alone: its address, the engine in it, and the configuration of its model.
+//! A user attaches to a container by its name alone: the program finds its address, its engine and the configuration of
+//! its model.
 
 use std::process::Command;
 
@@ -14,14 +15,14 @@ impl Drop for Container {
 }
 
 impl Container {
-    /// The simulated engine, in a container that gets these options of Docker.
+    /// Starts a container that serves the simulated engine. `options` are passed to `docker create`.
     fn serving(options: &[&str]) -> Self {
         let mut words = vec!["create", "--label", "profiler-test=attached"];
         words.extend(options);
         words.push(image::sim());
         words.extend(["--time-scale", "0", "--max-model-len", "4096", "--model", "/model"]);
         let container = Self(docker(&words));
-        // The shape of the model that is simulated.
+        // The configuration of the simulated model.
         let folder = temp();
         let shape = concat!(env!("CARGO_MANIFEST_DIR"), "/src/sim/shapes/llama-3.1-8b.json");
         std::fs::create_dir(folder.path().join("model")).unwrap();
@@ -64,7 +65,7 @@ fn a_container_is_asked_by_its_published_port_or_its_network() {
     }
 }
 
-/// Several published ports are a question for the user.
+/// With several published ports, the user must choose one.
 #[test]
 fn of_several_ports_the_user_names_one() {
     if !needs_docker() {
@@ -98,7 +99,7 @@ fn a_container_that_cannot_be_asked_says_why() {
     let _ = absent.run().code(3).stderr("no-such-container");
 }
 
-/// The estimate is of the model in the container, which no hub knows.
+/// The estimate is for the model inside the container, which no hub has.
 #[test]
 fn the_models_configuration_is_read_from_the_container() {
     if !needs_docker() {

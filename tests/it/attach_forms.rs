@@ -1,11 +1,12 @@
-//! Servers that take only some of OpenAI's requests, or do not count tokens: what they take is found out, and what they answer is judged all the same.
+//! A user attaches to servers that accept only part of OpenAI's API or do not count tokens: the program finds out what
+//! they accept, and still judges their answers.
 
 use serde_json::{Value, json};
 
 use crate::support::made_up::{MadeUp, Running, Seen};
 use crate::support::{Outcome, Profiler, model, temp};
 
-/// A probe, a prompt of the user's own and a load. `options` are those of `attach` beside the URL.
+/// Runs a probe, a prompt of the user and a load. `options` are those of `attach` besides the URL.
 fn used(server: &Running, options: &str) -> Outcome {
     used_with(server, options, &[])
 }
@@ -31,12 +32,12 @@ fn used_with(server: &Running, options: &str, args: &[&str]) -> Outcome {
         .run()
 }
 
-/// What `used` finds at a server that serves all of it.
+/// The result of `used` on a server that serves everything.
 fn all_served() -> Value {
     json!({ "probe": ["ok", null, 100, 8], "sent": [true, 5, 4], "load": [4, 0] })
 }
 
-/// The form that the journal says was taken.
+/// The request form that the journal records.
 fn journaled(outcome: &Outcome) -> Value {
     let journal = std::fs::read_to_string(outcome.folder().join("run/journal.jsonl")).unwrap();
     let request = journal
@@ -46,7 +47,7 @@ fn journaled(outcome: &Outcome) -> Value {
     request.unwrap_or_else(|| panic!("no form in\n{journal}"))
 }
 
-/// The first object under this key, however deep.
+/// The first object under this key, at any depth.
 fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     match value {
         Value::Object(map) => {
@@ -58,7 +59,6 @@ fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     }
 }
 
-/// The requests that were refused.
 fn refused(server: &Running) -> Vec<Seen> {
     let all = server.completions();
     all.into_iter().filter(|seen| seen.status != 200).collect()
@@ -135,7 +135,7 @@ fn a_newer_name_of_the_length_is_taken_over() {
     assert_eq!(refused(&server).len(), 1);
 }
 
-/// The fields of a request that is repeated are not what is wrong with it.
+/// The error message repeats the request body: the fields in it are not the rejected ones.
 #[test]
 fn a_refusal_that_repeats_the_request_costs_no_field() {
     let server = MadeUp {
@@ -162,7 +162,7 @@ fn a_server_that_does_not_stream_is_told_so() {
         .stdout("let it stream");
 }
 
-/// The user's word, even where it is the name that stands for none.
+/// The name that the user gives is sent, even if it is the default model of the scripts.
 #[test]
 fn a_model_that_the_user_names_is_sent() {
     let server = MadeUp {
@@ -220,7 +220,7 @@ fn a_server_that_takes_none_is_told_with_each_answer_and_a_remedy() {
     assert_eq!(server.completions().len(), 2);
 }
 
-/// Without a model list there is no name: what the user names is sent, and never left out.
+/// Without a model list the name is unknown: the name that the user gives is sent, and never left out.
 #[test]
 fn a_server_without_a_model_list_gets_the_name_that_the_user_gives() {
     let server = MadeUp {
@@ -252,7 +252,7 @@ fn a_server_without_a_model_list_gets_the_name_that_the_user_gives() {
     assert_eq!(refused(&server).len(), 1);
 }
 
-/// Four ways to know the input; the output is what the stream shows.
+/// Covers four ways to count the input; the output is counted from the stream.
 #[test]
 fn a_server_that_counts_nothing_is_counted() {
     let folder = temp();
@@ -298,7 +298,7 @@ fn a_server_that_counts_nothing_is_counted() {
     let _ = used(&server, "").code(3).stderr("tokenizer=NAME");
 }
 
-/// Each of its counts differs from the one before, so that no prompt is exact.
+/// The server's count changes with every request, so no prompt has exactly the requested length.
 #[test]
 fn a_verdict_holds_for_the_length_that_was_counted() {
     let server = MadeUp {
@@ -344,7 +344,7 @@ fn a_verdict_holds_for_the_length_that_was_counted() {
         "a range of one length has no other"
     );
     assert!(result["off"].as_str().unwrap().contains("as the engine counts them"));
-    // One small request to find the form and what is counted; then each length is asked once.
+    // One small request finds the form and what is counted; then each length is sent once.
     assert_eq!(server.completions().iter().filter(|seen| seen.status == 200).count(), 5);
 }
 
@@ -372,7 +372,7 @@ fn a_search_goes_on_from_the_lengths_that_were_counted() {
         .success();
     let frontier = outcome.json()["result"]["frontier"][0]["input"].as_i64().unwrap();
     assert!((2800..=3000 - 16).contains(&frontier), "{frontier}");
-    // Each request counts otherwise, and yet no length was asked again.
+    // The count differs on every request, and still no length is probed twice.
     assert!(server.completions().len() <= 16);
 }
 
@@ -404,7 +404,7 @@ fn a_text_that_ends_early_says_what_keeps_it_going() {
         (&result["verdict"], &result["output"]),
         (&json!("short_output"), &json!(5))
     );
-    // Three tokens are missing, and an `ok` is what the user lets pass.
+    // The output is three tokens short: `output_tolerance: 3` lets it pass, 2 does not.
     assert_eq!(result["near"], json!(["short_output", "ok"]));
     let _ = outcome.stderr("does not take");
     let said = result["said"].as_str().unwrap();
@@ -414,7 +414,7 @@ fn a_text_that_ends_early_says_what_keeps_it_going() {
     );
 }
 
-/// A load by address alone; each of its requests is counted otherwise.
+/// Runs a load with nothing but the server's address; the server counts every request differently.
 #[test]
 fn throughput_is_measured_at_a_server_of_chat_alone() {
     let server = MadeUp {

@@ -1,4 +1,5 @@
-//! Servers that run already, with limits of their own: a length that they state, a request that they do not survive, one that they never answer.
+//! A user searches running servers that have limits of their own: a stated length, a request that kills them, a request
+//! that they never answer.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,12 +22,13 @@ fn answer(outcome: &Outcome) -> Value {
     outcome.json()["result"]["answer"].clone()
 }
 
-/// Told on a page or in a refusal, it is asked for on both sides at the ends, and that is all.
+/// Whether the limit is stated in the model list or in a refusal, the search only probes both sides of it at the ends
+/// of the range.
 #[test]
 fn a_limit_that_the_server_states_takes_a_handful_of_requests() {
     let stated = "input + output ≤ 6,000 tokens (the server's own limit, max_model_len; not memory); 6,001 is refused";
     let less = "input + output ≤ 5,998 tokens (the server's own limit, max_model_len; not memory); 5,999 is refused (the engine reports 6,000)";
-    // On its page, tokens that it keeps, what is given; the answer.
+    // Columns: stated in the model list, tokens that the server reserves, parameters, expected answer.
     for (in_models, keeps, sets, limit) in [
         (false, 0, &[][..], stated),
         (true, 0, &[], stated),
@@ -60,7 +62,7 @@ fn a_limit_that_the_server_states_takes_a_handful_of_requests() {
     }
 }
 
-/// Counts that differ from one request to the next, and a limit that the server states only at its second refusal.
+/// Covers token counts that differ between requests, and a limit that the server states only in its second refusal.
 #[test]
 fn a_limit_is_verified_where_counts_are_near_and_where_it_is_stated_late() {
     let text = MadeUp {
@@ -96,7 +98,7 @@ fn a_limit_is_verified_where_counts_are_near_and_where_it_is_stated_late() {
     }
 }
 
-/// Its answers end before the next request is sent: that is no limit of its own.
+/// Its answers end before the next request is sent, so few requests overlap: that is not a concurrency limit.
 #[test]
 fn a_server_that_answers_in_milliseconds_is_not_taken_for_a_full_one() {
     let server = MadeUp::default().start();
@@ -106,7 +108,7 @@ fn a_server_that_answers_in_milliseconds_is_not_taken_for_a_full_one() {
     assert!(state == "undecided" || state == "not_reached", "{}", answer(&outcome));
 }
 
-/// The real one, which has no flag of ours and no model that we know.
+/// A real llama-server, with no flags from us and a model that we do not know.
 #[test]
 fn a_real_llama_server_is_asked_by_its_address_alone() {
     let Some(program) = needs_llama_server() else { return };
@@ -122,7 +124,6 @@ fn a_real_llama_server_is_asked_by_its_address_alone() {
             "2048",
             "--parallel",
             "1",
-            // Several threads wait for each other in a loop: where other work needs the cores, each token takes seconds.
             "--threads",
             "1",
             "--port",
@@ -153,7 +154,7 @@ fn a_real_llama_server_is_asked_by_its_address_alone() {
     );
 }
 
-/// What no rule knows is told in the server's words, and not asked again: it would say the same.
+/// A refusal that no rule recognises is reported in the server's words, and not retried: the answer would not change.
 #[test]
 fn a_refusal_in_unknown_words_is_told() {
     for (status, most) in [(400, 10), (429, 40)] {
@@ -171,7 +172,7 @@ fn a_refusal_in_unknown_words_is_told() {
     }
 }
 
-/// A run folder in `folder`, gone on with.
+/// Resumes the run in `folder`.
 fn resumed(server: &Running, folder: &Path, sets: &[&str]) -> Outcome {
     adaptive(server, sets)
         .args(["--resume", "out"])
@@ -184,7 +185,7 @@ fn asked(server: &Running) -> Vec<(u64, u64)> {
         let input = seen.body["prompt"].as_array().map_or(0, Vec::len) as u64;
         (input, seen.body["max_tokens"].as_u64().unwrap())
     };
-    // Each life of a run first finds out with a small request what the server takes.
+    // Each attempt at a run starts with a small request that finds out what the server accepts; it is left out here.
     server
         .completions()
         .iter()
@@ -193,7 +194,7 @@ fn asked(server: &Running) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Its smallest point is asked first, so that nothing else waits for it.
+/// The smallest point is probed first, so that nothing else waits for the deadline.
 #[test]
 fn a_server_that_hangs_at_its_first_request_is_told_at_its_deadline() {
     let server = MadeUp {
@@ -230,7 +231,8 @@ fn a_server_that_hangs_further_on_ends_the_search_and_what_was_measured_is_kept(
         .stdout("input=8192 output=64 got no answer in time (unfinished after 1 s)");
 }
 
-/// A server that dies is asked nothing more. Once it was started again, the run goes on below that point, and asks nothing twice.
+/// After the server's death nothing more is sent. Once the server is back, the resumed run continues below that point
+/// and probes nothing twice.
 #[test]
 fn a_server_that_dies_ends_the_search_which_goes_on_below_when_it_is_there_again() {
     let made_up = MadeUp {
@@ -247,7 +249,7 @@ fn a_server_that_dies_ends_the_search_which_goes_on_below_when_it_is_there_again
         .stderr("--resume out");
     let mut all = asked(&server);
     drop(server);
-    // What the point counts as may be said now.
+    // The user may now decide how a crash counts.
     let counted = [&sets[..], &["search.crash=fails"]].concat();
     for _ in 0..20 {
         let server = made_up.clone().start_at(port);

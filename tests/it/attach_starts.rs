@@ -1,4 +1,5 @@
-//! Starts that cannot succeed, and what runs already but cannot be recognised, asked or seen.
+//! A user starts engines that cannot start, or attaches to running ones that cannot be recognised, queried or seen: the
+//! error comes after one start at most.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,13 +12,13 @@ use crate::support::hub::{self, error};
 use crate::support::made_up::MadeUp;
 use crate::support::{Outcome, Profiler, model};
 
-/// A shipped script with these parameters.
+/// Runs a shipped script with these parameters.
 fn run(script: &str, set: &[&str]) -> Outcome {
     let set = set.iter().flat_map(|set| ["--set", set]);
     Profiler::new().args(["run", script]).args(set).run()
 }
 
-/// A search with a native vLLM whose program is this shell script.
+/// Runs a search with a native vLLM whose program is this shell script.
 #[track_caller]
 fn search(script: &str) -> Outcome {
     let folder = crate::support::temp();
@@ -28,7 +29,7 @@ fn search(script: &str) -> Outcome {
     )
 }
 
-/// The same with a model, and a hub. The program leaves a line in `starts` each time.
+/// Like `search`, with a model and the URL of a hub. The program appends a line to `starts` at each start.
 #[track_caller]
 fn search_with(script: &str, model: &str, hub: &str) -> Outcome {
     let text = format!("#!/bin/sh\necho started >> starts\n{script}\n");
@@ -70,7 +71,7 @@ fn a_missing_module_ends_the_run_after_one_start() {
     assert!(document.contains("\"start_failed\""), "{document}");
 }
 
-/// The first error of several processes stands above many lines that only complain of it.
+/// The first error of several processes is followed by many lines that only report its consequences.
 #[test]
 fn an_exit_that_nobody_knows_shows_the_first_error_and_the_last_lines() {
     let outcome = search(
@@ -108,7 +109,7 @@ fn a_model_that_is_not_there_costs_no_start() {
     }
 }
 
-/// The hub is a server on this machine that answers as the real one does.
+/// The hub is a local server that answers like the real one.
 #[tokio::test]
 async fn a_gated_model_without_a_token_costs_no_start() {
     let gated = HashMap::from([("/org/name/resolve/main/config.json", vec![error(401, "GatedRepo")])]);
@@ -135,7 +136,7 @@ fn memory_is_not_looked_for_over_http() {
     );
 }
 
-/// What is not recognised is asked as any compatible server is, and is still told to be simulated.
+/// Each simulated server is recognised by its API, and still reported as simulated.
 #[test]
 fn engines_are_recognised_by_their_address_alone() {
     for (profile, ready, told) in [
@@ -150,7 +151,7 @@ fn engines_are_recognised_by_their_address_alone() {
             "tensorrt_llm 1.2",
         ),
     ] {
-        // Of an hour on the card nothing is left by a factor of 0.
+        // A time scale of 0 makes model time pass at once.
         let mut served = Served::start(&["--profile", profile, "--max-model-len", "4096", "--time-scale", "0"]);
         served.until(ready);
         let outcome = run("engine_info", &[&format!("url={}", served.url)]).success();
@@ -236,7 +237,7 @@ const ASK: &str = r#"
     throw "later"
 "#;
 
-/// The key is the user's word for an address, and a run's folder may come from somebody else.
+/// Only the user may send a key to an address, and a run folder may come from a stranger.
 #[test]
 fn a_resumed_run_has_the_key_where_its_command_line_allows_it_again() {
     let server = MadeUp {

@@ -1,5 +1,5 @@
-//! Servers in the states in which a user meets them: one that still loads, one with a rate limit, one that refuses a key, one behind a path, one that
-//! compresses. What passes is waited for, and what does not is the error.
+//! A user attaches to servers that still load, limit the rate, refuse a key, live below a path or compress: the program
+//! waits for what passes, and reports the rest as the error.
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use crate::support::made_up::MadeUp;
 use crate::support::scripted::{Asked, Scripted, answer, healthy};
 use crate::support::{Outcome, Profiler};
 
-/// One probe.
+/// Runs `adaptive` against this URL.
 fn probe(url: &str, args: &[&str]) -> Profiler {
     Profiler::new()
         .args(["run", "adaptive", "--json", "--url", url])
@@ -19,7 +19,6 @@ fn probe(url: &str, args: &[&str]) -> Profiler {
         .args(args)
 }
 
-/// The line of the error, and nothing before or after it.
 fn error(outcome: &Outcome) -> String {
     let error = outcome.stderr.lines().find(|line| line.starts_with("error"));
     error
@@ -27,7 +26,7 @@ fn error(outcome: &Outcome) -> String {
         .to_owned()
 }
 
-/// Evidence of the probes in the result.
+/// This key of each probe's evidence in the result.
 fn evidence(outcome: &Outcome, key: &str) -> Vec<Value> {
     let points = outcome.json()["result"]["points"].clone();
     let points = points
@@ -70,7 +69,8 @@ fn a_rate_limit_is_waited_for_as_the_server_asks_and_counted() {
     }
 }
 
-/// No request is sent again before its time, and a time that is too long is not waited for.
+/// A request is not sent again before the server's `retry-after`, and a `retry-after` beyond `--wait` is not waited
+/// for.
 #[test]
 fn a_rate_limit_that_lasts_is_the_error() {
     let server = Scripted::start(|asked: &Asked| match asked.generates() {
@@ -84,7 +84,7 @@ fn a_rate_limit_that_lasts_is_the_error() {
 
 #[test]
 fn a_rate_limit_under_load_is_the_error() {
-    // The small request that finds out what the server takes is served.
+    // The small request that finds out what the server accepts still succeeds.
     let server = Scripted::start(
         |asked: &Asked| match asked.generates() && asked.body["max_tokens"] != 4 {
             true => answer(429, "", r#"{"error":"slow down"}"#),
@@ -111,7 +111,7 @@ fn a_server_that_still_loads_is_waited_for() {
         let outcome = probe(&server.url, &["--set", &format!("engine={engine}")]).run();
         let _ = outcome.success().stderr("waiting").stderr("Loading model");
     }
-    // A list of models may be there before the model is.
+    // The model list may be available before the model is.
     let generated = AtomicUsize::new(0);
     let server = Scripted::start(move |asked: &Asked| {
         if asked.generates() && generated.fetch_add(1, Ordering::Relaxed) < 2 {
@@ -137,7 +137,7 @@ fn how_long_is_waited_is_the_users_choice() {
     let _ = probe("http://127.0.0.1:1", &["--wait", "soon"]).run().code(2);
 }
 
-/// An engine that loads its model listens only then.
+/// Some engines listen only after they have loaded their model.
 #[test]
 fn a_server_that_does_not_listen_yet_is_waited_for_where_the_user_asks_for_it() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Servers over TLS: which certificates are trusted, and that an error says TLS and what to do.
+//! A user attaches to servers over TLS: which certificates are trusted, and errors that name TLS and the remedy.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,7 +26,7 @@ fn load(url: &str) -> Profiler {
         .args(["--set", "input=20", "--set", "output=4", "--set", "min_requests=4"])
 }
 
-/// The error says TLS, and nothing was asked.
+/// Fails unless the error names TLS and no request reached the server.
 fn refused(server: &Scripted, outcome: Outcome) -> Outcome {
     let outcome = outcome.code(3);
     let error = outcome.stderr.lines().find(|line| line.starts_with("error"));
@@ -48,7 +48,7 @@ fn a_certificate_that_is_its_own_issuer_is_trusted_where_the_user_names_it() {
     let named = format!("{ROOT}/{SELF_SIGNED}");
     let _ = probe(&server.url).env("SSL_CERT_FILE", &named).run().success();
     let _ = load(&server.url).env("SSL_CERT_FILE", &named).run().success();
-    // It is for 127.0.0.1 and `localhost`.
+    // The certificate is valid for 127.0.0.1 and `localhost` only.
     let before = server.asked(|_| true).len();
     let elsewhere = server.url.replace("127.0.0.1", "127.0.0.2");
     let outcome = probe(&elsewhere).env("SSL_CERT_FILE", &named).run().code(3);
@@ -68,7 +68,7 @@ fn only_servers_on_this_machine_go_unverified_and_only_where_the_user_says_so() 
         let elsewhere = probe("https://192.0.2.1").args(["--insecure", "--set", &format!("engine={engine}")]);
         let _ = elsewhere.run().code(2).stderr("--insecure");
     }
-    // No script can set it: neither a parameter, nor an option of an engine.
+    // No script can set it, neither as a parameter nor as an option of an engine.
     let _ = probe(&server.url).args(["--set", "insecure=true"]).run().code(2);
     let script = format!(
         r#"import "std/engines" as engines;
@@ -82,7 +82,7 @@ fn only_servers_on_this_machine_go_unverified_and_only_where_the_user_says_so() 
 
 #[test]
 fn a_server_without_tls_is_told_apart() {
-    // One answers what it takes for a damaged request, and one closes the connection.
+    // The first answers as it does to a malformed request; the second closes the connection.
     let (speaks, closes) = (MadeUp::default().start(), Scripted::start(healthy));
     for url in [&speaks.url, &closes.url] {
         let url = url.replace("http://", "https://");
@@ -91,7 +91,7 @@ fn a_server_without_tls_is_told_apart() {
     }
 }
 
-/// A proxy's word that the request came without TLS.
+/// The message of a proxy to a request without TLS.
 #[test]
 fn a_server_with_tls_says_so_to_a_request_without() {
     let count = Arc::new(AtomicUsize::default());

@@ -1,4 +1,4 @@
-//! What broke the program when it was attacked (`tests/data/attacks`): each try again.
+//! A user runs scripts and opens files that once broke the program (`tests/data/attacks`), and every attack fails.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ fn script(name: &str) -> PathBuf {
         .collect()
 }
 
-/// What a terminal would obey: escape sequences and other control characters, one byte or two.
+/// Everything that a terminal would obey: escape sequences and other control characters, of one byte or two.
 fn commands(text: &str) -> String {
     let obeyed = |letter: &char| letter.is_control() && *letter != '\n' && *letter != '\t';
     text.chars().filter(obeyed).collect()
@@ -53,7 +53,7 @@ fn no_control_sequence_of_a_script_reaches_the_terminal_or_the_page() {
     }
 }
 
-/// Where colours are wanted, only they are left.
+/// Where colours are wanted, only colour sequences pass.
 #[test]
 fn colours_are_all_that_a_script_can_send_to_a_terminal() {
     let colours = regex::Regex::new("\u{1b}\\[[0-9;]*m").unwrap();
@@ -68,7 +68,7 @@ fn colours_are_all_that_a_script_can_send_to_a_terminal() {
     }
 }
 
-/// The texts of all files below a folder.
+/// The text of all files below a folder.
 fn everything(folder: &std::path::Path) -> String {
     let mut text = String::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -104,7 +104,7 @@ fn no_secret_of_the_environment_stays_in_a_run_folder() {
             .arg(script(&format!("{name}.rhai")))
             .run()
             .success();
-        // The script is kept as it is: its hash says what was run.
+        // The script is kept unchanged, because its hash identifies it.
         std::fs::remove_file(outcome.folder().join("run/script.rhai")).unwrap();
         let kept = everything(&outcome.folder().join("run"));
         for text in [&kept, &outcome.stdout, &outcome.stderr] {
@@ -116,7 +116,7 @@ fn no_secret_of_the_environment_stays_in_a_run_folder() {
     }
 }
 
-/// Numbers, words and pieces of the format are no secrets, whatever variable holds them.
+/// Numbers, common words and pieces of the format are not treated as secrets, whichever variable holds them.
 #[test]
 fn hiding_secrets_destroys_no_journal() {
     for (name, value, script_name) in [
@@ -166,7 +166,7 @@ fn what_could_send_the_token_elsewhere_costs_it() {
             "the Hugging Face token is not given: the script sets `{name}`"
         ));
     }
-    // In the container itself, as the daemon is asked to make it.
+    // The environment in the container's creation request does not contain the token either.
     let daemon = crate::permits::reluctant();
     let outcome = Profiler::new()
         .env("HF_TOKEN", "hf_TEST")
@@ -180,7 +180,8 @@ fn what_could_send_the_token_elsewhere_costs_it() {
     assert!(made.contains("NCCL_NET_PLUGIN") && !made.contains("hf_TEST"), "{made}");
 }
 
-/// What a service on loopback is asked by the script, and what the script then says. It may ask the service if `allowed`.
+/// Runs a script that attacks a service on loopback; returns the requests that the service received, and the outcome.
+/// `allowed` permits the script to reach it.
 fn victim(allowed: bool) -> (String, Outcome) {
     let mut victim = Command::new("python3")
         .arg(script("victim.py"))
@@ -221,7 +222,7 @@ fn no_service_on_loopback_is_reached_unasked() {
     assert!(requests.contains("POST /api/jobs/"), "{requests}");
 }
 
-/// Whoever owns a name that `net=` allows could have it lead to this machine.
+/// The owner of a name that `net=` allows could point it at this machine.
 #[test]
 fn no_name_leads_a_script_to_this_machine() {
     let Some(name) = needs_host_name() else { return };
@@ -247,7 +248,7 @@ fn no_image_and_no_entry_point_is_a_scripts_own_choice() {
         let run = |allow: &str| {
             Profiler::new()
                 .env("DOCKER_HOST", daemon.host())
-                // A parameter of a stranger's script allows nothing, whatever its name.
+                // Parameters of a stranger's script grant nothing, whatever their names.
                 .args(["run", "--set", "image=busybox:1", "--allow", allow])
                 .arg(script(&format!("docker_{name}.rhai")))
                 .run()
@@ -262,7 +263,7 @@ fn no_image_and_no_entry_point_is_a_scripts_own_choice() {
         assert!(daemon.asked("POST").is_empty(), "{name}");
         let _ = run("code,image=busybox,entrypoint").stderr("not today");
     }
-    // What is shown, and may be pasted, allows what it says and no more.
+    // The suggested `--allow` may be pasted: it must grant no more than it shows.
     let script = r#"docker::start(#{ image: "busybox,process\n--allow exec" })"#;
     let outcome = Profiler::new().file("s.rhai", script).args(["run", "s.rhai"]).run();
     let _ = outcome
@@ -270,7 +271,7 @@ fn no_image_and_no_entry_point_is_a_scripts_own_choice() {
         .stderr("--allow 'image=busybox\\,process\u{fffd}--allow exec'");
 }
 
-/// Links in a run folder, in place of everything that is written or read there.
+/// Replaces everything that is read or written in a run folder by links.
 #[test]
 fn a_run_folder_of_links_leads_nowhere() {
     let run = Profiler::new()

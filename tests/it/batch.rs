@@ -1,4 +1,5 @@
-//! Batches: the predecessor's format read as it is, looked at, run on the simulated engine, taken up again; and what of it is refused.
+//! A user runs batches: reads the predecessor's format unchanged, previews a batch, runs it on the simulated engine,
+//! resumes it, and sees what is refused.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -11,7 +12,7 @@ use crate::support::{Outcome, Profiler, killed_and_resumed_at, needs_docker};
 const PREDECESSOR: &str = include_str!("../data/batch/predecessor.yaml");
 const MIXED: &str = include_str!("../data/batch/mixed.yaml");
 
-/// A batch of this file, on the fastest simulated clock that the machine of a test keeps up with.
+/// A run of this batch file, at the fastest simulated clock that a test machine keeps up with.
 fn batch(file: &str, set: &[&str]) -> Profiler {
     let run = Profiler::new()
         .file("batch.yaml", file)
@@ -25,7 +26,8 @@ fn simulated(file: &str) -> Profiler {
     batch(file, &["simulate=true"])
 }
 
-/// Whether it was measured. On a clock that is as fast as this, a busy machine may not get all of a probe's requests in before the first is over: they count as queued.
+/// True if the row was measured. The simulated clock is fast: on a busy machine the first request of a probe may end
+/// before the last is sent, which counts as queued.
 fn served(row: &Value) -> bool {
     row["success"] == true && (row["verdict"] == "ok" || row["verdict"] == "queued")
 }
@@ -49,7 +51,8 @@ fn the_predecessors_file_is_run_as_it_is() {
         .iter()
         .map(|row| [&row["input_len"], &row["output_len"], &row["batch_size"]].map(|value| value.as_u64().unwrap()))
         .collect();
-    // Inputs, in each the outputs, in each the batch sizes; then the entry that the later version would have written.
+    // Batch sizes vary fastest, then outputs, then inputs; the last row is the entry that the later version would have
+    // written.
     assert_eq!(
         points,
         [[128, 16, 1], [128, 16, 4], [256, 16, 1], [256, 16, 4], [64, 8, 2]]
@@ -65,12 +68,12 @@ fn the_predecessors_file_is_run_as_it_is() {
             "{row}"
         );
     }
-    // 6.7e9 parameters of two bytes; 2 x 32 layers x 32 heads x 128 x 2 bytes for each of 144 tokens.
+    // 6.7e9 parameters of 2 bytes; 2 x 32 layers x 32 heads x 128 x 2 bytes for each of 144 tokens.
     assert_eq!(rows[0]["estimated_bytes"], json!(13_400_000_000_u64 + 144 * 524_288));
     assert_eq!(rows[0]["max_model_len"], 4096);
     assert_eq!(rows[4]["model_id"], "mistralai/Mistral-7B-v0.3");
     assert_eq!(rows[4]["estimated_bytes"], Value::Null, "its layers are not told");
-    // One start for each entry.
+    // One start per entry.
     assert_eq!(document["result"]["summary"]["starts"], 2);
 
     let csv = fs::read_to_string(outcome.folder().join("out/tables/batch.csv")).unwrap();
@@ -89,7 +92,7 @@ fn the_predecessors_file_is_run_as_it_is() {
     );
     assert_eq!(one["given"]["model_params"], 6.7e9);
 
-    // It is LLM sizer's profile too, and is read as one.
+    // The file is also a valid profile of LLM sizer, and is read as one.
     let shown = Profiler::new()
         .args(["show", file.to_str().unwrap(), "--json"])
         .run()
@@ -190,7 +193,7 @@ fn a_dry_run_where_nothing_is_missing_succeeds() {
         .stdout("SIMULATED");
 }
 
-/// The model's own configuration counts where it can be read, against the file's and against the lengths.
+/// A readable configuration of the model overrides the file's figures, and bounds the lengths.
 #[test]
 fn a_model_that_can_be_read_is_held_against_the_file() {
     let config = json!({
@@ -235,7 +238,7 @@ fn lists_on_the_command_line_are_a_batch_or_what_a_files_entries_leave_out() {
     assert_eq!(outputs(&outcome), [each("a/b", 8), each("c/d", 8)].concat());
     let summary = fs::read_to_string(outcome.folder().join("out/files/batch-summary.txt")).unwrap();
     assert!(summary.contains("8 of 8 configurations were measured"), "{summary}");
-    // A file's own lists win.
+    // Lists in the file take precedence.
     assert_eq!(outputs(&run(&["file=batch.yaml"])), each("e/f", 4));
 }
 
@@ -377,7 +380,7 @@ fn what_entries_share_is_written_once() {
     let _ = simulated(&many).run().code(2).stderr("10648 configurations");
 }
 
-/// What runs already keeps its own settings, takes what fits it, and is left running.
+/// A running engine keeps its own settings, runs the configurations that it can hold, and is left running.
 #[test]
 fn an_engine_that_runs_is_asked_and_left_running() {
     let sim = [
@@ -397,10 +400,10 @@ fn an_engine_that_runs_is_asked_and_left_running() {
         "models:\n  - model_id: ./nowhere\n    url: {}\n    input_lengths: [64, 9000]\n    output_lengths: [8]\n    batch_sizes: [2]\n    dtype: float16\n    requests: 8\n",
         url.trim()
     );
-    // As with containers, the command line names it too.
+    // As with containers, the command line must name it too.
     let named = format!("url={}", url.trim());
     let _ = batch(&file, &[]).run().code(3).stderr("`--url 127.0.0.1:");
-    // A start of the simulated engine takes a second: until then nothing is ready.
+    // The simulated engine takes a second to start; until then it is not ready.
     let eventually = || {
         for _ in 0..200 {
             let outcome = batch(&file, &[&named]).args(["--dry-run"]).run();

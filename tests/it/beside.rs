@@ -1,10 +1,12 @@
-//! What is seen beside a load of a simulated engine, over real sockets: its queue, its cache, its power, and the file of the time line.
+//! A user reads the engine metrics, power and timeline recorded during a load of a simulated engine: its queue, its KV
+//! cache, its energy, and the timeline's file.
 
 use serde_json::Value;
 
 use crate::support::{Outcome, Profiler};
 
-/// Runs a script that has an engine `engine`: 8,352 tokens of KV cache, and model time twenty times as fast as a real one's.
+/// Runs a script that has an `engine` with 8,352 tokens of KV cache, whose model time passes twenty times as fast as a
+/// real one's.
 fn run(body: &str) -> Outcome {
     let script = format!(
         "import \"std/engines\" as engines;
@@ -52,7 +54,7 @@ fn a_load_that_its_cache_cannot_hold_shows_it_in_every_figure_and_on_the_time_li
         "the pool is a part of what is held"
     );
 
-    // The profile's card draws 20 W at rest and 300 W busy.
+    // The simulated card draws 20 W idle and 300 W busy.
     let (mean, energy, duration) = (at("/power/mean"), at("/energy_wh"), at("/duration"));
     assert!(mean > 100.0 && mean <= 300.0, "{mean} W");
     assert!(
@@ -104,7 +106,7 @@ fn preemption_starts_where_the_cache_is_full() {
              rows.push(#{ concurrency: concurrency, preemptions: load.preemptions });
          }
          load::findings(rows, \"concurrency\").preemption");
-    // 13 sequences of 640 tokens fit.
+    // The cache holds 13 sequences of 640 tokens.
     let start = result(&outcome);
     assert_eq!(
         (&start["last_without"], &start["first_with"]),
@@ -121,6 +123,6 @@ fn prompts_that_begin_alike_hit_the_prefix_cache_and_others_do_not() {
          [hits.call(0), hits.call(256)]");
     let hits = result(&outcome);
     assert_eq!(number(&hits, "/0"), 0.0);
-    // 15 of 16 find 256 of their 320 tokens.
+    // 15 of 16 requests find 256 of their 320 tokens in the cache.
     assert!((number(&hits, "/1") - 0.75).abs() < 0.06, "{hits}");
 }

@@ -1,4 +1,4 @@
-//! The boundary against known truths: nothing false is proven, volumes add up, the search ends.
+//! A user's boundary agrees with known truths: nothing false is proven, volumes add up, and the search ends.
 
 use profiler::boundary::{Answer, Boundary, Class, Options, Point, Scalar, Verdict};
 use proptest::prelude::*;
@@ -153,7 +153,7 @@ proptest! {
 
     #[test]
     fn the_order_of_recording_does_not_matter((truth, asked) in asked(), lies in prop::collection::vec(any::<bool>(), 30)) {
-        // With lies among the answers, so that contradictions are sorted out in every order too.
+        // Some answers are false, so contradictions are resolved in every order too.
         let answers: Vec<_> = asked.iter().zip(&lies).map(|(cell, lie)| {
             let fits = truth.fits(cell) != (*lie && cell[0] % 3 == 0);
             (point(cell), Answer::from(if fits { Verdict::Ok } else { Verdict::Oom }))
@@ -168,7 +168,8 @@ proptest! {
         prop_assert_eq!(forwards.frontier().unwrap(), backwards.frontier().unwrap());
         prop_assert_eq!(forwards.conflicts(), backwards.conflicts());
         prop_assert_eq!(forwards.volume().unwrap(), backwards.volume().unwrap());
-        // How many failures came last makes the search careful, and then bisect: what it asks next, and nothing that it says is proven.
+        // The number of most recent failures makes the search careful, and then makes it bisect. That changes its next
+        // probe, and nothing that it proves.
         let manner = |last: &mut dyn Iterator<Item = &(Point, Answer)>| {
             let failures = last.take_while(|(_, answer)| answer.verdict != Verdict::Ok).count();
             (failures >= 4, failures >= 10 && failures % 2 == 0)

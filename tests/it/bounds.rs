@@ -1,4 +1,5 @@
-//! What a stranger's script, model and engine can take of memory, disk and time, and what is made of engines that lie.
+//! A user runs scripts, models and engines of strangers: what they may take of memory, disk and time, and how engines
+//! that lie are judged.
 //!
 //! The program holds less than 1 GiB, whatever it runs. The inputs in `tests/data/attacks` once took up to 15 GB.
 
@@ -17,7 +18,7 @@ fn attack(name: &str) -> PathBuf {
         .collect()
 }
 
-/// Runs a script of the attacks with these arguments, and fails if the program held `most` bytes.
+/// Runs a script of the attacks with these arguments; fails if the program held `most` bytes or more.
 #[track_caller]
 fn run(script: &str, args: &[&str], most: u64) -> Outcome {
     let outcome = Profiler::new()
@@ -81,7 +82,7 @@ fn walk(folder: &std::path::Path) -> u64 {
         .sum()
 }
 
-/// What the script measured before is there, and it can be gone on with.
+/// Measurements before the limit are kept, and the run can be resumed.
 #[test]
 fn a_run_ends_when_its_time_is_over() {
     let script = r#"
@@ -168,7 +169,7 @@ fn a_chat_template_takes_neither_memory_nor_time_without_end() {
 
 #[test]
 fn a_damaged_tokenizer_is_the_users_to_mend() {
-    // The last one is loaded by the tokenizers library, which then panics on every text.
+    // The tokenizers library loads the last one, and then panics on every text.
     for number in ["17", "20", "21"] {
         let folder = format!("crash-tokenizer-{number}");
         let _ = run(&format!("tokenizer_crash_{number}.rhai"), &[], GIB)
@@ -177,7 +178,7 @@ fn a_damaged_tokenizer_is_the_users_to_mend() {
             .stderr("not a tokenizer that can be used")
             .nowhere("please report");
     }
-    // Neither a pipe nor a file of any length is read.
+    // Neither a pipe nor a file of unlimited size is read.
     let model = Profiler::new().file(
         "s.rhai",
         r#"prompt::tokens(9, #{ tokenizer: "./model", form: "text" })"#,
@@ -197,14 +198,14 @@ fn a_damaged_tokenizer_is_the_users_to_mend() {
     let _ = outcome.stderr("model/tokenizer_config.json` is not a regular file");
 }
 
-/// A misbehaving engine, until this is dropped.
+/// A misbehaving engine; it is stopped when dropped.
 struct Misbehaving {
     process: Child,
     url: String,
 }
 
 impl Misbehaving {
-    /// The first `good` requests for completions are answered properly.
+    /// The first `good` completion requests are answered properly.
     fn start(mode: &str, good: &str) -> Self {
         let mut process = Command::new("python3")
             .arg(attack("eng.py"))
@@ -219,7 +220,6 @@ impl Misbehaving {
         Self { process, url }
     }
 
-    /// Runs a script of the attacks on this engine.
     #[track_caller]
     fn asked(&self, script: &str, args: &[&str]) -> Outcome {
         let url = format!("url={}", self.url);
@@ -253,7 +253,8 @@ fn pages_and_streams_without_end_are_bounded() {
     let _ = outcome.stdout("LOAD completed=0 failed=128");
 }
 
-/// The verdict of a probe, with its cause and words, and how many of 8 requests of a load were counted as completed.
+/// Columns: mode, the probe's verdict with its cause, words of its message, and the completed requests out of 8 in a
+/// load.
 #[test]
 fn engines_that_lie_are_judged_alike_by_probe_and_load() {
     for (mode, verdict, says, completed) in [
@@ -275,12 +276,12 @@ fn engines_that_lie_are_judged_alike_by_probe_and_load() {
         ("nofinish", "error no_finish", "without a finish reason", 0),
         ("err200", "oom cuda", "CUDA out of memory", 0),
         ("err200sse", "oom cuda", "CUDA out of memory", 0),
-        // What an engine says of its own failure is believed: no prompt of ours contains such words.
+        // The engine's own report of a failure is believed: none of our prompts contains such words.
         ("fakeoom", "oom cuda", "your prompt said", 0),
-        // More than was asked for fits too.
+        // An output longer than requested still fits.
         ("moretokens", "ok", "out=200", 8),
     ] {
-        // With the first request, it is found out how the server wants to be asked.
+        // The first request finds out what the server accepts, so it must be answered properly.
         let outcome = Misbehaving::start(mode, "1").asked("engine_probe.rhai", &[]);
         let line = outcome.stdout.lines().find(|line| line.starts_with("VERDICT"));
         let line = line.unwrap_or_else(|| panic!("{mode}: {}{}", outcome.stdout, outcome.stderr));

@@ -1,4 +1,5 @@
-//! Memory by component: recorded starts of real engines, simulated ones, and what people see of it.
+//! A user reads memory by component: for recorded starts of real engines, for simulated ones, and in the output of
+//! `show` and the report.
 
 mod engines;
 mod estimated;
@@ -12,25 +13,26 @@ use crate::support::Profiler;
 const MIB: i64 = 1 << 20;
 const GIB: f64 = 1_073_741_824.0;
 
-/// What the driver of the H200 keeps for itself. The recorded series count it as used; what our own source asks does not.
+/// Memory that the driver of the H200 reserves. The recorded series count it as used; our own source of device memory
+/// does not.
 const RESERVED: i64 = 615 * MIB;
 
-/// The H200 without that.
+/// The capacity of the H200 without the driver's reserve.
 const H200: i64 = 143_771 * MIB - RESERVED;
 
-/// What the vLLM adapter reads from a recorded log.
+/// The facts that the vLLM adapter reads from a recorded log.
 fn vllm(start: &str) -> Value {
     let path = format!("{}/tests/data/vllm-0.24.0-h200/{start}.log", env!("CARGO_MANIFEST_DIR"));
     facts("vllm", &std::fs::read_to_string(path).unwrap())
 }
 
-/// What an adapter reads from log lines.
+/// The facts that an adapter reads from log lines.
 fn facts(engine: &str, log: &str) -> Value {
     let log: Vec<String> = log.lines().map(str::to_owned).collect();
     json!(rules(engine).read_start(&log, 0).reported)
 }
 
-/// Memory in use at a time of a recorded series: bytes.
+/// Memory in use at a time of a recorded series, in bytes.
 fn used(start: &str, seconds: f64) -> i64 {
     let path = format!(
         "{}/tests/data/vllm-0.24.0-h200/{start}.memory.csv",
@@ -45,12 +47,12 @@ fn used(start: &str, seconds: f64) -> i64 {
     row[1].parse::<i64>().unwrap() * MIB - RESERVED
 }
 
-/// A stage of one device.
+/// The memory of one device at a stage.
 fn stage(used: i64) -> Value {
     json!({ "sum": used, "per_gpu": [{ "id": "gpu0", "used": used, "total": H200 }] })
 }
 
-/// The breakdown that `std/memory` makes of what was told, as the script gets it.
+/// The breakdown that `std/memory` makes of reported facts, as a script gets it.
 fn broken_down(facts: &Value, usage: &Value, options: &str) -> Value {
     Bench::script(&format!(
         "import \"std/memory\" as memory;
@@ -61,7 +63,7 @@ fn broken_down(facts: &Value, usage: &Value, options: &str) -> Value {
     .value()
 }
 
-/// A component of all devices together: GiB and provenance.
+/// A component summed over all devices: GiB and provenance.
 fn part(breakdown: &Value, component: &str) -> (f64, String) {
     let parts = breakdown["all"]["parts"].as_array().unwrap();
     let part = parts.iter().find(|part| part["component"] == component);
@@ -89,8 +91,8 @@ fn assert_adds_up(breakdown: &Value) {
     assert_eq!(sum, breakdown["all"]["total"].as_i64().unwrap());
 }
 
-/// Loading took 1.933 s by the log, and was over before the next allocation at 47.748 s: it began at 45.80 s, as the log's clock (12:50:19) and that
-/// of the samples allow too.
+/// By the log, loading took 1.933 s and ended before the next allocation at 47.748 s. So it began at 45.80 s, which the
+/// log's clock (12:50:19) and the clock of the samples allow too.
 #[test]
 fn the_default_start_of_vllm_is_explained() {
     let mut facts = vllm("default");
@@ -109,13 +111,13 @@ fn the_default_start_of_vllm_is_explained() {
     assert_part(&found, "kv_used", 11.113, "computed");
     assert_part(&found, "cuda_graphs", 0.98, "engine_reported");
     assert_part(&found, "runtime_context", 0.674, "measured");
-    // The profiling run was found to need 1.15 GiB; 0.70 of them were kept once graphs were captured.
+    // The profiling run needed 1.15 GiB; 0.70 GiB of it stayed after the graphs were captured.
     assert_part(&found, "activations", 0.705, "computed");
     let (unexplained, _) = part(&found, "unexplained");
     assert!(unexplained.abs() < 0.5, "{unexplained}");
 }
 
-/// What a leak, or a wrong word of the engine, adds is not taken for something else.
+/// Memory from a leak, or from a wrong report of the engine, is not attributed to a component.
 #[test]
 fn what_nobody_told_of_stays_unexplained() {
     let mut facts = vllm("default");
@@ -134,7 +136,7 @@ fn what_nobody_told_of_stays_unexplained() {
     assert!((2.0..3.0).contains(&unexplained), "{unexplained}");
 }
 
-/// Eager, and a real load: 48 streams came after it was ready.
+/// An eager engine under a real load: 48 streams arrived after it was ready.
 #[test]
 fn a_load_on_a_small_pool_is_explained() {
     let mut facts = vllm("small");
@@ -149,13 +151,13 @@ fn a_load_on_a_small_pool_is_explained() {
     assert_adds_up(&found);
     assert_part(&found, "runtime_context", 0.584, "measured");
     assert_part(&found, "kv_pool", 7.73, "engine_reported");
-    // 1.10 GiB by the engine's budget, and 0.22 that came with the load.
+    // 1.10 GiB by the engine's budget, and 0.22 GiB that appeared with the load.
     assert_part(&found, "activations", 1.318, "computed");
     let (unexplained, _) = part(&found, "unexplained");
     assert!((0.0..0.5).contains(&unexplained), "{unexplained}");
 }
 
-/// The series of this start was not kept: nobody can tell the context from the rest, and nobody does.
+/// The series of this start was not kept, so the context cannot be separated from the rest, and is not guessed.
 #[test]
 fn without_a_series_the_context_is_not_made_up() {
     let usage = json!({ "baseline": stage(0), "peak": stage(129_733 * MIB) });
@@ -200,7 +202,7 @@ fn the_script_shows_the_breakdown_of_the_simulated_engine_and_so_does_show() {
     let (unexplained, _) = part(found, "unexplained");
     assert!(unexplained.abs() < 0.05, "{unexplained}");
     assert_eq!(found["details"]["repeats"]["physical"]["n"], 3);
-    // Every stage was seen, the last once the script had ended its engine.
+    // Every stage was recorded, the last one after the script had stopped its engine.
     let stages = &document["memory"]["engine-1"];
     assert_eq!(stages["after"]["sum"], stages["baseline"]["sum"]);
     assert!(
@@ -243,7 +245,7 @@ fn the_script_tells_what_an_engine_is() {
         .run()
         .success()
         .stdout("SIMULATED: Llama-3.1-8B-Instruct, 24 GB card (profile llama-8b-24gb-vllm); ");
-    // Its length is what memory allows, not one that the script chose; and it serves the model of its profile.
+    // The length is what memory allows, not one that the script chose; and the engine serves the model of its profile.
     assert_eq!(found["info"]["max_model_len"], found["info"]["kv_tokens"]);
     let _ = Profiler::new()
         .args(["run", "engine_info", "--model", "Qwen/Qwen3-8B"])
@@ -254,7 +256,8 @@ fn the_script_tells_what_an_engine_is() {
         .stderr("the start failed (memory): ");
 }
 
-/// Two ranks, each with lines of its own: none is taken for the other's, and what only the first one says is marked as taken for granted.
+/// Two ranks log separately: their lines are not mixed up, and a value that only the first one logs is marked as
+/// assumed for the second.
 #[test]
 fn ranks_are_told_apart() {
     let log = "(Worker_TP0 pid=1) INFO [gpu_worker.py:1] Model loading took 8.00 GiB and 1.0 seconds\n\
@@ -287,7 +290,8 @@ fn ranks_are_told_apart() {
     assert!(text.starts_with("as the first rank reports"), "{text}");
 }
 
-/// What the summary of vLLM 0.28 calls consumed memory is weights and what grew outside torch; its peak activation has the graphs within it.
+/// In the summary of vLLM 0.28, "consumed memory" is weights plus growth outside torch, and peak activation includes
+/// the graphs.
 #[test]
 fn both_wordings_of_the_summary_of_vllm_are_read() {
     let head = "(EngineCore pid=3) INFO [gpu_worker.py:1] ";
@@ -316,7 +320,7 @@ fn both_wordings_of_the_summary_of_vllm_are_read() {
     }
 }
 
-/// llama.cpp names a device in every line, tries a fit before it loads in earnest, and keeps some buffers on the host.
+/// llama.cpp names the device in every line, does a trial fit before the real load, and keeps some buffers on the host.
 #[test]
 fn buffers_of_llamacpp_are_those_of_the_last_load_on_the_device() {
     let load = "load_tensors:        CUDA0 model buffer size =  4096.00 MiB\n\
@@ -335,7 +339,8 @@ fn buffers_of_llamacpp_are_those_of_the_last_load_on_the_device() {
     assert_part(&found, "activations", 0.5, "engine_reported");
 }
 
-/// An engine that tells nothing and takes memory as requests come: weights and KV cache follow from the model's architecture.
+/// The engine reports nothing and allocates memory as requests arrive: weights and KV cache follow from the model's
+/// architecture.
 #[test]
 fn an_engine_without_a_pool_is_explained_by_its_architecture() {
     let gib = |gib: f64| (gib * GIB) as i64;

@@ -1,4 +1,5 @@
-//! Reports in a real browser: nothing is asked of the network, nothing is complained of, pictures are there, and they answer to mouse, keys and slider.
+//! A user opens reports in a real browser: no network requests, no console errors, every picture is drawn and answers
+//! to mouse, keys and slider.
 
 mod look;
 mod scripts;

@@ -1,5 +1,5 @@
-//! No file of these modules imports one that imports it, directly or by way of others, so that each can be read after those that it
-//! imports. An item that a parent re-exports counts as of the file that defines it. Tests are left out.
+//! A contributor reads one file after another: within these modules no file imports a file that imports it, directly or
+//! indirectly. A re-exported item counts as part of the file that defines it. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,18 +9,18 @@ use regex::Regex;
 
 use super::modules::sources;
 
-/// Modules without circles of files.
+/// Modules in which imports form no cycle.
 const MODULES: [&str; 3] = ["answer", "engine", "report"];
 
-/// Names from the crate's root on, such as `engine`, `facts`, `log`; of a file, or of an item.
+/// A path from the crate's root, such as `engine`, `facts`, `log`, to a file or an item.
 type Names = Vec<String>;
 
 /// The imports of a file.
 #[derive(Default)]
 struct File {
-    /// What it names of the crate, in `use` and elsewhere.
+    /// The crate paths that the file uses, in `use` and elsewhere.
     named: BTreeSet<Names>,
-    /// What it re-exports, by its name there.
+    /// Its re-exports: the name here, and the original path.
     exports: BTreeMap<String, Names>,
 }
 
@@ -48,7 +48,7 @@ impl Files {
         )
     }
 
-    /// The file that defines what a path names, if it is one of these.
+    /// The file of this module that defines the path, if there is one.
     fn defining(&self, path: &[String]) -> Option<&Names> {
         let longest = (1..=path.len())
             .rev()
@@ -69,7 +69,7 @@ impl Files {
             .collect()
     }
 
-    /// Files of which each imports the next, and the last the first; follows the imports of the last of `path`.
+    /// Finds a cycle of imports, if there is one, by following the imports of the last file of `path`.
     fn circle<'a>(&'a self, path: &mut Vec<&'a Names>, done: &mut BTreeSet<&'a Names>) -> Option<Vec<&'a Names>> {
         let last = *path.last()?;
         for next in self.imported_by(last) {
@@ -117,7 +117,7 @@ impl File {
     }
 }
 
-/// A file's text without comments and what is compiled for tests only.
+/// The text of a file without comments and test-only items.
 fn without_tests(text: &str) -> String {
     let mut lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let mut kept = String::new();
@@ -134,7 +134,7 @@ fn without_tests(text: &str) -> String {
     kept
 }
 
-/// The paths of a tree of imports such as `a::{b, c::d as e}`, each with the name that it gets.
+/// The paths of an import tree such as `a::{b, c::d as e}`, each with the name that it is bound to.
 fn expand(tree: &str, before: &[String]) -> Vec<(Names, String)> {
     if let Some((head, inner)) = tree.split_once('{') {
         let before = [before, &names(head)].concat();

@@ -1,4 +1,4 @@
-//! The command line as a whole, called in this process and more than once.
+//! A user calls commands: here the whole command line runs more than once in this process.
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -21,7 +21,7 @@ fn the_program_can_be_called_in_process_and_again() {
     };
     for _ in 0..2 {
         let code = profiler::cli::main(args());
-        // An exit code can be compared in no other way.
+        // `ExitCode` implements no comparison.
         assert_eq!(format!("{code:?}"), format!("{:?}", ExitCode::SUCCESS));
     }
     assert!(out.is_dir() && folder.path().join("out-2").is_dir());

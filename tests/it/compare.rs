@@ -1,4 +1,5 @@
-//! `profiler compare`: runs beside estimates, beside figures of a calculator, beside files of other tools, and as a check in CI.
+//! A user runs `profiler compare`: runs against estimates, figures of a calculator and files of other tools, and as a
+//! check in CI.
 
 mod gate;
 pub mod markdown;
@@ -11,13 +12,14 @@ use crate::support::{Outcome, Profiler};
 
 const GIB: u64 = 1 << 30;
 
-/// Bytes of the weights of Llama-3.1-8B: 8,030,261,248 parameters of 2 bytes.
+/// The weights of Llama-3.1-8B in bytes: 8,030,261,248 parameters of 2 bytes.
 const WEIGHTS: u64 = 16_060_522_496;
 
-/// Bytes of KV of one of its tokens: 32 layers, 8 KV heads of 128, keys and values of 2 bytes.
+/// The KV cache of one of its tokens in bytes: 32 layers, 8 KV heads of 128, keys and values of 2 bytes.
 const TOKEN: u64 = 131_072;
 
-/// A run that keeps a breakdown of these parts, and of 1 GiB that nothing explains; it lives as long as what is returned.
+/// A run with a breakdown into these parts, plus 1 GiB that nothing explains. Its folder is removed when the outcome is
+/// dropped.
 fn run(parts: &[(&str, u64)]) -> Outcome {
     let pool = parts.iter().any(|(name, _)| *name == "kv_pool");
     let outer = parts.iter().filter(|(name, _)| !pool || *name != "kv_used");
@@ -42,7 +44,7 @@ fn script(text: &str) -> Outcome {
     profiler.args(["run", "s.rhai", "--out", "r"]).run().success()
 }
 
-/// `profiler compare` of that run, where Llama-3.1-8B lies in the folder `llama`.
+/// Runs `profiler compare` on that run, with Llama-3.1-8B in the folder `llama`.
 fn compare(run: &Outcome, further: &[&str]) -> Outcome {
     let config = format!(
         "{}/tests/data/shapes/llama-3.1-8b.config.json",
@@ -276,14 +278,14 @@ fn a_profile_of_llm_sizer_beside_an_estimate() {
         let profiler = Profiler::new().file("llama/config.json", std::fs::read(config).unwrap());
         profiler.arg("compare").arg(fixture(name)).args(further).run()
     };
-    // Its KV counts 32 heads where the model has 8: 4 times ours of the same tokens.
+    // The file's KV cache counts 32 heads where the model has 8: four times our figure for the same tokens.
     let estimate = ["--with", "estimate", "--model", "llama", "--json"];
     let document = compare("llm-sizer-3.0.json", &estimate).success().json();
     let pool = row(&document, "kv_pool")["percent"].as_f64().unwrap();
     assert!(pool.abs() < 0.1, "102.52 GiB hold 839,872 tokens of 128 KiB: {pool}");
     assert_eq!(row(&document, "kv_used")["said"], 16_384 * TOKEN);
     assert_eq!(assumptions(&document), ["gqa"], "of the profile, not of the estimate");
-    // The gate: what was measured cannot be, and a check must not pass over it.
+    // The measured total is impossible, so the check must not pass silently.
     let text = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
     let idle = text.replace("\"total_measured_gb\": 124.83", "\"total_measured_gb\": 0.44");
     let gate = Profiler::new()

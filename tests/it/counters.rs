@@ -1,31 +1,32 @@
-//! What each engine's metrics page counts, read by its own adapter: pages of real engines, and of simulated ones that are asked something.
+//! A user reads counters from an engine's metrics page through its adapter: recorded pages of real engines, and live
+//! ones of simulated engines.
 
 use serde_json::{Value, json};
 
 use super::engine::value;
 use super::logs::rules;
 
-/// What a page tells, by the adapter of this name.
+/// The counters that the adapter of this engine reads from a page.
 fn told(engine: &str, page: &str) -> Value {
     json!(rules(engine).read_metrics(page))
 }
 
 #[test]
 fn a_page_of_real_vllm_counts_what_it_served() {
-    // 48 streams of 6000 tokens in and 512 out, five of them preempted.
+    // 48 streams of 6000 input and 512 output tokens; five were preempted.
     let page = include_str!("../data/vllm-0.24.0-h200/small.metrics.txt");
     assert_eq!(
         told("vllm", page),
         json!([{
             "running": 0, "waiting": 0, "kv_usage": 0.0, "preemptions": 5,
-            // A request that waits for room is looked up again in every step: 29 times as many tokens as there were prompts.
+            // A queued request is looked up again at every step: 29 times as many queried tokens as prompt tokens.
             "prefix_queries": 8_364_000, "prefix_hits": 0, "prompt_tokens": 48 * 6000, "generated_tokens": 48 * 512,
             "finished": { "length": 48, "stop": 0, "abort": 0, "error": 0, "repetition": 0 },
         }])
     );
 }
 
-/// Names as the sources of these versions have them; nobody had a page of theirs.
+/// Metric names from the source code of these versions; no recorded page was available.
 #[test]
 fn names_of_other_versions_and_engines_are_known() {
     let old = "vllm:gpu_cache_usage_perc{model_name=\"m\"} 0.5\nvllm:gpu_prefix_cache_queries_total{model_name=\"m\"} 64.0\n\
@@ -57,8 +58,8 @@ fn names_of_other_versions_and_engines_are_known() {
     );
 }
 
-/// What the metrics of a simulated engine say before its own adapter after two requests of 320 tokens in and 8 out that begin alike for
-/// `shared` tokens.
+/// The metrics of a simulated engine, as its adapter reads them after two requests of 320 input and 8 output tokens
+/// whose prompts share the first `shared` tokens.
 fn after_two(engine: &str, shared: u64) -> Value {
     value(&format!(
         "let engine = engines::launch(\"{engine}\", #{{ runtime: \"sim\", sim: #{{ time_scale: 0.0 }} }});
@@ -86,7 +87,7 @@ fn every_engine_that_counts_tokens_counts_those_of_its_requests() {
             (&640.into(), &16.into(), &2.into()),
             "{engine}: {metrics}"
         );
-        // Whole blocks of 16 tokens of the second prompt.
+        // Only whole blocks of 16 tokens of the second prompt are hits.
         assert_eq!(
             (&metrics["prefix_queries"], &metrics["prefix_hits"]),
             (&640.into(), &96.into()),

@@ -1,4 +1,5 @@
-//! Runs that end before their script does: what they measured by then is their answer, on standard output, in `--json` and in `show`.
+//! A user's run ends before its script does: its measurements until then are the answer, on standard output, in
+//! `--json` and in `show`.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -13,10 +14,10 @@ use tempfile::TempDir;
 use crate::runtime::eventually;
 use crate::support::Profiler;
 
-/// What a script keeps of its result so far.
+/// Part of every result so far that a script keeps in the journal.
 const SO_FAR: &str = "\"missing\":";
 
-/// A run into `out`, as it is when its journal has this text so many times.
+/// Starts a run into `out`, and waits until its journal contains this text `times` times.
 fn until(run: Profiler, text: &str, times: usize) -> (Child, TempDir) {
     let (child, folder) = run.args(["--out", "out"]).spawn();
     let journal = folder.path().join("out/journal.jsonl");
@@ -26,7 +27,7 @@ fn until(run: Profiler, text: &str, times: usize) -> (Child, TempDir) {
     (child, folder)
 }
 
-/// The output of a run that this signal ends at that moment.
+/// Ends the run with `signal` at that moment; returns its output.
 fn cut(run: Profiler, text: &str, times: usize, signal: Signal) -> (Output, TempDir) {
     let (child, folder) = until(run, text, times);
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
@@ -48,7 +49,8 @@ fn shipped(name: &str, set: &[&str]) -> Profiler {
     set.iter().fold(run, |run, set| run.args(["--set", set]))
 }
 
-/// Levels 1, 2 and 4 take 60 requests each and as many to warm up as they have at the same time; at 8 the engine answers no more.
+/// Levels 1, 2 and 4 take 60 requests each, plus one warm-up request per concurrent slot; at level 8 the engine stops
+/// answering.
 const SLO: [&str; 6] = [
     "sim.time_scale=0.02",
     "sim.misbehave={\"hang\":1,\"after\":190}",
@@ -86,7 +88,7 @@ fn an_slo_search_says_what_meets_and_what_was_not_tried() {
     assert_eq!(kept["result"], *result);
 }
 
-/// A server dies of something else than the load: its level is not judged.
+/// A server that dies for another reason says nothing about the level under test.
 #[test]
 fn a_server_that_dies_leaves_the_answer_so_far() {
     let serve = ["sim", "--profile", "llama-8b-24gb-vllm", "--max-model-len", "2048"];
@@ -111,7 +113,7 @@ fn a_server_that_dies_leaves_the_answer_so_far() {
     engine.kill().unwrap();
     engine.wait().unwrap();
     let output = child.wait_with_output().unwrap();
-    // It dies within a load, which is seen, or between two.
+    // The server dies within a load, which the load notices, or between two loads.
     assert!(
         matches!(output.status.code(), Some(1 | 3)),
         "{}",
@@ -133,7 +135,7 @@ fn a_server_that_dies_leaves_the_answer_so_far() {
     }
 }
 
-/// Each script with more to measure than it will, and what its journal has when it is cut short.
+/// Each script gets more to measure than it can finish, and the field that its answer so far must have.
 #[test]
 fn every_script_has_its_answer_so_far() {
     let many: Vec<String> = (1..200).map(|level| level.to_string()).collect();
@@ -194,7 +196,7 @@ fn every_script_has_its_answer_so_far() {
             (result, &document["unfinished"]),
             "{name}"
         );
-        // Lines are wrapped.
+        // The text output wraps lines, so only the first word is compared.
         let missing = document["unfinished"].as_str().unwrap().split(' ').next().unwrap();
         let text = show(folder.path(), &[]);
         let is_said = |line: &str| {
@@ -205,7 +207,7 @@ fn every_script_has_its_answer_so_far() {
     }
 }
 
-/// Time, disk and a fault of the script's own end it as a signal does.
+/// A time limit, a full disk and a fault of the script leave the same answer as a signal does.
 #[test]
 fn limits_and_faults_leave_the_answer_so_far() {
     let so_far = "show_so_far(#{ finding: \"two fit\" }, \"two fit\", \"three and four\");";

@@ -1,5 +1,5 @@
-//! Docker that is absent, down, forbidden, full or without the image: each is named, with its remedy. The daemon is a fake on a socket of
-//! the test's own; the program is the real one.
+//! A user without a working Docker sees what is wrong and the remedy: absent, down, forbidden, full, or without the
+//! image. The daemon is a fake on a socket of the test; the program is the real one.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt;
@@ -34,7 +34,7 @@ fn no_daemon() {
 fn a_daemon_that_is_down() {
     let folder = temp();
     let path = folder.path().join("docker.sock");
-    // The file stays, nobody listens.
+    // The socket file remains, but nothing listens on it.
     drop(UnixListener::bind(&path).unwrap());
     start(&format!("unix://{}", path.display()))
         .code(3)
@@ -109,11 +109,11 @@ fn nix_root() -> bool {
         == 0
 }
 
-/// The program as somebody without rights; root itself may open any socket.
+/// The program as a user without rights to the socket: root could open any socket.
 fn as_nobody() -> std::process::Command {
     let program = env!("CARGO_BIN_EXE_profiler");
     if !nix_root() {
-        // A socket of mode 0600 is ours: only its folder can be closed to us. Mode 0 refuses its owner as well.
+        // We own a socket of mode 0600, so only its folder can be closed to us. Mode 0 refuses its owner as well.
         return std::process::Command::new(program);
     }
     let mut command = std::process::Command::new("setpriv");
@@ -169,7 +169,7 @@ fn a_disk_that_cannot_hold_the_image_is_known_before_it_is_full() {
 
 #[test]
 fn a_disk_without_room_is_known_before_the_pull() {
-    // A file system that never has any room.
+    // A file system that never has free space.
     let daemon = Daemon::new(|asked| match asked {
         "GET /info" => (200, json!({"DockerRootDir": "/proc", "Runtimes": {}})),
         _ => message(404, "No such image: engine:1"),
@@ -199,7 +199,7 @@ fn a_port_that_somebody_else_took_is_tried_again_and_then_named() {
         .code(3)
         .stderr("port is already allocated")
         .stderr("end what listens on that port");
-    // Every container that was created for it is removed.
+    // Every container that was created for the start is removed.
     assert_eq!(
         [CREATE, "DELETE /containers/"].map(|asked| daemon.asked(asked).len()),
         [3, 3]
@@ -252,7 +252,7 @@ fn only_containers_of_dead_runs_are_removed() {
     let space = std::fs::read_link("/proc/self/ns/pid").unwrap().display().to_string();
     let space = space.replace(|c: char| !c.is_ascii_digit(), "");
     let labels = |host: &str| json!({"profiler.run": "r", "profiler.host": host});
-    // The daemon gives more than it was asked for.
+    // The fake daemon ignores the filter, so the list contains foreign containers too.
     let listed = json!([
         {"Id": "foreign", "Names": ["/db"], "Labels": {}},
         {"Id": "bare", "Names": ["/bare"]},
@@ -283,7 +283,7 @@ fn only_containers_of_dead_runs_are_removed() {
     }
 }
 
-/// The supervisor asks for the removal: the program itself is dead, and nobody else asks this daemon.
+/// The supervisor must request the removal: the program itself is dead, and nothing else calls this daemon.
 #[test]
 fn a_container_is_removed_when_its_host_is_killed() {
     let listed: Arc<Mutex<Value>> = Arc::new(Mutex::new(json!([])));

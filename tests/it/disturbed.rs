@@ -1,4 +1,5 @@
-//! What others do to an engine while it is asked: the kernel kills it, somebody stops, removes or pauses its container.
+//! A user probes an engine that others disturb: the kernel kills it, or somebody stops, removes or pauses its
+//! container.
 
 use std::time::Duration;
 
@@ -9,8 +10,8 @@ use crate::support::{Profiler, image, needs_docker};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probes");
 
-/// The answer to a probe of an engine that closes its connections, in a container with these options; `disturb` gets the container as soon
-/// as the request has arrived.
+/// The answer to a probe of an engine that closes its connections, in a container with these options. `disturb` gets
+/// the container's name as soon as the request has arrived.
 fn probed(options: &str, disturb: impl FnOnce(&str)) -> Value {
     let adapter = format!(
         r#"

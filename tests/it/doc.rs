@@ -1,4 +1,4 @@
-//! `profiler doc`: everything that scripts can call is documented, and every example runs.
+//! A user reads `profiler doc`: everything that scripts can call is documented, and every example runs.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Profiler, temp};
 
-/// What examples run in: a user who allowed native processes, two commands, and a port where nothing listens.
+/// The environment of the examples: native processes are allowed, two commands too, and a port where nothing listens.
 fn host(runtime: &Runtime) -> Arc<Host> {
     Arc::new(Host::new(
         Tasks::new(runtime.handle().clone()),
@@ -41,7 +41,8 @@ fn every_function_has_a_summary_and_an_example() {
         if function.summary.is_empty() {
             missing.push(format!("{title} has no doc comment"));
         }
-        // Nobody calls these by name; stdlib/engines/README.md and stdlib/clusters/README.md are their contracts.
+        // Scripts do not call these by name; stdlib/engines/README.md and stdlib/clusters/README.md are their
+        // contracts.
         let contract = ["std/engines/", "std/clusters/"]
             .iter()
             .any(|folder| title.starts_with(folder));
@@ -93,7 +94,7 @@ fn every_example_runs() {
     assert!(failed.is_empty(), "{}", failed.join("\n\n"));
 }
 
-/// Runs an example, or compiles it where what it needs is not there.
+/// Runs an example, or only compiles it if its requirements are missing.
 fn try_out(example: &Example) -> Result<(), String> {
     let runtime = Runtime::new().unwrap();
     profiler::own_program::set(env!("CARGO_BIN_EXE_profiler"));
@@ -186,7 +187,7 @@ fn definitions_are_for_editors() {
     assert!(text.contains("/// Waits for a number of seconds."), "{text}");
     assert!(text.contains("\nfn sleep(seconds: float) -> ();\n"), "{text}");
     assert!(!text.contains("EvalAltResult"), "{text}");
-    // Completions of an editor lack nothing that scripts can call.
+    // The completions for editors must contain everything that scripts can call.
     let runtime = Runtime::new().unwrap();
     let registered = profiler::script::reference::functions(&interpreter(&host(&runtime), Path::new(".")));
     let plain = |name: &&String| {
@@ -206,7 +207,7 @@ fn definitions_are_for_editors() {
     Profiler::new().args(["doc", "--format", "html"]).run().code(2);
 }
 
-/// The tests above look at the real functions; this one that they would notice.
+/// Proves that the tests above would notice an undocumented function.
 #[test]
 fn an_undocumented_function_would_be_noticed() {
     let mut engine = rhai::Engine::new();

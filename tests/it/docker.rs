@@ -1,4 +1,5 @@
-//! Containers, on the real daemon: what they get, what is seen of them, and that nothing of them stays.
+//! A user runs engines in containers on the real daemon: what the containers get, how they are observed, and that
+//! nothing of them stays.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::{Duration, Instant};
@@ -76,7 +77,7 @@ async fn a_container_is_started_seen_and_removed() {
     assert_eq!(inspect(r#"{{index .Config.Labels "profiler.run"}}"#), context.run.id());
 
     let pids = service.pids().await.unwrap();
-    // Those of the shell's `sleep` come and go.
+    // The shell's `sleep` processes come and go; only the first process is stable.
     let first = inspect("{{.State.Pid}}").parse().unwrap();
     assert!(pids.contains(&first) && lives(first), "{first} in {pids:?}");
     let cgroup = service.cgroup().await.unwrap().unwrap();
@@ -128,7 +129,7 @@ async fn a_container_of_a_script_has_a_network_of_its_own_and_writes_only_where_
         ]),
         "true 1"
     );
-    // What this run started may be asked for.
+    // A script may connect to what its run started.
     let target = Target::Url(service.base_url().unwrap().to_owned());
     profiler::runtime::attach(&target, &context).await.unwrap();
     let target = Target::Url(format!("http://{address}:8001"));
@@ -151,14 +152,14 @@ fn a_container_has_no_way_to_the_services_of_this_machine() {
         "--format",
         "{{with index .IPAM.Config 0}}{{or .Gateway .Subnet}}{{end}}",
     ]);
-    // A daemon that made its bridge a moment ago names only the subnet, of which it takes the first address.
+    // A freshly created bridge has no gateway in the daemon's answer: its gateway is the first address of the subnet.
     let bridge = match bridge.split_once('/') {
         Some((subnet, _)) => Ipv4Addr::from_bits(subnet.parse::<Ipv4Addr>().unwrap().to_bits() + 1).to_string(),
         None => bridge,
     };
     let service = TcpListener::bind((bridge.as_str(), 0)).unwrap();
     service.set_nonblocking(true).unwrap();
-    // This one, on every address, can only be warned of.
+    // A service that listens on every address cannot be shielded: the user is only warned.
     let open = TcpListener::bind("0.0.0.0:0").unwrap();
     let warned = open.local_addr().unwrap().port().to_string();
     let port = service.local_addr().unwrap().port();
@@ -222,7 +223,7 @@ async fn commands_run_inside_and_files_go_in() {
         .exec(&command(&["/bin/sh", "-c", "echo out; echo err >&2; exit 4"]))
         .await
         .unwrap();
-    // Two pipes lead to the daemon: which of them it reads first is not said.
+    // The daemon reads two pipes, in no defined order.
     let mut lines: Vec<&str> = done.output.lines().collect();
     lines.sort_unstable();
     assert_eq!((done.code, lines), (Some(4), vec!["err", "out"]));
@@ -270,7 +271,7 @@ async fn nothing_stays_when_the_run_is_dropped_or_cut_short() {
     drop(dropped);
     assert_eq!(containers_of(&run), "");
 
-    // Interrupted at many moments of a start: whatever had begun is brought to its end and removed.
+    // Interrupts a start at many moments: everything that had begun must be removed.
     for patience in [0, 2, 5, 10, 20, 40, 80, 160] {
         let cut = context("");
         let launch = shell("sleep 1000");

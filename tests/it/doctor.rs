@@ -1,4 +1,4 @@
-//! `profiler doctor` tells what works and what to do, and fails only when it cannot tell.
+//! A user runs `profiler doctor`: it reports what works and what to do, and fails only if it cannot find out.
 
 use serde_json::{Value, json};
 

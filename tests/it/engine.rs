@@ -1,11 +1,11 @@
-//! An engine from a script, over real sockets: described, started, asked, restarted, stopped.
+//! A user's script handles an engine over real sockets: it describes, starts, probes, restarts and stops it.
 
 use serde_json::Value;
 
 use super::script::bench::Bench;
 use crate::support::Profiler;
 
-/// The value of a script that uses `std/engines` as `engines`.
+/// The value of a script that imports `std/engines` as `engines`.
 #[track_caller]
 pub fn value(script: &str) -> Value {
     Bench::script(&format!("import \"std/engines\" as engines;\n{script}")).value()

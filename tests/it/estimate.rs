@@ -1,4 +1,5 @@
-//! `profiler estimate`, and the script primitive of that name: models in folders and on a hub.
+//! A user estimates memory with `profiler estimate` or the script function `estimate`, for models in folders and on a
+//! hub.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -8,13 +9,13 @@ use serde_json::{Value, json};
 use super::support::hub::{Answer, Answers, COMMIT, Server, TOKEN, error, file};
 use super::support::{Outcome, Profiler, temp};
 
-/// A shape of the test data as text.
+/// The text of a model configuration from the test data.
 fn config(name: &str) -> String {
     let file = format!("tests/data/shapes/{name}.config.json");
     std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap()
 }
 
-/// The beginning of a safetensors file, without the weights.
+/// The header of a safetensors file, without the weights.
 fn safetensors(tensors: &[(&str, &str, u64)], pad: usize) -> Vec<u8> {
     let mut at = 0;
     let mut header = serde_json::Map::new();
@@ -30,7 +31,7 @@ fn safetensors(tensors: &[(&str, &str, u64)], pad: usize) -> Vec<u8> {
     [&(text.len() as u64).to_le_bytes()[..], text.as_bytes()].concat()
 }
 
-/// A folder of a model, and the folder that keeps it.
+/// A model folder with these files, and the temporary folder that keeps it alive.
 fn folder(files: &[(&str, &[u8])]) -> (tempfile::TempDir, PathBuf) {
     let parent = temp();
     let folder = parent.path().join("model");
@@ -112,7 +113,7 @@ fn headers_of_a_folders_files_decide() {
         ("model-00002-of-00002.safetensors", &second),
     ]);
     let found = only(estimate(&whole, &["--json"]));
-    // `config.json` alone would give 478,704.
+    // From `config.json` alone it would be 478,704.
     assert_eq!(
         (&found["weight_bytes"], &found["parameters"]),
         (&json!(700_044), &json!(700_044))
@@ -175,7 +176,7 @@ fn what_cannot_be_told_says_what_would() {
         .stderr("`concurrency` cannot be 0");
 }
 
-/// Asks a hub of these answers, with further options.
+/// Runs `profiler estimate` against a hub with these answers, with further options.
 async fn ask(answers: Answers, options: &'static [&'static str]) -> (Outcome, Server) {
     let server = Server::start(answers).await;
     let endpoint = format!("http://{}", server.address);
@@ -190,7 +191,7 @@ async fn ask(answers: Answers, options: &'static [&'static str]) -> (Outcome, Se
 async fn of_the_hubs_weights_only_headers_are_read() {
     const PINNED: &str = "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/model.safetensors";
     assert!(PINNED.contains(COMMIT));
-    // Longer than what is asked for at first.
+    // The header is longer than the program's first range request.
     let mut weights = safetensors(&[("a", "F8_E4M3", 500_000), ("b", "F32", 4)], 300_000);
     let header = weights.len();
     weights.extend(vec![0; 4 << 20]);

@@ -1,4 +1,4 @@
-//! Every exit status that the program promises, and signals.
+//! A user's shell reads the exit status: every status that the program promises, signals included.
 
 use std::io::Read as _;
 use std::process::{Child, Command, Stdio};

@@ -1,4 +1,5 @@
-//! Experiments: settings of one knob against each other, each start anew; what is claimed, what is kept, and what a killed one repeats.
+//! A user compares settings of one knob, each at a fresh start: the claims, the record that is kept, and what a killed
+//! experiment repeats.
 
 mod scripts;
 
@@ -6,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Outcome, Profiler, killed_and_resumed_at};
 
-/// An experiment on the simulated engine, three starts of each setting.
+/// An experiment on the simulated engine, by default with three starts per setting.
 const SCRIPT: &str = r#"
 import "std/experiment" as experiment;
 let p = params(#{ launch: param(#{}, "launch"), settings: param([], "settings"), load: param(#{}, "load"), repeats: param(3, "repeats") });
@@ -28,14 +29,15 @@ fn run(given: &Value, more: &[&str]) -> Outcome {
     script(given).args(more).run()
 }
 
-/// The contrast of the second setting by a figure.
+/// The comparison of the second setting with the first by this metric.
 fn contrast<'a>(found: &'a Value, name: &str) -> &'a Value {
     let all = found["comparisons"].as_array().unwrap();
     let one = all.iter().find(|one| one["name"] == name);
     &one.unwrap_or_else(|| panic!("no {name}: {all:#?}"))["contrasts"][0]
 }
 
-/// A known difference, and a knob that turns nothing: memory and KV tokens of the simulated engine are the same at every start.
+/// One known difference, and one knob without effect: memory and KV tokens of the simulated engine are the same at
+/// every start.
 #[test]
 fn a_known_difference_is_found_and_a_known_none_is_not() {
     let graphs = json!([
@@ -55,7 +57,8 @@ fn a_known_difference_is_found_and_a_known_none_is_not() {
         (&json!("better"), &json!(448.0)),
         "{tokens}"
     );
-    // Graphs of 490 MiB less the larger warm-up of an eager start; the log's figures of the KV cache are rounded to 0.01 GiB.
+    // 490 MiB of graphs, less the larger warm-up of an eager start; the log rounds the size of the KV cache to 0.01
+    // GiB.
     let memory = contrast(found, "memory_beside_kv");
     let mib = memory["difference"].as_f64().unwrap() / f64::from(1 << 20);
     assert!(memory["verdict"] == "better" && (mib + 200.0).abs() < 10.24, "{memory}");
@@ -101,7 +104,7 @@ fn one_start_each_claims_nothing() {
         .stdout("means of 1 and 1 starts");
 }
 
-/// At 8,640 tokens an 8-bit cache has room and the usual one has not.
+/// 8,640 tokens fit with an 8-bit KV cache, and do not fit with the default one.
 #[test]
 fn a_setting_that_does_not_start_is_kept_with_its_evidence_and_the_rest_goes_on() {
     let settings = json!([
@@ -158,7 +161,7 @@ fn a_killed_experiment_repeats_no_start_that_was_finished() {
     let settings = json!([
         { "name": "on", "options": { "cuda_graphs": true } }, { "name": "off", "options": { "cuda_graphs": false } },
     ]);
-    // So slow that the kill comes in the middle.
+    // So slow that the kill comes in the middle of a start.
     let launch = json!({ "sim": { "time_scale": 0.004 } });
     let given = json!({ "settings": settings, "load": load(), "launch": launch });
     let finished = "\"event\":\"done\",\"kind\":\"experiment\"";
@@ -166,7 +169,7 @@ fn a_killed_experiment_repeats_no_start_that_was_finished() {
     assert_eq!(journal.matches(finished).count(), 6, "each start once");
     assert_eq!(result["trials"].as_array().unwrap().len(), 6);
     assert_eq!(contrast(&result, "kv_tokens")["difference"], 448.0);
-    // The load of the start that was killed is not taken for that of a later one.
+    // The load of the killed start is not used for a later start.
     let loads = journal.matches("\"event\":\"done\",\"kind\":\"load\"").count();
     assert!((6..=7).contains(&loads), "{loads}");
 }

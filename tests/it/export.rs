@@ -1,4 +1,5 @@
-//! What a run gives to other systems: figures for Prometheus, OpenTelemetry and MLflow, and the table of the GitHub action.
+//! A user passes a run on to other systems: metrics for Prometheus, OpenTelemetry and MLflow, and the table of the
+//! GitHub action.
 
 use std::fs;
 use std::path::Path;
@@ -107,7 +108,7 @@ fn mlflow_gets_a_run_of_its_file_store() {
     assert!(run.join("params/model").is_file());
 }
 
-/// The steps of `action.yml` as a runner has them run.
+/// Runs the steps of `action.yml` as a GitHub runner does.
 #[test]
 fn the_action_says_what_changed_and_fails_where_a_threshold_is_exceeded() {
     let text = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/action.yml")).unwrap();

@@ -1,4 +1,4 @@
-//! What a run that fails tells: the fault as a document, and how to go on where there is something to go on with.
+//! A user's run fails: it reports the fault as a document, and how to resume if there is something to resume.
 
 use serde_json::Value;
 

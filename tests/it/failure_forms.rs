@@ -1,16 +1,17 @@
-//! Every way in which an engine can fail, through its real adapter: the simulated engine speaks its protocol and says its words.
+//! A user probes an engine through its real adapter while it fails in every known way; the simulated engine speaks its
+//! protocol and prints its messages.
 
 use profiler::engine::ProbeOptions;
 use serde_json::{Value, json};
 
 use super::sim::adapter::Probed;
 
-/// PyTorch's message on a GPU.
+/// The message of PyTorch on a GPU.
 const TORCH: &str = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 23.50 GiB of which \
                      512.00 MiB is free. Including non-PyTorch memory, this process has 23.00 GiB memory in use. Of the allocated memory 20.00 GiB \
                      is allocated by PyTorch, and 1.00 GiB is reserved by PyTorch but unallocated.";
 
-/// Those that the simulated engine speaks for.
+/// The engines that the simulated engine can stand in for.
 const ENGINES: [&str; 7] = [
     "vllm",
     "sglang",
@@ -21,12 +22,11 @@ const ENGINES: [&str; 7] = [
     "transformers",
 ];
 
-/// What must come of a probe of 300 tokens in, 40 out.
+/// The expected answer to a probe of 300 input and 40 output tokens.
 #[derive(Debug)]
 struct Form {
-    /// The adapter.
     engine: &'static str,
-    /// What is done wrong.
+    /// The misbehaviour of the simulated engine.
     misbehave: Value,
     verdict: &'static str,
     cause: &'static str,
@@ -69,12 +69,12 @@ fn request(
     }
 }
 
-/// The answer of an engine that fails so.
+/// The answer of an engine that fails in this form.
 fn probed(form: &Form) -> Value {
     engine(form.engine, &form.misbehave).probe(300, 40, 1, Some(2.0))
 }
 
-/// An engine that fails so, with room for a request that is longer than what is usually asked.
+/// An engine that misbehaves like this, with room for a longer request than the usual 300 + 40 tokens.
 fn engine(name: &str, misbehave: &Value) -> Probed {
     let sim = json!({ "time_scale": 0.0, "misbehave": misbehave });
     Probed::of(
@@ -83,14 +83,14 @@ fn engine(name: &str, misbehave: &Value) -> Probed {
     )
 }
 
-/// What is wrong with the answer.
+/// Describes the answer if it is not the expected one.
 fn complaint(form: &Form) -> Option<String> {
     let answer = probed(form);
     let evidence = &answer["evidence"];
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let told = [&answer["verdict"], &answer["cause"], &evidence["phase"]].map(text);
     let right = told == [form.verdict, form.cause, form.phase] && evidence["survived"] == json!(form.survived);
-    // What is known is shown by its line, and what is unclear by the end of the log.
+    // A recognised failure shows its line, and an unclear one the end of the log.
     let shown = !evidence["message"].is_null() || evidence["log"].as_array().is_some_and(|log| !log.is_empty());
     let fails = matches!(
         (form.verdict, form.cause),
@@ -102,7 +102,7 @@ fn complaint(form: &Form) -> Option<String> {
 
 #[track_caller]
 fn check(forms: &[Form]) {
-    // Each has an engine of its own, and some are waited for.
+    // Every form has its own engine, and some of them wait for a deadline: they run in parallel.
     let wrong: Vec<String> = std::thread::scope(|scope| {
         let all: Vec<_> = forms.iter().map(|form| scope.spawn(|| complaint(form))).collect();
         all.into_iter().filter_map(|one| one.join().unwrap()).collect()
@@ -175,9 +175,9 @@ fn a_start_fails_in_a_phase() {
 fn a_gpu_runs_out_of_memory_in_a_request() {
     let oom = ("oom", "cuda");
     check(&[
-        // One after another, it serves on.
+        // It handles one request after another, and serves on.
         request("transformers", json!({ "message": TORCH }), oom, Some(true)),
-        // Its thread is dead, its process is not.
+        // The generation thread is dead, but the process lives.
         request(
             "transformers",
             json!({ "message": "x", "log": [format!("Error in generation loop: {TORCH}")], "then": "dead" }),
@@ -202,7 +202,7 @@ fn a_gpu_runs_out_of_memory_in_a_request() {
             oom,
             Some(false),
         ),
-        // A shard that fails takes the launcher with it, a moment after its 424.
+        // The launcher exits with the failed shard, a moment after the response 424.
         request(
             "tgi",
             json!({
@@ -287,7 +287,7 @@ fn what_is_unclear_is_an_error_and_what_is_dead_is_not_busy() {
 fn an_output_that_is_clipped_is_never_ok() {
     for name in ENGINES {
         let engine = engine(name, &json!({ "clip": 39 }));
-        // The first prompt of an engine that takes text may have to be made anew.
+        // For an engine that takes text, the first prompt may need a second attempt to hit its length.
         let _ = engine.probe(300, 40, 1, None);
         let answer = engine.probe(300, 40, 1, None);
         assert_eq!(
@@ -304,7 +304,7 @@ fn an_output_that_is_clipped_is_never_ok() {
             answer["evidence"]["attempts"], 1,
             "clipping is the same every time: {name}"
         );
-        // What was asked is as much as the engine has, as it says itself.
+        // The request fills the length that the engine reports, so the clipped output is a length limit.
         if name == "vllm" || name == "tgi" {
             let answer = engine.probe(4000, 40, 1, None);
             assert_eq!(
@@ -331,9 +331,9 @@ fn a_request_that_waits_for_ever_is_refused_where_metrics_show_it_and_else_a_tim
         starved("sglang", "refused", "kv_cache"),
         starved("tgi", "refused", "kv_cache"),
         starved("llamacpp", "refused", "kv_cache"),
-        // It tells of each step, and makes none.
+        // Its metrics report each step, and a starved engine makes no step.
         starved("tensorrt_llm", "timeout", "deadline"),
-        // These have no metrics.
+        // These engines have no metrics.
         starved("transformers", "timeout", "deadline"),
         starved("ollama", "timeout", "deadline"),
     ]);

@@ -1,4 +1,5 @@
-//! Every failure that the engines' documentation or sources word (tests/data/failures), read by the shipped adapters.
+//! A user's engine fails as its documentation or source code words it (tests/data/failures): the shipped adapters
+//! recognise every such failure.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
@@ -15,11 +16,11 @@ use serde_json::{Value, json};
 use super::logs::rules;
 use super::script::bench::Bench;
 
-/// One failure and what must be made of it.
+/// One failure, and its expected reading.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Failure {
-    /// The file's name.
+    /// The engine, from the file's name.
     #[serde(skip)]
     engine: String,
     version: String,
@@ -31,7 +32,7 @@ struct Failure {
     verdict: Option<String>,
     cause: Option<Cause>,
     phase: Option<String>,
-    /// The longest input and output together, and the longest input, that the message states.
+    /// The limits that the message states: input and output together, and input alone.
     limit: Option<u64>,
     input_limit: Option<u64>,
 }
@@ -76,11 +77,11 @@ impl Failure {
         }
     }
 
-    /// What is wrong with this reading.
+    /// Describes the reading if it is not the expected one.
     fn complaint(&self, reading: &Reading) -> Option<String> {
         let verdict = json!(reading.verdict);
         let known = self.verdict.as_ref().map_or(Value::Null, |verdict| json!(verdict));
-        // Nothing may be made of an unknown failure; of a known one the cause is as given, where it is given.
+        // An unknown failure must not be classified. A known one must have the given cause, if one is given.
         let cause = self.cause.is_none() && self.verdict.is_some() || reading.cause == self.cause;
         let phase = self.phase.is_none() || reading.phase == self.phase;
         let limits = reading.limits == (self.limit, self.input_limit);
@@ -89,7 +90,7 @@ impl Failure {
     }
 }
 
-/// What the shipped adapters make of the failures.
+/// The readings of all failures by the shipped adapters.
 fn readings() -> Vec<(Failure, Reading)> {
     let mut known: HashMap<String, Rules> = HashMap::new();
     let mut read = |failure: Failure| {
@@ -110,7 +111,7 @@ fn every_failure_of_every_engine_is_what_it_is() {
     assert!(wrong.is_empty(), "{} wrong:\n{}", wrong.len(), wrong.join("\n"));
     for name in script::shipped::modules().filter_map(|module| module.strip_prefix("engines/")) {
         let told = readings.iter().any(|(failure, _)| failure.engine == name);
-        // It is no engine of its own.
+        // The simulated engine has no failures of its own.
         assert!(told || name == "sim", "no failures of `{name}` are told");
     }
 }
@@ -128,7 +129,7 @@ fn figures_of_torch_are_read_wherever_it_gives_them() {
     }
 }
 
-/// The alternatives of a pattern that stand beside each other at its top.
+/// The top-level alternatives of a pattern.
 fn alternatives(pattern: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     let (mut depth, mut escaped) = (0, false);
@@ -149,7 +150,7 @@ fn alternatives(pattern: &str) -> Vec<String> {
     parts
 }
 
-/// A rule and its alternatives.
+/// A rule, split into its alternatives.
 struct Parts {
     phase: RulePhase,
     unless: Option<Regex>,
@@ -169,7 +170,7 @@ impl Parts {
         }
     }
 
-    /// The alternatives that this failure shows. What is taken back shows nothing.
+    /// The alternatives that match this failure. Lines up to the last match of `unless` do not count.
     fn shown(&self, failure: &Failure) -> Vec<&str> {
         let back = |unless: &Regex| failure.log.iter().rposition(|line| unless.is_match(line));
         let from = self.unless.as_ref().and_then(back).map_or(0, |last| last + 1);
@@ -217,7 +218,7 @@ fn every_rule_of_every_engine_decides_a_failure() {
             idle_of.entry(pattern).or_default().insert(engine);
         }
     }
-    // What allocators and machines say is the same of all engines: one that shows it is enough.
+    // Rules for allocators and machines are shared by all engines: one failure that matches is enough.
     let common = include_str!("../../stdlib/failures.rhai");
     let shared = |pattern: &String| common.contains(pattern.as_str());
     let wrong: Vec<_> = idle_of
@@ -264,7 +265,7 @@ fn shipped_scripts_name_known_causes() {
             let causes = found.get(1).or(found.get(2)).unwrap();
             for cause in text.captures_iter(causes.as_str()).map(|cause| cause[1].to_owned()) {
                 named += 1;
-                // Where a fault ends a measurement, its kind is the cause.
+                // If a fault ends a measurement, the kind of the fault is the cause.
                 let is_kind = Kind::ALL.iter().any(|kind| kind.name() == cause);
                 let is_known = !matches!(Cause::from(cause.as_str()), Cause::Other(_));
                 assert!(is_known || is_kind, "{}: `{cause}`", path.display());

@@ -1,4 +1,5 @@
-//! The parameters of a script as flags of `profiler run`: what each command line sets, and what is refused before anything starts.
+//! A user passes the parameters of a script as flags of `profiler run`: what each command line sets, and what is
+//! refused before anything starts.
 
 use serde_json::{Value, json};
 
@@ -74,7 +75,7 @@ fn each_way_to_write_a_flag_sets_the_parameter() {
         (&["--set", "length=128..512"], "length", json!([128, 512])),
         (&["--drawn", "128..512"], "drawn", json!({ "uniform": [128, 512] })),
         (&["--any", "1..8"], "any", json!([1, 8])),
-        // The option of the program wins.
+        // The program's own option takes precedence.
         (&["--seed", "3"], "seed", json!(7)),
         (&["--set", "seed=3"], "seed", json!(3)),
     ];
@@ -93,7 +94,7 @@ fn the_script_may_come_after_its_flags() {
     assert!(!outcome.folder().join("runs").exists());
 }
 
-/// Nothing has begun, and the hint has what to write instead.
+/// Nothing has started, and the hint shows a valid command line.
 #[test]
 fn what_cannot_be_meant_is_refused_with_what_can() {
     let rows: &[(&[&str], &str)] = &[
@@ -233,13 +234,13 @@ fn help_is_a_command_and_documentation_is_searched() {
         "{}",
         found.stdout
     );
-    // A name comes before texts.
+    // A match by name comes before matches in texts.
     let found = Profiler::new().args(["doc", "sleep"]).run().success();
     assert!(found.stdout.starts_with("# `sleep("), "{}", found.stdout);
     let _ = Profiler::new().args(["doc", "zzyzx"]).run().code(2);
 }
 
-/// Exit status 3; where the engine is not even named, without a folder of a run.
+/// Exit status 3, and no run folder if the engine is not even named.
 #[test]
 fn what_is_missing_is_found_before_anything_begins() {
     let server = MadeUp {
@@ -247,7 +248,7 @@ fn what_is_missing_is_found_before_anything_begins() {
         ..MadeUp::default()
     }
     .start();
-    // No machine has that many GPUs.
+    // More GPUs than any machine has.
     for args in [["--gpus", "97"], ["--url", server.url.as_str()]] {
         let outcome = Profiler::new()
             .env("OPENAI_API_KEY", "sk-of-somebody-else-0123456789")

@@ -1,4 +1,5 @@
-//! Fleets: many runs from one file, on slots of this machine, on a cluster of one's own and on a real Slurm; killed, and gone on with; and the fence by which a run has one writer.
+//! A user runs a fleet: many runs from one file, on slots of this machine, on a cluster of hosts and on a real Slurm;
+//! killed and resumed; and the lock that gives a run a single writer.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +13,7 @@ use crate::support::slurm::Slurm;
 use crate::support::ssh::Hosts;
 use crate::support::{Profiler, needs_slurm, needs_ssh};
 
-/// Quick jobs of several kinds; one cannot be done, one has no place.
+/// Quick jobs of several kinds; one cannot run, and one fits on no slot.
 const MIXED: &str = "
 defaults: {script: adaptive, set: {engine: sim, sim: {time_scale: 0.02}, output: 64}}
 jobs:
@@ -28,7 +29,8 @@ jobs:
 const MODELS: &str =
     "models: [{model_id: a/one}, {model_id: b/two}]\ndefaults: {input_lengths: [64], output_lengths: [16]}";
 
-/// Probes three points, waits for the file `go` if one is named, and probes a fourth: a run that is under way until a test lets it end.
+/// Probes three points, waits for the file `gate` if one is given, and probes a fourth: the run stays under way until
+/// the test lets it end.
 const GATED: &str = r#"
 import "std/engines" as engines;
 let p = params(#{ gate: param((), "the file to wait for"), number: param(0, "which job it is") });
@@ -38,10 +40,10 @@ while p.gate != () && command::run(["test", "-e", p.gate]).code != 0 { sleep(0.0
 `a point of 512 tokens: ${engine.probe(#{ input: 512, output: 16 }).verdict}`
 "#;
 
-/// What it needs.
+/// The permission that the gated script needs.
 const TEST: &str = "command=test";
 
-/// A fleet of such jobs with these parameters, in which `GO` is a file of the fleet's folder.
+/// A fleet of gated jobs with these parameters, in which `GO` is replaced by the path of a file in the fleet's folder.
 fn gated(sets: &[&str]) -> Profiler {
     let program = Profiler::new().file("gated.rhai", GATED);
     let go = program.folder().join("go").display().to_string();
@@ -52,7 +54,7 @@ fn gated(sets: &[&str]) -> Profiler {
         .args(["fleet", "jobs.yaml", "--out", "f"])
 }
 
-/// Jobs of a shipped script.
+/// Long jobs of a shipped script.
 const LONG: &str = "
 defaults: {script: adaptive, set: {engine: sim, sim: {time_scale: 0.05}}}
 jobs:
@@ -69,7 +71,7 @@ fn text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_default()
 }
 
-/// Waits until it is so.
+/// Waits until the condition holds; fails after three minutes.
 #[track_caller]
 fn until(what: &str, mut is: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(180);
@@ -79,7 +81,7 @@ fn until(what: &str, mut is: impl FnMut() -> bool) {
     }
 }
 
-/// The command lines of running processes that name this folder.
+/// The command lines of running processes that contain this folder.
 fn running(folder: &Path) -> Vec<String> {
     let named = folder.canonicalize().unwrap().display().to_string();
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -88,11 +90,11 @@ fn running(folder: &Path) -> Vec<String> {
     lines.filter(|line| line.contains(&named)).collect()
 }
 
-/// The arguments of each probe that a run finished, and the attempts at it.
+/// The arguments of each probe that a run finished, and the attempts that worked on it.
 fn finished(job: &Path) -> (Vec<String>, Vec<u64>) {
     let (mut probes, mut attempts) = (Vec::new(), Vec::new());
     for line in text(job.join("journal.jsonl")).lines() {
-        // The last line may be half written.
+        // The last line may be torn.
         let Ok(event) = serde_json::from_str::<Value>(line) else {
             break;
         };
@@ -149,10 +151,10 @@ fn jobs_of_one_file_run_on_slots_and_are_compared_on_one_page() {
     assert!(job("0003-throughput")["cost_output"].as_f64() > Some(0.0));
     assert_eq!(job("0004-adaptive")["status"], "failed");
     assert_eq!(job("0005-adaptive")["status"], "given up");
-    // What the file names is not the user's word.
+    // An address in the fleet file is not a permission of the user.
     let why = job("0006-engine_info")["why"].clone();
     assert!(why.as_str().unwrap().contains("not allowed to connect"), "{why}");
-    // One entry of a batch, by one start.
+    // One entry of the batch needs one start.
     let answer = job("0007-batch")["answer"].clone();
     assert!(
         answer.as_str().unwrap().starts_with("2 of 2 configurations"),
@@ -259,7 +261,7 @@ fn a_cluster_is_one_file_which_is_checked_and_may_do_what_is_allowed() {
             .file("mine.rhai", file)
             .args(["--cluster", "./mine.rhai"])
     };
-    // As any script that is not shipped.
+    // A copied script needs permissions like any script that is not shipped.
     let _ = mine(example)
         .args(["--allow", "command=sh"])
         .run()
@@ -318,7 +320,7 @@ fn what_is_wrong_with_the_file_is_said_before_anything_starts() {
 
 const SLURM: &str = "command=sbatch,command=squeue,command=scancel,command=scontrol,command=test";
 
-/// Two jobs that one node takes together, and that are under way until they may end.
+/// Two jobs that one node can run at the same time, each waiting for the file `GO`.
 const TWO: [&str; 2] = ["number: 1, gate: GO", "number: 2, gate: GO"];
 
 #[test]
@@ -334,7 +336,8 @@ fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() 
     let left = child.wait_with_output().unwrap();
     assert!(left.status.success(), "{}", String::from_utf8_lossy(&left.stderr));
     let out = folder.path().join("f");
-    // One task of the node whose daemon dies alone: its process lives on, and must end when Slurm has it done elsewhere.
+    // Only the daemon of the task's node dies: the task's process lives on, and must end when Slurm runs the task
+    // elsewhere.
     let mut lost = None;
     until("a task measures", || {
         lost = slurm.tasks("n1").into_iter().next();
@@ -348,7 +351,7 @@ fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() 
         .args(["fleet", "--follow", "f", "--allow", SLURM, "--json"]);
     let (follow, _other) = follow.spawn();
     let job = out.join(format!("jobs/{:04}-gated", lost.unwrap()));
-    // Slurm's own requeue is another attempt.
+    // Slurm requeues the task, which counts as another attempt.
     until("Slurm has it done elsewhere", || finished(&job).1 == [100, 101]);
     fs::write(folder.path().join("go"), "").unwrap();
     let followed = follow.wait_with_output().unwrap();
@@ -367,7 +370,7 @@ fn on_slurm_each_run_is_done_once_though_a_node_is_lost_and_the_fleet_is_left() 
     assert_eq!(finished(&job).1, [100, 101]);
     until("nothing is left running", || running(&out).is_empty());
 
-    // What is taken back is in the queue no more, and is not lost.
+    // A cancelled job leaves the queue, and does not count as lost.
     let again = gated(&TWO)
         .env("SLURM_CONF", slurm.conf())
         .args(["--cluster", "slurm", "--detach", "--allow", SLURM]);
@@ -411,7 +414,7 @@ fn by_ssh_the_jobs_of_a_host_that_does_not_answer_are_done_on_another() {
     child.kill().unwrap();
     let errors = String::from_utf8_lossy(&child.wait_with_output().unwrap().stderr).into_owned();
     assert!(errors.contains("h1 does not answer and is left out"), "{errors}");
-    // The host is back when the fleet is followed: what it has of the job is older.
+    // The host is back when the fleet is followed, but its copy of the job is the older one.
     hosts.wake(1);
     fs::write(folder.path().join("go1"), "").unwrap();
     let followed = Profiler::new()
@@ -475,7 +478,7 @@ fn by_ssh_what_only_a_host_can_do_that_does_not_answer_waits_for_it() {
         .run()
         .success()
         .stderr("1 found no slots, as hosts do not answer: h1");
-    // It answers again while it is asked.
+    // The host answers again while `--follow` asks it.
     let (mut child, _other) = follow().spawn();
     let mut errors = BufReader::new(child.stderr.take().unwrap())
         .lines()
@@ -552,7 +555,7 @@ fn by_ssh_a_fleet_that_is_left_goes_on_and_one_job_waits_for_the_slot_of_another
     assert!(left.status.success(), "{errors}");
     assert!(errors.contains("4 jobs are in the queue"), "{errors}");
     let at = |name| finished(&hosts.job(1, name)).0.len();
-    // A host that is asked nothing for long: those who would end its jobs look twice.
+    // As if the host had not been contacted for long. The processes that would then end its jobs check twice.
     hosts.forget(1);
     let before = hosts.running(1);
     let mut looked = BTreeSet::new();
@@ -568,7 +571,7 @@ fn by_ssh_a_fleet_that_is_left_goes_on_and_one_job_waits_for_the_slot_of_another
             .current_dir(folder.path())
             .args(["fleet", "--follow", "f", "--json", "--allow", SSH])
     };
-    // What waits is put there anew, behind what runs.
+    // Waiting jobs are submitted again, behind the running ones.
     let _ = follow()
         .arg("--detach")
         .run()
@@ -603,7 +606,7 @@ fn by_ssh_a_shared_run_goes_on_elsewhere_from_its_own_journal() {
     let job = folder.path().join("f/jobs/0002-gated");
     until("the second host measures", || finished(&job).0.len() == 3);
     hosts.silence(2);
-    // The host lives: its run ends when it sees that another has begun.
+    // The host is alive: its run ends when it sees that another attempt has begun.
     until("another attempt goes on with it", || finished(&job).1 == [100, 200]);
     fs::write(folder.path().join("go"), "").unwrap();
     let ended = child.wait_with_output().unwrap();
@@ -624,7 +627,7 @@ fn what_comes_back_of_a_job_is_files_and_folders_of_its_own_and_no_more_than_a_r
             header.set_entry_type(*kind);
             header.set_mode(0o644);
             header.set_size(contents.len() as u64);
-            // As `tar` would not write it.
+            // Names and links that `tar` itself would not write.
             header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
             header.as_old_mut().linkname[..4].copy_from_slice(b"/etc");
             header.set_cksum();

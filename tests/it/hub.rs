@@ -1,4 +1,4 @@
-//! Fetching a tokenizer from the hub, which here is a server on this machine that answers as the real one does.
+//! A user's run fetches a tokenizer or model from the hub; the hub is a local server that answers like the real one.
 
 use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
@@ -172,7 +172,7 @@ async fn answers_that_are_not_a_hubs_are_refused() {
     };
     let (fault, ..) = refused(bare(Vec::new())).await;
     assert!(fault.message.contains("x-repo-commit"), "{fault}");
-    // What a server says never becomes a path outside the cache.
+    // A server's answer never becomes a path outside the cache.
     let (fault, _, cache) = refused(bare(vec![("x-repo-commit", "../../../../evil".into())])).await;
     assert!(fault.message.contains("x-repo-commit"), "{fault}");
     assert!(!cache.path().join("../evil").exists());
@@ -229,7 +229,7 @@ async fn a_body_that_ends_early_leaves_nothing() {
     assert!(!model.join("snapshots").exists());
 }
 
-/// A server that takes the connection and says nothing, and then is gone.
+/// A server that accepts the connection and stays silent, and then disappears.
 #[test]
 fn a_wait_for_the_hub_is_told_and_a_hub_that_is_gone_is_not_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -253,7 +253,7 @@ fn a_wait_for_the_hub_is_told_and_a_hub_that_is_gone_is_not_waited_for() {
 async fn a_hub_that_cannot_be_reached_is_asked_once() {
     let server = Server::start(HashMap::new()).await;
     let cache = temp();
-    // Nobody listens there, and a retry would take an hour.
+    // Nothing listens there, and a retry would take an hour.
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let nobody = Hub {
         endpoint: format!("http://{closed}").parse().unwrap(),
@@ -326,10 +326,10 @@ async fn a_download_of_weights_goes_on_where_it_broke_off() {
     let hub = server.hub(cache.path());
     let model = "org/name".parse().unwrap();
     assert!(!hub.is_complete(&model, false));
-    // Without weights only the configuration is fetched, and the name of the content is known.
+    // Without weights only the configuration is fetched, and its content hash is known.
     let told = std::sync::Mutex::new(Vec::new());
     let report = |done, total| {
-        // What is told in between depends on the time that it takes.
+        // Intermediate reports depend on the time that the download takes.
         let mut told = told.lock().unwrap();
         if told.last().is_none_or(|(_, before)| *before != total) {
             told.push((done, total));

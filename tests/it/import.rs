@@ -1,4 +1,5 @@
-//! Files of other tools, as `profiler show` reads them: their figures come out equal, in bytes, and what is broken is named.
+//! A user reads files of other tools with `profiler show`: their figures come out equal, in bytes, and damaged files
+//! are named.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::support::{Outcome, Profiler};
 const GIB: f64 = 1_073_741_824.0;
 const MIB: f64 = 1_048_576.0;
 
-/// A fixture in the shape that its tool writes.
+/// The path of a fixture in the format of its tool.
 pub fn fixture(name: &str) -> String {
     format!("{}/tests/data/foreign/{name}", env!("CARGO_MANIFEST_DIR"))
 }
@@ -127,7 +128,7 @@ fn sizer_3_tells_the_pool_from_what_is_used() {
     assert_eq!(shown["cases"][0]["facts"]["tokens"], 16_384);
 }
 
-/// A profile of schema 3 with changed values.
+/// The output of `show` for a schema 3 profile with changed values.
 fn sizer(change: impl FnOnce(&mut Value)) -> Outcome {
     let text = std::fs::read_to_string(fixture("llm-sizer-3.0.json")).unwrap();
     let mut profile: Value = serde_json::from_str(&text).unwrap();
@@ -363,7 +364,7 @@ fn hostile_files_end_in_a_message() {
     let _ = show(huge).success();
     let lengths = r#"{"config": {}, "results": [{"input_length": 9e15, "output_length": 9e15, "success": true}]}"#;
     let _ = show(lengths);
-    // A long list that nobody asks for.
+    // A long list that no figure is read from.
     let list = "1,".repeat(4_000_000);
     let long = format!(r#"{{"request_throughput": 1.5, "duration": 1, "itls": [[{list}1]]}}"#);
     let _ = show(long).success().stdout("1.500 requests/s");

@@ -1,5 +1,6 @@
-//! Every write, sync, rename and creation of a file of a run fails once, each in a run of its own, by the fault injection of strace: the run says
-//! so, and a resume ends where an undisturbed run ends, with nothing lost and nothing measured twice.
+//! A user's disk fails under a run: each write, sync, rename and creation of a run's file fails once, in a run of its
+//! own, by the fault injection of strace. The run reports it, and a resume ends where an undisturbed run ends, with
+//! nothing lost and nothing measured twice.
 
 use std::collections::HashMap;
 use std::fs;
@@ -22,7 +23,7 @@ const SCRIPT: &str = r#"
     map.frontier()
 "#;
 
-/// System calls, the error that they give once, and the file of the run that they must be for; "" for any file.
+/// System calls, the error injected once, and the file of the run that they must concern; "" for any file.
 const FAULTS: [(&str, &str, &str); 10] = [
     ("write", "ENOSPC", "journal.jsonl"),
     ("write", "EIO", "manifest.json.new"),
@@ -50,14 +51,14 @@ fn start(mut command: Command, folder: &Path) -> Output {
     command.current_dir(folder).env("HOME", folder).output().unwrap()
 }
 
-/// Goes on with what a fault left, and compares it with what an undisturbed run finds.
+/// Resumes the run after a fault, and compares its result with that of an undisturbed run.
 fn check(folder: &Path, what: &str, whole: &Value) {
     let out = folder.join("out");
     let journal = || fs::read_to_string(out.join("journal.jsonl")).unwrap_or_default();
     let before = journal();
     let before = &before[..before.rfind('\n').map_or(0, |end| end + 1)];
     if !out.join("manifest.json").exists() {
-        // It was no run yet.
+        // The fault came before the folder was a run: start anew.
         let _ = fs::remove_dir_all(&out);
     }
     let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
@@ -113,7 +114,7 @@ fn a_call_that_fails_is_told_and_loses_nothing() {
             ]);
             command.args(["-e", &format!("inject={calls}:error={error}:when={nth}")]);
             if !file.is_empty() {
-                // By its descriptor, or by its name below an open folder.
+                // Matches the file by its descriptor, or by its name relative to an open folder.
                 command.arg("-P").arg(folder.join("out").join(file)).args(["-P", file]);
             }
             command
@@ -129,7 +130,8 @@ fn a_call_that_fails_is_told_and_loses_nothing() {
                 fs::remove_dir_all(folder.join("out")).unwrap();
                 break;
             };
-            // Without the page or the series of memory the answer is whole, which is only warned of; the page itself says what it could not read.
+            // A failed report page or memory series leaves the answer whole, so it is only a warning; the page itself
+            // states what it could not read.
             let failed = output.status.code() != Some(0) && told.contains("error: ");
             let warned = told.contains("warning: ") || call.contains("O_RDONLY");
             assert!(failed || warned, "{what}: {call}: {told}");
@@ -138,7 +140,7 @@ fn a_call_that_fails_is_told_and_loses_nothing() {
     }
 }
 
-/// No file of the run may be longer than so many bytes: writes are short, and then fail.
+/// A size limit on the run's files makes writes short, and then fail.
 #[test]
 fn short_writes_lose_nothing() {
     let folder = temp();
@@ -146,7 +148,7 @@ fn short_writes_lose_nothing() {
     let whole = undisturbed(folder);
     let journal = fs::metadata(folder.join("whole/journal.jsonl")).unwrap().len();
     for part in 1..8 {
-        // POSIX counts in blocks of 512 bytes. A write beyond is an error only where the signal is ignored.
+        // POSIX counts in blocks of 512 bytes. A write beyond the limit returns an error only if the signal is ignored.
         let blocks = journal * part / 8 / 512;
         let mut command = Command::new("sh");
         command.args(["-c", &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$@\""), "sh"]);
@@ -163,7 +165,7 @@ fn short_writes_lose_nothing() {
     }
 }
 
-/// A folder that is removed under the run ends it at the next answer.
+/// A folder that is removed during the run ends the run at the next answer.
 #[test]
 fn a_removed_folder_is_noticed() {
     let folder = temp();
@@ -186,7 +188,7 @@ fn a_removed_folder_is_noticed() {
     eventually("an answer", || {
         fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""event":"done""#))
     });
-    // The run may just be writing another file.
+    // The first removal may fail because the run is writing another file.
     let _ = fs::remove_dir_all(folder.join("out"));
     eventually("gone", || {
         !folder.join("out").exists() || fs::remove_dir_all(folder.join("out")).is_ok()

@@ -1,4 +1,5 @@
-//! A journal that was changed after it was written: what follows the change is asked again, and nothing false is proven.
+//! A user resumes a run whose journal was changed: everything after the change is probed again, and nothing false is
+//! proven.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use serde_json::Value;
 
 use crate::support::temp;
 
-/// A search for a limit that is known: 9,000 tokens of input and output together.
+/// A search for a known limit: 9,000 tokens of input and output together.
 const SCRIPT: &str = r#"
     import "std/search" as search;
     let map = boundary(#{ input: [1, 8192], output: [1, 4096] }, #{});
@@ -34,7 +35,7 @@ fn profiler(folder: &Path, args: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// The frontier of the finished run in `out`, after a check that no recorded point is on the wrong side.
+/// The frontier of the finished run in `out`. Fails if a recorded point is on the wrong side of the limit.
 fn frontier(out: &Path) -> Value {
     let journal = fs::read_to_string(out.join("journal.jsonl")).unwrap();
     let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -46,7 +47,7 @@ fn frontier(out: &Path) -> Value {
     result["result"]["frontier"].clone()
 }
 
-/// Every digit of a point's coordinates, of its verdict's place and of all else counts alike: `PROFILER_TEST_FLIPS` asks for more of them.
+/// Changes digits spread evenly over the journal, whatever they mean: 16 of them, or `PROFILER_TEST_FLIPS`.
 #[test]
 fn a_changed_digit_is_noticed_and_proves_nothing() {
     let flips = std::env::var("PROFILER_TEST_FLIPS")
@@ -61,7 +62,7 @@ fn a_changed_digit_is_noticed_and_proves_nothing() {
     let path = out.join("journal.jsonl");
     let whole = frontier(&out);
     let text = fs::read_to_string(&path).unwrap();
-    // As if the run had been killed at two thirds.
+    // As if the run had been killed after two thirds of its events.
     let ends: Vec<usize> = text.match_indices('\n').map(|(at, _)| at + 1).collect();
     let text = &text[..ends[ends.len() * 2 / 3]];
     let digits: Vec<usize> = text
@@ -85,7 +86,7 @@ fn a_changed_digit_is_noticed_and_proves_nothing() {
     }
 }
 
-/// 1,000 bits and 200 cuts, evenly over the bytes of a journal.
+/// Covers 1,000 bits and 200 cuts, spread evenly over the bytes of a journal.
 #[test]
 fn a_bit_or_an_end_that_is_lost_anywhere_is_noticed_and_adds_nothing() {
     let folder = temp();
@@ -112,7 +113,7 @@ fn a_bit_or_an_end_that_is_lost_anywhere_is_noticed_and_adds_nothing() {
     }
 }
 
-/// Found by seed 1938 of the simulation.
+/// Regression: seed 1938 of the simulation.
 #[test]
 fn a_first_line_whose_checksum_is_damaged_is_not_taken_for_one_of_an_older_version() {
     let folder = temp();

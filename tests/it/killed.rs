@@ -1,4 +1,5 @@
-//! The host is killed or its terminal closed at random instants of a search on an engine, and the run taken up again each time. Nothing of it runs on.
+//! A user's search is killed, or its terminal closed, at random instants, and resumed each time: nothing of it keeps
+//! running.
 
 use std::collections::{BTreeSet, HashMap};
 use std::fs;
@@ -15,7 +16,7 @@ use crate::runtime::{containers_of, eventually};
 use crate::support::engines::{container, in_process, process, processes_of};
 use crate::support::{needs_docker, temp};
 
-/// A search on the engine beside it, with nothing random in it.
+/// A search on the test's engine, without randomness.
 const SEARCH: [&str; 10] = [
     "run",
     "adaptive.rhai",
@@ -29,7 +30,7 @@ const SEARCH: [&str; 10] = [
     "--allow=process,image=profiler-test",
 ];
 
-/// Instants drawn from a seed that a failing test shows. `PROFILER_TEST_SEED` draws them again.
+/// Random instants from a seed. A failing test shows the seed, and `PROFILER_TEST_SEED` sets it.
 struct Instants(u64);
 
 impl Instants {
@@ -42,7 +43,7 @@ impl Instants {
         Self(seed)
     }
 
-    /// SplitMix64 (Steele, Lea and Flood, 2014), as a share of `most`.
+    /// SplitMix64 (Steele, Lea and Flood, 2014), scaled to `most`.
     fn up_to(&mut self, most: Duration) -> Duration {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -54,9 +55,9 @@ impl Instants {
     }
 }
 
-/// A search of this thoroughness; a few seconds of it take most of the starts that a search makes.
+/// A search of this coverage: a search of a few seconds already contains most of the starts of a longer one.
 fn program(folder: &Path, (runtime, coverage): (&str, f64), args: &[&str]) -> Command {
-    // Whoever started the tests may have done so under `nohup`.
+    // `nohup` ignores SIGHUP, and the tests may have been started under it.
     let mut command = Command::new("env");
     command
         .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_profiler")])
@@ -69,7 +70,7 @@ fn program(folder: &Path, (runtime, coverage): (&str, f64), args: &[&str]) -> Co
     command
 }
 
-/// What the journal says, as text and event by event; a torn last line is left out.
+/// The lines and events of the journal; a torn last line is left out.
 fn journal(folder: &Path) -> (Vec<String>, Vec<Value>) {
     let text = fs::read_to_string(folder.join("journal.jsonl")).unwrap_or_default();
     let whole = text.rfind('\n').map_or("", |end| &text[..=end]);
@@ -78,7 +79,7 @@ fn journal(folder: &Path) -> (Vec<String>, Vec<Value>) {
     (lines, events)
 }
 
-/// How often each probe was finished.
+/// The number of times that each probe was finished.
 fn finished(events: &[Value]) -> HashMap<String, usize> {
     let mut counts = HashMap::new();
     for event in events.iter().filter(|event| event["event"] == "done") {
@@ -91,13 +92,13 @@ fn begun(events: &[Value]) -> usize {
     events.iter().filter(|event| event["event"] == "began").count()
 }
 
-/// The id of a run, once it has a folder.
+/// The id of a run, as soon as its folder has a manifest.
 fn id(folder: &Path) -> Option<String> {
     let manifest: Value = serde_json::from_slice(&fs::read(folder.join("manifest.json")).ok()?).ok()?;
     Some(manifest["run"].as_str()?.to_owned())
 }
 
-/// Waits until no process and no container of a run is there.
+/// Waits until no process and no container of the run is left.
 fn nothing_is_left(run: &str, runtime: &str) {
     eventually("no process is left", || processes_of(run).is_empty());
     eventually("no container is left", || {
@@ -105,7 +106,7 @@ fn nothing_is_left(run: &str, runtime: &str) {
     });
 }
 
-/// The option by which a search goes on, or begins where it was killed before it was a run.
+/// The option that resumes a search, or starts it anew if it was killed before it had a manifest.
 fn how(out: &Path) -> &'static str {
     if out.join("manifest.json").exists() {
         return "--resume";
@@ -114,11 +115,10 @@ fn how(out: &Path) -> &'static str {
     "--out"
 }
 
-/// How often a search is killed.
+/// Kills per search.
 const KILLS: u32 = 10;
 
-/// Kills a search again and again, and does so with as many searches as `PROFILER_TEST_ROUNDS` says: one without it, ten
-/// for 100 kills on each runtime.
+/// Kills `PROFILER_TEST_ROUNDS` searches, `KILLS` times each: one search by default, ten for 100 kills on each runtime.
 fn kill(runtime: &str, adapter: &str, coverage: f64) {
     let rounds = std::env::var("PROFILER_TEST_ROUNDS").map_or(1, |rounds| rounds.parse().unwrap());
     for _ in 0..rounds {
@@ -126,8 +126,8 @@ fn kill(runtime: &str, adapter: &str, coverage: f64) {
     }
 }
 
-/// Kills a search, every fourth time by closing its terminal, and compares what it finds in the end with what an
-/// undisturbed one finds.
+/// Kills a search again and again, every fourth time by closing its terminal, and compares its final result with that
+/// of an undisturbed search.
 fn kill_a_search(runtime: &str, adapter: &str, coverage: f64) {
     let folder = temp();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/adaptive.rhai");
@@ -153,7 +153,7 @@ fn kill_a_search(runtime: &str, adapter: &str, coverage: f64) {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // On average, the lives together come to half of the search.
+        // On average, the killed attempts together last half as long as the whole search.
         std::thread::sleep(instants.up_to(took / KILLS));
         let signal = if hit % 4 == 3 { Signal::SIGHUP } else { Signal::SIGKILL };
         kill_by(signal, &child);
@@ -165,7 +165,7 @@ fn kill_a_search(runtime: &str, adapter: &str, coverage: f64) {
         assert_eq!(lines[..before.len()], before[..], "no line is lost or changed");
         before = lines;
         if !killed || events.last().is_some_and(|event| event["status"] == "done") {
-            // Done already: the undisturbed search was slower, as it had other tests beside it.
+            // The search is done: the undisturbed one was slower, because other tests ran at the same time.
             break;
         }
         hit += 1;

@@ -1,5 +1,5 @@
-//! What the adapters would start: command lines held against the options that published wheels accept (tests/data/flags), and the whole
-//! request that the Docker daemon gets.
+//! A user starts engines through the adapters: every flag is checked against the options that published wheels accept
+//! (tests/data/flags), and the request to the Docker daemon is compared as a whole.
 
 mod accepted;
 mod docker;
@@ -20,7 +20,7 @@ fn adapter(engine: &str) -> Arc<dyn Adapter> {
     script::adapter(&Bench::script("").host(), engine).unwrap()
 }
 
-/// The options as an adapter sees them: everything that was not given is null.
+/// The options as an adapter receives them: options that were not given are null.
 fn options(given: &Value) -> Value {
     let mut options = json!(LaunchOptions::default());
     options["runtime"] = json!("process");
@@ -242,7 +242,7 @@ fn sglang_is_started_by_a_python_or_by_its_own_command() {
     assert_eq!(command(json!("/venv/bin/sglang"))[..2], ["/venv/bin/sglang", "serve"]);
 }
 
-/// What is pasted starts the engine as it was measured: its share of memory and its number formats too.
+/// The suggested flags start the engine as it was measured, including its memory fraction and its number formats.
 #[test]
 fn flags_to_paste_keep_what_was_set() {
     for (engine, wanted) in [

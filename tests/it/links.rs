@@ -1,4 +1,4 @@
-//! Run folders of strangers: no link in them is followed, to write or to read.
+//! A user opens run folders of strangers: no link in them is followed, for writing or for reading.
 
 use std::fs::{self, File};
 use std::os::unix::fs::symlink;
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::support::{Outcome, Profiler, copy_run, temp};
 
-/// Leaves a file in every folder of a run: `files/`, `tables/`, `logs/`, `memory/`, `loads/`, `modules/`.
+/// A script that leaves a file in every folder of a run: `files/`, `tables/`, `logs/`, `memory/`, `loads/`, `modules/`.
 const SCRIPT: &str = r#"
 import "std/engines" as engines;
 let engine = engines::launch("sim", #{});
@@ -22,7 +22,8 @@ keep_table("t", ["a"], [#{ a: 1 }]);
 1
 "#;
 
-/// A run as a stranger could send it: begun, so that `--resume` runs the folder's own script, and nothing in its journal.
+/// A run as a stranger could send it: unfinished, so that `--resume` runs the folder's own script, with an empty
+/// journal.
 struct Stranger {
     temp: TempDir,
 }
@@ -50,7 +51,7 @@ impl Stranger {
         self.temp.path().join(name)
     }
 
-    /// The names in the user's home.
+    /// The names of the files in the user's home.
     fn home(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("home")).unwrap();
         entries
@@ -118,7 +119,7 @@ fn what_is_written_and_then_renamed_goes_through_no_link() {
     }
 }
 
-/// Every file below a folder, relative to it.
+/// All files below a folder, relative to it.
 fn files(folder: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -141,7 +142,7 @@ fn what_files_of_a_run_lead_to_is_shown_nowhere() {
     for run in ["vllm-sweep", "vllm-breakdown"] {
         for name in files(&copy_run(run, &temp.path().join("run"))) {
             let sent = copy_run(run, &temp.path().join("run"));
-            // The file itself with other words in it, so that whoever reads it has something to show.
+            // A valid file with secret words: a reader that followed the link would show them.
             let text = fs::read_to_string(sent.join(&name)).unwrap();
             let words = ["GPU-", "Qwen", "vllm", "kv_pool", "request_throughput"];
             let text = words.iter().fold(text, |text, word| text.replace(word, SECRET));
@@ -169,7 +170,7 @@ fn what_is_endless_is_refused_at_once() {
     let temp = temp();
     let link = |path: &Path| symlink("/dev/zero", path).unwrap();
     let pipe = |path: &Path| nix::unistd::mkfifo(path, Mode::S_IRWXU).unwrap();
-    // It takes no room on the disk, and none in an archive.
+    // It takes no space on disk or in an archive.
     let sparse = |path: &Path| File::create(path).unwrap().set_len(1 << 40).unwrap();
     let kinds = [
         (&link as &dyn Fn(&Path), "is a symbolic link"),
@@ -203,7 +204,7 @@ fn a_report_below_its_run_goes_through_no_link() {
         outcome.stderr("`sent/pictures` is a symbolic link");
         assert_eq!(stranger.home(), [""; 0], "{option}");
     }
-    // Elsewhere, what leads to a folder is the user's own.
+    // Outside the run folder, a link to a folder is the user's own.
     symlink(stranger.path("home"), stranger.path("mine")).unwrap();
     stranger
         .profiler(&["report", "sent", "--html", "mine/page.html"])

@@ -1,4 +1,4 @@
-//! What is seen while a run goes on: lines where nobody looks on, a live view on a terminal of any size.
+//! A user watches a run: plain lines if output is not a terminal, and a live view on a terminal of any size.
 
 use std::process::Command;
 
@@ -14,14 +14,14 @@ const POINTS: &str = r#"
     report(map)
 "#;
 
-/// What a terminal of so many columns and rows showed: after each frame of the live view, and at the end.
+/// The content of the terminal after each frame of the live view and at the end, and the raw output.
 struct Seen {
     frames: Vec<String>,
     end: String,
     raw: String,
 }
 
-/// Runs on a terminal of this size.
+/// Runs the script on a terminal of this size.
 fn on_terminal(columns: u16, rows: u16, variables: &[(&str, &str)], script: &str) -> Seen {
     let folder = temp();
     std::fs::write(folder.path().join("s.rhai"), script).unwrap();
@@ -37,7 +37,7 @@ fn on_terminal(columns: u16, rows: u16, variables: &[(&str, &str)], script: &str
         .args(["-c", r#"stty cols "$1" rows "$2"; exec "$0" run s.rhai --out out"#])
         .args([env!("CARGO_BIN_EXE_profiler"), &columns.to_string(), &rows.to_string()]);
     let mut session = spawn_command(command, Some(60_000)).unwrap();
-    // It gives each byte as a character.
+    // The session returns each byte as a character.
     let told = session.exp_eof().unwrap();
     let bytes = told.chars().map(|byte| u8::try_from(byte).unwrap());
     let raw = String::from_utf8(bytes.collect()).unwrap();
@@ -46,7 +46,7 @@ fn on_terminal(columns: u16, rows: u16, variables: &[(&str, &str)], script: &str
     for frame in raw.split_inclusive("\u{1b}[J") {
         screen.process(frame.as_bytes());
         let shown = screen.screen();
-        // Of what is drawn in place, no line is broken by the terminal.
+        // The terminal must not wrap any line of the live view.
         for row in (0..rows).filter(|_| raw.contains("\u{1b}[2K")) {
             assert!(
                 !shown.row_wrapped(row),
@@ -83,7 +83,7 @@ fn lines_where_there_is_no_terminal() {
     assert!(outcome.stdout.is_ascii(), "no locale says that more can be shown");
 }
 
-/// What a run was given and must show nobody, and a script that tells it wherever a script can.
+/// A secret that no output may show, and a script that prints it wherever a script can.
 const SECRET: (&str, &str) = ("MY_API_KEY", "hf_never-to-be-seen");
 const TELLTALE: &str = r#"
     warn("the hub refused hf_never-to-be-seen at http://me:passphrase@hub/");
@@ -108,7 +108,7 @@ fn what_is_secret_is_shown_neither_in_lines_nor_on_a_terminal() {
         .stderr("http://***@hub/")
         .stderr("error: ***");
     let _ = outcome.nowhere("never-to-be-seen").nowhere("passphrase");
-    // Wide enough for the whole warning, and so narrow that it is cut within the secret.
+    // 200 columns show the whole warning; 60 cut it within the secret.
     for columns in [60, 200] {
         let seen = on_terminal(columns, 50, &[SECRET], TELLTALE);
         assert!(seen.raw.contains("⚠ the hub refused"), "{}", seen.raw);
@@ -133,7 +133,7 @@ fn a_live_view_on_terminals_of_any_width() {
         ] {
             assert!(frames.contains(part), "{columns}: {part}\n{frames}");
         }
-        // What was drawn over is gone, and what was printed above stays, each once.
+        // The live view is erased, and each line printed above it remains once.
         assert!(
             !seen.end.contains("running the script") && !seen.end.contains("largest that fits"),
             "{}",
@@ -143,7 +143,7 @@ fn a_live_view_on_terminals_of_any_width() {
             assert_eq!(seen.end.matches(part).count(), 1, "{columns}: {part}\n{}", seen.end);
         }
         assert!(!seen.raw.contains("[31m"), "colours in spite of NO_COLOR");
-        // The cursor was never hidden.
+        // The cursor must never be hidden.
         assert!(!seen.raw.contains("[?25l"));
     }
 }

@@ -1,11 +1,11 @@
-//! The main job on a real engine: llama-server in a container, and a kernel that kills it.
+//! A user measures a real engine: llama-server in a container, and a kernel that kills it.
 
 use serde_json::{Value, json};
 
 use crate::support::llamacpp::{Start, image, start};
 use crate::support::{Profiler, model, temp};
 
-/// Holds a context of 1024 tokens (64 MiB of KV cache) and not one of 4096 (256 MiB).
+/// Enough memory for a context of 1024 tokens (64 MiB of KV cache), and not for one of 4096 (256 MiB).
 const MEMORY: u64 = 160 << 20;
 
 #[test]
@@ -17,7 +17,7 @@ fn the_kernel_kills_a_server_whose_context_is_too_large() {
     assert_eq!(start(image, folder.path(), 4096, MEMORY), Start::KilledForMemory);
 }
 
-/// Runs a script of the user's, who allows the image and the model's folder, and gives its result.
+/// Runs a script with permission for the image and the model's folder; returns its result.
 fn scripted(image: &str, folder: &std::path::Path, body: &str) -> serde_json::Value {
     let outcome = Profiler::new()
         .file(
@@ -37,7 +37,7 @@ fn scripted(image: &str, folder: &std::path::Path, body: &str) -> serde_json::Va
     outcome.success().json()["result"].take()
 }
 
-/// The answers of two requests at the same time are long enough to overlap on a busy machine.
+/// The answers of two simultaneous requests are long enough to overlap on a busy machine.
 #[test]
 fn a_probe_of_a_real_server_is_ok_or_the_kernels_kill() {
     let Some(image) = image() else { return };
@@ -64,7 +64,7 @@ fn a_probe_of_a_real_server_is_ok_or_the_kernels_kill() {
     assert!(fits["peak"].as_u64().unwrap() > 1 << 20, "{fits}");
 }
 
-/// The buffers that its log tells, by what they hold, and the memory that its container holds.
+/// Compares the buffers in the server's log with the memory of its container.
 #[test]
 fn what_a_real_server_tells_of_its_memory_adds_up_to_what_it_holds() {
     let Some(image) = image() else { return };
@@ -82,7 +82,7 @@ fn what_a_real_server_tells_of_its_memory_adds_up_to_what_it_holds() {
     );
     let bytes = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("no {name}: {told}"));
     let [weights, kv, activations] = ["weights", "kv", "activations"].map(bytes);
-    // The log rounds to a hundredth of a MiB; a file has its vocabulary beside the weights.
+    // The log rounds to 0.01 MiB; the file also contains the vocabulary.
     assert!(weights < file && weights > file * 9 / 10, "{told} of a file of {file}");
     let tokens = told["info"]["kv_tokens"].as_u64().unwrap();
     assert_eq!(kv, tokens * model::KV_BYTES_PER_TOKEN, "{told}");
@@ -93,7 +93,7 @@ fn what_a_real_server_tells_of_its_memory_adds_up_to_what_it_holds() {
     assert_eq!(told["flags"], json!(["--ctx-size", "917", "--parallel", "1"]));
 }
 
-/// One axis, so that the boundary is one pair of lengths, and each side of it can be started by hand.
+/// With one axis, the boundary is a pair of lengths, and each of its sides can be started by hand.
 #[test]
 fn adaptive_finds_the_context_at_which_the_kernel_kills() {
     let Some(image) = image() else { return };
@@ -130,14 +130,15 @@ fn adaptive_finds_the_context_at_which_the_kernel_kills() {
     let found = &outcome.json()["result"];
     let points = found["points"].as_array().unwrap();
 
-    // Every failing answer is the kernel's, and the evidence says so.
+    // The kernel's kill is the cause of every failing answer, and the evidence says so.
     let failing: Vec<_> = points.iter().filter(|row| row["moves"] == "fails").collect();
     assert!(!failing.is_empty(), "{found}");
     for row in &failing {
         assert_eq!(row["evidence"]["oom_killed"], json!(true), "{row}");
     }
 
-    // Both sides of the boundary, started without our program: the context that llama-server needs is one token more than the text.
+    // Starts both sides of the boundary without our program. llama-server needs a context of one token more than the
+    // text.
     let input = |row: &Value| row["point"]["input"].as_u64().unwrap();
     let fits = points
         .iter()
@@ -164,7 +165,8 @@ fn adaptive_finds_the_context_at_which_the_kernel_kills() {
     );
 }
 
-/// Host memory in place of that of a GPU: the buffers that the real server names, and the whole that the kernel counts.
+/// Host memory takes the place of GPU memory: the buffers that the real server names, and the total that the kernel
+/// counts.
 #[test]
 fn the_memory_of_a_real_server_is_broken_down() {
     let Some(image) = image() else { return };
@@ -195,7 +197,7 @@ fn the_memory_of_a_real_server_is_broken_down() {
         assert_eq!(part(name)["provenance"], "engine_reported", "{name}");
         assert!(part(name)["source"].as_str().unwrap().contains("buffer size"), "{name}");
     }
-    // 64 KiB a token, as the limit of this test's neighbours goes by; the server rounds the context up to 256.
+    // 64 KiB a token, on which the memory limit is based too; the server rounds the context up to a multiple of 256.
     let pool = part("kv_pool")["bytes"].as_u64().unwrap();
     assert!((38 << 20..=50 << 20).contains(&pool), "{pool}");
     assert_eq!(part("kv_used")["within"], "kv_pool");

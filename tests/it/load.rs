@@ -1,4 +1,5 @@
-//! Loads on the simulated engine, over real sockets: when requests come, when it ends, what is accounted for, what files may be read.
+//! A user's script puts loads on a simulated engine, over real sockets: arrivals, the end of a load, the account of
+//! every request, and access to files.
 
 mod accounts;
 mod arrivals;
@@ -16,46 +17,46 @@ use serde_json::Value;
 
 use crate::support::{Outcome, Profiler};
 
-/// One load of a script, and the records that it left.
+/// The answer to a load, and its records.
 struct Loaded {
     answer: Value,
     records: Vec<Value>,
-    /// Those of the repeats after the first.
+    /// The records of the repeats after the first.
     repeats: Vec<Vec<Value>>,
     outcome: Outcome,
 }
 
 impl Loaded {
-    /// The records of the measured part, in the order of issue.
+    /// The records without the warm-up, in the order of issue.
     fn measured(&self) -> impl Iterator<Item = &Value> {
         self.records.iter().filter(|record| record["warmup"] == false)
     }
 
-    /// A number of each record of the measured part.
+    /// This number of each record of the measured part.
     fn numbers(&self, key: &str) -> Vec<f64> {
         self.measured().map(|record| record[key].as_f64().unwrap()).collect()
     }
 
-    /// The counts of the answer: issued, completed, failed, cut off.
+    /// The issued, completed, failed and cut-off requests of the answer.
     fn counts(&self) -> [u64; 4] {
         ["issued", "completed", "failed", "cut_off"].map(|key| self.answer[key].as_u64().unwrap())
     }
 }
 
-/// A script that puts one load on a simulated engine: launch options, and options of the load.
+/// A script that puts one load on a simulated engine with these launch options and load options.
 fn script(launch: &str, load: &str) -> String {
     format!(
         "import \"std/engines\" as engines;\nlet engine = engines::launch(\"sim\", #{{ {launch} }});\nengine.load(#{{ {load} }})"
     )
 }
 
-/// Runs it.
+/// Runs that script.
 #[track_caller]
 fn loaded(launch: &str, load: &str) -> Loaded {
     finished(Profiler::new().file("main.rhai", script(launch, load)), &[])
 }
 
-/// Runs `main.rhai` to its end.
+/// Runs `main.rhai` to its end, and reads the records of its first load.
 #[track_caller]
 fn finished(program: Profiler, args: &[&str]) -> Loaded {
     let run = program.args(["run", "main.rhai", "--out", "run", "--json", "--seed", "7"]);
@@ -79,7 +80,7 @@ fn finished(program: Profiler, args: &[&str]) -> Loaded {
     }
 }
 
-/// The records of a file in the order of issue, repeat after repeat.
+/// The records of a file in the order of issue, repeat by repeat.
 #[track_caller]
 fn records(path: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(path).unwrap();
@@ -88,8 +89,8 @@ fn records(path: &Path) -> Vec<Value> {
     records
 }
 
-/// An engine that answers at once.
+/// Launch options of an engine that answers at once.
 const FAST: &str = "sim: #{ time_scale: 0.0 }";
 
-/// An engine that takes a millisecond or so for a token, and two seconds to start.
+/// Launch options of an engine that takes about a millisecond per token, and two seconds to start.
 const SLOW: &str = "sim: #{ time_scale: 0.05 }";

@@ -1,4 +1,5 @@
-//! The client of a load, against servers that do what servers do: every request is accounted for, and what the client did itself is said.
+//! A user's load reaches servers that misbehave as real ones do: the client accounts for every request, and reports its
+//! own delays.
 
 mod server;
 mod tls;
@@ -22,15 +23,15 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// So many requests, all alike.
+/// A source of `count` equal requests.
 struct Alike {
     count: u64,
     given: AtomicU64,
     ended: AtomicU64,
-    /// Between two, in an open loop.
+    /// The interval between two requests of an open loop.
     every: Option<Duration>,
     timeout: Duration,
-    /// After so many ends, this.
+    /// The control to return after this number of ended requests.
     order: (u64, Control),
 }
 
@@ -94,7 +95,7 @@ fn driven(url: &str, plan: LoadConfig, source: Alike) -> Result<LoadRun> {
         .block_on(run_load(url, plan, Arc::new(source)))
 }
 
-/// A load of one request, answered so.
+/// Runs a load of one request, which the server answers with `acts`.
 fn one(acts: Vec<Act>) -> (Record, Server) {
     let server = server(move |_| acts.clone());
     let source = Alike {
@@ -179,7 +180,7 @@ fn a_server_that_takes_one_request_a_connection_is_served_all_the_same() {
 
 #[test]
 fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
-    // It says nothing of it, and closes after every answer.
+    // The server closes the connection after every answer without announcing it.
     let server = server(|_| vec![Act::Write(good()), Act::Close]);
     let source = Alike {
         every: Some(ms(20)),
@@ -203,7 +204,7 @@ fn an_idle_connection_that_the_server_closed_is_no_failure_of_the_engine() {
         "{:?}",
         seen.health
     );
-    // Without a pause between requests the next one has been written when the end of the connection is seen.
+    // Without a pause between requests, the client writes the next request before it sees the end of the connection.
     let seen = driven(&server.url, closed(1), Alike::new(10)).unwrap();
     assert!(
         seen.records.iter().all(|record| record.outcome == Outcome::Completed),
@@ -339,7 +340,7 @@ fn no_more_than_so_many_are_under_way() {
             .filter(|other| other.sent <= record.sent && other.ended > record.sent);
         assert!(beside.count() <= 3, "{record:?}");
     }
-    // The wait for a slot is the engine's doing, and not the client's lateness.
+    // The engine causes the wait for a slot; it is not the client's lateness.
     assert!(driven.records[11].sent - driven.records[11].scheduled > ms(100));
     assert!(
         driven.health.send_late_ms[11] < 50.0,
@@ -395,7 +396,7 @@ fn where_nothing_listens_is_said_without_the_password() {
     assert!(!fault.message.contains("secret") && fault.hint.is_some(), "{fault}");
 }
 
-/// A probe: its requests fail where a load would not begin.
+/// A probe records unreachable servers as failures, whereas a load would not begin.
 fn probe(concurrency: u64) -> LoadConfig {
     LoadConfig {
         must_connect: false,
@@ -405,7 +406,7 @@ fn probe(concurrency: u64) -> LoadConfig {
 
 #[test]
 fn a_probe_of_a_host_without_an_address_is_unreachable() {
-    // No label of a name is that long, so nobody is asked for it.
+    // A label of a host name is at most 63 letters long, so no name server is queried.
     let url = format!("http://{}:1/x", "a".repeat(64));
     let seen = driven(&url, probe(2), Alike::new(2)).unwrap();
     assert_eq!(seen.records.len(), 2);
@@ -454,7 +455,7 @@ fn a_probe_is_served_when_the_accept_queue_has_room() {
     let serving = std::thread::spawn(move || {
         std::thread::sleep(ms(1500));
         let _filled = listener.accept().unwrap();
-        // One connection after another: one without a request would keep it waiting forever.
+        // Serves one connection after another; a connection without a request would block it forever.
         let (mut stream, _) = listener.accept().unwrap();
         let read = stream.read(&mut [0; 4096]).unwrap();
         stream.write_all(good().as_bytes()).unwrap();
@@ -483,7 +484,8 @@ fn a_password_in_the_address_is_sent_as_basic_authentication() {
 
 #[test]
 fn over_tls_answers_are_read_as_they_come_without_spinning() {
-    // What is trusted is read from the environment once, and a process of many tests must not change its own.
+    // Trusted certificates are read from the environment once, and a process of many tests must not change its
+    // environment.
     let this = "load_client::over_tls_answers_are_read_as_they_come_without_spinning";
     if std::env::var_os("SSL_CERT_FILE").is_none_or(|file| file != tls::CERTIFICATE) {
         let again = std::process::Command::new(std::env::current_exe().unwrap())
@@ -504,7 +506,7 @@ fn over_tls_answers_are_read_as_they_come_without_spinning() {
             (&Outcome::Completed, Some(" a b"), 1)
         );
     }
-    // A machine that is busy may delay some of them.
+    // A busy machine may delay some of them.
     let apart = driven.records.iter().filter(|record| record.itl_ms[0] > 75.0).count();
     assert!(apart >= 6, "{:?}", driven.records);
     let watch = &driven.health;
@@ -512,7 +514,7 @@ fn over_tls_answers_are_read_as_they_come_without_spinning() {
         (driven.records.len(), watch.connected, watch.stats.opened_late),
         (12, 3, 0)
     );
-    // Each answer comes in two parts; a wake without bytes is one too many, and a few are the system's affair.
+    // Each answer comes in two parts. A wake-up without bytes is superfluous, but the system causes a few.
     assert!(watch.wakes < 12 * 2 * 3, "{watch:?}");
 }
 

@@ -1,5 +1,5 @@
-//! The scripts that load an engine, end to end on the simulated one, whose speeds are known: a step takes 16.5 ms and 0.1 ms for each sequence, and its
-//! cache of 8,352 tokens holds 13 sequences of 640.
+//! A user runs the load scripts end to end on the simulated engine, whose speeds are known: a step takes 16.5 ms plus
+//! 0.1 ms per sequence, and its KV cache of 8,352 tokens holds 13 sequences of 640.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value}"))
 }
 
-/// Of the fastest clock that the machine of a test keeps up with.
+/// The fastest clock that a test machine keeps up with.
 const CLOCK: &str = "sim.time_scale=0.02";
 
 #[test]
@@ -45,18 +45,18 @@ fn throughput_grows_until_the_cache_is_full() {
             (&json!(requests), &json!(requests)),
             "{level}"
         );
-        // The whole price over the aggregate rate, not the time of one request.
+        // The price is divided by the aggregate rate, not by the rate of one request.
         let cost = 2.93 / 3600.0 / number(&level["output_throughput"]) * 1e6;
         assert!((number(&level["cost_output"]) - cost).abs() < 1e-9 * cost, "{level}");
     }
-    // At most what the model's steps allow: 1 / 16.6 ms for one sequence, 13 / 17.8 ms for a full cache.
+    // The model's steps allow at most 1 / 16.6 ms for one sequence, and 13 / 17.8 ms for a full cache.
     let (alone, full) = (1.0 / 0.0166, 13.0 / 0.0178);
     assert!(rate(0) < 1.05 * alone && rate(0) > 0.3 * alone, "{}", rate(0));
     assert!(
         rate(2) < 1.05 * full && rate(3) < 1.05 * full && rate(2) > 2.0 * rate(0),
         "{levels:?}"
     );
-    // The times are the modelled card's: a step of 16.6 ms, not what the clock makes of it.
+    // Latencies are those of the modelled card: a step of 16.6 ms, whatever the clock.
     assert!(number(&levels[0]["mean_tpot_ms"]) > 16.0, "{}", levels[0]);
     let finding = document["result"]["finding"].as_str().unwrap();
     assert!(
@@ -92,7 +92,7 @@ fn a_sweep_is_shown_as_it_was_again() {
         .stdout("output tokens/s")
         .stderr("] level 1 of 2: 1 concurrent request: ")
         .stderr("] level 2 of 2: 4 concurrent requests: ");
-    // A warning depends on how busy the machine is.
+    // Further warnings depend on how busy the machine is.
     let others: Vec<&str> = outcome
         .stderr
         .lines()
@@ -159,7 +159,8 @@ fn wrong_words_are_told_before_anything_starts() {
     }
 }
 
-/// Of 512 + 64 tokens, 14 fill the cache, and take some 1.25 s; one more waits for another to end, and takes twice as long.
+/// 14 sequences of 512 + 64 tokens fill the cache and take about 1.25 s; one more waits until another ends, and takes
+/// twice as long.
 #[test]
 fn the_largest_concurrency_that_meets_a_limit_is_found() {
     let set = [
@@ -199,7 +200,7 @@ fn a_limit_that_nothing_meets_is_said() {
     let _ = outcome.stdout("fails");
 }
 
-/// Over engines that are closures: truths with chance in them, by which the search must not be fooled into calling good what is not.
+/// The engines are closures with random answers: chance must not make the search call a bad level good.
 #[test]
 fn a_level_is_called_good_only_where_chance_does_not_explain_it() {
     let found = Bench::script(
@@ -236,7 +237,7 @@ fn a_full_cache_is_seen_over_time() {
     let outcome = script("kv_cache", &set).arg("--json").run().success();
     let found = &outcome.json()["result"];
     assert_eq!(found["pool"]["tokens"], 8352);
-    // The engine tells its pool in hundredths of a GiB.
+    // The engine reports its pool in hundredths of a GiB.
     assert!(
         (number(&found["pool"]["bytes_per_token"]) / 131_072.0 - 1.0).abs() < 0.01,
         "{found}"

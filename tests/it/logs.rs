@@ -1,4 +1,5 @@
-//! The shipped adapters on what real engines wrote (tests/data/README.md): facts, and what a failed start was.
+//! A user gets facts, and the reason of a failed start, from the logs of real engines, as the shipped adapters read
+//! them (tests/data/README.md).
 
 use profiler::engine::Rules;
 use profiler::script;
@@ -6,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::script::bench::Bench;
 
-/// Those of a shipped adapter.
+/// The rules of a shipped adapter.
 pub fn rules(name: &str) -> Rules {
     Rules::from_adapter(script::adapter(&Bench::script("").host(), name).unwrap().as_ref()).unwrap()
 }
 
-/// What the adapter reads from a log, had the engine ended with `code`.
+/// The facts and the reason that an adapter reads from a log, if the engine ended with `code`.
 fn read(engine: &str, file: &str, code: i64) -> Value {
     let path = format!("{}/tests/data/{file}", env!("CARGO_MANIFEST_DIR"));
     let log: Vec<String> = std::fs::read_to_string(path)
@@ -81,7 +82,8 @@ fn a_shard_that_dies_on_an_import_is_no_lack_of_memory() {
     assert_ne!(read["cause"], "memory", "{read}");
 }
 
-/// What an adapter reads from lines that no real run gave: they are built from the format strings of the sources.
+/// The facts that an adapter reads from lines built from the format strings of the engine's source; no real run gave
+/// them.
 fn facts_of(engine: &str, lines: &[&str]) -> Value {
     let log: Vec<String> = lines
         .iter()
@@ -134,7 +136,7 @@ fn vllm_tells_the_summary_of_a_start_in_two_wordings() {
         ("graphs_bytes", gib(0.62)),
         ("graphs_estimated_bytes", gib(0.46)),
         ("kv_tokens", json!(910_336)),
-        // Neither is told in this wording.
+        // This wording of the log states neither.
         ("activations_bytes", Value::Null),
         ("non_torch_bytes", Value::Null),
     ] {

@@ -1,5 +1,5 @@
-//! The rules on engines that cannot run here: lines built from their format strings, and memory that is put together beforehand, with some
-//! of it that nobody tells of.
+//! A user reads the breakdown of engines that cannot run here: log lines are built from their format strings, memory
+//! figures are made up, and the log lines leave a part of the memory unexplained.
 
 use serde_json::json;
 
@@ -11,12 +11,12 @@ fn gib(gib: f64) -> i64 {
     (gib * GIB) as i64
 }
 
-/// Before the start, ready, and at the peak, in GiB.
+/// Memory before the start, when ready, and at the peak, in GiB.
 fn usage(before: f64, ready: f64, peak: f64) -> serde_json::Value {
     json!({ "baseline": stage(gib(before)), "loaded": stage(gib(ready)), "peak": stage(gib(peak)) })
 }
 
-/// The share of the pool that was used, and what no line explains.
+/// Checks the used share of the pool, and the memory that no line explains.
 fn assert_rest(found: &serde_json::Value, used: f64, unexplained: f64) {
     assert_adds_up(found);
     assert_part(found, "kv_used", used, "computed");
@@ -45,7 +45,8 @@ fn sglang_tells_keys_and_values_apart_and_one_size_of_a_latent() {
     for cache in [apart, latent] {
         let facts = facts("sglang", &common(&cache));
         assert_eq!(facts["max_num_batched_tokens"][0]["value"], 8192, "{facts:#}");
-        // 2.06 + 12 + 0.9 + 0.6 of its own on 0.5 of others; 0.3 that no line tells, and 0.4 with the requests.
+        // The engine's own 2.06 + 12 + 0.9 + 0.6 on top of 0.5 of other processes; 0.3 that no line explains, and 0.4
+        // that came with the requests.
         let found = broken_down(&facts, &usage(0.5, 16.36, 16.76), "#{ tokens: 100000 }");
         assert_part(&found, "weights", 2.06, "engine_reported");
         assert_part(&found, "kv_pool", 12.0, "engine_reported");
@@ -72,7 +73,7 @@ fn of_tensorrt_llms_two_passes_the_last_counts() {
     let found = broken_down(&facts, &usage(0.0, 105.5, 105.5), "#{ tokens: 819200 }");
     assert_part(&found, "weights", 2.06, "engine_reported");
     assert_part(&found, "kv_pool", 100.0, "engine_reported");
-    // Outside torch at last: what was there with the weights, and 1.10 more.
+    // The final figure outside torch: the 0.90 present with the weights, and 1.10 more.
     assert_part(&found, "runtime_context", 2.0, "computed");
     assert_part(&found, "activations", 1.2, "engine_reported");
     assert_rest(&found, 25.0, 105.5 - 2.06 - 100.0 - 2.0 - 1.2);
@@ -93,11 +94,11 @@ fn tgis_blocks_and_free_memory_become_a_pool_and_graphs() {
     let found = broken_down(&facts("tgi", log), &usage(0.5, 6.0, 6.25), &own);
     assert_part(&found, "weights", 2.0, "computed");
     assert_part(&found, "kv_pool", 2.0, "computed");
-    // GB of 10^9 bytes here, from before the first graph to after the last.
+    // These are GB of 10^9 bytes, from before the first graph to after the last.
     assert_part(&found, "cuda_graphs", 0.25 * 1e9 / GIB, "computed");
     assert_part(&found, "activations", 0.25, "measured");
     assert_rest(&found, 0.5, 6.25 - 0.5 - 2.0 - 2.0 - 0.2328 - 0.25);
-    // Without the architecture, blocks are no bytes: nothing is made up.
+    // Without the architecture, blocks cannot be converted to bytes, and are not guessed.
     let found = broken_down(&facts("tgi", log), &usage(0.5, 6.0, 6.25), "#{ tokens: 16384 }");
     let named: Vec<_> = found["all"]["parts"]
         .as_array()
@@ -128,7 +129,7 @@ fn ollamas_buffers_are_those_on_the_device() {
     assert_rest(&found, 0.25, 0.5);
 }
 
-/// A device's number is the whole of it: the lines of `CUDA11` are not those of the second rank.
+/// Device numbers are compared as a whole: `CUDA11` is not the second rank.
 #[test]
 fn the_twelfth_device_is_not_the_second() {
     let line = |device: usize| {

@@ -1,4 +1,4 @@
-//! What the model's architecture asks for, beside what the engine was found to hold.
+//! A user compares the memory that the model's architecture predicts with what the engine was found to hold.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ fn breakdown(sets: &[&str]) -> Profiler {
         .args(sets)
 }
 
-/// What a run of the breakdown shows again.
+/// The output of `show` for a run of the breakdown.
 fn shown(run: &Outcome) -> Outcome {
     Profiler::new()
         .arg("show")
@@ -27,7 +27,7 @@ fn result(run: &Outcome) -> Value {
     serde_json::from_slice::<Value>(&text).unwrap()["result"].take()
 }
 
-/// The row of a table as words.
+/// The table row with this title, split into words.
 #[track_caller]
 fn row<'a>(text: &'a str, title: &str) -> Vec<&'a str> {
     let line = text.lines().find(|line| line.trim_start().starts_with(title));
@@ -43,7 +43,7 @@ fn measured_stands_beside_estimated_in_the_page_and_in_show() {
         .stdout("estimate  off by");
     let found = result(&run);
     let estimate = &found["details"]["estimate"];
-    // 2 sequences of 1128 tokens of 131,072 bytes, just what was asked.
+    // 2 sequences of 1128 tokens of 131,072 bytes, exactly as requested.
     let part = |component: &str| {
         let parts = estimate["all"]["parts"].as_array().unwrap();
         parts.iter().find(|part| part["component"] == component).unwrap()["bytes"].clone()
@@ -57,7 +57,7 @@ fn measured_stands_beside_estimated_in_the_page_and_in_show() {
         text.contains("estimate: by the architecture (llama, 8.03 B parameters): concurrency 2, 1000 + 128"),
         "{text}"
     );
-    // A warm-up and three that count: the estimate is none of them.
+    // One warm-up and three measured repeats; the estimate is not an experiment.
     assert!(text.contains("experiments finished: 4"), "{text}");
     let html = fs::read_to_string(run.folder().join("run/report.html")).unwrap();
     for told in ["off by", "Hatched bars were expected", "were expected"] {
@@ -68,7 +68,7 @@ fn measured_stands_beside_estimated_in_the_page_and_in_show() {
 
 #[test]
 fn where_nobody_knows_the_architecture_one_line_says_so() {
-    // A profile of one's own without a shape, and a model that is not on this machine.
+    // A user's profile without a shape, and a model that is not on this machine.
     let shipped = include_str!("../../../src/sim/profiles/llama-8b-24gb-vllm.toml");
     let profile = shipped.replace("shape = \"llama-3.1-8b\"\n", "");
     assert_ne!(profile, shipped);
@@ -97,7 +97,7 @@ fn where_nobody_knows_the_architecture_one_line_says_so() {
     assert!(!text.contains("off by"), "{text}");
     let html = fs::read_to_string(unknown.folder().join("run/report.html")).unwrap();
     assert!(html.contains("estimate: none: ") && !html.contains("no estimate was recorded"));
-    // A folder that is here is read without being asked for.
+    // A local folder is read without `architecture=true`.
     let folder = run(&["model=./shape"]);
     assert_eq!(result(&folder)["details"]["estimate"]["question"]["input"], 2048);
     let weights = &result(&folder)["details"]["estimate"]["all"]["parts"][0]["bytes"];

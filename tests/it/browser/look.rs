@@ -1,4 +1,4 @@
-//! What is asked of every page: quiet, alone, within its width, and its pictures answer.
+//! A user looks at a whole page: it logs nothing, loads nothing, stays within its width, and its pictures answer.
 
 use std::path::Path;
 
@@ -6,7 +6,8 @@ use serde_json::Value;
 
 use crate::support::browser::{Browser, Screen, key};
 
-/// What is seen of a picture: whether something is drawn that can be seen, and whether it tells of places.
+/// The state of each picture: its visible marks, the length of its text alternative, and whether its places can be
+/// focused.
 const PICTURES: &str = "return [...document.querySelectorAll('figure')].map(figure => ({
     id: figure.id,
     marks: [...figure.querySelectorAll('svg')].filter(svg => svg.getClientRects().length)
@@ -16,7 +17,7 @@ const PICTURES: &str = "return [...document.querySelectorAll('figure')].map(figu
     slider: figure.querySelector('input[type=range]') !== null,
 }))";
 
-/// Opens a report and looks at all of it; gives the ids of its pictures.
+/// Opens a report and checks all of it; returns the ids of its pictures.
 pub async fn look(page: &Path) -> Vec<String> {
     let browser = Browser::open(page, Screen::WIDE).await;
     let pictures = browser.tell(PICTURES).await;
@@ -45,7 +46,7 @@ pub async fn look(page: &Path) -> Vec<String> {
     ids.collect()
 }
 
-/// Keys reach its first place, which is read out; the mouse finds the same there.
+/// The keys reach the first place, which is read out; the mouse shows a tip at the same place.
 async fn answers(browser: &Browser, id: &str) {
     let focus = format!(
         "const stage = document.querySelector('#{id} .stage'); stage.scrollIntoView({{ block: 'center', behavior: 'instant' }}); stage.focus(); return null"
@@ -66,7 +67,7 @@ async fn answers(browser: &Browser, id: &str) {
     browser.hover(2, 2).await;
 }
 
-/// Its keys choose another panel, and say which.
+/// The slider's keys choose another panel, and its name is announced.
 async fn slides(browser: &Browser, id: &str) {
     let state = format!(
         "const figure = document.getElementById('{id}');
@@ -90,7 +91,7 @@ async fn hover(browser: &Browser, at: &Value) {
     browser.hover(pixel(0), pixel(1)).await;
 }
 
-/// The visible tip, what was read out, and the middle of the ring.
+/// The visible tip, the text read out, and the centre of the ring.
 async fn told(browser: &Browser, id: &str) -> Value {
     let script = format!(
         "const figure = document.getElementById('{id}');
@@ -103,7 +104,7 @@ async fn told(browser: &Browser, id: &str) -> Value {
     browser.tell(&script).await
 }
 
-/// Nothing makes the page scroll sideways.
+/// Fails if the page scrolls sideways.
 pub async fn within_its_width(browser: &Browser, screen: Screen) {
     let widths = browser
         .tell("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")

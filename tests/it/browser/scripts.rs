@@ -1,14 +1,14 @@
-//! The report of each shipped script's run, as the run leaves it.
+//! A user opens the report of each shipped script's run.
 
 use std::path::Path;
 
 use super::look::look;
 use crate::support::{Profiler, needs_browser};
 
-/// A small box, which a search settles in a few probes.
+/// A small range, which a search settles in a few probes.
 const BOX: [&str; 2] = ["input=[128,1024]", "output=[128,512]"];
 
-/// Few requests on a quick clock.
+/// Few requests on a fast clock.
 const LOAD: [&str; 4] = [
     "sim.time_scale=0.02",
     "output=16",
@@ -16,7 +16,7 @@ const LOAD: [&str; 4] = [
     "min_requests=8",
 ];
 
-/// Runs a script and looks at its report; gives the ids of its pictures.
+/// Runs a script and checks its report; returns the ids of its pictures.
 async fn pictures(script: &str, sets: &[&str], files: &[(&str, &str)]) -> Vec<String> {
     let run = Profiler::new().args(["run", script, "--out", "out"]);
     let run = files.iter().fold(run, |run, (name, text)| run.file(name, text));
@@ -30,7 +30,7 @@ async fn pictures(script: &str, sets: &[&str], files: &[(&str, &str)]) -> Vec<St
     look(&page).await
 }
 
-/// What somebody must find who has nothing but the file.
+/// Checks the facts that a reader needs who has only the file.
 fn says_what_matters(page: &Path, script: &str) {
     let text = std::fs::read_to_string(page).unwrap();
     for part in ["<dt>seed</dt>", "SHA-256", &format!("profiler run {script}")] {
@@ -40,7 +40,7 @@ fn says_what_matters(page: &Path, script: &str) {
     assert!(text.len() < 2_000_000, "{script}: {} bytes", text.len());
 }
 
-/// Whether each part is in some picture's id.
+/// Fails unless each part occurs in the id of some picture.
 #[track_caller]
 fn among(ids: &[String], parts: &[&str]) {
     for part in parts {

@@ -1,10 +1,12 @@
-//! One page on a laptop, on a phone, in the dark and on paper: colours that can be told from the ground, letters that can be read.
+//! A user reads one page on a laptop, on a phone, in dark mode and on paper: colours have contrast, and letters are
+//! large enough.
 
 use super::look::within_its_width;
 use crate::support::browser::{Browser, Screen};
 use crate::support::{Profiler, needs_browser};
 
-/// The least contrast of the texts that can be seen against what is behind them (WCAG 2), and the size of the smallest letters in pictures.
+/// The lowest contrast between visible text and its background (WCAG 2), and the size of the smallest letters in
+/// pictures.
 const LEGIBLE: &str = r"
     const parse = colour => (colour.match(/[\d.]+/g) || []).map(Number);
     const light = ([r, g, b]) => [r, g, b].map(c => c / 255).map(c => c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4)
@@ -37,7 +39,8 @@ const LEGIBLE: &str = r"
     return { least, smallest, paper: getComputedStyle(document.body).backgroundColor };
 ";
 
-/// Every recorded run: the heading is the answer, and the page can be read on a laptop and on a phone, light and dark.
+/// For every recorded run, the heading is the answer, and the page is legible on a laptop and on a phone, light and
+/// dark.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_recorded_run_can_be_read_on_every_screen() {
     if !needs_browser() {

@@ -1,4 +1,4 @@
-//! Thresholds as CI sets them: what is a regression, what is none, and what cannot be said.
+//! A user sets thresholds in CI: what counts as a regression, what does not, and what cannot be decided.
 
 use serde_json::Value;
 
@@ -70,7 +70,7 @@ fn a_slower_engine_is_a_regression_of_its_latencies() {
     let _ = outcome
         .stdout("mean_e2el_ms of concurrency=2 input=64 output=16")
         .stderr("(e2el_ms.mean=+50%)");
-    // The other way round everything is better.
+    // In the other direction everything improves.
     let _ = compare(
         &slow,
         &fast,
@@ -221,7 +221,7 @@ fn files_of_other_tools_are_held_against_a_run_and_each_other() {
             .run()
     };
     let _ = both("output_throughput>=-3%").success();
-    // Two repeats of the sweep leave room for more than that.
+    // With the spread of the sweep's two repeats, such a gain is possible.
     let _ = both("output_throughput>=+5%")
         .success()
         .stderr("lies within the other run's");
@@ -230,7 +230,7 @@ fn files_of_other_tools_are_held_against_a_run_and_each_other() {
 
 #[test]
 fn less_that_is_proven_is_a_loss_where_something_that_fitted_fails() {
-    // Each is open above: neither figure is outside what is known of the other.
+    // Both boundaries are open above: neither figure is outside the interval known for the other.
     let before = drawn(BOX, &[(500, 1, "ok"), (500, 400, "ok"), (900, 900, "oom")]);
     let after = drawn(BOX, &[(400, 1, "ok"), (400, 300, "ok"), (490, 350, "oom")]);
     let largest = "largest*=5%";
@@ -239,7 +239,7 @@ fn less_that_is_proven_is_a_loss_where_something_that_fitted_fails() {
     let _ = compare(&before, &after, &["--max-regression", "20"])
         .code(4)
         .stderr("largest input + output");
-    // Where nothing that fitted fails, only less was looked at: that passes, but not silently.
+    // If no point that fitted now fails, the search only covered less: that passes with a warning.
     let less = drawn(BOX, &[(400, 1, "ok"), (400, 300, "ok"), (900, 900, "oom")]);
     let outcome = compare(&before, &less, &["--threshold", largest]).success();
     let _ = outcome
@@ -275,10 +275,10 @@ fn a_run_that_did_not_come_to_its_end_passes_no_check_silently() {
         "## profiler compare: no threshold exceeded, 1 not compared; [2] did not come to its end"
     );
     let _ = markdown.stdout("not finished").nowhere("`running`");
-    // What it has proven suffices, or can no longer suffice.
+    // The proven part of a killed run may already satisfy a limit, or rule it out.
     let _ = compare(&before, &killed, &["--threshold", "frontier input>=400", "--strict"]).success();
     let _ = compare(&before, &killed, &["--threshold", "frontier input>=700"]).code(4);
-    // The page of both calls it what `show` calls it.
+    // The comparison page uses the same words as `show`.
     let runs = [before.folder().join("r"), killed.folder().join("r")];
     let page = Profiler::new()
         .arg("report")
@@ -311,7 +311,7 @@ fn what_is_recommended_has_a_side_and_a_name_without_blanks() {
     let _ = compare(&before, &after, &name).code(4).stderr("recommended input");
     let document = compare(&before, &after, &["--json"]).success().json();
     assert_eq!(finding(&document, "recommended input")["verdict"], "worse");
-    // A point that gives up one length for the other only moves along the boundary.
+    // A point that trades one length for the other only moves along the boundary.
     let along = drawn(BOX, &[(400, 600, "ok"), (490, 650, "oom")]);
     let document = compare(&before, &along, &["--json"]).success().json();
     for name in ["recommended input", "recommended output"] {

@@ -1,20 +1,20 @@
-//! A comparison as a comment on a pull request: read back as GitHub reads it.
+//! A user posts a comparison as a comment on a pull request: the Markdown is parsed as GitHub parses it.
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 use super::two_runs::searched;
 use crate::support::Profiler;
 
-/// What a page holds.
+/// The content of a parsed page.
 #[derive(Default)]
 pub struct Page {
     pub headings: Vec<String>,
-    /// By table and row, the text of each cell.
+    /// The text of each cell, by table and row.
     pub tables: Vec<Vec<Vec<String>>>,
     pub html: Vec<String>,
 }
 
-/// All HTML of a page is what folds its details.
+/// Fails if the page contains HTML other than the tags that fold its details.
 #[track_caller]
 pub fn only_folds(page: &Page) {
     let fold = |line: &str| {

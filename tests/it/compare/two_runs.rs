@@ -1,8 +1,8 @@
-//! Two runs to compare, made by the program itself.
+//! Creates the two runs that a user compares, with the program itself.
 
 use crate::support::{Outcome, Profiler};
 
-/// A search of the simulated engine that may use this share of its memory.
+/// Runs a search on the simulated engine with this share of its memory.
 #[track_caller]
 pub(super) fn searched(memory: f64, seed: u64, out: &str) -> Outcome {
     let script = format!(
@@ -16,7 +16,7 @@ pub(super) fn searched(memory: f64, seed: u64, out: &str) -> Outcome {
     kept(&script, out)
 }
 
-/// A load of the simulated engine, whose time passes at this scale.
+/// Runs a load on the simulated engine at this time scale.
 #[track_caller]
 pub(super) fn loaded(scale: f64, repeats: usize) -> Outcome {
     let script = format!(
@@ -28,7 +28,7 @@ pub(super) fn loaded(scale: f64, repeats: usize) -> Outcome {
     kept(&script, "r")
 }
 
-/// A boundary of these points and answers, by hand: nothing of it is simulated.
+/// Runs a script that records a boundary from these points and answers; no engine is simulated.
 #[track_caller]
 pub(super) fn drawn(axes: &str, points: &[(u64, u64, &str)]) -> Outcome {
     let records = points
@@ -41,7 +41,7 @@ pub(super) fn drawn(axes: &str, points: &[(u64, u64, &str)]) -> Outcome {
     )
 }
 
-/// The same of a run that was killed after these points.
+/// Like `drawn`, for a run that was killed after these points.
 #[track_caller]
 pub(super) fn cut_off(axes: &str, points: &[(u64, u64, &str)]) -> Outcome {
     let records = points
@@ -62,12 +62,12 @@ pub(super) fn cut_off(axes: &str, points: &[(u64, u64, &str)]) -> Outcome {
 fn kept(script: &str, out: &str) -> Outcome {
     let profiler = Profiler::new().file("s.rhai", script);
     let outcome = profiler.args(["run", "s.rhai", "--out", out]).run();
-    // Where nothing fits, the status says so.
+    // The exit status is 1 if nothing fits.
     let nothing_fits = outcome.code == Some(1);
     if nothing_fits { outcome } else { outcome.success() }
 }
 
-/// `profiler compare` of two runs that are in `r` of their folders.
+/// Runs `profiler compare` on the runs in the folders `r` of both outcomes.
 pub(super) fn compare(before: &Outcome, after: &Outcome, further: &[&str]) -> Outcome {
     let profiler = Profiler::new().env("COLUMNS", "160").arg("compare");
     let profiler = profiler.arg(before.folder().join("r")).arg(after.folder().join("r"));

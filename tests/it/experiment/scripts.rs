@@ -1,4 +1,4 @@
-//! The shipped experiments, each on the simulated engine as a user runs it.
+//! A user runs the shipped experiments, here on the simulated engine.
 
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn found(script: &str, sets: &[&str]) -> Value {
     run(script, sets, &["--json"]).success().json()["result"].take()
 }
 
-/// A figure that follows.
+/// The metric of this name among the further ones.
 fn further(found: &Value, name: &str) -> f64 {
     let all = found["further"].as_array().unwrap();
     let one = all.iter().find(|one| one["name"] == name);
@@ -40,15 +40,15 @@ fn graphs_on_and_off() {
         .stdout("experiment: CUDA graphs of sim")
         .stdout("  cuda_graphs=         false   true  difference")
         .stdout("non-KV memory, GiB");
-    // The simulated clock is too fast for times and rates: the lines of its loads have none either. The headline and the
-    // table are both about turning graphs on.
+    // The simulated clock is too fast for latencies and rates, so the progress lines of the loads leave them out too.
+    // The headline and the table agree on the direction: graphs turned on.
     assert!(!outcome.stderr.contains("tokens/s"), "{}", outcome.stderr);
     let outcome = outcome.stderr(" requests completed\n");
     for gone in ["requests/s", "throughput", "better"] {
         assert!(!outcome.stdout.contains(gone), "{gone}: {}", outcome.stdout);
     }
     let outcome = outcome.stdout("CUDA graphs: worse: ").stdout("`sim.time_scale`");
-    // At 80 columns every verdict stands beside its figure.
+    // At 80 columns every verdict is on the line of its figure.
     let verdicts = ["better", "worse", "negligible", "not significant", "not measured"];
     let rows = outcome
         .stdout
@@ -66,7 +66,7 @@ fn graphs_on_and_off() {
         .stderr("turns on and off");
 }
 
-/// 32 batch sizes, as the predecessor's matrix has them, and 620 MiB for 34 graphs.
+/// 32 batch sizes, as in the predecessor's matrix, and 620 MiB for 34 graphs.
 #[test]
 fn a_second_set_of_graphs_in_tensorrt_llm() {
     let sets = [
@@ -84,7 +84,7 @@ fn a_second_set_of_graphs_in_tensorrt_llm() {
     assert_eq!(counts("cuda_graphs"), json!([32.0, 64.0]));
     assert_eq!(counts("cuda_graphs_draft_0"), json!([0.0, 32.0]));
     assert_eq!(counts("cuda_graphs_draft_4"), json!([32.0, 32.0]));
-    // Below 1 % of a large cache.
+    // The loss is below 1 % of a large cache.
     assert_eq!(contrast(&found, "kv_tokens")["verdict"], "negligible");
     let overhead = 620.0 / 34.0 * 32.0;
     let mib = further(&found, "overhead") / f64::from(1 << 20);
@@ -97,7 +97,7 @@ fn a_second_set_of_graphs_in_tensorrt_llm() {
     assert_eq!(found["settings"][1]["options"]["speculation"]["max_concurrency"], 16);
 }
 
-/// Its figures bear the names of the tool that measured this first, so that both can be set side by side.
+/// The figures carry the names of the tool that first measured them, so that results can be compared.
 #[test]
 fn graphs_beside_those_of_the_tensorrt_llm_graph_profiler() {
     let sets = [

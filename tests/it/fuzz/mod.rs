@@ -1,5 +1,6 @@
-//! Parsers of foreign bytes on files that were changed at random: none panics. Each has `PROFILER_TEST_FUZZ_SECONDS` (1; `.ci/run` gives 10). The
-//! input that made one panic, overflow its stack or hang is left in `/dev/shm`, and `PROFILER_TEST_FUZZ_INPUT=FILE` runs it again.
+//! A user opens damaged or hostile files: here parsers read files that were changed at random, and none may panic. Each
+//! target runs for `PROFILER_TEST_FUZZ_SECONDS` (1; `.ci/run` gives 10). An input that makes one panic, overflow its
+//! stack or hang is left in `/dev/shm`; `PROFILER_TEST_FUZZ_INPUT=FILE` runs it again.
 
 pub mod targets;
 
@@ -17,7 +18,7 @@ use serde_json::json;
 
 use self::targets::{TARGETS, Target, memory};
 
-/// What number parsers stumble over, and what ends or nests other things.
+/// Tokens that number parsers stumble over, and delimiters and nesting.
 const TOKENS: [&str; 20] = [
     "-1",
     "0",
@@ -41,7 +42,7 @@ const TOKENS: [&str; 20] = [
     "%s",
 ];
 
-/// A number in the environment.
+/// A number from the environment.
 fn setting(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
@@ -75,7 +76,7 @@ fn changed(corpus: &[Vec<u8>], random: &mut ChaCha8Rng) -> Vec<u8> {
     bytes
 }
 
-/// On a stack like that of the program's own main thread, several times over: a debug build takes more of it.
+/// Runs on a stack several times as large as that of the main thread, because a debug build needs more.
 fn fuzz(name: &'static str) {
     let thread = std::thread::Builder::new().name(name.to_owned()).stack_size(64 << 20);
     if let Err(panic) = thread.spawn(move || fuzz_here(name)).unwrap().join() {
@@ -104,7 +105,7 @@ fn run(name: &str, corpus: &[Vec<u8>], parse: impl Fn(&[u8])) {
     let mut inputs = 0;
     while Instant::now() < end {
         let bytes = changed(corpus, &mut random);
-        // First, so that it is left by whatever ends this process.
+        // Written before parsing, so that it remains however this process ends.
         fs::write(&path, &bytes).unwrap();
         if catch_unwind(AssertUnwindSafe(|| parse(&bytes))).is_err() {
             panic!("{name} panics at PROFILER_TEST_FUZZ_INPUT={}", path.display());
@@ -115,7 +116,7 @@ fn run(name: &str, corpus: &[Vec<u8>], parse: impl Fn(&[u8])) {
     eprintln!("{name}: {inputs} inputs, seed {seed}");
 }
 
-/// Chat templates are rendered by the program in a child, which limits of memory and time may end; the child never panics.
+/// The program renders chat templates in a child process, which memory and time limits may end; the child never panics.
 #[test]
 fn template() {
     let examples = [
@@ -131,7 +132,7 @@ fn template() {
         let mut child = Command::new(env!("CARGO_BIN_EXE_profiler"));
         child.arg("render-chat-template").stdin(Stdio::piped());
         let mut child = child.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        // It reads everything, unless a limit ended it.
+        // The child reads everything, unless a limit ended it.
         let _ = child.stdin.take().unwrap().write_all(task.to_string().as_bytes());
         assert_ne!(child.wait().unwrap().code(), Some(101), "a panic");
     });

@@ -1,5 +1,5 @@
-//! The parsers of bytes that come from elsewhere, each as a function of bytes that must return, whatever they are. `cargo fuzz` takes them from
-//! here too (`fuzz/`).
+//! A user opens foreign bytes: each parser is a function that must return, whatever the bytes are. `cargo fuzz` uses
+//! these functions too (`fuzz/`).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use profiler::telemetry;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// A parser, and what it reads in files below `tests/data` whose paths end so, or in examples.
+/// A parser, with its seeds (the endings of files below `tests/data`) and its examples.
 pub struct Target {
     pub name: &'static str,
     pub seeds: &'static [&'static str],
@@ -122,7 +122,7 @@ fn response(bytes: &[u8]) {
     }
 }
 
-/// Those of the shipped adapters.
+/// The rules of the shipped adapters.
 static RULES: LazyLock<[Rules; 7]> = LazyLock::new(|| {
     [
         "vllm",
@@ -148,12 +148,12 @@ fn metrics(bytes: &[u8]) {
 
 fn log(bytes: &[u8]) {
     let lines: Vec<String> = text(bytes).lines().take(50).map(str::to_owned).collect();
-    // One of them, as they take long.
+    // One adapter per input, because their rules are slow.
     let rules = &RULES[bytes.len() % RULES.len()];
     let _ = (rules.read_start(&lines, 1), rules.read_request(&lines, &lines, None));
 }
 
-/// A folder in memory, where the system has one: a disk takes longer than most parsers.
+/// A folder in memory, if the system has one: a disk is slower than most parsers.
 pub fn memory() -> PathBuf {
     let memory = Path::new("/dev/shm");
     match memory.is_dir() {
@@ -162,7 +162,7 @@ pub fn memory() -> PathBuf {
     }
 }
 
-/// A folder that holds a run, of which one file is replaced.
+/// Reads a run folder in which one file is replaced by `bytes`.
 fn run(name: &str, bytes: &[u8]) {
     let folder = file(name, bytes);
     if name == "journal.jsonl" {
@@ -240,7 +240,7 @@ fn safetensors(bytes: &[u8]) {
     }
 }
 
-/// An adapter of which everything is one pattern.
+/// An adapter whose rules all use one pattern.
 struct OnePattern(String);
 
 impl Adapter for OnePattern {
@@ -287,7 +287,8 @@ fn pattern(bytes: &[u8]) {
 }
 
 impl Target {
-    /// The examples, and the files below `tests/data` that end with one of the seeds: `foreign/.json` are those below `foreign`.
+    /// The examples, and the files below `tests/data` that end with one of the seeds; the seed `foreign/.json` means
+    /// the JSON files below `foreign`.
     pub fn corpus(&self) -> Vec<Vec<u8>> {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
         let mut found: Vec<Vec<u8>> = self.examples.iter().map(|text| text.as_bytes().to_vec()).collect();
@@ -298,7 +299,7 @@ impl Target {
                 None => name.ends_with(*seed),
             };
             if self.seeds.iter().any(is_seed) {
-                // The beginning says enough, and is parsed sooner.
+                // The beginning is representative, and is parsed faster.
                 let mut bytes = fs::read(&path).unwrap();
                 bytes.truncate(64 << 10);
                 found.push(bytes);

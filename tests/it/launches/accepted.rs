@@ -1,4 +1,4 @@
-//! Every flag that an adapter can emit, against the options that the argument parser of a published wheel accepts.
+//! A user starts an engine of a published version: its argument parser accepts every flag that the adapter can emit.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::launch;
 
-/// An option as tests/data/flags/options.py prints it.
+/// An option, as tests/data/flags/options.py prints it.
 struct Known {
     takes: String,
     choices: Vec<String>,
@@ -32,7 +32,7 @@ fn known(version: &str) -> BTreeMap<String, Known> {
     known
 }
 
-/// What is wrong with a flag.
+/// Describes why the parser would reject this flag, if it would.
 fn wrong(known: &BTreeMap<String, Known>, flag: &str) -> Option<String> {
     let (name, value) = match flag.split_once('=') {
         Some((name, value)) => (name, Some(value)),
@@ -51,7 +51,7 @@ fn wrong(known: &BTreeMap<String, Known>, flag: &str) -> Option<String> {
     }
 }
 
-/// Neutral options, each with every value that people give it.
+/// Neutral options, each with all its usual values.
 fn given() -> Vec<Value> {
     let mut given = vec![json!({
         "revision": "main", "dtype": "bfloat16", "quantization": "fp8", "kv_cache_dtype": "fp8", "tensor_parallel": 2, "memory_fraction": 0.85,
@@ -91,7 +91,7 @@ fn sglang_is_given_only_options_that_it_accepts() {
     }
 }
 
-/// The options of `trtllm-serve` as its documentation lists them: its wheel cannot be had from the package index without a GPU's own index.
+/// The options of `trtllm-serve` as its documentation lists them: the package index alone cannot provide its wheel.
 #[test]
 fn tensorrt_llm_is_given_only_options_that_are_documented() {
     let documented = [

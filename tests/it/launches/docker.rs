@@ -1,10 +1,10 @@
-//! The whole request with which each adapter creates its container, before a daemon that is made up.
+//! A user starts each engine in a container: the whole creation request of its adapter, sent to a fake daemon.
 
 use serde_json::{Value, json};
 
 use crate::runtime::daemon::{Daemon, message};
 
-/// A daemon that takes everything, and whose containers end at once.
+/// A daemon that accepts every request, and whose containers exit at once.
 fn daemon() -> Daemon {
     Daemon::new(|asked| match asked {
         "GET /info" => (200, json!({ "DockerRootDir": "/", "Runtimes": { "nvidia": {} } })),
@@ -21,14 +21,14 @@ fn daemon() -> Daemon {
     })
 }
 
-/// What the daemon was asked to create: without the labels and the port of this machine, which are other tests' subject.
+/// The creation request without the labels and the host port, which other tests cover.
 fn created(engine: &str, options: &str) -> (Value, Daemon) {
     let daemon = daemon();
     let script = format!(
         "import \"std/engines\" as engines;
          engines::launch(\"{engine}\", #{{ model: \"org/model\", limits: #{{ input: 6000, output: 500, concurrency: 16 }}, {options} }}).start()"
     );
-    // It ends as soon as it is looked at.
+    // The container has exited at the first inspection.
     let _ = daemon.run(&script, &[]).code(3);
     let mut bodies = daemon.asked("POST /containers/create");
     assert_eq!(bodies.len(), 1, "{bodies:?}");
@@ -42,7 +42,7 @@ fn created(engine: &str, options: &str) -> (Value, Daemon) {
     (body, daemon)
 }
 
-/// The same for every engine: loopback, no privileges, the GPUs that were named.
+/// The host configuration common to all engines: loopback, no privileges, the named GPUs.
 fn host(port: &str, shm: u64) -> Value {
     json!({
         "DeviceRequests": [{ "DeviceIDs": ["0", "1"], "Capabilities": [["gpu"]] }],
@@ -71,7 +71,8 @@ fn vllm() {
     assert_eq!(body, expected, "{body:#}");
 }
 
-/// The volume of a model that is not in the hub cache; where the script sets a variable of its own, there is none.
+/// The volume for a model that is not in the hub cache; there is none if the script sets an environment variable of its
+/// own.
 fn kept() -> Value {
     json!([{ "Type": "volume", "Source": "profiler-models--org--model", "Target": "/root/.cache/huggingface/hub" }])
 }
@@ -118,7 +119,7 @@ fn tensorrt_llm() {
         "HostConfig": limited,
     });
     assert_eq!(body, expected, "{body:#}");
-    // The file goes into the container before it starts.
+    // The file is copied into the container before it starts.
     let asked: Vec<_> = daemon
         .questions()
         .into_iter()

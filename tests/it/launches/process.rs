@@ -1,5 +1,5 @@
-//! The adapters of the GPU engines from start to verdict: each launches what it takes for its engine, a program that turns the engine's own
-//! flags into those of the simulated one, in a process of its own.
+//! A user runs the adapters of the GPU engines from start to verdict: each launches a stand-in for its engine, which
+//! translates the engine's flags into those of the simulated one, in a process of its own.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -7,28 +7,28 @@ use serde_json::{Value, json};
 
 use crate::support::Profiler;
 
-/// What stands for `sglang`: its own flags lead to the simulated engine.
+/// The stand-in for `sglang`: its flags, as a `case` of a shell script.
 const SGLANG: &str = r#"
     --context-length=*) length="${word#*=}" ;;
     --max-running-requests=*) seqs="${word#*=}" ;;
     --mem-fraction-static=*) share="${word#*=}" ;;
 "#;
 
-/// What stands for `trtllm-serve`. The share is in the file of options.
+/// The stand-in for `trtllm-serve`. Its memory fraction is in the options file.
 const TRTLLM: &str = r#"
     --max_seq_len=*) length="${word#*=}" ;;
     --max_batch_size=*) seqs="${word#*=}" ;;
     --extra_llm_api_options=*) share="$(sed -n 's/.*"free_gpu_memory_fraction": *\([0-9.e-]*\).*/\1/p' "${word#*=}")" ;;
 "#;
 
-/// What stands for `vllm`.
+/// The stand-in for `vllm`.
 const VLLM: &str = r#"
     --max-model-len=*) length="${word#*=}" ;;
     --max-num-seqs=*) seqs="${word#*=}" ;;
     --gpu-memory-utilization=*) share="${word#*=}" ;;
 "#;
 
-/// Runs a script in which `engine` is launched with these options, by a program that reads these flags.
+/// Runs a script in which `engine` is launched with these options; the program is a stand-in that reads these flags.
 fn run(engine: &str, flags: &str, profile: &str, options: &str, script: &str) -> Value {
     let profiler = env!("CARGO_BIN_EXE_profiler");
     let program = format!(
@@ -96,7 +96,7 @@ fn sglang_serves_and_tells_its_memory() {
     ] {
         assert!(told["facts"][fact].is_array(), "{fact}: {:#}", told["facts"]);
     }
-    // Both tell it.
+    // Both the server's page and its log report the weights.
     let weights = told["facts"]["weights_bytes"].as_array().unwrap();
     let origins: Vec<_> = weights.iter().map(|told| &told["origin"]).collect();
     assert_eq!(origins, ["/server_info", "log"], "{weights:#?}");
@@ -104,7 +104,7 @@ fn sglang_serves_and_tells_its_memory() {
 
 #[test]
 fn sglang_with_a_small_cache_clips_refuses_and_retracts() {
-    // 1.6 % of the device less its weights: some 5,900 tokens.
+    // 1.6 % of the device less the weights: about 5,900 tokens.
     let options = format!("{LIMITS}, memory_fraction: 0.016");
     let script = "[
             engine.probe(#{ input: 5000, output: 500 }),
@@ -175,7 +175,7 @@ fn tensorrt_llm_serves_and_tells_its_metrics_as_json() {
 
 #[test]
 fn tensorrt_llm_that_is_ready_without_room_is_refused_by_its_log() {
-    // Half a thousandth of what is free: 2,240 tokens.
+    // 0.05 % of the free memory: 2,240 tokens.
     let options = format!("{LIMITS}, memory_fraction: 0.0005");
     let script = "[engine.probe(#{ input: 1000, output: 100 }), engine.probe(#{ input: 3000, output: 100 })]";
     let answers = run("tensorrt_llm", TRTLLM, "llama-1b-h200-trtllm", &options, script);

@@ -1,4 +1,4 @@
-//! Every request is accounted for, once, and a resumed run does not send it again.
+//! A user's load accounts for every request exactly once, and a resumed run does not send it again.
 
 use std::fs;
 
@@ -27,7 +27,7 @@ fn the_engine_counts_what_we_count() {
         "{}",
         load.answer["counted"]
     );
-    // This machine may be busy, and the client says so; the engine's counts are another matter.
+    // The client may warn that this machine is busy; the engine's counts must still agree.
     let warnings = load.answer["warnings"].to_string();
     assert!(
         !warnings.contains("the engine counts") && !warnings.contains("the metrics page counts"),
@@ -60,7 +60,7 @@ fn a_resumed_run_takes_finished_loads_from_the_journal() {
     let first = fs::read(folder.path().join("run/loads/1.jsonl")).unwrap();
     fs::write(folder.path().join("main.rhai"), text(false)).unwrap();
     let refused = run(&["--resume", "run"]);
-    // The script is part of what must be the same: it is restored, and the run fails as before, without sending anything again.
+    // A changed script is refused. With the original script the resumed run fails as before, and sends nothing again.
     fs::write(folder.path().join("main.rhai"), text(true)).unwrap();
     drop(refused.code(2));
     let _ = run(&["--resume", "run"]).code(1).stderr("later");

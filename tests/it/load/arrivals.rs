@@ -1,8 +1,8 @@
-//! When requests are due, and how long they are: judged by what was recorded, not by how fast this machine is.
+//! A user sets arrivals and lengths: due times and lengths are judged by the records, not by the speed of this machine.
 
 use super::{FAST, SLOW, loaded};
 
-/// The largest distance between the share of values up to a length and what it should be (Kolmogorov's statistic).
+/// The largest distance between the empirical distribution of the values and the expected one (Kolmogorov's statistic).
 fn distance(mut values: Vec<f64>, share: impl Fn(f64) -> f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     let count = values.len() as f64;
@@ -32,7 +32,7 @@ fn a_constant_rate_is_even() {
     for (index, due) in due.iter().enumerate() {
         assert!((due - index as f64 / 200.0).abs() < 1e-6, "{index}: {due}");
     }
-    // No request is sent before it is due.
+    // No request may be sent before it is due.
     let sent = load.numbers("sent");
     assert!(due.iter().zip(&sent).all(|(due, sent)| sent >= due));
 }
@@ -41,7 +41,7 @@ fn a_constant_rate_is_even() {
 fn poisson_gaps_are_exponential_and_those_of_gamma_have_its_shape() {
     let poisson = loaded(FAST, "rate: 400, requests: 400, input: 16, output: 1");
     let far = distance(gaps(&poisson.numbers("scheduled")), |gap| 1.0 - (-400.0 * gap).exp());
-    // The 1 % point of Kolmogorov's statistic.
+    // 1.63 / √n is the 1 % point of Kolmogorov's statistic.
     assert!(far < 1.63 / 399_f64.sqrt(), "{far}");
     let gamma = loaded(
         FAST,
@@ -104,7 +104,7 @@ fn lengths_are_drawn_by_seed_and_stay_within_their_bounds() {
     assert!(outputs.iter().all(|output| (1.0..=9.0).contains(output)));
     let far = distance(inputs.clone(), |input| (input - 15.0) / 32.0);
     assert!(far < 1.63 / 120_f64.sqrt() + 1.0 / 32.0, "{far}");
-    // The engine counted what was asked for, request by request.
+    // The engine counted the requested lengths, request by request.
     for record in &load.records {
         assert_eq!(
             (&record["counted"]["input"], &record["counted"]["output"]),

@@ -1,4 +1,4 @@
-//! Loads that the user, the kernel or a limit of the machine cuts short.
+//! A user's load is cut short by the user, the kernel or a limit of the machine.
 
 use std::fs;
 use std::process::Command;
@@ -38,7 +38,7 @@ fn a_killed_load_is_done_again_beside_what_it_left() {
     assert_eq!(records(&kept), before, "what the first life measured stays");
 }
 
-/// Runs a load of so many at once under a limit on open files.
+/// Runs a load of this concurrency under a limit on open files.
 fn limited(limit: &str, concurrency: u64) -> std::process::Output {
     let folder = temp();
     let load = format!("concurrency: {concurrency}, requests: {concurrency}, input: 16, output: 1");

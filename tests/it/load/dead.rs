@@ -1,4 +1,4 @@
-//! Engines that end within a load in ways of which their process does not tell: it lives and serves no more, or it was never ours.
+//! A user's engine dies within a load without an exit: its process lives and serves no more, or it is not our process.
 
 use std::io::{BufRead, BufReader};
 use std::time::{Duration, Instant};
@@ -24,7 +24,7 @@ fn a_process_that_lives_and_serves_no_more_is_started_again() {
     );
     let failures = &first["failures"];
     let [within, turned_away] = ["in_stream", "status_503"].map(|kind| failures[kind]["count"].as_u64().unwrap());
-    // Of the four that were under way each may have been let in before the engine died, or not.
+    // Each of the four requests in flight may or may not have been admitted before the engine died.
     assert!((1..=4).contains(&within) && within + turned_away == 40, "{failures}");
     assert_eq!(second["completed"], 12, "{second}");
     let stderr = &load.outcome.stderr;

@@ -1,4 +1,4 @@
-//! When a load is over, what its warm-up is, and doing it again.
+//! A user sets when a load ends, its warm-up, and its repeats.
 
 use std::collections::HashSet;
 
@@ -45,7 +45,7 @@ fn a_warm_up_by_time_counts_by_when_requests_are_due() {
         "concurrency: 2, requests: 8, warmup: #{ seconds: 0.2 }, input: 16, output: 40",
     );
     assert_eq!(closed.counts(), [8, 8, 0, 0], "{}", closed.answer);
-    // What decides is when a request is issued, between when its slot became free and when it was sent.
+    // A request counts as warm-up by its time of issue, which lies between the release of its slot and its sending.
     assert!(closed.measured().all(|record| record["sent"].as_f64().unwrap() >= 0.2));
     let warm = closed.records.iter().filter(|record| record["warmup"] == true);
     assert!(warm.clone().count() > 0 && warm.clone().all(|record| record["scheduled"].as_f64().unwrap() < 0.2));
@@ -60,7 +60,8 @@ fn what_is_unfinished_when_the_time_is_up_is_cut_off() {
     ] {
         let load = loaded(
             SLOW,
-            // Between no time and twice the whole time each: some end in time on any machine, and some do not.
+            // Lengths from almost nothing to twice the duration: on any machine some requests end in time and some do
+            // not.
             &format!("{arrivals}{warmup}, duration: 30.0, seed: 3, input: 16, output: #{{ uniform: [2, 3000] }}"),
         );
         let [issued, completed, failed, cut_off] = load.counts();
@@ -92,7 +93,7 @@ fn it_ends_once_the_interval_is_narrow_or_says_that_it_is_not() {
         told["reached"] == true && told["width"].as_f64().unwrap() <= 0.9,
         "{told}"
     );
-    // The first look is at a hundred.
+    // The precision is first checked after a hundred requests.
     assert!((100..250).contains(&wide.counts()[1]), "{}", wide.answer);
     let narrow = loaded(
         slow,

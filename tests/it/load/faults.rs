@@ -1,4 +1,4 @@
-//! What becomes of a load when the engine misbehaves: what was measured until then is told.
+//! A user's engine misbehaves during a load: the load reports what it measured until then.
 
 use serde_json::Value;
 

@@ -1,4 +1,5 @@
-//! Traces and prompts: what they do, and that only those are read which the user named; and the files that a script leaves.
+//! A user replays traces and prompts from files: their effect, that only files named by the user are read, and the
+//! files that a script leaves.
 
 use std::fs;
 
@@ -42,7 +43,7 @@ fn prompts_of_a_file_are_sent_in_turn_and_once_unless_more_is_asked() {
     let once = finished(with_file("prompts", ", concurrency: 1", text), &set);
     assert_eq!(once.counts(), [2, 2, 0, 0], "{}", once.answer);
     assert_eq!(once.numbers("output"), [2.0, 3.0]);
-    // The simulated engine counts words.
+    // The simulated engine counts words as tokens.
     let counted: Vec<u64> = once
         .records
         .iter()
@@ -78,7 +79,7 @@ fn no_file_is_read_that_the_user_did_not_name() {
         .stderr("--allow mount=");
     let allow = format!("mount={}", folder.path().display());
     let _ = refused(program(), &["--allow", &allow]).success();
-    // A parameter of a script that is not shipped allows nothing, whatever its name.
+    // Parameters of a script that is not shipped grant nothing, whatever their names.
     let named = format!("files.any={}/in/given.jsonl", folder.path().display());
     let text = format!(
         "params(#{{ files: param(#{{ any: () }}, \"files\") }});\n{}",
@@ -87,7 +88,7 @@ fn no_file_is_read_that_the_user_did_not_name() {
     let text = text.replacen("params(", "import \"std/engines\" as engines;\nparams(", 1);
     let text = text.replacen("\nimport \"std/engines\" as engines;\nlet", "\nlet", 1);
     let _ = refused(Profiler::new().file("main.rhai", &text), &["--set", &named]).code(3);
-    // Not by a file of parameters, which may be a stranger's.
+    // A parameter file grants nothing either: a stranger may have written it.
     let params = format!(
         "{{ \"files\": {{ \"any\": \"{}/in/given.jsonl\" }} }}",
         folder.path().display()

@@ -1,14 +1,15 @@
-//! Engines that go wrong in the middle of a load, each in the words of its own protocol: what had completed is told, and what had not by its form.
+//! A user's engine fails in the middle of a load, in the words of its own protocol: the load reports the completed
+//! requests, and the failed ones by form.
 
 use serde_json::{Value, json};
 
 use super::{Loaded, finished};
 use crate::support::Profiler;
 
-/// The adapters that have a simulated engine, with the protocols that they speak.
+/// The shipped adapters whose engines the simulated engine imitates, each with its own protocol.
 const ENGINES: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "tgi", "llamacpp", "ollama"];
 
-/// A load of 20 requests on a simulated engine of this kind, of which every third goes wrong after the fifth.
+/// Runs a load of 20 requests on a simulated engine of this kind; after the fifth request, every third one fails.
 #[track_caller]
 fn misled(engine: &str, how: &str) -> Loaded {
     let text = format!(
@@ -21,7 +22,7 @@ fn misled(engine: &str, how: &str) -> Loaded {
     finished(Profiler::new().file("main.rhai", text), &[])
 }
 
-/// Five of them failed in this form, with this message, and all the rest is there.
+/// Fails unless five requests failed in this form with this message, and everything else is complete.
 #[track_caller]
 fn check(engine: &str, load: &Loaded, form: &str, said: &str) {
     let told = &load.answer;
@@ -56,7 +57,7 @@ fn check(engine: &str, load: &Loaded, form: &str, said: &str) {
 fn errors_within_a_stream_of_status_200_are_failures() {
     for engine in ENGINES {
         let (form, said) = match engine {
-            // It sends no word of it.
+            // This engine sends no error event.
             "tensorrt_llm" => ("ended_early", "the stream ended without a finish reason"),
             _ => ("in_stream", "SIMULATED failure"),
         };

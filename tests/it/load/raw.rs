@@ -1,4 +1,4 @@
-//! A server that no engine is, attached to: what it sends byte by byte, and how a load tells of it.
+//! A user attaches to a server that is no engine: the bytes that it sends, and how a load reports them.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -13,14 +13,14 @@ use serde_json::json;
 use super::finished;
 use crate::support::Profiler;
 
-/// How an answer goes on.
+/// The end of an answer.
 #[derive(Clone, Copy)]
 enum End {
-    /// The connection stays.
+    /// The connection stays open.
     Stays,
-    /// It is closed in order.
+    /// The connection is closed in order.
     Closes,
-    /// It is reset.
+    /// The connection is reset.
     Resets,
 }
 
@@ -33,13 +33,13 @@ const EVENTS: [&str; 4] = [
 
 const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
-/// The first so many events, in chunks.
+/// The first `events` events, in chunks.
 fn chunks(events: usize) -> String {
     let chunk = |event: &&str| format!("{:x}\r\ndata: {event}\n\n\r\n", event.len() + 8);
     EVENTS[..events].iter().map(chunk).collect()
 }
 
-/// Serves models, and completions of which every fourth is answered so, its bytes this far apart.
+/// Serves a model list and completions. Every fourth completion is `answer`, with `pause` between its bytes.
 fn serve(answer: &str, end: End, pause: Duration) -> String {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
@@ -90,7 +90,7 @@ fn converse(mut stream: TcpStream, answer: &str, end: End, pause: Duration, aske
                 return None;
             }
             End::Resets => {
-                // What was sent arrives first.
+                // Gives the sent bytes time to arrive before the reset.
                 std::thread::sleep(Duration::from_millis(50));
                 let at_once = linger {
                     l_onoff: 1,
@@ -103,7 +103,7 @@ fn converse(mut stream: TcpStream, answer: &str, end: End, pause: Duration, aske
     }
 }
 
-/// The head of the next request; its body is read.
+/// The head of the next request; also consumes its body.
 fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -123,7 +123,8 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     Some(head)
 }
 
-/// Of 20 requests every fourth is answered so: it fails in this form, with these words, and the others complete.
+/// Sends 20 requests, of which every fourth gets `answer`. Fails unless these fail in this form with this message, and
+/// the others complete.
 #[track_caller]
 fn fails(answer: &str, end: End, form: &str, said: &str) {
     let url = serve(answer, end, Duration::ZERO);

@@ -1,4 +1,4 @@
-//! A server that says exactly what a test wants, byte by byte.
+//! The server that a user's load reaches in these tests: it sends exactly what a test wants, byte by byte.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -10,20 +10,20 @@ use std::time::Duration;
 #[derive(Clone)]
 pub enum Act {
     Write(String),
-    /// One byte at a time.
+    /// Sends the text one byte at a time.
     Trickle(String),
     Wait(Duration),
-    /// The connection ends; nothing follows on it.
+    /// Closes the connection.
     Close,
 }
 
-/// What is answered to a request: its number, from 0, over all connections.
+/// The steps of the answer to a request; requests are numbered from 0 over all connections.
 pub type Answer = Arc<dyn Fn(u64) -> Vec<Act> + Send + Sync>;
 
 pub struct Server {
     pub url: String,
     pub connections: Arc<AtomicU64>,
-    /// Heads and bodies as they came.
+    /// Heads and bodies as received.
     pub requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -96,7 +96,7 @@ fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
     Some(text)
 }
 
-/// Events in chunks, with a head.
+/// The head of a response and its events in chunks, without the final chunk.
 pub fn streamed(events: &[&str]) -> String {
     let chunks: String = events
         .iter()
@@ -112,7 +112,7 @@ pub const TOKEN: &str = r#"{"choices":[{"text":" a"}]}"#;
 pub const LAST: &str = r#"{"choices":[{"text":" b","finish_reason":"length"}]}"#;
 pub const USAGE: &str = r#"{"choices":[],"usage":{"prompt_tokens":3,"completion_tokens":2}}"#;
 
-/// A whole good answer: two tokens.
+/// A complete answer of two tokens.
 pub fn good() -> String {
     streamed(&[TOKEN, LAST, USAGE, "[DONE]"]) + "0\r\n\r\n"
 }

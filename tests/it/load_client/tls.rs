@@ -1,4 +1,4 @@
-//! A server over TLS that writes, and then waits.
+//! The TLS server that a user's load reaches: it writes, and then waits.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,10 +9,10 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What a client must trust, relative to the root of the repository.
+/// The certificate that a client must trust, relative to the root of the repository.
 pub const CERTIFICATE: &str = "tests/data/tls/certificate.pem";
 
-/// Answers every request by these parts, with a pause after each. Returns its address.
+/// Answers every request with these parts, with a pause after each. Returns the URL.
 pub fn server(parts: Vec<String>, pause: Duration) -> String {
     let certificate = CertificateDer::from_pem_file(CERTIFICATE).unwrap();
     let key = PrivateKeyDer::from_pem_file("tests/data/tls/key.pem").unwrap();
@@ -35,7 +35,7 @@ pub fn server(parts: Vec<String>, pause: Duration) -> String {
     url
 }
 
-/// Ends where the client does.
+/// Serves a connection until the client closes it.
 fn converse(stream: impl Read + Write, parts: &[String], pause: Duration) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
