@@ -43,7 +43,7 @@ pub(super) fn installed() -> bool {
 /// A browser with one page open. All its processes are killed on drop.
 pub struct Browser {
     client: reqwest::Client,
-    /// URL path of the session.
+    /// URL of the session.
     session: String,
     opened: String,
     _driver: Driver,
