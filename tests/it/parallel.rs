@@ -72,8 +72,8 @@ fn two_engines_find_what_one_does() {
     }
 }
 
-/// Kills the run repeatedly with two probes in flight. The journal records each answer once, and no point is probed
-/// again unless its answer was lost.
+/// Kills a run after some answers, with two probes in flight, and resumes it. Every answer in the journal is recorded
+/// as a point exactly once.
 #[test]
 fn a_run_that_is_killed_loses_no_answer_of_either_engine() {
     for times in [3, 5, 8] {

@@ -5,15 +5,15 @@
 //!
 //! | block | |
 //! |---|---|
-//! | `sh` | commands, which a shell runs; all succeed |
-//! | `sh exit=N` | the last of them ends with this status |
+//! | `sh` | shell commands, which must all succeed |
+//! | `sh exit=N` | the last command exits with this status |
 //! | `sh dry-run` | needs a GPU, a model or an image: `--dry-run` is added |
 //! | `sh server` | as `sh`, while a server listens on 127.0.0.1:8000 |
-//! | `sh background` | a server, which runs to the end of the page |
-//! | `text` | printed by the block before; a line `…` stands for any lines |
-//! | `text NAME` | printed by `profiler show` of that folder in `tests/data/runs` |
-//! | `rhai` | a script, which runs to its end |
-//! | `rhai FILE`, `yaml FILE`, `entries FILE`, … | a file for the commands that follow |
+//! | `sh background` | a server that runs until the end of the page |
+//! | `text` | the output of the previous block; a line `…` stands for any lines |
+//! | `text NAME` | the output of `profiler show` for that folder in `tests/data/runs` |
+//! | `rhai` | a script, which must succeed |
+//! | `rhai FILE`, `yaml FILE`, `entries FILE`, … | a file for the following commands |
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
