@@ -1,9 +1,8 @@
-//! What the host itself costs, as a user would see it: the release binary, started as a process.
+//! Measures the cost of the host as a user sees it: the release binary, started as a process.
 //!
-//! `cargo bench --bench host` prints one Markdown table, which the README quotes: time to the first script line, resident memory
-//! while a script waits, a primitive call from Rhai, a line of the journal, and 1000 probes of the simulated engine without model
-//! time, journal included.
-//! Nothing is asserted: a figure depends on the machine, and a test must not.
+//! `cargo bench --bench host` prints one Markdown table, which the README quotes: time to the first line of a script,
+//! resident memory while a script waits, a primitive call from Rhai, one journal line, and 1000 probes of the simulated
+//! engine without model time, journal included. It asserts nothing, because the figures depend on the machine.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -50,7 +49,7 @@ fn row(what: &str, repeats: usize, mut measure: impl FnMut() -> f64) {
     );
 }
 
-/// From the start of the process to the moment its script has printed.
+/// Time from the start of the process until its script has printed.
 fn first_line(folder: &Path) -> Duration {
     let mut command = script(folder, r#"print("here");"#);
     let started = Instant::now();
@@ -72,7 +71,7 @@ fn idle_memory(folder: &Path) -> f64 {
     line.split_whitespace().nth(1).unwrap().parse::<f64>().unwrap() / 1024.0
 }
 
-/// The difference between a loop that makes this call and the same loop without it. `elapsed()` does next to nothing.
+/// Time of one call: a loop that makes it, minus the same loop without it. `elapsed()` does almost nothing.
 fn one_call(folder: &Path, call: &str) -> f64 {
     let seconds = |body: &str| {
         let text = format!("let t = elapsed(); let x = 0.0; for i in 0..{CALLS} {{ {body} }} elapsed() - t");
@@ -89,7 +88,7 @@ fn one_call(folder: &Path, call: &str) -> f64 {
     (seconds(call) - seconds("x = t;")) * 1e6 / f64::from(CALLS)
 }
 
-/// A run of its own for each repeat, start of the simulated engine included.
+/// Each repeat is a new run and includes the start of the simulated engine.
 fn simulated_probes(folder: &Path) -> Duration {
     let text = format!(
         r#"

@@ -1,6 +1,7 @@
-//! How long a prompt of 32,768 tokens takes once its tokenizer is loaded: `cargo bench --bench prompt [-- TOKENIZER]`.
+//! Measures the time to build a prompt of 32,768 tokens with a loaded tokenizer: `cargo bench --bench prompt [--
+//! TOKENIZER]`.
 //!
-//! `TOKENIZER` is a folder with `tokenizer.json`, or the file; without one, a small tokenizer made here is used.
+//! `TOKENIZER` is a `tokenizer.json` or its folder. The default is a small tokenizer built here.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -1,8 +1,9 @@
-//! How long a search thinks: proposing the next point with many recorded ones, in three axes.
+//! Measures the time that a search takes to propose the next point, with many recorded points on three axes.
 //!
-//! `cargo bench --bench search` prints one Markdown table. Recorded points lie close to both sides of a limit, as those of a search do,
-//! so that nearly all of them count: random ones would be cheap, as few of them matter. Each figure is for an answer that came in just before:
-//! recording it, bringing what is known up to date, and choosing. The first proposal, as after a resume, derives what is known from nothing. Nothing is asserted: a figure depends on the machine.
+//! `cargo bench --bench search` prints one Markdown table. Recorded points lie close to both sides of a limit, as in a
+//! real search, so that nearly all of them count. Random points would be cheap, because few of them matter. Each figure
+//! covers one new answer: recording it, updating the state, and choosing the next point. The first proposal, as after a
+//! resume, computes the state from scratch. It asserts nothing, because the figures depend on the machine.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -57,7 +58,7 @@ fn proposal(map: &mut Boundary, random: &mut ChaCha8Rng) -> f64 {
     began.elapsed().as_secs_f64() * 1e3
 }
 
-/// Records the right answer at a point a little inside or outside of the limit.
+/// Records the correct verdict of a point slightly inside or outside the limit.
 fn record(map: &mut Boundary, random: &mut ChaCha8Rng) {
     let towards: [f64; 3] = [random.random(), random.random(), random.random()];
     let at = |share: f64| {

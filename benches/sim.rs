@@ -1,6 +1,7 @@
-//! What the simulated engine costs: from its start to its first answer, memory of its process, tokens a second.
+//! Measures the cost of the simulated engine: time from start to first answer, memory of its process, tokens per
+//! second.
 //!
-//! `cargo bench --bench sim`. Figures, no verdict: nothing fails here for being slow.
+//! Run with `cargo bench --bench sim`. It asserts nothing.
 #![allow(clippy::print_stdout, clippy::unwrap_used, missing_docs, reason = "a bench")]
 
 use std::io::{BufRead, BufReader};
@@ -48,7 +49,7 @@ fn main() {
     println!("in-process, one request of 128 tokens {:>10.2} ms", ms(request));
 }
 
-/// An engine in this process, and what it took to be ready.
+/// An engine in this process, and the time until it was ready.
 async fn in_process() -> (SimHandle, Duration) {
     let spec: Spec =
         serde_json::from_value(json!({ "profile": PROFILE, "options": { "max_model_len": 4096, "time_scale": 0.0 } }))
@@ -66,7 +67,7 @@ async fn in_process() -> (SimHandle, Duration) {
     (handle, began.elapsed())
 }
 
-/// `profiler sim`, ended when dropped.
+/// A `profiler sim` process, killed when dropped.
 struct Served {
     child: Child,
     url: String,
@@ -79,7 +80,7 @@ impl Drop for Served {
     }
 }
 
-/// `profiler sim`, and the time from its spawn to its first answer.
+/// A `profiler sim` process, and the time from its spawn to its first answer.
 async fn until_answered(client: &reqwest::Client) -> (Served, Duration) {
     let began = Instant::now();
     let mut child = Command::new(env!("CARGO_BIN_EXE_profiler"))
@@ -107,7 +108,7 @@ async fn until_answered(client: &reqwest::Client) -> (Served, Duration) {
     (Served { child, url }, began.elapsed())
 }
 
-/// Tokens of so many streams at once.
+/// Tokens received over `count` concurrent streams.
 async fn streams(client: &reqwest::Client, url: &str, count: usize, output: u64) -> u64 {
     let body = json!({ "prompt": [1, 2, 3], "max_tokens": output, "stream": true, "stream_options": { "include_usage": true } });
     let one = async || {
@@ -123,7 +124,7 @@ async fn streams(client: &reqwest::Client, url: &str, count: usize, output: u64)
         .sum()
 }
 
-/// MiB of a field of `/proc/PID/status`.
+/// A field of `/proc/PID/status`, in MiB.
 fn resident(child: &Child, field: &str) -> f64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
     let line = status.lines().find(|line| line.starts_with(field)).unwrap();

@@ -1,9 +1,11 @@
-//! How well the sampler keeps its rate, and what that costs: memory of one GPU, with its processes and power ten times a second.
+//! Measures how well the sampler keeps its rate, and its cost: memory of one GPU, with its processes and power ten
+//! times per second.
 //!
-//! `cargo bench --bench telemetry -- [SECONDS] [HZ] [GPU] [alone]` (60, 1000, 0) prints one Markdown table, which the README quotes; `alone`
-//! leaves out processes and power, to tell what they cost. The built
-//! file (`target/release/deps/telemetry-*`) needs nothing else, so that it can be copied to a machine with a GPU. Where there is no GPU
-//! it looks at the memory of its own process, and says so. Nothing is asserted: a figure depends on the machine, and a test must not.
+//! `cargo bench --bench telemetry -- [SECONDS] [HZ] [GPU] [alone]` (60, 1000, 0) prints one Markdown table, which the
+//! README quotes. `alone` leaves out processes and power, which shows their cost. The built file
+//! (`target/release/deps/telemetry-*`) has no further dependencies and can be copied to a machine with a GPU. Without a
+//! GPU it samples the memory of its own process, and says so. It asserts nothing, because the figures depend on the
+//! machine.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -19,15 +21,15 @@ use profiler::fault::Result;
 use profiler::telemetry::host::{Roots, Tree};
 use profiler::telemetry::{Reading, SLOW_HZ, Sampler, Source, gpu_source, gpus};
 
-/// Microseconds that each call took.
+/// Duration of each call, in microseconds.
 type Times = Arc<Mutex<Vec<f64>>>;
 
-/// A source whose calls are timed.
+/// A source with timed calls.
 struct Timed {
     inner: Box<dyn Source>,
     quick: Times,
     whole: Times,
-    /// No looks at processes and power.
+    /// True to leave out processes and power.
     alone: bool,
 }
 
@@ -65,7 +67,7 @@ fn timed<T>(times: &Times, call: impl FnOnce() -> T) -> T {
 }
 
 fn main() {
-    // `cargo bench` itself gives `--bench`.
+    // Cargo itself passes `--bench`.
     let args: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with("--")).collect();
     let number = |index: usize, usual: f64| args.get(index).map_or(usual, |arg| arg.parse().unwrap());
     let (seconds, hz) = (number(0, 60.0), number(1, 1000.0));
@@ -82,7 +84,7 @@ fn main() {
     let (used, began) = (cpu_seconds(), Instant::now());
     let sampler = Sampler::start(Box::new(timed), hz).unwrap();
     sleep(Duration::from_secs_f64(seconds));
-    // Before the threads end: what they used is told by thread while they live.
+    // Read before the threads end, because per-thread usage is available only while they live.
     let threads = threads();
     let (used, elapsed) = (cpu_seconds() - used, began.elapsed().as_secs_f64());
     let record = sampler.stop();

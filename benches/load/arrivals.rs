@@ -1,4 +1,4 @@
-//! How late the client sends in an open loop: Poisson arrivals of short answers.
+//! Measures how late the client sends requests in an open loop: Poisson arrivals with short answers.
 
 use std::time::Duration;
 
@@ -6,13 +6,14 @@ use profiler::load::Slots;
 
 use crate::client::Load;
 
-/// Arrivals last for so long.
+/// Duration of the arrivals.
 const SECONDS: u64 = 10;
 
-/// Tokens of an answer.
+/// Tokens per answer.
 const TOKENS: u64 = 10;
 
-/// A load of so many arrivals a second. The streams under way follow from the rate and the time that an answer takes.
+/// A load with `rate` arrivals per second. The number of concurrent streams follows from the rate and the duration of
+/// an answer.
 pub fn load(rate: u64, gap: Duration) -> Load {
     let answer = crate::mock::FIRST + gap * u32::try_from(TOKENS).unwrap();
     let expected = (answer.as_secs_f64() * rate as f64 * 1.5) as u64 + 8;
@@ -27,7 +28,7 @@ pub fn load(rate: u64, gap: Duration) -> Load {
     }
 }
 
-/// Gaps of a Poisson process, always the same ones: splitmix64, and the inverse of the exponential distribution.
+/// Gaps of a Poisson process, reproducible: splitmix64 and the inverse of the exponential distribution.
 pub struct Poisson {
     state: u64,
     at: f64,
@@ -43,7 +44,7 @@ impl Poisson {
         }
     }
 
-    /// When the next one arrives.
+    /// Time of the next arrival.
     pub fn next(&mut self) -> Duration {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut bits = self.state;

@@ -1,4 +1,4 @@
-//! The client under measurement, as a process of its own: drives one load and prints what it stamped, beside what it cost.
+//! The client under measurement, in its own process: drives one load and prints its timestamps and its cost.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use tokio_util::sync::CancellationToken;
 use crate::arrivals::Poisson;
 use crate::clock;
 
-/// What is driven.
+/// The load to drive.
 pub struct Load {
     pub slots: Slots,
-    /// Requests.
+    /// Number of requests.
     pub count: u64,
-    /// Tokens of each answer.
+    /// Tokens per answer.
     pub tokens: u64,
-    /// Arrivals a second; none in a closed loop.
+    /// Arrivals per second; `None` in a closed loop.
     pub rate: Option<f64>,
 }
 
 impl Load {
-    /// So many streams at once, for so many waves.
+    /// A closed loop: `streams` concurrent streams, each for `waves` answers.
     pub fn closed(streams: u64, waves: u64, tokens: u64) -> Self {
         Self {
             slots: Slots::closed(streams, Duration::ZERO),
@@ -35,7 +35,7 @@ impl Load {
     }
 }
 
-/// Requests that are all alike but for their number.
+/// Requests that differ only in their number.
 struct Alike {
     given: Mutex<(u64, Option<Poisson>)>,
     count: u64,
@@ -98,7 +98,7 @@ pub fn run(url: &str, load: Load) {
         .block_on(run_load(&format!("{url}/v1/chat/completions"), plan, source))
         .unwrap();
     let after = clock::cpu(UsageWho::RUSAGE_SELF);
-    // Before what is printed takes its share.
+    // Read before printing adds to it.
     let rss = rss();
     let zero = clock::reading(driven.clock.began);
     let nanos = |at: Duration| u64::try_from((zero + at).as_nanos()).unwrap();
@@ -131,7 +131,7 @@ pub fn run(url: &str, load: Load) {
     println!("{document}");
 }
 
-/// As the other clients tell it: from the request sent to the first token, of those that completed.
+/// TTFT as the other clients define it, from sending the request to the first token, for completed requests only.
 fn ttft(records: &[Record]) -> Value {
     let completed = records.iter().filter(|record| record.outcome == Outcome::Completed);
     completed
@@ -139,7 +139,7 @@ fn ttft(records: &[Record]) -> Value {
         .collect()
 }
 
-/// The most memory that this process had, KiB.
+/// Peak resident memory of this process, in KiB.
 fn rss() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));

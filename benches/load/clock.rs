@@ -1,16 +1,16 @@
-//! The clock that server and client share, and CPU time.
+//! The clock shared by server and client, and CPU time.
 
 use std::time::{Duration, Instant};
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::time::{ClockId, clock_gettime};
 
-/// Now, by the clock that all processes of this machine share.
+/// The current time of the clock that all processes of this machine share.
 pub fn monotonic() -> Duration {
     Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap())
 }
 
-/// The same clock's reading at `at`.
+/// The reading of this clock at `at`.
 pub fn reading(at: Instant) -> Duration {
     monotonic() - at.elapsed()
 }
@@ -24,7 +24,7 @@ pub fn cpu(who: UsageWho) -> (Duration, Duration) {
     (time(usage.user_time()), time(usage.system_time()))
 }
 
-/// Time that the machine below took from this one, and all time, in ticks.
+/// Time stolen by the hypervisor, and total time, in ticks.
 pub fn stolen() -> (u64, u64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap();
     let fields: Vec<u64> = stat

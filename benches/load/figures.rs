@@ -1,4 +1,4 @@
-//! The figures of one row: what the client stamped against what the server stamped.
+//! The figures of one row: the client's timestamps compared with the server's.
 
 use std::collections::HashMap;
 
@@ -6,30 +6,31 @@ use serde_json::Value;
 
 use crate::mock::FIRST;
 
-/// A server whose writes were later than this spoils its row.
+/// A row is invalid if the server's writes were later than this.
 const LATE_MS: f64 = 2.0;
 
-/// From this share of the time on it matters that the client did not come to run: its own other threads are pinned to the same core.
+/// Above this share of the time, it matters that the client could not run. Its other threads are pinned to the same
+/// core.
 const CROWDED: f64 = 0.005;
 
-/// The cells that both tables of closed loops have.
+/// The columns shared by both closed-loop tables.
 const COLUMNS: &str = "TTFT error mean, ms | p99 | ITL error p1, ms | p50 | p99 | CPU per event, µs | user | system | RSS, MB | lost | server late p99, ms | note |
 |---|---|---|---|---|---|---|---|---|---|---|---|---|---|";
 
 /// One measurement.
 pub struct Row {
-    /// What the client said.
+    /// The client's output.
     pub said: Value,
     /// For each stream: its id, when the request was read, and when each token was written.
     pub stamped: Value,
-    /// The share of the time that the machine below took.
+    /// The share of the time that the hypervisor stole.
     pub stolen: f64,
-    /// Between two tokens of a stream, in milliseconds.
+    /// Time between two tokens of a stream, in milliseconds.
     pub gap: u64,
 }
 
 impl Row {
-    /// The head of a table of closed loops.
+    /// The header of a closed-loop table.
     pub fn head() -> String {
         format!("| streams × gap | client | {COLUMNS}")
     }
@@ -38,7 +39,7 @@ impl Row {
 | arrivals | requests | lost | sent late mean, ms | p50 | p99 | max | CPU of the client, % of a core | on an unready connection | note |
 |---|---|---|---|---|---|---|---|---|---|";
 
-    /// A row of this program's client: each of its stamps is compared with the server's stamp of the same token.
+    /// A row of this program's client: each timestamp is compared with the server's for the same token.
     pub fn exact(&self, streams: u64) -> String {
         let stamps: HashMap<u64, &Value> = self
             .streams()
@@ -51,21 +52,21 @@ impl Row {
         self.line("profiler", streams, errors.collect())
     }
 
-    /// A row of any client, which stamps by a clock of its own: its TTFT is compared with the server's, from the request read to the first token
-    /// written, percentile by percentile.
+    /// A row of any client, whose clock may differ from the server's. Compares its TTFT by rank with the server's time
+    /// from reading the request to writing the first token.
     pub fn by_ranks(&self, name: &str, streams: u64) -> String {
         let told = sorted(self.list("ttft_ms"));
         let truth = self
             .streams()
             .map(|stream| (stream[2][0].as_i64().unwrap() - stream[1].as_i64().unwrap()) as f64 / 1e6);
         let truth = sorted(truth.collect());
-        // The n-th least is compared with the n-th least: the errors' mean is the difference of the means.
+        // Values are matched by rank, so the mean of the errors is the difference of the means.
         let errors = told.iter().zip(0..);
         let errors = errors.map(|(ttft, at): (_, usize)| ttft - truth[at * truth.len() / told.len()]);
         self.line(name, streams, errors.collect())
     }
 
-    /// A row of an open loop.
+    /// An open-loop row.
     pub fn arrivals(&self, rate: u64) -> String {
         let late = sorted(self.list("late_ms"));
         let mean = late.iter().sum::<f64>() / late.len() as f64;
@@ -92,17 +93,17 @@ impl Row {
             .unwrap_or_default()
     }
 
-    /// Requests that the server answered and the client does not tell of.
+    /// Requests that the server answered but the client does not report.
     fn lost(&self) -> i64 {
         self.streams().count() as i64 - self.list("ttft_ms").len() as i64
     }
 
-    /// Whether nearly every token was written at its moment.
+    /// True if nearly every token was written on schedule.
     pub fn server_in_time(&self) -> bool {
         self.server_late().is_none_or(|late| late <= LATE_MS)
     }
 
-    /// How long after its moment a token was written, in milliseconds: 99 % were less late.
+    /// The 99th percentile of the delay of the server's writes, in milliseconds.
     fn server_late(&self) -> Option<f64> {
         let mut late = Vec::new();
         for stream in self.streams() {
@@ -177,7 +178,7 @@ fn sorted(mut values: Vec<f64>) -> Vec<f64> {
     values
 }
 
-/// Nearest rank.
+/// Nearest-rank percentile.
 fn at(sorted: &[f64], p: f64) -> Option<f64> {
     let rank = (p / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()

@@ -1,9 +1,11 @@
-//! How exact and how cheap the client of a load is, against a server that stamps every write: one on each of two cores.
+//! Measures the accuracy and the cost of the load client against a server that timestamps every write. Each has a core
+//! of its own.
 //!
-//! `cargo bench --bench load` prints three Markdown tables, which the README quotes: the exact errors of this client, token by token; what any
-//! client can be judged by, rank by rank; and how late requests are sent in an open loop. `cargo bench --bench load -- --peers FOLDER` measures
-//! other clients on the same server in the same run, as far as `FOLDER/bin` has them; `peers.rs` says which and how. `--streams 64,512` and
-//! `--rates 200` choose rows. Nothing is asserted: a figure depends on the machine, and a test must not.
+//! `cargo bench --bench load` prints three Markdown tables, which the README quotes: the exact errors of this client,
+//! token by token; the errors that can be computed for any client, rank by rank; and how late requests are sent in an
+//! open loop. `cargo bench --bench load -- --peers FOLDER` also measures the other clients that `FOLDER/bin` has, on
+//! the same server in the same run; see `peers.rs`. `--streams 64,512` and `--rates 200` choose rows. It asserts
+//! nothing, because the figures depend on the machine.
 #![allow(
     clippy::print_stderr,
     clippy::print_stdout,
@@ -40,11 +42,11 @@ const SERVER: usize = 1;
 const TOKENS: u64 = 100;
 const WAVES: u64 = 10;
 
-/// Between two tokens, in milliseconds; twice that from so many streams on, more than the server can write in time.
+/// Time between two tokens, in milliseconds. Doubled from `MANY` streams on, where the server could not keep up.
 const GAP: u64 = 10;
 const MANY: u64 = 2000;
 
-/// A row whose server was late is measured so often at most.
+/// How often a row is measured at most, if the server was late.
 const ATTEMPTS: usize = 3;
 
 fn main() {
@@ -116,20 +118,20 @@ fn table(words: &[&str]) {
     }
 }
 
-/// Keeps a row, and shows it at once: all of them take minutes.
+/// Keeps a row and prints it at once, because the whole table takes minutes.
 fn tell(rows: &mut Vec<String>, row: String) {
     eprintln!("{row}");
     rows.push(row);
 }
 
-/// What a process of this binary said.
+/// The JSON output of a process of this binary.
 fn told(arguments: &[&str]) -> Value {
     let output = own(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// One client's row. A server that was late has measured itself, and the machine: it is tried again a few times, whoever the client was.
+/// Measures one client. If the server was late, the row measures the server and the machine, so it is repeated.
 fn measure(gap: u64, client: impl Fn(&str) -> Value) -> Row {
     let mut row = attempt(gap, &client);
     for _ in 1..ATTEMPTS {
@@ -141,7 +143,7 @@ fn measure(gap: u64, client: impl Fn(&str) -> Value) -> Row {
     row
 }
 
-/// One client against a fresh server: what the client said, and what the server stamped.
+/// Runs one client against a fresh server. Returns the client's output and the server's timestamps.
 fn attempt(gap: u64, client: impl Fn(&str) -> Value) -> Row {
     let mut mock = own(&["mock", &gap.to_string()]).stdout(Stdio::piped()).spawn().unwrap();
     let mut url = String::new();
@@ -192,7 +194,7 @@ fn page(url: &str, path: &str) -> Value {
     serde_json::from_slice(&body).unwrap()
 }
 
-/// All threads that this process will have run on one core.
+/// Pins this process and its future threads to one core.
 fn pin(core: usize) {
     let mut cores = CpuSet::new();
     cores.set(core).unwrap();

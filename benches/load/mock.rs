@@ -1,7 +1,8 @@
-//! A server that streams on a known schedule and stamps every write: what a client's stamps are compared with.
+//! A server that streams on a known schedule and timestamps every write, as the reference for a client's timestamps.
 //!
-//! The first token 50 ms after the request was read, the others at a fixed gap; chat and completions, usage when asked. One thread, one loop,
-//! chunks made beforehand: it shares the machine with the client that is measured. `GET /report` tells all stamps so far and forgets them.
+//! It sends the first token 50 ms after reading the request and the others at a fixed gap, for chat and completions,
+//! with usage if requested. It has one thread, one loop and prebuilt chunks, because it shares the machine with the
+//! client under measurement. `GET /report` returns all timestamps so far and clears them.
 
 use std::collections::{HashMap, VecDeque};
 use std::ffi::OsString;
@@ -18,19 +19,20 @@ use serde_json::{Value, json};
 
 use crate::clock::monotonic;
 
-/// From a request to its first token.
+/// Time from a request to its first token.
 pub const FIRST: Duration = Duration::from_millis(50);
 
 const LISTENER: u64 = u64::MAX;
 const TIMER: u64 = u64::MAX - 1;
 
-/// Serves until the process is ended. Prints its address.
+/// Serves until the process is killed. Prints its address.
 pub fn serve(gap: Duration) {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    // The standard library asks for a queue of 128 connections; clients that open theirs all at once need more.
+    // The standard library sets a backlog of 128 connections, too few for clients that open all of theirs at once.
     nix::sys::socket::listen(&listener, nix::sys::socket::Backlog::new(4096).unwrap()).unwrap();
     listener.set_nonblocking(true).unwrap();
-    // Whatever this machine uses: BBR paces each write by a timer of its own, which doubles what one costs. Connections inherit it.
+    // Independent of the machine's default: BBR paces each write with a timer, which doubles the cost of a write.
+    // Connections inherit the setting.
     let _kept_where_unknown = setsockopt(&listener, TcpCongestion, &OsString::from("cubic"));
     println!("http://{}", listener.local_addr().unwrap());
     let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).unwrap();
@@ -73,7 +75,7 @@ pub fn serve(gap: Duration) {
     }
 }
 
-/// The bytes of one kind of answer.
+/// The prebuilt bytes of one kind of answer.
 struct Shape {
     first: Vec<u8>,
     middle: Vec<u8>,
@@ -114,7 +116,7 @@ fn chunk(text: &str) -> Vec<u8> {
     format!("{:x}\r\n{text}\r\n", text.len()).into_bytes()
 }
 
-/// One answer under way.
+/// An answer in progress.
 struct Stream {
     id: String,
     chat: bool,
@@ -136,7 +138,7 @@ struct Mock {
     epoll: Epoll,
     lines: HashMap<u64, Line>,
     next_line: u64,
-    // Both in the order of their moments, as each waits for equally long.
+    // Both are sorted by time, because every entry of a queue waits equally long.
     firsts: VecDeque<(Duration, u64)>,
     others: VecDeque<(Duration, u64)>,
     gap: Duration,
@@ -320,7 +322,7 @@ impl Mock {
     }
 }
 
-/// For each stream its id, when the request was read, and when each token was written, in nanoseconds.
+/// For each stream: its id, when its request was read, and when each token was written, in nanoseconds.
 fn report(log: Vec<Stream>) -> Value {
     let nanos = |at: &Duration| u64::try_from(at.as_nanos()).unwrap();
     let streams = log.iter().map(|stream| {

@@ -1,10 +1,12 @@
-//! A network of the bench's own: the firewall of a machine with containers looks at every packet, and would be measured with the clients.
+//! A network namespace for the benchmark. The firewall of a machine with containers inspects every packet and would be
+//! part of the measurement.
 
 use std::process::{Command, Stdio};
 
 use nix::sched::{CloneFlags, unshare};
 
-/// Moves this process, and what it starts, to an empty network with a loopback, where it may. In words, what is measured then.
+/// Moves this process and its children to a network namespace that has only a loopback, if permitted. Describes the
+/// network that is measured.
 pub fn own() -> &'static str {
     let ip = |arguments: &[&str]| {
         let status = Command::new("ip").args(arguments).stdout(Stdio::null()).status();

@@ -1,7 +1,8 @@
-//! Other clients on the same server: only their command lines, and how their results are read.
+//! Other clients on the same server: their command lines, and how their results are read.
 //!
-//! `FOLDER/bin` holds links to what is installed: `vllm-rs` (the file `vllm/vllm-rs` of the PyPI wheel vllm 0.33.0), `llmnop` (crates.io 0.12.0),
-//! `aiperf` (PyPI 0.13.0), `guidellm` (PyPI 0.8.1); `FOLDER/tokenizer` is a folder with a `tokenizer.json` for them. None is needed.
+//! `FOLDER/bin` holds links to the installed clients: `vllm-rs` (the file `vllm/vllm-rs` of the PyPI wheel vllm
+//! 0.33.0), `llmnop` (crates.io 0.12.0), `aiperf` (PyPI 0.13.0), `guidellm` (PyPI 0.8.1). `FOLDER/tokenizer` is a
+//! folder with a `tokenizer.json` for them. All are optional.
 
 use std::fs;
 use std::path::Path;
@@ -14,14 +15,15 @@ use crate::{TOKENS, WAVES, clock};
 
 pub const ALL: [&str; 4] = ["vllm-rs", "llmnop", "aiperf", "guidellm"];
 
-/// Tokens of a prompt.
+/// Tokens per prompt.
 const INPUT: u64 = 64;
 
 pub fn absent(folder: &str, peer: &str) -> bool {
     !Path::new(folder).join("bin").join(peer).exists()
 }
 
-/// Runs a peer through this binary, so that what it costs is told apart from what ran before; then reads what it left.
+/// Runs a peer through the `cost` command of this binary, which measures it apart from earlier children, and reads its
+/// results.
 pub fn run(folder: &str, peer: &str, url: &str, streams: u64) -> Value {
     let folder = Path::new(folder);
     let left = tempfile::tempdir().unwrap();
@@ -45,7 +47,7 @@ pub fn run(folder: &str, peer: &str, url: &str, streams: u64) -> Value {
     said
 }
 
-/// Runs a command and prints what it cost: user, system, and the memory of its largest process.
+/// Runs a command and prints its cost: user time, system time, and peak memory of its largest process.
 pub fn cost(command: &[&str]) {
     let status = Command::new(command[0])
         .args(&command[1..])
@@ -88,7 +90,7 @@ fn line(peer: &str, url: &str, streams: u64, tokenizer: &str, left: &str) -> Vec
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// TTFT of each request and the gaps of all, in milliseconds; llmnop and GuideLLM keep no gaps.
+/// TTFT of each request and all gaps between tokens, in milliseconds. llmnop and GuideLLM do not record gaps.
 fn read(peer: &str, left: &Path) -> (Vec<f64>, Vec<f64>) {
     match peer {
         "vllm-rs" => {

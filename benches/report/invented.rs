@@ -1,4 +1,4 @@
-//! A run's folder as a long search on eight GPUs would leave it, with invented answers.
+//! Writes the run folder of a long search on eight GPUs, with invented answers.
 
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
@@ -8,10 +8,10 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
 
-/// Tokens that fit: what the invented engine holds.
+/// KV cache of the invented engine, in tokens.
 const BUDGET: i64 = 45_000;
 
-/// Bytes of each invented GPU.
+/// Memory of each invented GPU, in bytes.
 const TOTAL: u64 = 150_754_820_096;
 
 const GPUS: usize = 8;
@@ -91,7 +91,7 @@ fn journal(run: &Path, points: usize, random: &mut ChaCha8Rng) {
     note(json!({ "event": "end", "status": "done", "value": null, "time": "2026-01-01T01:00:00.000Z" }));
 }
 
-/// No two looks are alike, so that none are joined: the largest file that such an hour can leave.
+/// All samples differ, so none are merged. This gives the largest file that such a run can leave.
 fn series(run: &Path, seconds: u64, random: &mut ChaCha8Rng) {
     let mut file = BufWriter::new(File::create(run.join("memory/engine-1.csv")).unwrap());
     write!(file, "from_s,to_s,phase,looks,total").unwrap();

@@ -1,8 +1,9 @@
-//! How long the page of a large run takes to be made and to be opened: 10,000 points, and an hour of memory at 100 Hz from eight GPUs.
+//! Measures how long the report page of a large run takes to build and to open: 10,000 points, and an hour of GPU
+//! memory at 100 Hz from eight GPUs.
 //!
-//! `cargo bench --bench report -- [POINTS] [SECONDS]` (10000, 3600) writes such a run's folder, calls `profiler report` on it five times, opens the page in
-//! Chromium five times, and prints one Markdown table. The run is invented, so that its page says SIMULATED. Nothing is asserted: a figure depends
-//! on the machine, and a test must not.
+//! `cargo bench --bench report -- [POINTS] [SECONDS]` (10000, 3600) writes the folder of such a run, calls `profiler
+//! report` on it five times, opens the page in Chromium five times, and prints one Markdown table. The run is invented,
+//! so its page says SIMULATED. It asserts nothing, because the figures depend on the machine.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -71,7 +72,7 @@ fn make(run: &Path, page: &Path) -> f64 {
     begun.elapsed().as_secs_f64()
 }
 
-/// Seconds from the start of the navigation until everything was loaded, and until something was drawn.
+/// Seconds from the start of the navigation to the load event and to the first paint.
 async fn open(page: &Path) -> Vec<(f64, f64)> {
     const DRAWN: &str = "const paint = performance.getEntriesByName('first-contentful-paint')[0];\
         const load = performance.getEntriesByType('navigation')[0];\

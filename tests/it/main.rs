@@ -1,4 +1,5 @@
-//! What a user would do, over real sockets, processes and containers. One binary, so that it links once; a file per subject.
+//! A user works with the program over real sockets, processes and containers. All tests are one binary, so that it
+//! links once; each file covers one subject.
 #![allow(
     clippy::print_stderr,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! Which model a server is asked for: the one that is named is in every request, and nothing is asked instead of it.
+//! A user names the model to probe, and every request names that model and no other.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::made_up::{MadeUp, Running, Seen};
 use crate::support::{Outcome, Profiler};
 
-/// A server of thirty models, which takes no other name but these.
+/// A server that lists thirty models and accepts only those and `aliases`.
 fn thirty(aliases: &'static [&'static str]) -> Running {
     let model = |number| json!({ "id": format!("org/model-{number}"), "max_model_len": 1000 + number });
     MadeUp {
@@ -30,7 +30,7 @@ fn lists(models: Value) -> Running {
     .start()
 }
 
-/// One point with `adaptive`.
+/// Probes one point with `adaptive`.
 fn adaptive(server: &Running) -> Profiler {
     let point = ["--set", "input=32", "--set", "output=4", "--set", "concurrency=1"];
     Profiler::new()
@@ -38,7 +38,7 @@ fn adaptive(server: &Running) -> Profiler {
         .args(point)
 }
 
-/// The models that requests since `before` named.
+/// The `model` fields of the requests after the first `before`.
 fn models(server: &Running, before: usize) -> Vec<Value> {
     let all = server.completions();
     all[before..].iter().map(|seen| seen.body["model"].clone()).collect()
@@ -53,7 +53,7 @@ fn only(server: &Running, model: &str) {
     );
 }
 
-/// Wrong usage, and no run folder.
+/// Expects a usage error and no run folder.
 #[track_caller]
 fn refused(outcome: Outcome) -> Outcome {
     let outcome = outcome.code(2);
@@ -179,7 +179,7 @@ fn a_base_model_with_loras_is_asked_itself_and_each_by_its_name() {
     }
 }
 
-/// The place of a model's files is no name: the only model is asked.
+/// A path of model files is not a model name, so the only listed model is used.
 #[test]
 fn a_path_is_not_a_name() {
     let server = lists(json!([{ "id": "served" }]));
@@ -223,7 +223,7 @@ fn a_server_of_one_model_is_not_asked_for_another() {
     assert!(models(&server, 0).iter().all(|named| named == "nonsense-model"));
 }
 
-/// A server that is busy has not refused the name.
+/// A busy server has not rejected the name.
 #[test]
 fn a_trial_that_is_put_off_refuses_nothing() {
     let server = MadeUp {
@@ -237,7 +237,7 @@ fn a_trial_that_is_put_off_refuses_nothing() {
     let _ = outcome.code(3).stderr("503").stderr("alias");
 }
 
-/// Runs of versions that did not record it.
+/// Runs of older versions, whose answer lacks the field `asked`.
 #[test]
 fn kept_runs_say_it_too() {
     let run = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/runs/vllm-longest");

@@ -1,12 +1,12 @@
-//! The modules of `src` and `crates/core/src` import only modules below them, in the order of the table in `ARCHITECTURE.md`, which is the
-//! documentation of `src/lib.rs`.
+//! A contributor adds an import, and it may lead only to a lower module in the table of `ARCHITECTURE.md`, which is the
+//! documentation of `src/lib.rs`. The rule holds for `src` and `crates/core/src`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
 
-/// Every Rust file below a path, tests left out.
+/// Every Rust file below a path, except tests.
 pub fn sources(path: &Path) -> Vec<PathBuf> {
     if path.is_file() {
         return vec![path.to_owned()];
@@ -58,7 +58,7 @@ fn each_module_imports_only_modules_below_it() {
     }
 }
 
-/// Every path that the two documents name exists, so that neither goes stale.
+/// Every path named in the two documents exists, so that neither goes stale.
 #[test]
 fn the_paths_in_the_documents_exist() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));

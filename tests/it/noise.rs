@@ -1,4 +1,5 @@
-//! Answers that contradict each other: found, asked again, reported as a band, and nothing in the band is called safe.
+//! A user searches an engine whose answers contradict each other, gets the contradictions as a band, and nothing in the
+//! band is called safe.
 
 use profiler::boundary::{Answer, Band, Boundary, Class, Options, Point, Verdict};
 use proptest::prelude::*;
@@ -7,12 +8,12 @@ use serde_json::{Value, json};
 use crate::script::bench::Bench;
 use crate::support::Profiler;
 
-/// How often a contradictory point is asked again, and how many points are looked at: what `confirm` is without being told.
+/// How often a contradictory point is probed again, and how many points are confirmed: the default of `confirm`.
 const CONFIRM: usize = 3;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// `Σ weight × value ≤ limit` over a box with a side for each axis; within `tolerance` of it, answers may be wrong.
+/// Fits if `Σ weight × value ≤ limit`, in a box with equal sides. Answers within `tolerance` of the limit may be wrong.
 #[derive(Clone, Debug)]
 struct Noisy {
     weights: Vec<i64>,
@@ -24,7 +25,7 @@ struct Noisy {
 }
 
 impl Noisy {
-    /// How far beyond the limit a point is; not above 0 where it truly fits.
+    /// Distance of a point beyond the limit; zero or negative if it truly fits.
     fn beyond(&self, point: &Point) -> i64 {
         let values = self
             .weights
@@ -34,7 +35,7 @@ impl Noisy {
         values.sum::<i64>() - self.limit
     }
 
-    /// What the `times`-th question about a point is answered.
+    /// The answer to the `times`-th probe of a point.
     fn answer(&self, point: &Point, times: usize) -> Verdict {
         let beyond = self.beyond(point);
         let wrong = beyond.abs() <= self.tolerance && drawn(point, times, self.seed) < self.wrong;
@@ -64,7 +65,7 @@ impl Noisy {
     }
 }
 
-/// A number that looks drawn, from a point, how often it was asked, and a seed: 0 to 1.
+/// A pseudo-random number from 0 to 1, derived from a point, the number of its probes, and a seed.
 fn drawn(point: &Point, times: usize, seed: u64) -> f64 {
     let bytes = format!("{point} {times}").into_bytes();
     let mixed = bytes.into_iter().fold(seed ^ 0xcbf2_9ce4_8422_2325, |hash, byte| {
@@ -74,7 +75,8 @@ fn drawn(point: &Point, times: usize, seed: u64) -> f64 {
     (mixed >> 40) as f64 / (1u64 << 24) as f64
 }
 
-/// What `std/search` does, from what is recorded on: contradictory points first, then what settles most, then looks.
+/// Follows `std/search`, starting from the recorded points: contradictory points first, then the most decisive ones,
+/// then confirmations.
 fn search(map: &mut Boundary, truth: &Noisy) {
     let most = 4 * map.lattice().total() as usize;
     loop {
@@ -97,8 +99,8 @@ fn search(map: &mut Boundary, truth: &Noisy) {
     }
 }
 
-/// What must hold of a map after any noisy search: the band is what is contradictory, and what is called safe lies outside of it, and
-/// nowhere further beyond the boundary than answers may be wrong.
+/// Checks a map after a noisy search. The band holds the contradictory points. Points called safe lie outside the band,
+/// and at most `tolerance` beyond the true limit.
 fn check(map: &Boundary, truth: &Noisy) {
     let band = map.band();
     assert_eq!(band.is_none(), map.conflicts().is_empty());
@@ -137,7 +139,7 @@ fn noisy() -> impl Strategy<Value = Noisy> {
             let all: i64 = weights.iter().map(|weight| weight * (side - 1)).sum();
             Noisy {
                 limit: (all as f64 * share) as i64,
-                // One step of the finest axis, or a few.
+                // A few steps of the finest axis.
                 tolerance: spread * weights.iter().copied().max().unwrap_or(1),
                 weights,
                 side,
@@ -176,8 +178,9 @@ proptest! {
     }
 }
 
-/// A probe of `input + output <= 6000`, of which so many of a thousand answers are wrong within so many tokens. What it answers depends on
-/// the point and on how often it was asked, as far as the map knows: so a resumed search gets the same answers.
+/// A probe of `input + output <= 6000`. Within `WITHIN` tokens of the limit, `WRONG` of a thousand answers are wrong.
+/// The answer depends only on the point and on how often the map has recorded it, so a resumed search gets the same
+/// answers.
 const NOISY: &str = r#"
     let draw = |point, times| {
         let mixed = SEED;
@@ -263,7 +266,7 @@ fn every_strategy_keeps_what_it_calls_safe_outside_of_the_band() {
 
 #[test]
 fn a_point_that_fits_only_sometimes_is_asked_again_and_not_called_safe() {
-    // Fits when it is new, and fails every second time afterwards: a cache that was cold.
+    // Points near the limit fit on the first probe and then fail every second time, as with a cache that was cold.
     let result = Bench::script(
         r#"import "std/search" as search;
         let map = boundary(#{ input: [0, 1000] }, #{});
@@ -325,7 +328,7 @@ fn a_killed_noisy_search_ends_as_an_undisturbed_one() {
 
 #[test]
 fn an_engine_is_really_asked_again_after_a_resume_too() {
-    // Three questions about one point, by an engine whose answers the journal keeps; the run is killed after the second.
+    // Probes one point three times with an engine whose answers the journal keeps. The run is killed after the second.
     let script = r#"import "std/engines" as engines;
         let map = boundary(#{ input: [128, 8192], output: [16, 64] }, #{});
         let engine = engines::launch("sim", #{});

@@ -1,5 +1,5 @@
-//! Points that the engine's own report rules out are not sent, and nothing says that they failed: on the simulated engine, on a
-//! server that runs already, and in kept runs.
+//! A user searches an engine whose own report rules out some points, and these are neither sent nor counted as
+//! failures: on the simulated engine, on a running server, and in kept runs.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ fn kept(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "tests/data/runs", name].iter().collect()
 }
 
-/// How many points have each verdict, and what it did to the boundary, in the document and in the table.
+/// The number of points for each verdict and effect on the boundary, in the JSON document and in the table.
 #[track_caller]
 fn counted(run: &Path) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
@@ -50,7 +50,7 @@ fn counted(run: &Path) -> BTreeMap<String, usize> {
     counts
 }
 
-/// What the answer says of a limit beyond which nothing was sent.
+/// The part of the answer about a limit beyond which nothing was sent.
 #[track_caller]
 fn bounded_by_report(run: &Path) -> Value {
     let answer = shown(run)["boundaries"][0]["answer"].clone();
@@ -65,7 +65,7 @@ fn bounded_by_report(run: &Path) -> Value {
         "{limit}"
     );
     assert!(!sure.contains("both sides"), "{sure}");
-    // Quotes are the engine's own words.
+    // Quoted text is the engine's own message.
     let why = answer["why"].as_str().unwrap();
     assert!(
         why.contains("was not sent") && !why.split('“').nth(1).unwrap().contains("fit, and"),

@@ -1,5 +1,5 @@
-//! What a run started ends when the run is killed with SIGKILL; where its supervisor is killed too, what is left is found by its mark. What a live run
-//! uses is left alone.
+//! A user kills a run with SIGKILL, and everything that it started ends. If the supervisor is killed too, `doctor
+//! --clean` finds the leftovers by their mark. Everything that a live run uses is left alone.
 
 use std::io::{BufRead, BufReader};
 use std::process::Child;
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::runtime::{below, containers_of, context, docker, eventually, labelled, line, lives, native, shell, start};
 use crate::support::{Profiler, image, needs_docker};
 
-/// A run of this script, and what it said after `started `.
+/// Starts a run of this script. Returns the rest of the line that begins with `started `.
 fn started(script: &str) -> (Child, TempDir, String) {
     started_by(Profiler::new(), script, "process,image=profiler-test")
 }
@@ -36,7 +36,8 @@ fn clean() {
 
 #[test]
 fn processes_end_with_their_killed_run() {
-    // One that is a daemon with an empty environment, and the commands of two `exec`: one that runs, one that left something.
+    // A daemon with an empty environment, and two `exec` commands: one still running, one that left a background
+    // process.
     let script = r#"
         let s = process::start(#{ command: ["sh", "-c", "setsid -f env -i sh -c 'echo $$; exec sleep 1000'; sleep 1000"] });
         while s.logs() == [] { sleep(0.01); }
@@ -53,7 +54,7 @@ fn processes_end_with_their_killed_run() {
     eventually("everything ended", || pids.iter().all(|&pid| !lives(pid)));
 }
 
-/// Somebody else's container, until this is dropped.
+/// A foreign container, removed on drop.
 struct Theirs(String);
 
 impl Drop for Theirs {
@@ -67,7 +68,7 @@ fn a_probe_in_somebody_elses_container_ends_with_the_killed_run() {
     if !needs_docker() {
         return;
     }
-    // Python of this machine in an image that has none.
+    // The host's Python, mounted into an image that has none.
     let stand_ins = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probes");
     let engine = format!("{stand_ins}/engine.py");
     let mount = format!("{stand_ins}:{stand_ins}:ro");

@@ -1,4 +1,4 @@
-//! What a user names to be written is written there, or nothing is: no output goes elsewhere unsaid.
+//! A user names an output file or folder, and it is written there or not at all.
 
 use std::fs;
 use std::path::Path;
@@ -68,7 +68,7 @@ fn a_run_takes_the_folder_that_was_named_or_none() {
         assert!(last.contains(&name), "{last}");
         assert!(folder.join(name).join("result.json").is_file());
     }
-    // The name is free: nothing is numbered.
+    // The name is free, so no number is appended.
     let _ = again(&first, &["run", "s.rhai", "--out", "other", "--force-new"]).success();
     assert!(folder.join("other/result.json").is_file());
 }
@@ -85,7 +85,7 @@ fn a_fleet_and_an_attempt_take_a_folder_as_a_run_does() {
     let _ = again(&first, &fleet).code(2).stderr("--follow f").stderr("--force-new");
     let _ = again(&first, &[&fleet[..], &["--force-new"]].concat()).success();
     assert!(first.folder().join("f-2/result.json").is_file());
-    // A scheduler's second start goes on with the first.
+    // The second start by a scheduler resumes the first run.
     for attempt in ["1", "2"] {
         let args = ["run", "s.rhai", "--out", "mine", "--attempt", attempt];
         let _ = again(&first, &args).success();

@@ -1,4 +1,4 @@
-//! A run in one file: packed without secrets, and read by every command as a stranger's folder.
+//! A user packs a run into one file, without secrets, and every command reads it like a run folder.
 
 use std::fs;
 use std::io::Write as _;
@@ -12,7 +12,7 @@ use crate::support::{Outcome, Profiler};
 /// A kept run of a real engine.
 const RUN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/runs/vllm-capacity");
 
-/// A folder in which that run is packed as `sent.tar.gz`.
+/// Packs that run as `sent.tar.gz`.
 fn packed() -> Outcome {
     Profiler::new()
         .args(["pack", RUN, "sent.tar.gz"])
@@ -31,7 +31,7 @@ fn every_command_that_reads_a_run_reads_a_packed_one() {
     let folder = |args: &[&str]| Profiler::new().args(args).run().success().stdout;
     let shown = read(&["show", "sent.tar.gz", "--json"]).success().json();
     let mut original = Profiler::new().args(["show", RUN, "--json"]).run().success().json();
-    // The page of a packed run has no path of its own.
+    // A packed run has no path for its page.
     original["html"] = shown["html"].clone();
     assert_eq!(shown, original);
     assert_eq!(
@@ -46,7 +46,7 @@ fn every_command_that_reads_a_run_reads_a_packed_one() {
     let _ = read(&["pack", RUN, "sent.tar.gz"]).code(2).stderr("exists");
 }
 
-/// A run with a log, and a file of its script's.
+/// A run with a log and one file in `files/`.
 fn run_with(file: &str, text: &str) -> Profiler {
     let ran = Profiler::new()
         .file("s.rhai", "print(1)")
@@ -90,7 +90,7 @@ fn logs_are_left_out_unless_they_are_asked_for_and_no_secret_leaves() {
     let listed = names(&plain.folder().join("run.tar.gz"));
     assert!(listed.contains(&"run/manifest.json".to_owned()) && listed.contains(&"run/files/a.txt".to_owned()));
     assert!(!listed.iter().any(|name| name.contains("logs")), "{listed:?}");
-    // Every run of so few bytes has a size.
+    // Even a run this small is reported with its size in KiB.
     let _ = plain.stderr(" KiB, without logs");
     let logs = run_with("files/a.txt", "nothing")
         .args(["pack", "run", "--logs"])

@@ -1,4 +1,4 @@
-//! Several engines are probed at the same time: simulated ones, and servers that run already.
+//! A user probes several engines in parallel: simulated ones, and servers that run already.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::sim::process::Served;
 use crate::support::{Profiler, killed_and_resumed_at};
 
-/// A search of two simulated engines.
+/// A search with two simulated engines.
 fn search() -> Profiler {
     Profiler::new().args([
         "run",
@@ -26,7 +26,7 @@ fn journal(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// How many probes were under way at the most, and how many probes each engine finished.
+/// The maximum number of concurrent probes, and the number of finished probes per engine.
 fn overlap(events: &[Value]) -> (i64, BTreeMap<u64, usize>) {
     let (mut now, mut most, mut finished) = (0, 0, BTreeMap::new());
     for event in events.iter().filter(|event| event["kind"] == "probe") {
@@ -50,7 +50,7 @@ fn two_engines_find_what_one_does() {
     let (most, finished) = overlap(&events);
     assert_eq!(most, 2);
     assert_eq!(finished.len(), 2, "{finished:?}");
-    // Each engine has its own log and memory, with the probes that it answered.
+    // Each engine has its own log and memory series, and the probes that it answered.
     let started = events.iter().filter(|event| event["event"] == "engine").count();
     assert_eq!(started, 2);
     let page = std::fs::read_to_string(both.folder().join("out/report.html")).unwrap();
@@ -72,7 +72,8 @@ fn two_engines_find_what_one_does() {
     }
 }
 
-/// Killed with two probes under way, again and again: each answer in the journal is recorded once, and no other point is asked for again.
+/// Kills a run after some answers, with two probes in flight, and resumes it. Every answer in the journal is recorded
+/// as a point exactly once.
 #[test]
 fn a_run_that_is_killed_loses_no_answer_of_either_engine() {
     for times in [3, 5, 8] {

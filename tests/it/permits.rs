@@ -1,4 +1,5 @@
-//! What a stranger's script asks for is refused by name, before Docker is even looked for, unless the user allowed it.
+//! A user runs a stranger's script, and whatever the script may not do is refused by name before Docker is contacted,
+//! unless the user allowed it.
 
 use serde_json::{Value, json};
 
@@ -6,7 +7,7 @@ use crate::runtime::daemon::{Daemon, message};
 use crate::support::hub::{self, COMMIT};
 use crate::support::{Outcome, Profiler, temp};
 
-/// Runs one line of a script, which may start the image `x`, where no daemon is: what is refused is refused before that matters.
+/// Runs one line of a script with `--allow image=x` and no Docker daemon. Refusals come before the daemon is contacted.
 fn ask(allow: &str, line: &str) -> Outcome {
     let program = Profiler::new().file("ask.rhai", line).args(["run", "ask.rhai"]);
     let program = program.env("DOCKER_HOST", "unix:///no/daemon/here");
@@ -100,7 +101,7 @@ fn the_token_is_never_shown_nor_given_unasked() {
         .nowhere("hf_secret");
 }
 
-/// An adapter that is vLLM's, and asks for one thing more.
+/// The vLLM adapter, plus one further launch option.
 fn greedy(more: &str) -> String {
     format!(
         r#"import "std/engines/vllm" as vllm;
@@ -114,7 +115,7 @@ fn flags(limits) {{ vllm::flags(limits) }}
     )
 }
 
-/// Probes an engine where no daemon is; `./mine.rhai` is an adapter that asks for `more`.
+/// Probes an engine without a daemon; `./mine.rhai` is an adapter with the further option `more`.
 fn probe(engine: &str, more: &str) -> Outcome {
     let script = format!(r#"import "std/engines" as engines; engines::{engine}.probe(#{{ input: 9, output: 9 }})"#);
     let program = Profiler::new().file("ask.rhai", script).file("mine.rhai", greedy(more));
@@ -234,7 +235,7 @@ fn no_parameter_of_a_strangers_script_is_the_users_word() {
     let model = temp();
     std::fs::write(model.path().join("config.json"), "{}").unwrap();
     let folder = model.path().canonicalize().unwrap().display().to_string();
-    // No address is ever used: this one is for documentation.
+    // No connection succeeds: the address is reserved for documentation.
     for (set, word) in [
         ("url=http://192.0.2.1:9", "net=192.0.2.1:9"),
         ("container=db", "exec"),
@@ -244,7 +245,7 @@ fn no_parameter_of_a_strangers_script_is_the_users_word() {
             .code(3)
             .stderr(&format!("--allow {word}"))
             .nowhere(NO_DAEMON);
-        // Refused at once or never answered, as the network has it; but asked.
+        // The network may reject the connection or leave it unanswered; the permission is granted either way.
         let _ = ask(&["--set", set, "--allow", word]).code(3).nowhere("not allowed");
     }
 }
@@ -270,11 +271,11 @@ fn what_the_command_line_names_to_a_shipped_script_counts_as_allowed() {
     ];
     let _ = ask(&launched).stderr(NO_DAEMON);
     let _ = ask(&["--url", "http://192.0.2.1:9"]).code(3).nowhere("not allowed");
-    // A file of parameters may come from anybody.
+    // A parameter file may come from anybody.
     let _ = ask(&["--params", "p.yaml"]).code(3).stderr("--allow net=192.0.2.1:9");
 }
 
-/// A daemon that has every image and starts nothing.
+/// A daemon that has every image but starts no container.
 pub fn reluctant() -> Daemon {
     Daemon::new(|asked| match asked {
         "POST /containers/create" => (201, json!({"Id": "c0ffee", "Warnings": []})),
@@ -340,7 +341,7 @@ fn the_token_is_for_launches_of_shipped_adapters_and_the_cache_for_allowed_image
 
 #[test]
 fn a_model_that_is_not_cached_is_kept_in_a_volume_of_its_own() {
-    // Others could fill it with another model of that name.
+    // A shared volume could be filled with another model of that name.
     for (engine, allow, volume) in [
         (r#""vllm", #{ model: "org/m" }"#, "", Some("profiler-models--org--m")),
         (
@@ -358,7 +359,7 @@ fn a_model_that_is_not_cached_is_kept_in_a_volume_of_its_own() {
         let daemon = reluctant();
         let script =
             format!(r#"import "std/engines" as engines; engines::launch({engine}).probe(#{{ input: 9, output: 9 }})"#);
-        // What fetches a tokenizer leaves a folder without weights, to which a container could add nothing.
+        // Fetching a tokenizer leaves a cache folder without weights, and a container cannot write to it.
         let cache = temp();
         std::fs::create_dir_all(cache.path().join("models--org--m/blobs")).unwrap();
         let program = Profiler::new()
@@ -449,7 +450,7 @@ fn a_rehearsal_starts_nothing() {
         assert_eq!(daemon.asked("").len(), 0, "{script}");
     }
     assert!(!started.path().join("started").exists());
-    // What the run would refuse, its rehearsal refuses.
+    // The dry run refuses what the run would refuse.
     for line in [
         r#"process::start(#{ command: ["true"] })"#,
         r#"docker::start(#{ image: "x", privileged: true })"#,
@@ -481,7 +482,7 @@ fn a_script_reads_tokenizers_only_below_its_folder_or_where_the_user_allowed() {
             .stderr("not allowed to read `")
             .stderr("--allow mount=");
     }
-    // Read, and found to be none.
+    // The file was read and is not a tokenizer.
     let _ = ask("mine", "").nowhere("not allowed").stderr("tokenizer");
     let _ = ask(&shown, &format!("mount={shown}"))
         .nowhere("not allowed")

@@ -1,4 +1,4 @@
-//! Pictures that a script draws: kept in the run, drawn by the report, told for the terminal.
+//! A user draws pictures in a script, finds them in the run and in the report, and reads them as text in the terminal.
 
 use std::fs;
 
@@ -41,7 +41,7 @@ fn a_picture_is_kept_and_told() {
     let page = fs::read_to_string(out.join("report.html")).unwrap();
     assert!(page.contains("Bars, again") && !page.contains(">Bars<"));
     assert!(!page.contains("<b>vllm</b>") && !page.contains("Not kept</"));
-    // Each is drawn for screens and for phones.
+    // Each picture is drawn once for screens and once for phones.
     assert_eq!(page.matches("class=\"plot plot-wide\"").count(), 4);
     assert_eq!(page.matches("class=\"plot plot-narrow\"").count(), 4);
 }

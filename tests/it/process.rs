@@ -1,4 +1,4 @@
-//! Native processes: their log, their end, their whole tree.
+//! A user starts native processes, reads their logs, and stops them with their whole process tree.
 
 use std::time::{Duration, Instant};
 
@@ -88,7 +88,7 @@ async fn files_lie_in_a_folder_of_the_process_and_go_with_it() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_whole_tree_ends_also_what_left_the_group() {
     let context = context("process");
-    // A worker in a session of its own whose parent is gone and whose environment is empty, and one that ignores the polite signal.
+    // A worker in its own session, orphaned and with an empty environment, and one that ignores SIGTERM.
     let script = "setsid env -i sh -c 'echo away $$; exec sleep 1000' & sh -c 'trap \"\" TERM; echo deaf $$; while :; do sleep 1; done' & echo ready; exit 0";
     let service = start(RuntimeKind::Process, &native(script), &context).await;
     let number = |line: String| line.rsplit(' ').next().unwrap().parse::<u32>().unwrap();
@@ -161,7 +161,7 @@ async fn a_killed_supervisor_takes_its_process_along() {
     line(&service, "ready").await;
     let pid = service.pids().await.unwrap()[0];
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    // Its state, and its parent.
+    // The state and the parent.
     let parent = stat.rsplit_once(") ").unwrap().1.split(' ').nth(1).unwrap();
     kill(Pid::from_raw(parent.parse().unwrap()), Signal::SIGKILL).unwrap();
     assert_eq!(service.wait_exit().await.unwrap().code, None);

@@ -1,4 +1,4 @@
-//! Prompts of exactly N tokens, counted by the tokenizers library itself.
+//! A user sends prompts of exactly N tokens, as counted by the tokenizers library itself.
 
 pub mod families;
 
@@ -25,7 +25,7 @@ fn prompts(tokenizer: &Value, seed: u64) -> Prompts {
     Prompts::new(Tokenizer::new(&files(tokenizer)).unwrap(), seed).unwrap()
 }
 
-/// The library without anything of ours.
+/// The library alone, without our code.
 fn library(tokenizer: &Value) -> tokenizers::Tokenizer {
     tokenizers::Tokenizer::from_bytes(tokenizer.to_string()).unwrap()
 }
@@ -71,7 +71,7 @@ fn no_two_texts_begin_alike() {
         let prompts = prompts(&tokenizer, 7);
         let specials = encoded(&library, "", true);
         let mut firsts = HashSet::new();
-        // As many as there are letters: families without words begin with those.
+        // One for each letter: families without words begin with single letters.
         for _ in 0..26 {
             let ids = encoded(&library, &text(&prompts, PromptSpec::text(40)), true);
             let first = ids.iter().find(|id| !specials.contains(id)).copied();

@@ -1,4 +1,4 @@
-//! What a search covers when the user gives no range, or lengths alone, or the name of a workload.
+//! A user gives no range, or only lengths, or the name of a workload, and the search chooses its range.
 
 use serde_json::{Value, json};
 
@@ -38,10 +38,10 @@ fn without_a_range_it_is_what_the_engine_says_and_a_little_beyond() {
         (&bounds["positions"], &bounds["longest"]),
         (&json!(131_072), &json!(8352))
     );
-    // The first start asks for what the estimate lets expect, far below the model's positions, and never less than fits.
+    // The first start requests the estimated limit: far below the model's positions, but no less than fits.
     let estimate = bounds["estimate"].as_u64().unwrap();
     assert!((8352..131_072).contains(&estimate), "{estimate}");
-    // The certificate is about the engine's own number, and the range did not cost more probes than a fixed one.
+    // The verified limit is the engine's own number, and the open range took no more probes than a fixed one.
     assert_eq!(result["search"]["verified"]["ends"], 2, "{result}");
     assert!(
         result["search"]["probes"].as_u64().unwrap() <= 18,
@@ -77,13 +77,13 @@ fn two_lengths_ask_for_the_concurrency() {
     let question = &result["search"]["question"];
     assert_eq!(question["searched"], json!(["concurrency"]));
     assert_eq!(question["given"], json!(["input", "output"]));
-    // 8,352 tokens of KV cache hold three requests of 2,500.
+    // The KV cache of 8,352 tokens holds three requests of 2,500.
     assert_eq!(verdict(&result, 3).as_deref(), Some("fits"), "{result}");
     assert_eq!(verdict(&result, 4).as_deref(), Some("fails"), "{result}");
-    // Requests that a fast clock serves in no time run together all the same: 522 blocks of 16 hold 74 of 110 tokens.
+    // With a fast clock, requests must still overlap: 522 blocks of 16 hold 74 requests of 110 tokens.
     let short = run(&["input=100", "output=10"]);
     assert_eq!(short["answer"]["inequality"]["at"]["concurrency"], 74, "{short}");
-    // A number of requests is a number, not a question.
+    // A fixed concurrency is not searched.
     let fixed = run(&["input=[128,4096]", "output=500", "concurrency=3", "search.max_probes=2"]);
     let question = &fixed["search"]["question"];
     assert_eq!(question["searched"], json!(["input"]));
@@ -207,7 +207,7 @@ fn a_server_that_runs_already_says_itself_how_long_a_request_may_be() {
     assert_eq!(axes["short"][0]["concurrency"], 8, "{axes}");
     let (input, output) = (axis(&axes["lengths"]["input"]), axis(&axes["lengths"]["output"]));
     assert_eq!(input.1 + output.0, 4001, "one more than it takes: {axes}");
-    // Its metrics page tells 8,352 tokens of KV cache: seven requests of 1,100, and a few more to see the limit.
+    // Its metrics page reports a KV cache of 8,352 tokens: seven requests of 1,100, and a few more to find the limit.
     let (_, most) = axis(&axes["requests"]["concurrency"]);
     assert!((8..=12).contains(&most), "{axes}");
 }

@@ -1,19 +1,19 @@
-//! The README and the book (`docs`) as a newcomer has them: every command runs, every script too, what is shown is what the program prints, and every
-//! link leads somewhere.
+//! A newcomer follows the README and the book (`docs`): every command and every script runs, the output shown is the
+//! output printed, and every link resolves.
 //!
-//! The blocks of a page follow each other in one folder. The words behind "```" say what is done with a block:
+//! The blocks of a page run in order in one folder. The words after "```" say how a block is used:
 //!
 //! | block | |
 //! |---|---|
-//! | `sh` | commands, which a shell runs; all succeed |
-//! | `sh exit=N` | the last of them ends with this status |
+//! | `sh` | shell commands, which must all succeed |
+//! | `sh exit=N` | the last command exits with this status |
 //! | `sh dry-run` | needs a GPU, a model or an image: `--dry-run` is added |
 //! | `sh server` | as `sh`, while a server listens on 127.0.0.1:8000 |
-//! | `sh background` | a server, which runs to the end of the page |
-//! | `text` | printed by the block before; a line `…` stands for any lines |
-//! | `text NAME` | printed by `profiler show` of that folder in `tests/data/runs` |
-//! | `rhai` | a script, which runs to its end |
-//! | `rhai FILE`, `yaml FILE`, `entries FILE`, … | a file for the commands that follow |
+//! | `sh background` | a server that runs until the end of the page |
+//! | `text` | the output of the previous block; a line `…` stands for any lines |
+//! | `text NAME` | the output of `profiler show` for that folder in `tests/data/runs` |
+//! | `rhai` | a script, which must succeed |
+//! | `rhai FILE`, `yaml FILE`, `entries FILE`, … | a file for the following commands |
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener};
@@ -26,7 +26,7 @@ use tempfile::TempDir;
 
 use crate::support::{Profiler, SHARED_STATE, temp};
 
-/// A test for each page, so that they run side by side.
+/// One test per page, so that they run in parallel.
 macro_rules! pages {
     ($($name:ident $path:literal)*) => {
         const PAGES: &[&str] = &[$($path),*];
@@ -66,12 +66,12 @@ fn text_of(path: impl AsRef<Path>) -> String {
     std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The events of a Markdown file.
+/// The Markdown events of a file.
 fn markdown(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
-/// A fenced block: the words behind "```", and its lines.
+/// A fenced block: the words after "```", and its lines.
 struct Block {
     words: Vec<String>,
     text: String,
@@ -97,21 +97,21 @@ fn blocks(text: &str) -> Vec<Block> {
     found
 }
 
-/// A page under way.
+/// A page whose blocks are being run.
 struct Page {
     path: &'static str,
     folder: TempDir,
-    /// What stands for 8000, which may be taken.
+    /// The port used in place of 8000, which may be taken.
     port: u16,
     servers: Vec<Child>,
-    /// What the block before printed.
+    /// The output of the previous block.
     printed: String,
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
         for server in &mut self.servers {
-            // Both fail where it has ended and was waited for.
+            // Both fail if the server has already exited and been reaped.
             let _ = server.kill();
             let _ = server.wait();
         }
@@ -119,7 +119,7 @@ impl Drop for Page {
 }
 
 impl Page {
-    /// In a folder with what a checkout has, a model to estimate, and one that only a dry run opens.
+    /// Prepares a folder with the files of a checkout, a model to estimate, and a model for dry runs only.
     fn new(path: &'static str) -> Self {
         let folder = temp();
         for name in ["scripts", "tests"] {
@@ -143,7 +143,7 @@ impl Page {
         for block in blocks(&text_of(self.path)) {
             let words: Vec<&str> = block.words.iter().map(String::as_str).collect();
             match words.as_slice() {
-                // This is what runs now.
+                // This test is itself run by that command.
                 ["sh"] if block.text.trim() == "cargo test" => {}
                 ["sh"] => self.run(&block.text, 0),
                 ["sh", "dry-run"] => self.run(&dry(&block.text), 0),
@@ -170,7 +170,7 @@ impl Page {
         }
     }
 
-    /// A shell with the program under test on its path, at home in the page's folder and without a hub.
+    /// A shell with the tested program on its path, `HOME` in the page's folder, and no hub.
     fn shell(&self, commands: &str) -> Command {
         let program = Path::new(env!("CARGO_BIN_EXE_profiler"));
         let path = std::env::var("PATH").unwrap_or_default();
@@ -203,7 +203,7 @@ impl Page {
         assert_eq!(output.status.code(), Some(status), "{path}\n{commands}\n{printed}");
     }
 
-    /// Starts a server, and waits until it is ready.
+    /// Starts a server and waits until it is ready.
     fn serve(&mut self, command: &str) {
         let mut shell = self.shell(&format!("exec {command}"));
         let mut server = shell.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -211,14 +211,14 @@ impl Page {
         self.servers.push(server);
         let ready = log.any(|line| line.is_ok_and(|line| line.contains("startup complete")));
         assert!(ready, "{}: not ready: {command}", self.path);
-        // What it logs later must not fill the pipe.
+        // Drain the log, so that the pipe cannot fill up.
         std::thread::spawn(move || log.for_each(drop));
     }
 
-    /// These lines were printed, one after the other.
+    /// Fails unless these lines were printed in this order.
     #[track_caller]
     fn printed(&self, shown: &str) {
-        // How long it took differs by machine.
+        // Elapsed times differ by machine.
         let times = Regex::new(r"(?m), \d+:\d\d$").unwrap();
         let (printed, shown) = (times.replace_all(&self.printed, ""), times.replace_all(shown, ""));
         let mut rest = printed.as_ref();
@@ -231,7 +231,7 @@ impl Page {
     }
 }
 
-/// The commands with `--dry-run`. A rehearsal of a whole search says no more than that of its first points.
+/// The commands with `--dry-run`. The dry run of a search is cut to five probes, because more points print nothing new.
 fn dry(commands: &str) -> String {
     let of = |line: &str| match line {
         line if line.starts_with("profiler run adaptive") => format!("{line} --set search.max_probes=5 --dry-run\n"),
@@ -289,7 +289,7 @@ fn chapters() -> Vec<PathBuf> {
     links.iter().map(|link| plain(&Path::new("docs").join(link))).collect()
 }
 
-/// Where relative links lead, anchors included; addresses of other hosts are left out.
+/// The targets of relative links, anchors included. Links to other hosts are left out.
 fn links(text: &str) -> Vec<String> {
     let attributes = Regex::new(r#"(?:src|srcset|href)="([^"]+)""#).unwrap();
     let mut found = Vec::new();
@@ -306,7 +306,7 @@ fn links(text: &str) -> Vec<String> {
     found
 }
 
-/// The anchors of a page's headings, as GitHub and mdBook make them.
+/// The anchors of a page's headings, as GitHub and mdBook generate them.
 fn anchors(text: &str) -> Vec<String> {
     let mut heading: Option<String> = None;
     let mut found = Vec::new();
@@ -332,7 +332,7 @@ fn anchors(text: &str) -> Vec<String> {
     found.into_iter().map(anchor).collect()
 }
 
-/// A path without `..`, by its words alone.
+/// A path without `..`, resolved without the file system.
 fn plain(path: &Path) -> PathBuf {
     path.components().fold(PathBuf::new(), |mut so_far, part| {
         match part {
@@ -343,7 +343,7 @@ fn plain(path: &Path) -> PathBuf {
     })
 }
 
-/// Every Markdown file below `folder`, without what is built or fetched.
+/// Every Markdown file below `folder`, except built or downloaded ones.
 fn pages_below(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(folder).unwrap() {
@@ -358,7 +358,7 @@ fn pages_below(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Links of the pages below `folder` that lead nowhere.
+/// Broken links of the pages below `folder`.
 fn broken(folder: &Path) -> Vec<String> {
     let mut broken = Vec::new();
     for page in pages_below(folder) {
@@ -386,7 +386,8 @@ fn every_link_leads_somewhere() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// What `docs/build` collects for mdBook has every chapter, the generated ones filled, and no chapter leads out of the book.
+/// The book that `docs/build` assembles for mdBook has every chapter, with the generated ones filled, and no link leads
+/// out of the book.
 #[test]
 fn the_book_is_whole() {
     let folder = temp();
@@ -413,7 +414,8 @@ fn the_book_is_whole() {
     );
 }
 
-/// Each heading of the page of errors is a message of the program: the words between its `…` are in the sources.
+/// Each heading of the page of errors is a message of the program: the text before, between and after its `…` is in the
+/// sources.
 #[test]
 fn the_errors_of_the_faq_are_the_programs() {
     fn read(folder: &Path, all: &mut String) {
@@ -494,7 +496,7 @@ fn a_shell_completes_commands_scripts_and_their_parameters() {
     Profiler::new().args(["completions", "cmd"]).run().code(2);
 }
 
-/// A page for each command that `--help` lists, with its options.
+/// Every command of `--help` has a manual page with its options.
 #[test]
 fn every_command_has_a_manual_page() {
     let outcome = Profiler::new().args(["man", "share/man1"]).run().success();

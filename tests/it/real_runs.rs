@@ -1,4 +1,4 @@
-//! Runs on H200 machines, kept as they were left: what this program says of them today is what was found then.
+//! A user opens runs recorded on H200 machines, and this version still reports what was found then.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ fn shown(name: &str) -> Outcome {
     Profiler::new().arg("show").arg(folder(name)).run().success()
 }
 
-/// The points that a run recorded, each with its verdict and cause.
+/// The recorded points of a run, each with its verdict and cause.
 fn answers(name: &str) -> Vec<Value> {
     let journal = std::fs::read_to_string(folder(name).join("journal.jsonl")).unwrap();
     let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.filter(|event| event["event"] == "point").collect()
 }
 
-/// The verdict of each value of an axis that a run asked.
+/// The verdict of each probed value of an axis.
 fn verdicts(name: &str, axis: &str) -> BTreeMap<u64, String> {
     let answers = answers(name).into_iter().map(|answer| {
         let verdict = answer["verdict"].as_str().unwrap().to_owned();
@@ -35,7 +35,7 @@ fn verdicts(name: &str, axis: &str) -> BTreeMap<u64, String> {
     answers.collect()
 }
 
-/// The parts of the first breakdown of a run, in GiB: `all`, or one device's.
+/// The parts of a breakdown, in GiB.
 #[track_caller]
 fn parts(breakdown: &Value) -> BTreeMap<String, f64> {
     let parts = breakdown["parts"].as_array().unwrap().iter().map(|part| {
@@ -136,7 +136,7 @@ fn each_script_says_first_what_it_found_on_a_real_engine() {
     }
 }
 
-/// Its report is a number that was set, which memory does not hold: there is no room in such a KV cache.
+/// The server reports a configured capacity that did not fit in memory, so no KV cache is shown as left.
 #[test]
 fn what_did_not_hold_is_no_room() {
     shown("tgi-oom")
@@ -152,7 +152,7 @@ fn the_longest_context_that_vllm_answers_is_found_to_the_token() {
         .nowhere("SIMULATED");
     let asked = verdicts("vllm-longest", "input");
     assert_eq!(asked[&63_265], "ok");
-    // Within the 63,344 tokens that the engine claims, and yet it waits for ever.
+    // Within the 63,344 tokens that the engine claims, yet the request would wait forever.
     assert_eq!(asked[&63_266], "refused");
     assert_eq!(asked[&63_280], "refused");
     assert_eq!(asked[&63_297], "not_sent");
@@ -186,13 +186,14 @@ fn the_boundary_of_concurrency_and_length_is_where_vllm_says() {
     for event in answers {
         let side = |name: &str| event["point"][name].as_u64().unwrap();
         let tokens = side("concurrency") * (side("input") + side("output"));
-        // So many its KV cache holds, as it says.
+        // The KV cache capacity that the server reports.
         let expected = if tokens <= 223_200 { "ok" } else { "preempted" };
         assert_eq!(event["verdict"], expected, "{}", event["point"]);
     }
 }
 
-/// What vLLM reports of its KV cache is the limit, by whatever strategy it is looked for; and every refusal is for lack of KV cache.
+/// The limit equals the KV cache that vLLM reports, whichever strategy finds it, and every failure has KV cache as its
+/// cause.
 #[test]
 fn strategies_agree_on_what_the_kv_cache_holds() {
     let runs = [
@@ -206,7 +207,7 @@ fn strategies_agree_on_what_the_kv_cache_holds() {
         assert_eq!(answers.len(), probes, "{name}");
         for answer in answers {
             let side = |name: &str| answer["point"][name].as_u64().unwrap();
-            // The last token is never read, so its keys are not kept; the others take whole blocks.
+            // The last token is generated but not cached. The rest occupies whole blocks.
             let each = (side("input") + side("output") - 1).next_multiple_of(16);
             let fits = side("concurrency") * each <= tokens;
             assert_eq!(answer["verdict"] == "ok", fits, "{name}: {}", answer["point"]);
@@ -215,7 +216,7 @@ fn strategies_agree_on_what_the_kv_cache_holds() {
     }
 }
 
-/// A client that knows nothing of ours asked the same server the same points, one request after the other side's.
+/// An independent client sent the same points to the same server and got the same verdicts.
 #[test]
 fn an_independent_client_agrees_near_the_limit_of_a_hybrid_model() {
     let checked = std::fs::read(folder("vllm-hybrid-points").join("check.json")).unwrap();
@@ -231,7 +232,7 @@ fn an_independent_client_agrees_near_the_limit_of_a_hybrid_model() {
     }
 }
 
-/// `search.parallel=2`: two engines, each on a GPU of its own.
+/// `search.parallel=2`: two engines, each on its own GPU.
 #[test]
 fn two_engines_find_the_frontier_of_one() {
     let [one, two] = ["vllm-one-engine", "vllm-two-engines"].map(|name| {
@@ -243,7 +244,7 @@ fn two_engines_find_the_frontier_of_one() {
     assert_eq!(one.failing().unwrap(), two.failing().unwrap());
 }
 
-/// The same load three times on one H100, alone and while a fleet ran it on the machine's other GPU too.
+/// One load ran three times on one H100: alone, and while a fleet ran it on the machine's other GPU too.
 #[test]
 fn a_load_beside_another_one_on_its_own_gpu_is_as_alone() {
     let compared = Profiler::new()
@@ -263,7 +264,7 @@ fn a_load_beside_another_one_on_its_own_gpu_is_as_alone() {
     }
 }
 
-/// Real out-of-memory in two dimensions: no point that fits is harder than one that fails.
+/// Real out-of-memory failures on two axes: no fitting point is harder than a failing one.
 #[test]
 fn out_of_memory_of_transformers_is_monotone_in_both_lengths() {
     let answers = answers("transformers-two-lengths");
@@ -292,7 +293,7 @@ fn sglang_answers_all_that_its_cache_holds_but_two_tokens() {
         .stdout("input=70809 output=64")
         .nowhere("SIMULATED");
     let asked = verdicts("sglang-longest", "input");
-    // Its KV cache has 70,875.
+    // The KV cache has 70,875 tokens.
     assert_eq!([&asked[&70_809], &asked[&70_810]], ["ok", "refused"]);
     let together = verdicts("sglang-concurrency", "concurrency");
     assert_eq!([&together[&33], &together[&34]], ["ok", "queued"]);
@@ -399,7 +400,7 @@ fn what_tensor_parallel_adds_is_measured_against_one_gpu() {
     assert!((adds - 4.50).abs() < 0.01, "{adds}");
 }
 
-/// Mean over the rows of one client at one concurrency, by column; and the least and the most.
+/// Mean, minimum and maximum of a column, over the rows of one client at one concurrency.
 fn of_client(rows: &[Vec<String>], client: &str, concurrency: &str, column: usize) -> (f64, f64, f64) {
     let values: Vec<f64> = rows
         .iter()
@@ -411,7 +412,7 @@ fn of_client(rows: &[Vec<String>], client: &str, concurrency: &str, column: usiz
     (mean, least, values.iter().copied().fold(0.0, f64::max))
 }
 
-/// The same loads on the same real vLLM by three clients (`tests/data/sweep-h200`), as the README tells of them.
+/// Three clients measured the same loads on the same real vLLM (`tests/data/sweep-h200`), as the README reports.
 #[test]
 fn loads_agree_with_vllms_own_bench() {
     let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "tests/data/sweep-h200/three-clients.csv"]

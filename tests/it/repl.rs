@@ -1,4 +1,4 @@
-//! The REPL as somebody at a keyboard has it, through a pseudo-terminal; and as a pipe has it.
+//! A user works in the REPL at a keyboard, through a pseudo-terminal, or sends it input through a pipe.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::runtime::docker;
 use crate::support::engines::{container, process, runs};
 use crate::support::{Dialogue, Profiler, needs_docker};
 
-/// What the editor writes once it has the keyboard to itself: before that, Ctrl-C and Ctrl-D are the terminal's.
+/// Printed by the editor once it controls the keyboard. Before that, the terminal handles Ctrl-C and Ctrl-D.
 const READY: &str = "\x1b[?2004h";
 
 fn repl() -> Dialogue {
@@ -25,7 +25,8 @@ fn leave(mut repl: Dialogue) {
     assert_eq!(repl.end(), 0);
 }
 
-/// Types a line and waits for its answer, which must not be in the line itself. What is typed next waits by itself.
+/// Types a line and waits for its answer, which must not be part of the line itself. The next input needs no further
+/// wait.
 #[track_caller]
 fn ask(repl: &mut Dialogue, line: &str, answer: &str) {
     repl.line(line);
@@ -239,7 +240,7 @@ fn leaving_ends_what_the_session_started() {
     assert!(!process.exists(), "{pid} lives");
 }
 
-/// Starts an engine of the session's own, whose command line has `name` in it, asks it, and leaves with Ctrl-D.
+/// Starts an engine in the session, whose command line contains `name`, queries it, and leaves with Ctrl-D.
 fn leave_with_an_engine(runtime: &str, adapter: &str, name: &str) {
     let mut repl = Profiler::new()
         .file("mine.rhai", adapter)
@@ -301,7 +302,7 @@ fn a_pipe_is_read_to_its_end() {
         .arg("repl")
         .stdin("let x = 40;\nfn f(n) {\n  n + 2\n}\nprint(\"hello\");\nf(x)\n:hepl\nlet y = ;\nx\n")
         .run();
-    // To its end, though some of it is wrong.
+    // All input is run, although some of it fails.
     let outcome = outcome.code(1).stderr("did you mean `:help`?").stderr("input 5:1:9");
     assert_eq!(outcome.stdout, "hello\n42\n40\n");
     assert!(state.join("profiler/history").exists());

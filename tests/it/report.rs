@@ -1,4 +1,5 @@
-//! `profiler report`, and the page that every run leaves: whoever has only this file knows what was found, on what, why not more, and how to repeat it.
+//! A user opens `profiler report` or the page that every run leaves, and learns from this one file what was found, on
+//! which machine, what set the limit, and how to repeat it.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +10,7 @@ use serde_json::Value;
 use crate::run::SEARCH;
 use crate::support::Profiler;
 
-/// The text of a file of HTML, its entities read.
+/// The text of an HTML file, with its entities decoded.
 pub fn unescaped(html: &str) -> String {
     let entities = [
         ("&#x2f;", "/"),
@@ -24,7 +25,7 @@ pub fn unescaped(html: &str) -> String {
         .fold(html.to_owned(), |text, (entity, letter)| text.replace(entity, letter))
 }
 
-/// What a page tells under a term.
+/// The page's description of a term.
 #[track_caller]
 fn told(page: &str, term: &str) -> String {
     let start = format!("<dt>{term}</dt>");
@@ -41,7 +42,7 @@ fn page(folder: &Path) -> String {
     fs::read_to_string(folder.join("report.html")).unwrap()
 }
 
-/// The words of a command as a shell reads them.
+/// The arguments of a command, split as a shell does.
 fn words(command: &str) -> Vec<String> {
     let output = Command::new("sh")
         .arg("-c")
@@ -95,7 +96,7 @@ fn the_page_alone_names_what_was_found_why_not_more_and_how_to_repeat_it() {
         .map(|flag| flag.as_str().unwrap())
         .collect();
     assert!(told(&html, "what to run").contains(&flags.join(" ")));
-    // The heading of a part is not written again above its only picture, and says itself that it was simulated.
+    // A part with a single picture shows its heading once, with the note that it was simulated.
     let heading = "Largest input and output that fit";
     assert!(html.contains(&format!("-title\">{heading} <span class=\"tag\">SIMULATED</span></h2>")));
     assert!(html.contains(&format!("-title\" class=\"unseen\">{heading}")));
@@ -270,7 +271,7 @@ fn the_points_of_another_tools_file_are_drawn() {
 
 #[test]
 fn the_command_of_the_page_repeats_the_run_with_all_that_changes_what_is_done() {
-    // The last round is one too many for the operations that are allowed, and for no other reason.
+    // The last iteration exceeds the allowed number of operations; nothing else fails.
     let script = r#"
         let p = params(#{ n: param(1, "rounds"), m: param(0, "other") });
         let map = boundary(#{ input: [1, 9] }, #{});
@@ -324,7 +325,7 @@ fn the_command_of_the_page_repeats_the_run_with_all_that_changes_what_is_done() 
 #[test]
 fn every_option_of_run_is_in_the_command_that_repeats_it_or_changes_nothing() {
     let repeated = ["set", "seed", "allow", "max-operations", "shared-gpu", "insecure"];
-    // What a file of parameters or a short option gives is set; the others say where to write, and what to show.
+    // Parameter files and short options are repeated as `--set`. The others choose only where to write or what to show.
     let beside = [
         "params",
         "attempt",

@@ -1,4 +1,4 @@
-//! Taking a run up again after its host died, at any instant.
+//! A user resumes a run whose host died at an arbitrary moment.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -24,7 +24,7 @@ fn program(folder: &Path, args: &[&str]) -> Command {
     command
 }
 
-/// The points of a journal in order, torn last line left out.
+/// The points of a journal in order, without a torn last line.
 fn points(folder: &Path) -> Vec<String> {
     let text = fs::read_to_string(folder.join("journal.jsonl")).unwrap_or_default();
     let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -56,7 +56,7 @@ fn ten_kills_at_random_instants_change_nothing() {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        // Wait for another two points of about 24, then for a moment that differs every time, also in a write.
+        // Waits for two more of about 24 points, then for a varying moment, which may fall within a write.
         let deadline = Instant::now() + Duration::from_secs(20);
         while points(&out).len() < before.len() + 2 && child.try_wait().unwrap().is_none() {
             assert!(Instant::now() < deadline, "no progress");
@@ -269,7 +269,7 @@ fn a_run_that_was_killed_before_its_first_event_is_begun_by_a_resume() {
         command.current_dir(done.folder()).env("HOME", done.folder()).args(args);
         command.output().unwrap()
     };
-    // The folder as it is between the two files: a manifest that says `running`, and the script.
+    // The state between the two writes: the manifest says `running`, and the script is stored.
     let out = done.folder().join("out");
     let mut manifest: Value = serde_json::from_slice(&fs::read(out.join("manifest.json")).unwrap()).unwrap();
     let result: Value = serde_json::from_slice(&fs::read(out.join("result.json")).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! `profiler run` and the folder that it leaves.
+//! A user calls `profiler run` and reads the folder that it leaves.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::Profiler;
 
-/// A search with a closure instead of an engine.
+/// A search over a closure instead of an engine.
 pub const SEARCH: &str = r#"
 //! Finds a line.
 import "std/search" as search;
@@ -95,7 +95,7 @@ fn what_was_used_wrongly_before_anything_was_asked_leaves_no_folder() {
             .stderr(name);
         assert!(!outcome.folder().join("runs").exists(), "{set}");
     }
-    // What the user had there stays, and so does what was measured.
+    // Neither the user's files nor the measurements are touched.
     let outcome = Profiler::new()
         .file(
             "s.rhai",
@@ -172,7 +172,7 @@ fn a_full_disk_is_named_and_what_was_measured_stays() {
     let program = env!("CARGO_BIN_EXE_profiler");
     let folder = crate::support::temp();
     fs::write(folder.path().join("s.rhai"), script).unwrap();
-    // A limit on the size of files is what an ordinary user can have of a full disk.
+    // A file-size limit simulates a full disk without privileges.
     let output = std::process::Command::new("bash")
         .current_dir(folder.path())
         .args(["-c", &format!("ulimit -f 64; exec {program} run s.rhai --out out")])
@@ -285,7 +285,7 @@ fn a_simulated_run_says_so_everywhere_and_tells_flags_and_headroom() {
         .stdout("--max-model-len 2304");
 }
 
-/// `neighbours` has no parameter for the number of concurrent requests.
+/// `neighbours` has no parameter for concurrency.
 #[test]
 fn what_to_ask_next_is_a_command_that_the_script_takes() {
     let next = |script: &str| {

@@ -1,4 +1,4 @@
-//! The scoreboard: every strategy that ships is held against known truths, and none calls safe what is not.
+//! A user scores the shipped strategies on known limits, and none of them calls an unsafe point safe.
 
 use std::path::Path;
 
@@ -14,8 +14,8 @@ fn scoreboard(truths: &str) -> Profiler {
         .arg(format!("truths={truths}"))
 }
 
-/// The strategies of the standard library, by what every one of them takes; that of a module of its own is called `search`.
-/// `verify_report` searches nothing.
+/// The strategies of the standard library, recognized by their common parameters. A strategy with its own module is
+/// called `search`. `verify_report` is left out, because it does not search.
 fn shipped() -> Vec<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdlib");
     let mut names = Vec::new();
@@ -42,7 +42,7 @@ fn no_strategy_calls_safe_what_is_not() {
         .run()
         .success();
     let document = run.json();
-    // Fifteen boundaries: the page has the script's own picture, and does not take any of them for the answer.
+    // With fifteen boundaries, the page shows the script's own picture and takes none of them for the answer.
     let page = std::fs::read_to_string(run.folder().join("out/report.html")).unwrap();
     assert!(page.contains("<h1>15 boundaries: scoreboard</h1>"), "{page:.3000}");
     assert!(page.contains("Probes until 95 % of what fits is proven") && !page.contains("Boundary 13"));
@@ -77,7 +77,7 @@ fn no_strategy_calls_safe_what_is_not() {
                 let proven = row["proven"].as_array().unwrap();
                 assert_eq!(proven.len(), 3, "{told}");
                 assert!(proven.is_sorted_by_key(|mark| mark["probes"].as_u64()), "{told}");
-                // Each failing point kills the engine, and the next probe starts it again.
+                // Each failing point kills the engine, and the next probe restarts it.
                 assert!(
                     row["ended"]["starts"].as_u64() <= row["ended"]["deaths"].as_u64().map(|deaths| deaths + 1),
                     "{told}"

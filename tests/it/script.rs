@@ -1,4 +1,4 @@
-//! The script host: limits, modules, errors in the right place, and what a hostile script cannot do.
+//! A user runs scripts: they stay within limits, import modules, get errors at the right place, and cannot break out.
 
 mod adapter;
 pub mod bench;

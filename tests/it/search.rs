@@ -1,12 +1,11 @@
-//! The strategies of `std/search` against closures that stand in for an engine.
+//! A user runs the strategies of `std/search`; closures stand in for an engine.
 
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
 use crate::support::{Profiler, killed_and_resumed};
 
-/// What a script gives that has `search`, the default box as `map`, and `watch(truth)`: a probe that keeps what it was asked
-/// in `asked` and fails when it is asked what is known.
+/// The value of a script that has `search`, the default box as `map`, and an empty list `asked`.
 fn found(script: &str) -> Value {
     Bench::script(&on_the_default_box(script)).value()
 }
@@ -69,7 +68,7 @@ fn one_axis_is_bisected() {
         #{ frontier: map.frontier(), probes: done.probes, gap: map.gap() }"#,
     );
     assert_eq!(result["frontier"], json!([{ "concurrency": 77 }]));
-    // Eight doublings up to 128, six halves, and a look whether the answer just below holds.
+    // Eight doublings up to 128, six bisections, and one check that the point just below holds.
     assert!(result["probes"].as_u64().unwrap() <= 15, "{result}");
     assert_eq!(result["gap"], json!({ "concurrency": 0 }));
 }
@@ -163,7 +162,7 @@ fn budgets_end_a_search() {
             (&json!("max_seconds"), &json!(0))
         );
     }
-    // An engine that lives on is asked on, however many starts were allowed.
+    // A living engine needs no start, so the limit on starts does not end the search.
     let result = found(
         r#"let started = false;
         search::adaptive(map, |p| {
@@ -236,7 +235,7 @@ fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
     assert_eq!(asked, json!(3));
 }
 
-/// The parts of `std/search`.
+/// The modules of `std/search`.
 const PARTS: [&str; 6] = [
     "search",
     "search/steps",
@@ -246,12 +245,12 @@ const PARTS: [&str; 6] = [
     "search/predicted",
 ];
 
-/// The text of one of them.
+/// The text of one module.
 fn text(name: &str) -> String {
     std::fs::read_to_string(format!("{}/stdlib/{name}.rhai", env!("CARGO_MANIFEST_DIR"))).unwrap()
 }
 
-/// A module's text with its imports of `std/search` led to the copies beside it.
+/// A module's text, with imports of `std/search` replaced by imports of the copies.
 fn local(name: &str, text: &str) -> String {
     let up = if name.contains('/') { "../" } else { "./" };
     text.replace("import \"std/search", &format!("import \"{up}search"))
@@ -268,7 +267,7 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
         let asked = [];
         let done = search::adaptive(map, |p| { asked.push(p); if p.input + p.output <= 6000 { "ok" } else { "oom" } }, #{ max_probes: 6, proof: "coverage" });
         #{ asked: asked, stopped: done.stopped }"#;
-    // As `profiler fork --strategy` lays them down.
+    // The layout that `profiler fork --strategy` writes.
     let found = |rule: &str, mine: &str| {
         let files: Vec<_> = PARTS
             .iter()
@@ -282,7 +281,7 @@ fn a_changed_rule_for_the_next_point_asks_other_points() {
     let asked = |found: &Value| found["asked"].as_array().unwrap().clone();
     assert_eq!(asked(&shipped)[0], asked(&changed)[0], "the first one stays");
     assert_ne!(asked(&shipped), asked(&changed));
-    // What chooses only what is known, or nothing although not enough is proven, ends the search, and says so.
+    // A rule that proposes only known points, or none before enough is proven, ends the search with an explanation.
     for stuck in ["[map.largest()]", "[]"] {
         let whole = format!("map.refine(count, options.coverage, {rule})");
         assert!(choose.contains(&whole));
@@ -304,8 +303,8 @@ fn three_axes_with_tolerance_are_searched_too() {
     assert_eq!(result["stopped"], "coverage", "{result}");
 }
 
-/// Nine equally spaced angles over two axes, as README and DESIGN promise them, not as the search draws them: on none of them
-/// lie more tokens than the tolerance between what is known to fit and what is known to fail.
+/// Checks nine rays at equal angles over two axes, as README and DESIGN promise; the search itself draws others. On
+/// each, the gap between the known fitting and the known failing point is at most the tolerance.
 #[test]
 fn a_tolerance_holds_on_nine_rays_however_the_search_ends() {
     let report = r#", report: #{ tokens: 8010, block: 1 }"#;
@@ -313,7 +312,7 @@ fn a_tolerance_holds_on_nine_rays_however_the_search_ends() {
     for (truth, report, options, tolerance, ended) in [
         ("p.input + p.output <= 8010", report, "#{}", 1, "verified"),
         ("p.input + p.output <= 8010", report, "#{}", 100, "verified"),
-        // The engine keeps two tokens to itself.
+        // The engine reserves two tokens.
         ("p.input + p.output <= 8008", report, "#{}", 1, "verified"),
         ("p.input + p.output <= 8010", "", "#{}", 1, "verified"),
         ("p.input + p.output <= 8010", "", "#{}", 16, "verified"),
@@ -367,7 +366,7 @@ fn a_tolerance_holds_on_nine_rays_however_the_search_ends() {
         ));
         let told = format!("{truth}{report}, {options}, {tolerance}: {result}");
         assert_eq!(result["stopped"], ended, "{told}");
-        // Between two steps of a ray one axis or both move by a token.
+        // From one step to the next, one axis or both move by a token.
         assert!(result["wide"].as_i64().unwrap() <= tolerance, "{told}");
         for (_, within) in result["within"].as_object().into_iter().flatten() {
             assert!(within.as_i64().unwrap() <= tolerance.max(64), "{told}");
@@ -402,7 +401,7 @@ fn a_tolerance_on_one_axis_is_the_distance_between_what_fits_and_what_fails() {
     }
 }
 
-/// With more axes a list holds fewer points.
+/// More axes mean fewer points in a list.
 #[test]
 fn more_points_than_a_list_holds_are_not_listed() {
     let error = Bench::script(
@@ -419,7 +418,7 @@ fn more_points_than_a_list_holds_are_not_listed() {
 
 #[test]
 fn the_shipped_scripts_search_with_any_engine() {
-    // An engine as scripts see one, that holds 6000 tokens.
+    // An engine that holds 6000 tokens, as scripts see it.
     let engines = r#"import "std/engines" as real;
     fn parameters() { real::parameters() }
     fn probe(p) { #{ verdict: if p.input + p.output <= 6000 { "ok" } else { "oom" }, started: false } }"#;
@@ -509,7 +508,7 @@ fn an_axis_of_one_value_is_not_searched() {
             }}, #{{}})"#
         ))
     };
-    // As it was asked of a real vLLM, of which 223,000 tokens fit.
+    // The ranges of a run on a real vLLM that holds 223,000 tokens.
     let done = found("[128, 8192]", "[256, 256]", 223_000);
     assert!(done["probes"].as_u64().unwrap() <= 24, "{done}");
     let verified = &done["verified"];
@@ -572,7 +571,7 @@ fn a_limit_with_jumps_is_given_up_and_proven_point_by_point() {
     assert!(told.contains("no limit was verified within 40 probes"), "{told}");
     assert_eq!(coverage["not_verified"], json!(null), "{coverage}");
     let probes = |result: &Value| result["probes"].as_u64().unwrap();
-    // What was probed until a limit was given up may be in vain; from there on, another way leads to the coverage.
+    // Probes spent on the rejected limit may be wasted. After that, the search continues by coverage.
     assert!(
         probes(&verified) <= probes(&coverage) * 11 / 10 + 40,
         "{verified} {coverage}"
@@ -656,8 +655,8 @@ fn points_that_share_a_launch_are_asked_together() {
     assert!(grouped * 2 <= mixed, "{grouped} {mixed}");
 }
 
-/// The estimate halfway, as the journal has it, against what the rest of the search took: starts of a minute, requests of two seconds. How much of what fits
-/// is proven grows in leaps, so that a factor of four is what it keeps to.
+/// Compares the estimate in the journal at half time with the cost of the remaining search: 60 s for a start, 2 s for a
+/// request. Coverage grows in leaps, so the estimate is only good to a factor of four.
 #[test]
 fn the_time_left_is_of_the_right_size_halfway() {
     for truth in [
@@ -729,7 +728,7 @@ fn a_resumed_search_counts_what_was_spent() {
             "{result}"
         );
         let made = result["done"]["probes"].as_u64().unwrap();
-        // An engine that runs still answers when no further start is allowed.
+        // After the last allowed start, a running engine still answers.
         let enough = if budget.contains("starts") {
             made >= probes
         } else {

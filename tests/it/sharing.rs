@@ -1,4 +1,5 @@
-//! Scripts of others: added from a file, a folder, an address or a Git server, pinned by hash, run and imported by name.
+//! A user adds other people's scripts from a file, a folder, a URL or a Git server; they are pinned by hash, and can be
+//! run and imported by name.
 
 use std::fs;
 use std::path::Path;
@@ -33,7 +34,7 @@ struct GitServer {
 }
 
 impl GitServer {
-    /// Git's own server program, behind HTTP on loopback.
+    /// Starts Git's own HTTP backend on loopback.
     fn start() -> Self {
         let runtime = Runtime::new().unwrap();
         let folder = temp();
@@ -48,7 +49,7 @@ impl GitServer {
         }
     }
 
-    /// Commits these files on the branch `main` of `it.git`, and names the commit.
+    /// Commits these files on the branch `main` of `it.git` and returns the commit.
     fn commit(&self, files: &[(&str, &str)], tag: &str) {
         let work = self.folder.path().join("work");
         if !work.exists() {
@@ -121,7 +122,7 @@ async fn backend(State(root): State<std::path::PathBuf>, request: Request) -> Re
     response.body(Body::from(output[end + 4..].to_vec())).unwrap()
 }
 
-/// What a user starts whose scripts are kept in `home`.
+/// Runs the program with `home` as the place of the user's scripts.
 fn at(home: &Path, args: &[&str]) -> Outcome {
     with(Profiler::new(), home, args)
 }
@@ -167,7 +168,7 @@ fn a_script_of_a_git_server_runs_by_name_as_the_lock_has_it() {
         .stdout("halving")
         .stdout("author Ann Other");
 
-    // Its modules are imported by its name, and the run keeps them as they ran.
+    // Its modules can be imported by its name, and the run stores the versions that ran.
     let own = "import \"halving\" as h; import \"newest/lib/rule\" as r; print(`own ${h::twice()} ${r::value()}`);";
     let imported = with(
         Profiler::new().file("own.rhai", own),
@@ -185,7 +186,7 @@ fn a_script_of_a_git_server_runs_by_name_as_the_lock_has_it() {
         "{manifest:#}"
     );
 
-    // A file that is not what the lock says is not run, imported, nor read as an adapter.
+    // A file that differs from the lock is not run, imported, or loaded as an adapter.
     let file = home.join("profiler/scripts/halving/lib/rule.rhai");
     fs::write(&file, "fn value() { 9 }").unwrap();
     let refused = "`@halving/lib/rule.rhai` has changed since it was added";
@@ -202,7 +203,7 @@ fn a_script_of_a_git_server_runs_by_name_as_the_lock_has_it() {
 
     let _ = at(home, &["list"]).success().stdout("has changed since it was added");
 
-    // A revision stays; a branch moves, when the user says so.
+    // A pinned revision stays; a branch moves only on `update`.
     server.commit(&[("halving/lib/rule.rhai", &rule("10"))], "v3");
     let _ = at(home, &["run", "newest"]).success().stdout("rule 8");
     let updated = at(home, &["update"]).success();
@@ -242,7 +243,7 @@ fn files_folders_and_addresses_are_added_and_what_is_no_script_is_not() {
     let _ = at(home, &["add", &address]).success().stdout("added sent, 1 file");
     let _ = at(home, &["run", "sent"]).success().stdout("sent");
 
-    // A folder without a script of its name, with what is not to be taken.
+    // A folder without a script of its own name, with files that must not be added.
     let folder = Profiler::new()
         .file("two/one.rhai", "import \"other\" as o; print(o::text())")
         .file("two/other.rhai", "//! version: 1.0\nfn text() { \"of the folder\" }")

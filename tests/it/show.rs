@@ -1,4 +1,4 @@
-//! `profiler show`: whole runs, as text that fits and as tables for other programs.
+//! A user calls `profiler show` on whole runs and gets text that fits the terminal, and tables for other programs.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,12 +44,13 @@ fn nothing_is_wider_than_the_terminal() {
                 .args([env!("CARGO_BIN_EXE_profiler"), columns])
                 .arg(folder(run));
             let mut session = rexpect::session::spawn_command(command, Some(60_000)).unwrap();
-            // It gives each byte as a character.
+            // rexpect returns each byte as a character.
             let told = session.exp_eof().unwrap();
             let bytes = told.chars().map(|byte| u8::try_from(byte).unwrap());
             let text = String::from_utf8(bytes.collect()).unwrap();
             assert!(text.contains("\nrun") && text.contains("done"), "{text}");
-            // What the script drew for its own page stays as it was drawn; what is to be pasted, and a single word, also behind its name, is not broken.
+            // Exempt from the width: pictures of the script, command lines to paste, and single words, with or without
+            // a label.
             let one_word = |line: &str| line.split_whitespace().count() <= 2;
             let lines = text.lines().filter(|line| !line.contains(" --") && !one_word(line));
             for line in lines.filter(|_| run != "vllm-sweep") {
@@ -68,7 +69,7 @@ fn memory_over_time_is_a_curve_for_each_device() {
     assert!(curves.contains("engine-1, GPU 1: peak"), "{curves}");
 }
 
-/// Rows of cells without quotes.
+/// The cells of a table without quoting.
 fn rows(text: &str) -> Vec<Vec<&str>> {
     text.lines().map(|line| line.split(',').collect()).collect()
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C and SIGTERM while an engine starts and while it is probed: everything started is ended, soon, and the exit status says why.
+//! A user sends Ctrl-C or SIGTERM while an engine starts or is probed; everything started ends soon, and the exit
+//! status says why.
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -13,19 +14,19 @@ use crate::runtime::{below, containers_of, eventually, lives};
 use crate::support::engines::{container, process, processes_of};
 use crate::support::{needs_docker, temp};
 
-/// What an engine may take to end when it is asked to, seconds.
+/// Time that an engine has to stop, in seconds.
 const GRACE: u64 = 1;
 
-/// What the program may take on top of that, and as much again on a machine that is busy with other tests.
+/// Time that the program may take beyond that, with a margin for a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(4);
 
-/// An engine that is never ready, one that does not end when asked to either, one that never answers, and one that does neither.
+/// Four engines: one is never ready, one also ignores SIGTERM, one never answers, and one does neither.
 const STARTING: &str = r#"["--misbehave", "slow_start:1000"]"#;
 const NEITHER: &str = r#"["--misbehave", "slow_start:1000", "--misbehave", "ignore_sigterm"]"#;
 const HANGING: &str = r#"["--misbehave", "hang"]"#;
 const STUBBORN: &str = r#"["--misbehave", "hang", "--misbehave", "ignore_sigterm"]"#;
 
-/// A run whose engine is under way.
+/// A run with a live engine.
 struct Run {
     child: Child,
     id: String,
@@ -34,7 +35,7 @@ struct Run {
 }
 
 impl Run {
-    /// Started, and come to this phase.
+    /// Starts a run and waits for this phase.
     fn until(phase: &str, docker: bool, further: &str, grace: u64) -> Self {
         let folder = temp();
         let script = format!(
@@ -50,7 +51,7 @@ impl Run {
         };
         std::fs::write(folder.path().join("one.rhai"), script).unwrap();
         std::fs::write(folder.path().join("mine.rhai"), adapter).unwrap();
-        // Whoever started the tests may have done so under `nohup`.
+        // The tests may run under `nohup`, which ignores SIGHUP.
         let child = Command::new("env")
             .args(["--default-signal=HUP", env!("CARGO_BIN_EXE_profiler")])
             .current_dir(folder.path())
@@ -83,7 +84,7 @@ impl Run {
         kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
     }
 
-    /// The program ends within this time with this status, and leaves nothing.
+    /// Fails unless the program exits within this time with this status and leaves nothing behind.
     #[track_caller]
     fn ends(&mut self, within: Duration, status: i32) {
         let begun = Instant::now();
@@ -103,13 +104,13 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // Both fail where it has ended and was waited for.
+        // Both fail if it has already exited and been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// Waits until the run in this folder is in a phase.
+/// Waits until the run in this folder reaches a phase.
 fn reaches(out: &Path, phase: &str) {
     let wanted = format!(r#""phase":"{phase}""#);
     eventually(phase, || {
@@ -117,7 +118,7 @@ fn reaches(out: &Path, phase: &str) {
     });
 }
 
-/// Both runtimes, or the one that is there.
+/// The available runtimes; `true` is Docker.
 fn runtimes() -> Vec<bool> {
     if needs_docker() { vec![false, true] } else { vec![false] }
 }
@@ -135,7 +136,7 @@ fn control_c_while_an_engine_starts() {
 #[test]
 fn control_c_while_an_engine_starts_that_does_not_end() {
     let mut run = Run::until("loading", false, NEITHER, GRACE + 2);
-    // From its first line on it has its own way with signals.
+    // From its first log line on, the engine handles signals itself.
     let log = run.folder.path().join("out/logs/engine-1.log");
     eventually("a line", || {
         std::fs::read_to_string(&log).is_ok_and(|text| !text.is_empty())
@@ -154,7 +155,7 @@ fn a_hangup_ends_the_engine_too() {
     assert_eq!(run.out("manifest.json")["status"], "interrupted");
 }
 
-/// `tests/data/attacks`, defect 10: a process, and what it left in the background and in a session of its own.
+/// `tests/data/attacks`, defect 10: a process, one in the background, and one in its own session.
 #[test]
 fn a_hangup_ends_all_that_a_service_started() {
     let folder = temp();
@@ -168,7 +169,7 @@ fn a_hangup_ends_all_that_a_service_started() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // The supervisor, the shell, and three that sleep.
+    // The supervisor, the shell, and three `sleep` processes.
     eventually("all run", || below(child.id()).len() == 5);
     let pids = below(child.id());
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGHUP).unwrap();
@@ -181,7 +182,7 @@ fn under_nohup_a_closed_terminal_ends_nothing() {
     let folder = temp();
     let pipe = folder.path().join("pipe");
     nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).unwrap();
-    // It ends when the pipe is written to.
+    // Ends when something writes to the pipe.
     let script = format!(
         "process::start(#{{ command: [\"cat\", \"{}\"] }}).wait()",
         pipe.display()
@@ -225,7 +226,7 @@ fn control_c_while_an_engine_is_probed() {
 #[test]
 fn an_engine_that_does_not_end_is_killed_after_its_grace() {
     for docker in runtimes() {
-        // Longer than a script may take to notice the signal: what waits for that must not cut the end short.
+        // Longer than a script takes to notice the signal, so that waiting for the script must not cut the grace short.
         let mut run = Run::until("probing", docker, STUBBORN, GRACE + 2);
         run.signal(Signal::SIGTERM);
         run.ends(SOON + Duration::from_secs(GRACE + 2), 143);
@@ -238,7 +239,7 @@ fn a_second_control_c_kills_at_once() {
     for docker in runtimes() {
         let mut run = Run::until("probing", docker, STUBBORN, 60);
         run.signal(Signal::SIGINT);
-        // The first one is being obeyed, which this engine does not let come to an end.
+        // The first Ctrl-C is being handled, and this engine does not stop.
         reaches(&run.folder.path().join("out"), "stopping");
         assert!(
             run.child.try_wait().unwrap().is_none(),
@@ -277,7 +278,7 @@ fn an_interrupted_run_prints_what_it_knows_and_blames_no_line_of_the_script() {
     );
 }
 
-/// The output of a script that a signal ended after `until` was in its journal.
+/// The output of a script that a signal ended once `until` was in its journal.
 fn ended_by(signal: Signal, status: i32, script: &str, until: &str) -> [String; 2] {
     let folder = temp();
     std::fs::write(folder.path().join("s.rhai"), script).unwrap();

@@ -1,4 +1,4 @@
-//! The simulated engine as its clients, its owner and its container runtime see it.
+//! A user runs the simulated engine, as a client, as its owner, and in a container.
 
 pub mod adapter;
 mod container;
@@ -15,14 +15,14 @@ use std::sync::{Arc, Mutex};
 use profiler::sim::{Sim, SimHandle, Spec, State};
 use serde_json::{Value, json};
 
-/// An engine inside the test's own process, with its log.
+/// An engine inside the test's process, with its log.
 struct Engine {
     handle: SimHandle,
     log: Arc<Mutex<Vec<String>>>,
     client: reqwest::Client,
 }
 
-/// An answer.
+/// An HTTP answer.
 struct Answer {
     status: u16,
     text: String,
@@ -34,7 +34,7 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// What follows `data:` in every event, blanks taken away.
+    /// The `data:` field of every event, without surrounding blanks.
     fn events(&self) -> Vec<&str> {
         self.text
             .split("\n\n")
@@ -50,14 +50,14 @@ impl Answer {
 }
 
 impl Engine {
-    /// Started, and serving or gone.
+    /// Starts an engine and waits until it serves or has exited.
     async fn start(profile: &str, options: Value) -> Self {
         let engine = Self::begin(profile, options);
         engine.handle.wait_started().await;
         engine
     }
 
-    /// Started. Model time is free unless the options say otherwise.
+    /// Starts an engine without waiting. Model time is free unless the options say otherwise.
     fn begin(profile: &str, options: Value) -> Self {
         let mut spec: Spec = serde_json::from_value(json!({ "profile": profile, "options": options })).unwrap();
         spec.options.time_scale.get_or_insert(0.0);
@@ -75,7 +75,7 @@ impl Engine {
         Self { handle, log, client }
     }
 
-    /// Started and serving.
+    /// Fails unless the engine serves.
     #[track_caller]
     fn assert_ready(&self) {
         assert_eq!(self.handle.state(), State::Ready, "{:?}", self.log());
@@ -91,7 +91,7 @@ impl Engine {
         self.try_post(path, body).await.unwrap()
     }
 
-    /// The answer, or what became of the connection.
+    /// The answer, or the connection's error.
     async fn try_post(&self, path: &str, body: Value) -> Result<Answer, reqwest::Error> {
         answer(self.client.post(format!("{}{path}", self.handle.url)).json(&body)).await
     }
@@ -111,7 +111,7 @@ impl Engine {
         self.handle.reading().devices[0].used
     }
 
-    /// One figure of the metrics page.
+    /// One value of the metrics page.
     async fn metric(&self, name: &str) -> f64 {
         let page = self.get("/metrics").await.text;
         let line = page

@@ -1,4 +1,5 @@
-//! How many starts an engine needs: what it said of its memory, and what an earlier life of the run learnt, is not tried again.
+//! A user searches an engine with few starts: neither the memory that it reported nor what the run learnt before a
+//! resume is tried again.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,7 @@ use serde_json::{Value, json};
 use super::script::bench::Bench;
 use crate::support::temp;
 
-/// The value of a script over `std/engines`, and the limits of every start that it made.
+/// The value of a script over `std/engines`, and the limits of each start.
 #[track_caller]
 fn starts(script: &str) -> (Value, Vec<String>) {
     let bench = Bench::script(&format!("import \"std/engines\" as engines;\n{script}"));
@@ -30,7 +31,7 @@ fn starts(script: &str) -> (Value, Vec<String>) {
 
 #[test]
 fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
-    // The default profile's cache holds 8,352 tokens.
+    // The KV cache of the default profile holds 8,352 tokens.
     let (answers, starts) = starts(
         "let map = boundary(#{ input: [128, 20000], output: [16, 64] }, #{});
          let engine = engines::launch(\"sim\", #{});

@@ -1,4 +1,4 @@
-//! Strategies beyond `std/search`, how to write one, and the files by which people come over from tgi-profiler.
+//! A user picks a strategy other than `std/search`, writes one, or brings files of tgi-profiler.
 
 mod fitted;
 mod model_guided;

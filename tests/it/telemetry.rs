@@ -1,4 +1,5 @@
-//! Memory as it is really read: of this machine's processes, of its GPUs where it has any, and of folders that look like the kernel's.
+//! A user samples the memory of this machine's processes, of its GPUs if it has any, and of folders that imitate the
+//! kernel's.
 
 use std::fs;
 use std::path::Path;
@@ -30,7 +31,7 @@ fn reading(used: u64) -> Reading {
     }
 }
 
-/// Waits for what another thread will do; nothing signals it.
+/// Polls for the work of another thread, which sends no signal.
 #[track_caller]
 fn wait_until(what: &str, done: impl Fn() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
@@ -120,7 +121,7 @@ fn a_source_that_blocks_loses_looks_and_says_so() {
     assert!(health.slowest_us >= 25_000, "{health:?}");
 }
 
-/// Memory is looked at quickly; a look at the processes ends only once memory was looked at five times more.
+/// Memory reads are fast. A process read ends only after five more memory reads.
 struct Apart {
     quick: Arc<AtomicU64>,
     slow: bool,
@@ -239,7 +240,8 @@ impl Drop for Family {
 
 #[test]
 fn the_memory_of_a_process_and_its_children_is_read() {
-    // The inner shell holds 40 MB in a variable until its input ends; `: ` keeps the outer one from becoming it.
+    // The inner shell holds 40 MB in a variable until its input ends. `: ` keeps the outer shell from replacing itself
+    // with it.
     let script = "sh -c 'held=$(head -c 40000000 /dev/zero | tr \"\\0\" x); echo ready; read end'; :";
     let mut child = Command::new("sh")
         .args(["-c", script])
@@ -330,7 +332,7 @@ fn a_cgroup_that_cannot_be_seen_has_no_source() {
     }
 }
 
-/// A machine with two AMD cards, one of which has a serial number, an output, and a card of somebody else.
+/// Two AMD cards, one with a serial number, besides a display output and another vendor's card.
 fn amd(folder: &Path) -> AmdCards {
     let card = |number: u32, file: &str, text: &str| {
         write(folder, &format!("sys/class/drm/card{number}/device/{file}"), text);
@@ -429,7 +431,7 @@ fn a_machine_without_amd_cards_says_so() {
     assert!(cards.list().unwrap_err().message.contains("no AMD GPU"));
 }
 
-/// On a machine with a GPU this reads it; on any other it asserts the condition's name and its remedy.
+/// Reads the GPU if the machine has one. Otherwise it checks the name of the condition and its remedy.
 #[test]
 fn gpus_are_read_or_their_absence_has_a_name() {
     match gpus() {

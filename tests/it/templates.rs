@@ -1,8 +1,9 @@
-//! `profiler new` writes what works as it is, and `profiler test` says what a strategy or an adapter is worth.
+//! A user creates a script with `profiler new`, which works unchanged, and tests a strategy or an adapter with
+//! `profiler test`.
 
 use crate::support::Profiler;
 
-/// What `profiler new KIND mine` writes, as a program that has it.
+/// A program with the file that `profiler new KIND mine` writes.
 fn written(kind: &str) -> Profiler {
     let made = Profiler::new()
         .args(["new", kind, "mine"])
@@ -103,7 +104,7 @@ fn what_is_neither_a_strategy_nor_an_adapter_has_no_score() {
         .stderr("my_search");
 }
 
-/// A copy that an older version made of a file that reads otherwise now.
+/// A copy of a file made by an older version; the shipped file has changed since.
 fn older(text: &str) -> String {
     let hash = profiler::script::Source::new("", text).sha256;
     format!("//! origin: profiler 0.0.1 scripts/bisect.rhai sha256:{hash}\n{text}")

@@ -1,4 +1,5 @@
-//! Before a start, the GPUs are free of others and back at their baseline. The GPU is one that the test makes up.
+//! A user starts an engine only when the GPUs are free of other processes and back at their baseline. The GPU is
+//! simulated by the test.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -25,18 +26,18 @@ fn flags(limits) { openai::flags(limits) }
 
 const MIB: u64 = 1 << 20;
 
-/// An engine on a made-up GPU.
+/// An engine on a simulated GPU.
 struct Tested {
     engine: Pool,
     services: Arc<Services>,
     looks: Arc<Mutex<VecDeque<(u64, u64)>>>,
-    /// MiB in use at each look, and how many starts there were by then.
+    /// MiB in use at each sample, and the number of starts until then.
     seen: Arc<Mutex<Vec<(u64, usize)>>>,
     _bench: Bench,
 }
 
 impl Tested {
-    /// Each look sees (MiB in use, MiB that process 1 holds of it); the last one is seen again and again.
+    /// Each sample is (MiB in use, MiB of it held by process 1). The last one repeats.
     fn new(shared_gpu: bool, looks: &[(u64, u64)]) -> Self {
         let bench = Bench::new(&[("main.rhai", ""), ("mine.rhai", ENDS)]);
         let host = bench.host();
@@ -87,13 +88,13 @@ impl Tested {
         self.engine.probe(&point, ProbeOptions::default())
     }
 
-    /// The engine was started, and ended.
+    /// Starts the engine, which ends by itself.
     #[track_caller]
     fn starts(&self) {
         assert_eq!(self.probe().unwrap_err().kind, Kind::StartFailed);
     }
 
-    /// How many starts there were.
+    /// The number of starts.
     fn started(&self) -> usize {
         self.services.list().len()
     }
@@ -140,7 +141,7 @@ fn a_gpu_that_somebody_else_uses_is_refused_unless_the_user_shares_it() {
 fn memory_is_back_at_its_baseline_before_the_next_start() {
     let tested = Tested::new(false, &[(100, 0)]);
     tested.starts();
-    // Freed lazily: seen twice before it is gone.
+    // Freed lazily: sampled twice before it is gone.
     tested.then(&[(700, 0), (700, 0), (120, 0)]);
     tested.starts();
     let seen = tested.seen.lock().unwrap().clone();

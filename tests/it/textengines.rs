@@ -1,5 +1,5 @@
-//! The adapters of the engines that take text (TGI, Ollama, transformers) and of llama.cpp: what they launch, what they refuse, what they
-//! read from logs, and how their simulated engines answer them.
+//! A user launches the engines that take text (TGI, Ollama, transformers) and llama.cpp: their launch options, what
+//! their adapters reject and read from logs, and how their simulated engines answer.
 
 mod launches;
 mod logs;
@@ -19,7 +19,7 @@ fn adapter(name: &str) -> Arc<dyn Adapter> {
     script::adapter(&Bench::script("").host(), name).unwrap()
 }
 
-/// Every option of a launch as the engine room gives it, with these laid over.
+/// The options of a launch as the engine module passes them, overridden by `given`.
 fn options(given: &Value) -> Value {
     let mut options = json!(profiler::engine::LaunchOptions::default());
     for (key, value) in [

@@ -1,4 +1,4 @@
-//! Folders of runs that are broken, one way at a time: what is left is told, and what is missing is said.
+//! A user opens run folders that are broken, each in one way, and still reads what is left and what is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn show(folder: &Path, more: &[&str]) -> Outcome {
     Profiler::new().arg("show").arg(folder).args(more).run()
 }
 
-/// Changes the bytes of a file; a journal gets the checksums that its lines need then.
+/// Changes a file; the lines of a journal get valid checksums afterwards.
 fn change(folder: &Path, name: &str, change: impl FnOnce(Vec<u8>) -> Vec<u8>) {
     let path = folder.join(name);
     let changed = change(fs::read(&path).unwrap());
@@ -40,7 +40,7 @@ fn remove(folder: &Path, name: &str) {
     fs::remove_file(folder.join(name)).unwrap();
 }
 
-/// Puts another line in the place of those that hold `word`.
+/// Replaces each line that contains `word` with `line`.
 fn replace_lines(folder: &Path, word: &str, line: &str) {
     change(folder, "journal.jsonl", |text| {
         let text = String::from_utf8(text).unwrap();
@@ -49,7 +49,7 @@ fn replace_lines(folder: &Path, word: &str, line: &str) {
     });
 }
 
-/// What is done to a folder, and what must still be told.
+/// Name, damage to the folder, and texts that must still be shown.
 type Mutilation = (&'static str, fn(&Path), &'static [&'static str]);
 
 const ALL: &str = "63,329 tokens (KV cache); 63,330 fails";
@@ -222,7 +222,7 @@ fn what_is_left_of_a_broken_folder_is_told() {
     }
 }
 
-/// A simulated run, its page made again after `mutilate`.
+/// Makes a simulated run, damages it with `mutilate`, and rebuilds its page.
 fn simulated(mutilate: fn(&Path)) -> (Outcome, PathBuf, String) {
     let begun = Profiler::new()
         .args(["run", "adaptive", "--out", "out", "--seed", "7", "--set", "engine=sim"])
@@ -257,7 +257,7 @@ fn what_a_torn_manifest_does_not_tell_is_said_to_be_not_known() {
     assert!(!html.contains("nothing beyond the defaults"));
 }
 
-/// The first half of the journal's lines.
+/// Keeps the first half of the journal's lines.
 fn halve(run: &Path) {
     change(run, "journal.jsonl", |text| {
         let text = String::from_utf8(text).unwrap();

@@ -1,4 +1,5 @@
-//! Memory by the stages of an engine's life: of real processes and containers, of the simulated engine, and on a GPU that the test makes up.
+//! A user reads memory by the stages of an engine's life: of real processes and containers, of the simulated engine,
+//! and on a fake GPU.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,11 +19,11 @@ use crate::support::{Profiler, engines, needs_docker};
 
 const MIB: u64 = 1 << 20;
 
-/// A look at a made-up GPU, in MiB: in use, held by the engine as the driver tells it, held by somebody else.
+/// A sample of the fake GPU, in MiB: in use, held by the engine according to the driver, held by other processes.
 #[derive(Clone, Copy)]
 struct Look(u64, Option<u64>, u64);
 
-/// An engine in a process of its own, on a GPU that the test makes up.
+/// An engine in its own process, on a fake GPU.
 struct Tested {
     engine: Pool,
     host: Arc<Host>,
@@ -30,7 +31,8 @@ struct Tested {
 }
 
 impl Tested {
-    /// Each source that the engine asks for sees the next of these: before the start, while it runs (the sampler), loaded, warmed, after.
+    /// Each GPU source that the engine opens sees the next sample: before the start, while it runs (the sampler),
+    /// loaded, warmed, after.
     fn new(looks: [Look; 5]) -> Self {
         let bench = Bench::new(&[("main.rhai", ""), ("mine.rhai", &engines::process(0.0, "[]"))]);
         let host = bench.allowing("process");
@@ -45,7 +47,7 @@ impl Tested {
             axes: Arc::new(|| None),
             gpus: Arc::new(move |_| {
                 let look = looks[asked.fetch_add(1, Ordering::SeqCst).min(4)];
-                // What the engine's process is, is known once it runs; and it is not forgotten when it has ended.
+                // The engine's process is known once it runs, and stays known after it ends.
                 let pid = Mutex::new(None);
                 let seen = Arc::clone(&seen);
                 let source = Polled::new("nvml", move || {
@@ -76,7 +78,7 @@ impl Tested {
         self.engine.probe(&point, ProbeOptions::default()).unwrap()
     }
 
-    /// A whole life.
+    /// Runs an engine through all stages.
     fn live(&self) -> Usage {
         assert_eq!(
             profiler::engine::usage(self.engine.first()).unwrap(),
@@ -120,7 +122,7 @@ fn reading(look: Look, pid: Option<u32>) -> Reading {
     }
 }
 
-/// In MiB: by everybody, ours, others, and where that comes from.
+/// For each stage, in MiB: total, the engine's, other processes', and the provenance.
 fn shown(usage: &Usage) -> Vec<(u64, u64, u64, String)> {
     [&usage.baseline, &usage.loaded, &usage.warmed, &usage.peak, &usage.after]
         .map(|stage| {
@@ -173,7 +175,7 @@ fn each_stage_is_a_look_of_its_own_and_the_other_tenant_is_never_ours() {
     assert!(peak.over_time.unwrap().seconds > 0.0);
     assert_eq!(usage.baseline.unwrap().over_time, None, "a moment");
 
-    // Another start has stages of its own.
+    // A restart has its own stages.
     assert_eq!(tested.probe()["verdict"], "ok");
     assert_eq!(profiler::engine::usage(tested.engine.first()).unwrap().after, None);
     tested
@@ -205,7 +207,7 @@ fn where_the_driver_does_not_name_the_engine_its_memory_is_called_computed() {
     );
 }
 
-/// The shell holds 40 MB from the start and, as long as a file is there, 60 MB more; the engine is its child.
+/// The shell holds 40 MB from the start, and 60 MB more while the file `grow` exists. The engine is its child.
 const HOLDS: &str = r#"
 (
     until [ -e "$0/grow" ]; do sleep 0.02; done
@@ -265,7 +267,7 @@ fn host_memory_of_real_processes_is_seen_stage_by_stage() {
     ]);
     let host = bench.allowing("process");
     let at = folder.path().to_owned();
-    // The script says what is to happen to the processes next, and waits until it has.
+    // The script prints the next change to the processes, and the listener waits until it has happened.
     host.run.listen(Box::new(move |event| {
         let profiler::run::Event::Print { text } = event else {
             return;

@@ -1,10 +1,10 @@
-//! Every way in which the simulated engine can misbehave, and the verdict that follows.
+//! A user probes the simulated engine while it misbehaves, and each misbehaviour leads to its verdict.
 
 use serde_json::Value;
 
 use super::engine::value;
 
-/// The answer to a probe of `input` 512, `output` 64 with this misbehaviour.
+/// The answer to a probe with 512 input and 64 output tokens and this misbehaviour.
 #[track_caller]
 fn misbehaving(misbehave: &str) -> Value {
     value(&format!(
@@ -22,7 +22,8 @@ fn expect(answer: &Value, verdict: &str, cause: &str) {
     );
 }
 
-/// The engine's time passes faster than a client reads: what overlaps there proves nothing. 2 × 7,405 tokens do not fit into 8,352.
+/// The engine's time passes faster than a client reads, so overlapping streams prove nothing. 2 × 7,405 tokens do not
+/// fit into 8,352.
 #[test]
 fn requests_that_only_seem_to_overlap_do_not_fit() {
     for scale in ["", "sim: #{ time_scale: 0.0 }"] {
@@ -30,7 +31,7 @@ fn requests_that_only_seem_to_overlap_do_not_fit() {
             "let engine = engines::launch(\"sim\", #{{ limits: #{{ input: 7315, output: 90, concurrency: 3 }}, {scale} }});
              [1, 2, 2, 3].map(|concurrency| engine.probe(#{{ input: 7315, output: 90, concurrency: concurrency }}).verdict)"
         ));
-        // Requests that come one after the other may also never have waited for each other.
+        // Requests that run one after the other do not prove that they fit together.
         let answers = answers.as_array().unwrap();
         assert_eq!(answers[0], "ok");
         assert!(answers[1..].iter().all(|answer| answer != "ok"), "{answers:?}");
@@ -158,7 +159,7 @@ fn a_request_that_runs_out_of_memory_is_oom_and_the_next_one_is_served() {
 #[test]
 fn several_at_once_are_resident_or_queued() {
     let answers = value(
-        // Where model time is free, all is over before a busy client has read one first token: nothing shows that they overlapped.
+        // With free model time, everything ends before a busy client reads the first token, and no overlap is visible.
         "let wide = engines::launch(\"sim\", #{ limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ time_scale: 0.1 } });
          let narrow = engines::launch(\"sim\", #{
             limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ max_num_seqs: 2, time_scale: 0.1 },

@@ -1,5 +1,5 @@
-//! What a script wants and may not do by itself: it is listed, asked for where somebody sits at a terminal, refused with the option that allows it where nobody
-//! does, and remembered.
+//! A user runs a script that needs permissions. They are listed, requested at a terminal, refused elsewhere with the
+//! option that grants them, and remembered.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/engine_info.
 
 const ADAPTIVE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/adaptive.rhai");
 
-/// A script that wants to start a process.
+/// A script that starts a process.
 const STARTS: &str = r#"print(`code ${process::start(#{ command: ["true"] }).wait().code}`)"#;
 
 #[test]
@@ -34,7 +34,7 @@ fn what_the_command_line_names_counts_for_shipped_scripts_alone() {
         .stderr(&format!("--allow port={port}"));
     assert_eq!(server.all().len(), before, "it was refused before it asked anything");
     let _ = run("fork.rhai", &["--allow", &format!("port={port}")]).success();
-    // An adapter of somebody else is no better than a script.
+    // A stranger's adapter gets no more permissions than a script.
     let adapter = "import \"std/engines/openai\" as o;\nfn launch(p) { o::launch(p) }\nfn ready(e) { o::ready(e) }\nfn request(p) { o::request(p) }
         fn facts() { o::facts() }\nfn failures() { o::failures() }\nfn flags(l) { o::flags(l) }";
     let outcome = Profiler::new()
@@ -49,7 +49,7 @@ fn what_the_command_line_names_counts_for_shipped_scripts_alone() {
         ])
         .run();
     let _ = outcome.code(3).stderr(&format!("--allow port={port}"));
-    // Nor does it get at what is named to the script by asking itself.
+    // Nor can the adapter reach the server that the user named for the script by calling it directly.
     let page = format!("fn facts() {{ engine::page(\"{}\", \"/\", \"\");", server.url);
     let program = Profiler::new().file("mine.rhai", adapter.replace("fn facts() {", &page));
     let before = server.all().len();
@@ -97,7 +97,7 @@ fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
         .code(3)
         .stdout("missing: image=mine/vllm:1: start the image `mine/vllm:1`, which the script chose")
         .stdout("to allow what is missing: --allow image=mine/vllm:1");
-    // What ends the script is listed too.
+    // A permission whose refusal ends the script is listed too.
     let script = r#"import "std/engines" as engines; engines::attach("vllm", #{ url: "http://127.0.0.1:1" })"#;
     let program = Profiler::new()
         .file("s.rhai", script)
@@ -106,7 +106,7 @@ fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
         .run()
         .code(3)
         .stdout("missing: port=1: connect to `127.0.0.1:1`");
-    // As is what the script goes on without.
+    // So is one that the script can do without.
     let script = r#"import "std/engines" as engines; try { engine::page("http://127.0.0.1:1", "/", "") } catch { }"#;
     let program = Profiler::new()
         .file("s.rhai", script)
@@ -138,7 +138,7 @@ fn a_refusal_names_all_that_is_wanted_and_one_that_the_script_caught_is_told_too
         .stderr(both);
     let caught = program(tries).args(["run", "s.rhai"]).run().success();
     let _ = caught.stderr("warning: the script went on although it was not allowed to connect to `127.0.0.1:1`");
-    // A folder that may not be read keeps the rest from being listed no more.
+    // A folder that may not be read does not keep later permissions from being listed.
     let model = temp();
     fs::write(model.path().join("config.json"), "{}").unwrap();
     let set = format!("model={}", model.path().display());
@@ -179,7 +179,7 @@ fn somebody_at_a_terminal_is_asked_and_always_is_remembered_for_this_text() {
     let mut once = talk(STARTS, "y");
     once.expect("code 0");
     assert_eq!(once.end(), 0);
-    // Nobody is asked where nobody sits, and one answer was for one run.
+    // Without a terminal there is no prompt, and the earlier answer was for one run only.
     let _ = run(STARTS).run().code(3).stderr("--allow process");
     let mut always = talk(STARTS, "a");
     always.expect("code 0");
@@ -192,7 +192,7 @@ fn somebody_at_a_terminal_is_asked_and_always_is_remembered_for_this_text() {
         json!(["process"]),
         "repeating the run needs it"
     );
-    // What was allowed always can be taken back, and what is remembered of runs stays.
+    // Permissions granted for good can be revoked, while the record of runs stays.
     let remembered = || fs::read_to_string(state.path().join("profiler/remembered")).unwrap();
     let forget = || {
         Profiler::new()
@@ -207,7 +207,7 @@ fn somebody_at_a_terminal_is_asked_and_always_is_remembered_for_this_text() {
     let mut always = talk(STARTS, "a");
     always.expect("code 0");
     assert_eq!(always.end(), 0);
-    // Another text of that name is another script.
+    // A changed text under the same name is another script.
     let _ = run(&format!("{STARTS};")).run().code(3).stderr("--allow process");
 }
 
@@ -232,7 +232,7 @@ fn run_folder(folder: &Path) -> PathBuf {
         .path()
 }
 
-/// A run that was begun and not finished, and tells when it is gone on with.
+/// An unfinished run that reports when it is resumed.
 fn begun(state: &Path) -> Profiler {
     let program = Profiler::new()
         .file("sent/mod.rhai", "print(\"its module runs\"); fn one() { 1 }")
@@ -297,7 +297,7 @@ fn the_run_of_a_stranger_is_shown_and_gone_on_with_only_by_the_hash_of_its_scrip
             .success()
             .nowhere("script runs");
     }
-    // The run that is known does not vouch for another script.
+    // A known run does not vouch for another script.
     let swapped = begun(mine.path());
     fs::write(swapped.folder().join("sent/s.rhai"), "print(\"its script runs\")").unwrap();
     let outcome = at(swapped, mine.path())
@@ -306,7 +306,7 @@ fn the_run_of_a_stranger_is_shown_and_gone_on_with_only_by_the_hash_of_its_scrip
     let _ = outcome.code(2).stderr("has changed").nowhere("script runs");
 }
 
-/// What is remembered is a line each, and the id of a run comes from its folder.
+/// The memory file has one line per entry, and a run's id comes from its manifest.
 #[test]
 fn no_run_of_a_stranger_adds_to_what_is_remembered() {
     let (mine, theirs) = (temp(), temp());
@@ -328,7 +328,7 @@ fn no_run_of_a_stranger_adds_to_what_is_remembered() {
     );
 }
 
-/// A kill may come before it is imported.
+/// The run may be killed before the adapter is imported.
 #[test]
 fn an_adapter_that_is_named_is_ones_own_from_the_beginning() {
     let state = temp();
@@ -345,7 +345,7 @@ fn an_adapter_that_is_named_is_ones_own_from_the_beginning() {
     }
 }
 
-/// A copy of one's own run vouches for the modules that ran in it, and for no others.
+/// A copy of the user's own run vouches for the modules that ran in it, and for no others.
 #[test]
 fn ones_own_run_with_other_modules_is_a_strangers() {
     let (mine, theirs) = (temp(), temp());
@@ -406,7 +406,7 @@ fn what_the_command_line_named_is_remembered_with_the_run() {
         program.args(["run", "--resume", "run"]).run()
     };
     let _ = resume(&server.url, mine.path()).success();
-    // Neither another address in the folder, nor another user's word. The script itself ships with the program.
+    // Neither another URL in the folder nor another user's permission counts. The script itself ships with the program.
     let _ = resume(&wrong.url, mine.path()).code(3).stderr("--allow port=");
     let _ = resume(&server.url, other.path()).code(3).stderr("--allow port=");
     assert!(wrong.all().is_empty());

@@ -1,9 +1,9 @@
-//! Probes in containers: copied in, run there, and nothing of them stays.
+//! A user runs probes in containers: each is copied in, runs there, and leaves nothing behind.
 
 use super::STAND_INS;
 use crate::support::{Outcome, Profiler, image, needs_docker};
 
-/// Python of this machine in an image that has none: what `/usr` holds, mounted.
+/// Runs a script with the host's Python, mounted from `/usr` into an image that has none.
 fn run(script: &str, allow: &str, env: &[(&str, &str)]) -> Outcome {
     let mounts = format!("mount=/usr,mount={STAND_INS},image={},entrypoint", image::shell());
     let adapter = format!(

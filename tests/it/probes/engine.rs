@@ -1,9 +1,9 @@
-//! Probes of an engine in a native process: while it serves, and in its place.
+//! A user probes an engine in a native process, while it serves and in its place.
 
 use super::{STAND_INS, model, script};
 use crate::support::{Outcome, temp};
 
-/// An adapter of `engine.py` with the stand-ins on its path.
+/// An adapter for `engine.py` with the stand-ins on its path.
 fn adapter() -> String {
     format!(
         r#"
@@ -19,7 +19,7 @@ fn flags(limits) {{ [] }}
     )
 }
 
-/// Runs a script with `engine`, launched with these options and not yet started.
+/// Runs a script with `engine`, which is launched with these options but not started.
 fn with_engine(options: &str, body: &str) -> Outcome {
     let text = format!(
         r#"import "std/engines" as engines;
@@ -44,7 +44,7 @@ let told = engine.run_probe("allocator", #{});
     .success();
     let result = &outcome.json()["result"];
     let processes = result["told"]["processes"].as_array().unwrap();
-    // Only the child uses CUDA; the server itself has no thread of ours, and is not asked.
+    // Only the child uses CUDA. The server process has no probe thread, so it does not answer.
     assert_eq!(processes.len(), 1, "{processes:?}");
     let device = &processes[0]["devices"][0];
     assert_eq!(

@@ -1,4 +1,4 @@
-//! A probe that nobody waits for any more ends, with all that it started.
+//! A user stops waiting for a probe, and it ends with everything that it started.
 
 use std::time::Duration;
 

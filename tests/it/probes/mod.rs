@@ -1,4 +1,4 @@
-//! In-process probes, in a real Python: with real torch on the CPU, and with stand-ins for what needs a GPU.
+//! A user runs in-process probes in a real Python, with real torch on the CPU and with stand-ins where a GPU is needed.
 
 mod container;
 mod engine;
@@ -11,17 +11,17 @@ use std::path::Path;
 
 use crate::support::{Outcome, Profiler};
 
-/// The folder of the stand-ins for torch on a GPU, transformers and TensorRT-LLM.
+/// Stand-ins for torch on a GPU, transformers and TensorRT-LLM.
 const STAND_INS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probes");
 
-/// A start of the program with a script and the user's word for native processes.
+/// The program with a script and `--allow process`.
 fn script(text: &str) -> Profiler {
     Profiler::new()
         .file("main.rhai", text)
         .args(["run", "main.rhai", "--json", "--allow", "process"])
 }
 
-/// What the newest probe of that name said on standard error, as the run's folder keeps it.
+/// Standard error of the newest probe of that name, from the run folder.
 fn said(outcome: &Outcome, name: &str) -> String {
     let runs = std::fs::read_dir(outcome.folder().join("runs")).unwrap();
     let run = runs.flatten().next().unwrap().path();

@@ -1,11 +1,11 @@
-//! A script's own probe: what it sees, what it may print, and how it ends.
+//! A user writes a probe: what it sees, what it may print, and how it ends.
 
 use serde_json::json;
 
 use super::{said, script};
 use crate::support::{Outcome, Profiler};
 
-/// Runs `mine.py` by `probe::run` with these options.
+/// Runs `mine.py` through `probe::run` with these options.
 fn run(program: &str, options: &str) -> Outcome {
     script(&format!(r#"probe::run("./mine.py", #{{ {options} }})"#))
         .file("mine.py", program)

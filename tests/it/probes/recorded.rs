@@ -1,4 +1,5 @@
-//! What the probes told on a real GPU: documents of an H200 in tests/data, held against themselves and against the estimate of the same model.
+//! A user reads probe results recorded on a real H200 (tests/data), and they agree with each other and with the
+//! estimate for the same model.
 
 use serde_json::Value;
 
@@ -16,7 +17,7 @@ fn recorded(probe: &str) -> Value {
     document
 }
 
-/// What `profiler estimate` says of the model that both probes were run with: bytes of a component.
+/// Bytes of a component in `profiler estimate` for the model that both probes ran.
 fn estimated(arguments: &[&str], component: &str) -> i64 {
     let config = format!(
         "{}/tests/data/shapes/llama-1b-shape.config.json",
@@ -46,7 +47,7 @@ fn layers_of_a_real_pass_are_those_of_the_estimate() {
     assert_eq!(sum("parameters"), bytes(&document, "parameters"));
     assert_eq!(sum("parameter_bytes"), bytes(&document, "parameter_bytes"));
     assert_eq!(bytes(&document, "parameter_bytes"), estimated(&[], "weights"));
-    // A decoder layer at its highest holds what the estimate takes for the peak of a step of as many tokens, to the byte.
+    // The peak of a decoder layer equals the estimated activation peak of a step with as many tokens, to the byte.
     let tokens = document["tokens"].to_string();
     let blocks: Vec<&Value> = layers
         .iter()
@@ -56,10 +57,11 @@ fn layers_of_a_real_pass_are_those_of_the_estimate() {
     let activations = estimated(&["--input", &tokens, "--output", "0"], "activations");
     for block in blocks {
         assert_eq!(bytes(block, "peak"), activations, "{block}");
-        // It hands on one hidden state of each token.
+        // A layer passes on one hidden state per token.
         assert_eq!(bytes(block, "kept"), 4096 * 2048 * 2, "{block}");
     }
-    // transformers makes logits of every token, beside the last hidden states: more than any layer, and more than an engine that serves.
+    // transformers computes logits for every token and keeps the last hidden states: more than any layer needs, and
+    // more than a serving engine.
     let head = layers.last().unwrap();
     assert_eq!(bytes(head, "peak"), 4096 * 32_000 * 2);
     assert_eq!(
@@ -92,7 +94,7 @@ fn the_allocators_stages_add_up_to_what_the_driver_sees() {
         );
         assert_eq!(bytes(device, "num_ooms"), 0);
     }
-    // Loading costs torch what the estimate says, and blocks of 512 bytes and of 2 MiB on top.
+    // Loading in torch takes the estimated bytes, rounded up to blocks of 512 bytes and segments of 2 MiB.
     let weights = estimated(&[], "weights");
     let loaded = bytes(device(1), "allocated");
     assert!(
@@ -100,7 +102,7 @@ fn the_allocators_stages_add_up_to_what_the_driver_sees() {
         "{loaded} of {weights}"
     );
     assert_eq!(bytes(device(1), "outside_torch"), bytes(device(0), "outside_torch"));
-    // Four sequences of 2048 and 128 tokens: keys and values, and a prefill of all inputs at once.
+    // Four sequences of 2048 and 128 tokens: keys and values, and one prefill of all inputs.
     let asked = [
         "--input",
         "2048",

@@ -1,4 +1,4 @@
-//! The shipped probes, each by itself.
+//! A user runs each shipped probe by itself.
 
 use std::process::Command;
 
@@ -33,7 +33,8 @@ fn layers_are_weighed_and_watched_by_real_torch() {
             .starts_with(char::is_numeric)
     );
 
-    // Llama's own arithmetic: attention with half the heads for keys and values, a gated feed-forward, two norms.
+    // The parameters of a Llama block: grouped-query attention with half as many KV heads, a gated feed-forward, two
+    // norms.
     let block = 64 * 64 * 2 + 64 * 32 * 2 + 3 * 64 * 128 + 2 * 64;
     assert_eq!(result["parameters"], 2 * 100 * 64 + 3 * block + 64);
     let layers = result["layers"].as_array().unwrap();
@@ -48,7 +49,8 @@ fn layers_are_weighed_and_watched_by_real_torch() {
         assert_eq!(layer["parameter_bytes"], 4 * parameters, "{name}");
         assert_eq!(layer["calls"], 1, "{name}");
     }
-    // A block hands on as much as it was given: 2 sequences of 50 tokens, 64 floats each; on the CPU a few bytes of the span itself are seen.
+    // A block passes on as much as it received: 2 sequences of 50 tokens, 64 floats each. On the CPU a few bytes of the
+    // profiling span itself are counted.
     let block = &layers[names.iter().position(|name| *name == "model.layers.1").unwrap()];
     let kept = block["kept"].as_i64().unwrap();
     assert!((kept - 2 * 50 * 64 * 4).abs() < 64, "{block}");
@@ -56,7 +58,7 @@ fn layers_are_weighed_and_watched_by_real_torch() {
     assert!(result["activation_peak"].as_i64() >= block["peak"].as_i64());
     assert!(said(&outcome, "layers").contains("one pass of 50 tokens"));
 
-    // Each of three blocks has seven products, and the head one.
+    // Each of three blocks has seven matrix products, and the head has one.
     let operations = result["operations"].as_array().unwrap();
     let product = operations.iter().find(|row| row["operation"] == "aten::mm").unwrap();
     assert_eq!(product["calls"], 3 * 7 + 1, "{product}");
@@ -106,13 +108,14 @@ fn the_allocator_is_read_at_each_stage() {
     assert_eq!(stage(1, "allocated"), Some(10_000_000));
     assert_eq!(stage(1, "reserved"), Some(10 << 20));
     assert_eq!(stage(1, "inactive_split"), Some((10 << 20) - 10_000_000));
-    // The cache of 4 sequences of 128 tokens at 1 KiB, the prompt with its mask, and the text; then all but the prompt is gone.
+    // KV cache for 4 sequences of 128 tokens at 1 KiB, the prompt with its mask, and the generated text. Afterwards
+    // only the prompt remains.
     let peak = 10_000_000 + 4 * 128 * 1024 + 4 * 100 * 8 * 2 + 4 * 128 * 8;
     assert_eq!(stage(2, "peak_allocated"), Some(peak));
     assert_eq!(stage(2, "allocated"), Some(10_000_000 + 4 * 100 * 8));
     assert_eq!(stage(2, "num_alloc_retries"), Some(1));
     assert_eq!(stage(2, "device_used"), Some((300 << 20) + (12 << 20)));
-    // Without a driver, what the process holds is not known: null with a reason, not 0.
+    // Without a driver, the memory of the process is unknown: null with a reason, not 0.
     assert!(result["stages"][2]["devices"][0]["outside_torch"].is_null());
     assert!(result["stages"][2]["devices"][0]["unknown"]["outside_torch"].is_string());
     assert_eq!(result["output"], 28);
@@ -156,7 +159,7 @@ fn graphs_are_counted_by_draft_length_wherever_they_are_kept() {
 #[test]
 fn the_hook_waits_until_real_torch_uses_cuda_and_then_answers() {
     let Some(python) = needs_torch() else { return };
-    // There is no CUDA to begin with: what torch would call then is called by hand.
+    // There is no CUDA at this point, so the code makes torch's calls by hand.
     let code = r#"
 import json, os, socket, sys, threading, time
 import torch

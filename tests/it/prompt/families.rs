@@ -1,10 +1,10 @@
-//! Small tokenizers of every family in use, made here so that no file of anybody's model is needed.
+//! Small tokenizers of every common family, built here so that no model files are needed.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-/// Some two hundred words of three syllables.
+/// About two hundred words of three syllables.
 pub fn words() -> Vec<String> {
     let syllables = ["ba", "ko", "ri", "tu", "se", "mo"];
     let mut words = Vec::new();
@@ -18,7 +18,7 @@ pub fn words() -> Vec<String> {
     words
 }
 
-/// Every family by its name.
+/// Every family with its name.
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("byte-level BPE", byte_level()),
@@ -31,7 +31,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// As GPT-2 and Llama 3: the pre-tokenizer cuts before spaces, `<s>` is put in front.
+/// As in GPT-2 and Llama 3: the pre-tokenizer cuts before spaces, and `<s>` is prepended.
 pub fn byte_level() -> Value {
     let mut vocabulary = vec!["<unk>".to_owned(), "<s>".to_owned(), "</s>".to_owned()];
     vocabulary.extend(byte_alphabet());
@@ -57,7 +57,7 @@ pub fn byte_level() -> Value {
     )
 }
 
-/// As Llama 3 and Qwen: the regular expression stands in the file.
+/// As in Llama 3 and Qwen: the file contains the regular expression.
 fn split_by_regex() -> Value {
     let mut tokenizer = byte_level();
     tokenizer["pre_tokenizer"] = json!({ "type": "Sequence", "pretokenizers": [
@@ -67,7 +67,7 @@ fn split_by_regex() -> Value {
     tokenizer
 }
 
-/// As Llama 2: the whole text is one piece for the model.
+/// As in Llama 2: the model receives the whole text as one piece.
 fn sentencepiece_bpe() -> Value {
     let mut vocabulary = vec!["<unk>".to_owned(), "<s>".to_owned(), "</s>".to_owned()];
     vocabulary.extend((0..=255).map(|byte: u8| format!("<0x{byte:02X}>")));
@@ -96,7 +96,7 @@ fn sentencepiece_bpe() -> Value {
     )
 }
 
-/// As T5: SentencePiece's other model, `</s>` at the end.
+/// As in T5: the unigram model of SentencePiece, with `</s>` at the end.
 fn unigram() -> Value {
     let mut vocabulary = vec![
         json!(["<pad>", 0.0]),
@@ -115,7 +115,7 @@ fn unigram() -> Value {
     )
 }
 
-/// As BERT: pieces within words are marked instead of spaces.
+/// As in BERT: pieces within words are marked, not spaces.
 fn word_piece() -> Value {
     let mut vocabulary: Vec<String> = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[unused0]"]
         .map(str::to_owned)
@@ -131,7 +131,7 @@ fn word_piece() -> Value {
     )
 }
 
-/// A byte is a token, and so is a space.
+/// Every byte is a token, spaces included.
 fn bytes_alone() -> Value {
     tokenizer(
         json!({ "type": "BPE", "vocab": numbered(&byte_alphabet()), "merges": [] }),
@@ -142,7 +142,7 @@ fn bytes_alone() -> Value {
     )
 }
 
-/// A letter is a token, without anything that cuts the text.
+/// Every letter is a token, and nothing splits the text.
 fn characters() -> Value {
     let vocabulary: Vec<String> = " abcdefghijklmnopqrstuvwxyz".chars().map(String::from).collect();
     tokenizer(
@@ -154,7 +154,7 @@ fn characters() -> Value {
     )
 }
 
-/// A vocabulary without letters: no text can be made of it.
+/// A vocabulary without letters, so no text can be built from it.
 pub fn digits() -> Value {
     let vocabulary: Vec<String> = ('0'..='9').map(String::from).collect();
     tokenizer(

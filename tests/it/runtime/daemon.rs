@@ -1,4 +1,4 @@
-//! A Docker daemon on a socket of the test's own, that answers what the test says and remembers what it was asked.
+//! A Docker daemon on a socket of the test, which gives scripted answers and records its requests.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::support::{Outcome, Profiler, temp};
 
-/// A daemon that lives as long as this.
+/// Runs until dropped.
 pub struct Daemon {
     folder: TempDir,
     asked: Asked,
@@ -23,7 +23,8 @@ pub struct Daemon {
 type Asked = Arc<Mutex<Vec<(String, Value)>>>;
 
 impl Daemon {
-    /// Answers `METHOD /path`, without the version, with a status and a body; where that is 404, as a daemon usually does.
+    /// Starts a daemon. `answers` maps `METHOD /path`, without the version, to a status and a body. A 404 falls back to
+    /// a daemon's usual answer.
     pub fn new(answers: impl Fn(&str) -> (u16, Value) + Clone + Send + Sync + 'static) -> Self {
         let folder = temp();
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -42,19 +43,19 @@ impl Daemon {
         }
     }
 
-    /// What `DOCKER_HOST` says for it.
+    /// The value of `DOCKER_HOST`.
     pub fn host(&self) -> String {
         format!("unix://{}", self.folder.path().join("docker.sock").display())
     }
 
-    /// The bodies of all questions that begin so.
+    /// The bodies of all requests that start with `question`.
     pub fn asked(&self, question: &str) -> Vec<Value> {
         let asked = self.asked.lock().unwrap();
         let bodies = asked.iter().filter(|(asked, _)| asked.starts_with(question));
         bodies.map(|(_, body)| body.clone()).collect()
     }
 
-    /// Every question, oldest first.
+    /// All requests, oldest first.
     pub fn questions(&self) -> Vec<String> {
         self.asked
             .lock()
@@ -64,7 +65,7 @@ impl Daemon {
             .collect()
     }
 
-    /// Runs a script before this daemon, with these arguments. It may start the images `engine` and `x`.
+    /// Runs a script against this daemon, with these arguments and permission for the images `engine` and `x`.
     pub fn run(&self, script: &str, args: &[&str]) -> Outcome {
         let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
         let program = program.args(["--allow", "image=engine,image=x"]);
@@ -72,7 +73,7 @@ impl Daemon {
     }
 }
 
-/// An answer of the daemon with a reason.
+/// An answer of the daemon with an error message.
 pub fn message(status: u16, text: &str) -> (u16, Value) {
     (status, json!({"message": text}))
 }

@@ -1,4 +1,5 @@
-//! What the tests of the runtimes share: a run of their own, and questions to Docker that do not go through our program.
+//! A user runs engines in processes and in containers. Shared here: a run of the test's own, and Docker calls that
+//! bypass our program.
 
 pub mod daemon;
 
@@ -10,7 +11,7 @@ use std::time::{Duration, Instant};
 use profiler::run::Run;
 use profiler::runtime::{Launch, Origin, Permits, RuntimeKind, Service, Services, StartContext};
 
-/// The start of a run that nobody else uses.
+/// The start context of a run with a unique id.
 pub fn context(allow: &str) -> StartContext {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     profiler::own_program::set(env!("CARGO_BIN_EXE_profiler"));
@@ -19,7 +20,7 @@ pub fn context(allow: &str) -> StartContext {
         run: Arc::new(Run::ephemeral(&id)),
         permits: Permits::parse([allow]).unwrap(),
         services: Arc::new(Services::default()),
-        // What may be started is tested elsewhere.
+        // Permission checks are tested elsewhere.
         origin: Origin::ShippedAdapter {
             replaced: false,
             unlisted: Vec::new(),
@@ -49,7 +50,7 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
     profiler::runtime::start(kind, launch, context).await.unwrap()
 }
 
-/// What a Docker command prints, without the last line end; empty when it fails.
+/// The output of a Docker command without its final newline; empty if the command fails.
 pub fn docker(args: &[&str]) -> String {
     let output = Command::new("docker").args(args).output().unwrap();
     String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
@@ -60,7 +61,7 @@ pub fn containers_of(run: &str) -> String {
     labelled(&format!("label=profiler.run={run}"))
 }
 
-/// The ids of all containers and networks with such a label.
+/// The ids of all containers and networks with this label.
 pub fn labelled(label: &str) -> String {
     let containers = docker(&["ps", "--all", "--quiet", "--filter", label]);
     containers + docker(&["network", "ls", "--quiet", "--filter", label]).as_str()
@@ -86,13 +87,13 @@ pub async fn line(service: &Service, part: &str) -> String {
     waited.unwrap_or_else(|_| panic!("no `{part}` in {:?}", service.logs().last(50)))
 }
 
-/// Whether a process lives (a zombie does not).
+/// True if the process is alive; a zombie is not.
 pub fn lives(pid: u32) -> bool {
     std::fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit_once(')').unwrap().1.trim_start().starts_with(['Z', 'X']))
 }
 
-/// The processes that descend from this one.
+/// All descendants of a process.
 pub fn below(pid: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let children: Vec<u32> = entries
@@ -107,7 +108,7 @@ pub fn below(pid: u32) -> Vec<u32> {
     [children, further].concat()
 }
 
-/// Waits until something is so that nothing tells of.
+/// Polls until `holds` is true.
 pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {

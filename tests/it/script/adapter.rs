@@ -1,4 +1,4 @@
-//! An engine's Rhai file as the program sees it.
+//! A user writes an engine adapter in Rhai, and the program loads and calls it.
 
 use std::sync::Arc;
 

@@ -13,7 +13,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
-/// A folder of scripts, run without any command line.
+/// A folder of scripts, run without a command line.
 #[must_use]
 pub struct Bench {
     folder: TempDir,
@@ -49,19 +49,19 @@ impl Bench {
         Self::new(&[("main.rhai", text)])
     }
 
-    /// With `--set`.
+    /// Sets parameters, as `--set` does.
     pub fn set(mut self, values: Value) -> Self {
         self.settings.set = values.as_object().unwrap().clone();
         self
     }
 
-    /// With `--max-operations`.
+    /// Limits operations, as `--max-operations` does.
     pub fn max_operations(mut self, most: u64) -> Self {
         self.settings.max_operations = Some(most);
         self
     }
 
-    /// With the memory that a script of the program has, which counts all of this process.
+    /// Applies the program's memory limit for scripts, which counts the whole process.
     pub fn bounded(mut self) -> Self {
         self.settings.max_memory = None;
         self
@@ -81,7 +81,7 @@ impl Bench {
             script: self.path("main.rhai"),
             ..self.settings.clone()
         };
-        // Tests share this process, and processes of one run and name are stopped together.
+        // Unique per host: the tests share a process, and stopping a run stops all processes with its name.
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let run = Arc::new(Run::ephemeral(&format!(
             "bench-{}",
@@ -92,7 +92,7 @@ impl Bench {
         Arc::new(Host::new(
             tasks,
             run,
-            // Servers of the tests listen on this machine.
+            // The servers of the tests listen on this machine.
             Permits::parse(["net=127.0.0.1", allow]).unwrap(),
             Arc::default(),
             settings,
@@ -117,7 +117,7 @@ impl Bench {
         }
     }
 
-    /// Runs `main.rhai`, which must fail; gives the rendered error with the folder's name taken out.
+    /// Runs `main.rhai`, which must fail. Returns the rendered error without the folder's path.
     #[track_caller]
     pub fn error(&self) -> String {
         match self.run() {

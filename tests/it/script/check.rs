@@ -1,4 +1,4 @@
-//! `check`: what is wrong with a script, without running it.
+//! A user checks a script with `check`, which finds errors without running it.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::bench::Bench;
 
-/// Everything that is found, rendered.
+/// All findings, rendered.
 fn found(bench: &Bench) -> Vec<String> {
     let found = script::check(&bench.host(), &bench.path("main.rhai"));
     found.iter().map(|diagnostic| bench.shown(diagnostic)).collect()
@@ -66,7 +66,7 @@ fn unknown_functions_and_wrong_arities_are_found_before_anything_runs() {
 fn unknown_variables_and_modules_are_found() {
     finds("fn f() { wrong }", "unknown variable `wrong`", "main.rhai:1:10");
     finds("nowhere::f()", "unknown module `nowhere`", "main.rhai:1:1");
-    // The first unknown variable does not hide what else is wrong.
+    // An unknown variable does not hide later errors.
     let all = found(&Bench::script("let x = wrong;\nslep(1);\nimport \"std/serch\" as s;"));
     for wrong in [
         "unknown variable `wrong`",

@@ -1,4 +1,4 @@
-//! `check`, `list` and `fork` as a user runs them.
+//! A user calls `check`, `list` and `fork`.
 
 use std::fs;
 
@@ -76,7 +76,7 @@ fn list_shows_scripts_and_modules_with_their_first_line() {
     }
     let scripts = Profiler::new().args(["list"]).run().success().stdout("adaptive");
     assert!(!scripts.stdout.contains("std/search"), "{}", scripts.stdout);
-    // On a narrow page every line fits.
+    // Every line fits a narrow terminal.
     for narrow in [
         vec!["list"],
         vec!["run", "adaptive", "--dry-run", "--model", "Qwen/Qwen3-8B"],
@@ -256,7 +256,7 @@ fn a_fork_with_its_strategy_uses_the_copy() {
     let path = |name: &str| forked.folder().join("own").join(name);
     let text = fs::read_to_string(path("mine.rhai")).unwrap();
     assert!(text.contains("import \"./search\" as search;"), "{text}");
-    // That the copy is what runs: break it, and the script is broken.
+    // The copy is the code that runs: breaking it breaks the script.
     let check = || {
         Profiler::new()
             .args(["check", "own/mine.rhai"])

@@ -1,4 +1,4 @@
-//! Errors as a reader sees them: the right file, line, caret and words.
+//! A user reads the error of a script, with the right file, line, caret and message.
 
 use super::bench::Bench;
 
@@ -216,7 +216,7 @@ fn small_mistakes_are_named_where_they_were_made() {
         ("fn f(x) {\n  x\n\nlet y = 1;\nf(y)", "1:9", "this `{` is not closed"),
         ("fn f(a) {\n  let x = (a + 2;\n  x\n}\nf(1)", "2:17", "expected `)`"),
         ("let x = None;", "1:9", "no value is written `()`"),
-        // A closure is in the file that wrote it, not in the one that calls it.
+        // The error of a closure points to the file that defines it, not to its caller.
         (
             &format!("{strategy}search::adaptive(map, |p| p.nothing_like_it, #{{}})"),
             "3:29",

@@ -1,4 +1,4 @@
-//! What scripts can catch, and what they see of it.
+//! A user catches errors in a script and reads their fields.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Hostile scripts are stopped with a clear error, and the host lives.
+//! A user runs a hostile script, which is stopped with a clear error, and the host survives.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::bench::{Bench, printed};
 
-/// Where the child below finds its script.
+/// The environment variable that holds the child's script.
 const SCRIPT: &str = "PROFILER_TEST_SCRIPT";
 
-/// Runs a script in a process of its own, as memory is counted by the process; it must be stopped for that reason, and the
-/// process must go on to say so and never hold 1 GiB.
+/// Runs a script in its own process, because memory is counted per process. The script must be stopped for `because`,
+/// and the process must report it without ever holding 1 GiB.
 #[track_caller]
 fn stopped(script: &str, because: &str) {
     let child = Command::new(std::env::current_exe().unwrap())
@@ -24,7 +24,7 @@ fn stopped(script: &str, because: &str) {
     assert!(said.contains(because), "{said}");
 }
 
-/// What the tests below run in a process of its own; by itself, without a script, it has nothing to do.
+/// The child process of the tests below. Without a script it does nothing.
 #[test]
 fn body_of_a_child() {
     let Ok(script) = std::env::var(SCRIPT) else { return };
@@ -36,7 +36,7 @@ fn body_of_a_child() {
     assert!(most < 1 << 30, "the host held {} MiB", most >> 20);
 }
 
-/// The most that this process ever held, bytes.
+/// Peak resident memory of this process, in bytes.
 fn most_held() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
@@ -153,7 +153,7 @@ fn eval_is_off() {
 
 #[test]
 fn a_result_of_20_000_points_passes() {
-    // In parts, as the interpreter measures an array anew whenever it grows.
+    // Built in parts, because the interpreter recounts an array whenever it grows.
     let script = "let points = []; for part in 0..200 { let some = []; for i in 0..100 { some.push(#{ \
                   point: #{ input: i, output: part }, verdict: \"ok\", moves: \"fits\", \
                   evidence: #{ log: [\"a line\", \"another\"] } }); } points += some; } points";

@@ -1,4 +1,4 @@
-//! Imports: where they lead, and where they may not.
+//! A user imports modules; imports resolve only where they may.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! Parameters: `params`, `--set`, and the list of a script's parameters without running it.
+//! A user declares parameters with `params`, sets them with `--set`, and lists them without running the script.
 
 use profiler::script::{Main, describe_params};
 use serde_json::json;

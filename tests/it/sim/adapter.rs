@@ -1,4 +1,4 @@
-//! The simulated engine as scripts meet it: its shipped adapter, and the verdicts of probes through it.
+//! A user probes the simulated engine from a script, through its shipped adapter.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use profiler::task::Tasks;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// An engine as `engines::launch(name, options)` makes it.
+/// An engine from `engines::launch(name, options)`.
 pub struct Probed {
     engine: Pool,
     _runtime: Runtime,
@@ -22,7 +22,7 @@ impl Probed {
         Self::of("sim", options)
     }
 
-    /// Through the shipped adapter of this name.
+    /// Launches the engine with the shipped adapter of this name.
     pub fn of(name: &str, options: Value) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
@@ -121,10 +121,10 @@ fn every_shipped_profile_serves_through_the_adapter() {
 
 #[test]
 fn several_at_once_are_resident_where_the_cache_holds_them_and_not_where_it_does_not() {
-    // Slow enough that the streams of one instant overlap as a client sees them, on a busy machine too.
+    // Slow enough that concurrent streams overlap as a client sees them, even on a busy machine.
     let probed = Probed::new(json!({ "sim": { "time_scale": 0.1 } }));
     probed.assert((200, 300, 8), "ok", None);
-    // Sixteen times 600 tokens are more than 8,352.
+    // Sixteen times 600 tokens exceed 8,352.
     let answer = probed.probe(400, 200, 16, None);
     assert!(
         ["preempted", "queued"].contains(&answer["verdict"].as_str().unwrap()),

@@ -1,4 +1,5 @@
-//! The simulated engine as a container: the image that `.ci/sim-image` makes, asked through a published port.
+//! A user runs the simulated engine as a container, from the image that `.ci/sim-image` builds, through a published
+//! port.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! What cannot be: statuses, bodies and words of each engine.
+//! A user sends requests that an engine must reject, and gets the status and message of that engine.
 
 use serde_json::{Value, json};
 
@@ -75,12 +75,12 @@ async fn vllm_knows_its_model_only() {
 
 #[tokio::test]
 async fn tgi_turns_away_what_is_beyond_its_permits() {
-    // 30 s of start pass in 0.3 s, and 1,000 tokens are 30 ms: a whole answer of 100,000 tokens would be 3 s.
+    // A start of 30 s takes 0.3 s, 1,000 tokens take 30 ms, and the whole answer of 100,000 tokens would take 3 s.
     let options = json!({ "max_concurrent_requests": 1, "time_scale": 0.01 });
     let engine = Engine::start("llama-1b-h200-tgi", options).await;
     let long = json!({ "inputs": "a", "parameters": { "max_new_tokens": 100_000 } });
     let (client, url) = (engine.client.clone(), format!("{}/generate_stream", engine.handle.url));
-    // Its first bytes prove that it is being served.
+    // The first bytes prove that the request is being served.
     let mut first = client.post(&url).json(&long).send().await.unwrap();
     first.chunk().await.unwrap().unwrap();
     let streamed = engine.post("/generate_stream", long.clone()).await;
@@ -88,7 +88,7 @@ async fn tgi_turns_away_what_is_beyond_its_permits() {
         (streamed.status, streamed.event(0)["error"].clone()),
         (200, json!("Model is overloaded"))
     );
-    // A client that goes away makes room.
+    // A client that disconnects frees its slot.
     drop(first);
     for _ in 0..1000 {
         if engine.metric("tgi_batch_current_size").await == 0.0 {

@@ -1,4 +1,5 @@
-//! What clients of SGLang and TensorRT-LLM read, as their sources and documentation have it.
+//! A user's clients talk to simulated SGLang and TensorRT-LLM, and read answers like those in the engines' sources and
+//! documentation.
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ async fn sglang_clips_without_a_word_and_refuses_what_passes_its_context() {
     assert_eq!((events.len(), events[199]), (198 + 2, "[DONE]"));
     assert_eq!(answer.event(197)["choices"][0]["finish_reason"], "length");
     assert_eq!(answer.event(198)["usage"]["completion_tokens"], 198);
-    // One token more is one fewer than asked, whatever the least length.
+    // One token beyond the context: the answer is one token shorter than requested, whatever the minimum length.
     let answer = engine.post("/v1/completions", completion(800, 199)).await;
     assert_eq!(
         (answer.status, answer.event(198)["usage"]["completion_tokens"].clone()),
@@ -107,7 +108,7 @@ async fn tensorrt_llm_tells_its_metrics_once() {
 
 #[tokio::test]
 async fn tensorrt_llm_is_ready_though_its_cache_holds_no_request_and_then_just_ends_the_stream() {
-    // What is free after weights and activations, times this, is 2 MiB or so: 64 tokens.
+    // The free memory after weights and activations, times this fraction, is about 2 MiB: 64 tokens.
     let engine = Engine::start("llama-1b-h200-trtllm", json!({ "gpu_memory_utilization": 0.00002 })).await;
     engine.assert_ready();
     let answer = engine.post("/v1/completions", completion(500, 5)).await;

@@ -1,4 +1,4 @@
-//! Memory over the life of an engine: what a sampler sees, what is refused, what dies, who waits.
+//! A user watches memory over an engine's life: samples, rejected requests, out-of-memory deaths, and queueing.
 
 use profiler::sim::{Exit, State};
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ async fn memory_rises_with_the_start_and_falls_back_at_the_end() {
         (reading.devices[0].id.as_str(), reading.devices[0].total),
         ("sim0", 143_771 * MIB)
     );
-    // 130,687 MiB were measured.
+    // The measured value is 130,687 MiB.
     assert_eq!(engine.used() / MIB / 100, 1306);
     assert_eq!(
         engine.get("/sim/memory").await.json()["devices"][0]["used"],
@@ -108,13 +108,13 @@ async fn dynamic_memory_grows_with_requests_and_the_request_dies_or_the_process(
     let answer = engine.post("/v1/completions", completion(32_768, 8)).await;
     assert_eq!(answer.event(7)["usage"]["prompt_tokens"], 32_768);
     let high = engine.used();
-    // 6,182 MB were reserved where 2,247 were without a request.
+    // 6,182 MB were reserved, compared with 2,247 MB before any request.
     assert!(
         (3_700 * MIB..3_800 * MIB).contains(&(high - idle)),
         "{}",
         (high - idle) / MIB
     );
-    // A batch of eight prompts, as plain `generate` takes.
+    // A batch of eight prompts, for plain `generate`.
     let batch = json!({ "prompt": vec![vec![7; 16_384]; 8], "max_tokens": 8, "stream": true });
     let failed = engine.post("/v1/completions", batch).await;
     assert_eq!(failed.status, 200);
@@ -159,7 +159,7 @@ async fn dynamic_memory_grows_with_requests_and_the_request_dies_or_the_process(
 
 #[tokio::test]
 async fn a_full_pool_preempts_or_queues_and_everybody_gets_everything() {
-    // 1,984 tokens of KV cache: four requests of 400 tokens fit, and outgrow it before they have 200 more.
+    // A KV cache of 1,984 tokens: four requests of 400 tokens fit, and outgrow it before they generate 200 more.
     let vllm = json!({ "serve": { "input": 400, "output": 200, "total": 600, "concurrency": 16 }, "gather_ms": 50, "memory_limit": 16_931_u64 << 20, "gpu_memory_utilization": 0.9 });
     let engine = Engine::start("llama-8b-h200-vllm", with_eager(vllm)).await;
     engine.assert_ready();
@@ -190,7 +190,7 @@ async fn all_complete(engine: &Engine, requests: usize, input: usize, output: u6
 
 #[tokio::test]
 async fn time_passes_as_the_model_says() {
-    // 2,000 steps of 3 ms at a tenth of their speed: 0.6 s, the start's 30 s at the same scale another 3.
+    // At a scale of 0.02, 2,000 steps of 3 ms take 0.12 s, and the start of 30 s takes 0.6 s.
     let options = json!({ "time_scale": 0.02, "max_model_len": 8192 });
     let engine = Engine::start("llama-1b-h200-tgi", options).await;
     let began = std::time::Instant::now();

@@ -1,4 +1,4 @@
-//! Misbehaviour on demand: each kind does what it says, and nothing does it unasked.
+//! A user makes the simulated engine misbehave; each kind does what it says, and none happens by default.
 
 use std::time::Duration;
 
@@ -52,7 +52,7 @@ async fn it_hangs() {
     let more = tokio::time::timeout(Duration::from_millis(200), response.chunk()).await;
     assert!(more.is_err(), "nothing more comes: {more:?}");
     engine.assert_ready();
-    // The rest of it lives.
+    // The rest of the engine still works.
     assert_eq!(engine.get("/health").await.status, 200);
 }
 
@@ -71,7 +71,7 @@ async fn it_ends_early() {
     assert_eq!(answer.event(3)["choices"][0]["finish_reason"], "stop");
     assert_eq!(answer.event(4)["usage"]["completion_tokens"], 4);
     assert_eq!(answer.events()[5], "[DONE]");
-    // The rest of the text is given up, not produced for nobody. The first reading is of the highest so far.
+    // Generation stops with the answer. The first reading is the peak since the start.
     assert_eq!(engine.metric("vllm:num_requests_running").await, 1.0);
     assert_eq!(engine.metric("vllm:num_requests_running").await, 0.0);
     let exact = engine.post("/v1/completions", completion(10, 4)).await;
@@ -119,7 +119,7 @@ async fn it_starts_slowly_refusing_connections_or_answering_503() {
     assert!(vllm.client.get(&vllm.handle.url).send().await.unwrap_err().is_connect());
     assert_eq!(vllm.handle.state(), State::Starting);
 
-    // Its 2 s of start take half an hour.
+    // Its start of 2 s takes half an hour.
     let llamacpp = Engine::begin("llama-1b-llamacpp", json!({ "time_scale": 1000.0 }));
     let answer = loop {
         match llamacpp

@@ -1,4 +1,4 @@
-//! `profiler sim` as a server of its own: address, log, signals, exit status.
+//! A user runs `profiler sim` as a server: address, log, signals, exit status.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, ExitStatus};
@@ -18,7 +18,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// Started, its address told.
+    /// Starts the server and reads its address.
     pub fn start(args: &[&str]) -> Self {
         let (mut child, folder) = Profiler::new().arg("sim").args(args).spawn();
         let mut url = String::new();
@@ -32,7 +32,7 @@ impl Served {
         }
     }
 
-    /// Waits until its log says so.
+    /// Waits for this text in the log.
     pub fn until(&mut self, part: &str) {
         let lines = BufReader::new(self.child.stderr.as_mut().unwrap()).lines();
         assert!(
@@ -51,9 +51,9 @@ impl Served {
 }
 
 impl Drop for Served {
-    /// Nothing outlives a test that failed.
+    /// A failed test leaves no server behind.
     fn drop(&mut self) {
-        // Both fail where it has ended and was waited for.
+        // Both fail if it has already exited and been reaped.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -110,7 +110,7 @@ fn a_start_that_fails_is_the_exit_status_and_the_log() {
         .stderr("estimated maximum model length is 8352");
 }
 
-/// A server by itself is there to be asked.
+/// A standalone server serves its longest context by default.
 #[tokio::test]
 async fn without_options_it_serves_the_longest_that_fits() {
     for args in [
@@ -165,7 +165,7 @@ fn it_can_refuse_to_stop_and_lie_about_its_end() {
     ]);
     stubborn.until(READY);
     stubborn.signal(Signal::SIGTERM);
-    // Still there, and answering, after the signal was taken.
+    // Still running and serving after it handled the signal.
     let mut health = std::net::TcpStream::connect(stubborn.url.trim_start_matches("http://")).unwrap();
     std::io::Write::write_all(
         &mut health,

@@ -1,4 +1,5 @@
-//! What each protocol's clients read, to the letter where the real engine's answer is known.
+//! A user's clients speak each protocol to the simulated engine; answers match the real engine's exactly where those
+//! are known.
 
 use serde_json::{Value, json};
 
@@ -105,7 +106,7 @@ async fn tgi_answers_as_the_real_one_did() {
         (details, &json!(5))
     );
 
-    // More output than there is room for is clipped, and nobody is told: 4,096 less `hi` and BOS.
+    // Output beyond the context is clipped without an error: 4,096 tokens minus `hi` and BOS.
     let clipped = json!({ "inputs": "hi", "parameters": { "max_new_tokens": 5000, "details": true } });
     let answer = engine.post("/generate_stream", clipped).await;
     assert_eq!(answer.event(4093)["details"]["generated_tokens"], 4094);
@@ -130,7 +131,7 @@ async fn llamacpp_streams_until_stop_and_tells_its_slots() {
     );
     assert_eq!(answer.event(0)["tokens"].as_array().unwrap().len(), 1);
 
-    // Each slot has half of the context, and stops where it ends.
+    // Each slot has half of the context and stops at its end.
     let full = engine
         .post("/completion", json!({ "prompt": vec![1; 1000], "n_predict": 100 }))
         .await;

@@ -1,11 +1,11 @@
-//! Numbers that follow from a seed.
+//! Pseudo-random numbers derived from a seed.
 
 /// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Chance(u64);
 
 impl Chance {
-    /// Other uses of one seed get other numbers.
+    /// Each `purpose` gets its own sequence from one seed.
     pub fn new(seed: u64, purpose: u64) -> Self {
         let mut chance = Self(seed ^ purpose.rotate_left(32));
         chance.next();
@@ -19,7 +19,7 @@ impl Chance {
         mixed ^ (mixed >> 31)
     }
 
-    /// From 0 to below `most`.
+    /// A number from 0 to `most`, exclusive.
     pub fn below(&mut self, most: u64) -> u64 {
         self.next() % most.max(1)
     }

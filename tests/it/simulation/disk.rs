@@ -1,5 +1,5 @@
-//! A disk that forgets: what a run's folder holds after a kill, which loses nothing that was written, or after a power failure, which keeps
-//! what was synced and, of the rest, any part: the beginning of a file's new bytes, and any of the new names in a folder.
+//! A disk that forgets. After a kill, a run folder holds everything written. After a power failure, it holds what was
+//! synced and any part of the rest: a prefix of a file's new bytes, and any of the new names in a folder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use profiler::world::Change;
 
 use super::chance::Chance;
 
-/// The number of a file, whatever its names.
+/// A file, independent of its names.
 type Id = usize;
 
 #[derive(Clone, Default)]
@@ -18,14 +18,14 @@ struct Contents {
     written: Vec<u8>,
 }
 
-/// What a name stands for.
+/// The target of a name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Entry {
     File(Id),
     Folder,
 }
 
-/// The file or folder that is changed; the new name, if it gets one.
+/// The file or folder that changes; for a rename, the new name.
 pub fn changed<'a>(change: Change<'a>) -> &'a Path {
     match change {
         Change::Open(path) | Change::Write(path, _) | Change::Cut(path, _) | Change::Sync(path) => path,
@@ -36,16 +36,16 @@ pub fn changed<'a>(change: Change<'a>) -> &'a Path {
 #[derive(Default)]
 pub struct Disk {
     files: Vec<Contents>,
-    /// What each name stood for when its file was opened.
+    /// The file behind each name at the time it was opened.
     opened: BTreeMap<PathBuf, Id>,
     names: BTreeMap<PathBuf, Entry>,
     synced_names: BTreeMap<PathBuf, Entry>,
-    /// Names that were given or taken since their folder was synced, in order.
+    /// Names added or removed since their folder was synced, in order.
     new_names: Vec<(PathBuf, Option<Entry>)>,
 }
 
 impl Disk {
-    /// A disk that holds the files below a folder.
+    /// A disk with the files below a folder.
     pub fn of(root: &Path) -> Self {
         let mut disk = Self::default();
         disk.add(root);
@@ -130,7 +130,7 @@ impl Disk {
         }
     }
 
-    /// A write that a kill interrupts: a part of the bytes.
+    /// Applies a prefix of a write, as if a kill had interrupted it.
     pub fn apply_in_part(&mut self, change: Change<'_>, chance: &mut Chance) {
         if let Change::Write(path, bytes) = change {
             let part = chance.below(bytes.len() as u64 + 1);
@@ -138,7 +138,7 @@ impl Disk {
         }
     }
 
-    /// Replaces the files below `root` by those that a power failure leaves, or a kill.
+    /// Replaces the files below `root` with those that survive a power failure or a kill.
     pub fn leave(&self, root: &Path, power: bool, chance: &mut Chance) {
         let mut names = if power {
             self.synced_names.clone()
@@ -157,7 +157,7 @@ impl Disk {
         }
         let _ = fs::remove_dir_all(root);
         fs::create_dir_all(root).unwrap();
-        // Folders come before what is in them. What is in a lost folder is lost.
+        // Folders come before their content. The content of a lost folder is lost.
         for (path, entry) in &names {
             match entry {
                 Entry::Folder => drop(fs::create_dir(path)),
@@ -173,7 +173,7 @@ impl Contents {
             return self.written.clone();
         }
         let Some(new) = self.written.strip_prefix(&self.synced[..]) else {
-            // It was cut.
+            // The file was truncated.
             return if chance.one_in(2) {
                 self.written.clone()
             } else {
@@ -183,7 +183,7 @@ impl Contents {
         let kept = usize::try_from(chance.below(new.len() as u64 + 1)).unwrap();
         let mut left = [&self.synced, &new[..kept]].concat();
         if chance.one_in(4) {
-            // The length is there, and the bytes are not.
+            // The new length was stored, but not the bytes.
             left.resize(self.written.len(), 0);
         }
         left

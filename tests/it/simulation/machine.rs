@@ -1,5 +1,5 @@
-//! A simulated machine: its clock passes only when all work waits, its disk fails and forgets, its network loses and breaks what is sent, and
-//! it dies at any change of the disk.
+//! A simulated machine. Its clock advances only when all tasks wait, its disk fails and forgets, its network loses and
+//! corrupts data, and it can die at any change of the disk.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,18 +24,18 @@ use super::chance::Chance;
 use super::disk::{self, Disk};
 use crate::fuzz::targets::memory;
 
-/// The time that a page of an engine may take where the request does not say.
+/// Default timeout of a request to an engine's page.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What goes wrong in one execution.
+/// The faults of one execution.
 #[derive(Clone, Debug, Default)]
 pub struct Faults {
-    /// The machine dies at this change of the disk, for good, and loses power if `power`.
+    /// The machine dies at this change of the disk, and loses power if `power` is set.
     pub dies_at: Option<u64>,
     pub power: bool,
     /// This change of the disk fails.
     pub disk_fails_at: Option<u64>,
-    /// One request in so many is lost, broken, refused or answered with an error.
+    /// One request in this many is lost, broken off, refused or answered with an error.
     pub bad_requests: Option<u64>,
     /// This engine finds its port taken.
     pub busy_port: Option<u64>,
@@ -97,7 +97,7 @@ impl Machine {
         self.state.lock().unwrap().changes.clone()
     }
 
-    /// Puts in place what the disk holds after the machine's end.
+    /// Writes the files that survive the machine's death.
     pub fn leave(&self, root: &Path) {
         let state = &mut *self.state.lock().unwrap();
         state
@@ -138,7 +138,7 @@ impl World for Machine {
             return Err(io::Error::other("the machine is dead"));
         }
         if self.faults.disk_fails_at == Some(number) {
-            // What is left of an earlier file of that name is in nobody's way.
+            // A leftover file from a failed removal does no harm.
             if !matches!(change, Change::Remove(_)) {
                 *disk_failed = Some(disk::changed(change).to_owned());
             }
@@ -195,7 +195,7 @@ impl World for Machine {
             let parts = body.into_data_stream().map(|part| part.map_err(io::Error::other));
             let broken = || stream::once(async { Err::<Bytes, _>(io::Error::from(io::ErrorKind::ConnectionReset)) });
             let parts = parts.take_until(reset.clone().cancelled_owned());
-            // What ends by itself has its end marker.
+            // A stream that ends normally has its end marker.
             let parts = match fault {
                 Some((3, after)) => parts.take(after as usize).chain(broken()).boxed(),
                 Some((4, after)) => parts.take(after as usize).chain(stream::pending()).boxed(),
@@ -229,7 +229,7 @@ impl World for Machine {
     }
 }
 
-/// The folder in which all machines of this process keep their disks: memory, where the system has it.
+/// The folder for the disks of all machines in this process; in memory, if possible.
 pub fn folder() -> PathBuf {
     memory().join(format!("profiler-simulation-{}", std::process::id()))
 }

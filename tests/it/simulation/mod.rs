@@ -1,8 +1,9 @@
-//! Whole runs on simulated machines: the product's own script, search, probe, lifecycle, protocol and journal code, with engines inside the
-//! process, where time, disk and network misbehave together by a seed. A machine dies at any change of its disk, and the run is resumed on
-//! what is left.
+//! A user's whole runs on simulated machines: the real script, search, probe, lifecycle, protocol and journal code,
+//! with engines inside the process. Time, disk and network fail together by a seed. A machine dies at any change of its
+//! disk, and the run is resumed from the remaining files.
 //!
-//! `PROFILER_TEST_SEED=17 cargo test --test it simulation::` repeats one seed, `PROFILER_TEST_SEEDS=10000` tries so many.
+//! `PROFILER_TEST_SEED=17 cargo test --test it simulation::` repeats one seed; `PROFILER_TEST_SEEDS=10000` sets the
+//! number of seeds.
 
 mod chance;
 mod disk;
@@ -27,12 +28,12 @@ use serde_json::{Value, json};
 use chance::Chance;
 use machine::{Faults, Machine};
 
-/// Deaths of machines, and journals that were cut and changed: how much was tried.
+/// Counters: machine deaths, truncated journals, and journals with a flipped bit.
 static DEATHS: AtomicU64 = AtomicU64::new(0);
 static CUTS: AtomicU64 = AtomicU64::new(0);
 static FLIPS: AtomicU64 = AtomicU64::new(0);
 
-/// Executions of a run with faults; the next one has none.
+/// Number of executions with faults; the next one has none.
 const EXECUTIONS: u64 = 3;
 
 /// Finds the longest input for two outputs.
@@ -46,7 +47,7 @@ const BISECTION: &str = r#"
         }
     }"#;
 
-/// What one seed simulates.
+/// The case derived from one seed.
 struct Case {
     seed: u64,
     script: String,
@@ -66,7 +67,8 @@ impl Case {
             4 => "break_off: 1, after: 1, every: 3",
             _ => "",
         };
-        // Most search in a simple way: that of `std/search` and the report think for longer than the machines work.
+        // Most cases use a simple search, because `std/search` and its report take longer to compute than the machines
+        // to run.
         let (search, result) = match chance.one_in(8) {
             true => (
                 "search::adaptive(map, |p| engine.probe(p), #{ coverage: 0.7 });",
@@ -93,14 +95,14 @@ impl Case {
         }
     }
 
-    /// `changes` are those of the disk when nothing goes wrong.
+    /// `changes` are the disk changes of an undisturbed run.
     fn faults(&mut self, execution: u64, changes: &[PathBuf]) -> Faults {
         let chance = &mut self.chance;
         if execution >= EXECUTIONS {
             return Faults::default();
         }
         let number = changes.len() as u64;
-        // Most changes are lines of one log: what happens between two files, and at the end, must be as likely.
+        // Most changes append to one log. Changes between two files, and at the end, must be as likely.
         let between: Vec<u64> = (1..number)
             .filter(|at| changes[*at as usize] != changes[*at as usize - 1])
             .collect();
@@ -119,14 +121,14 @@ impl Case {
     }
 }
 
-/// What one execution told before its machine died.
+/// Answers and warnings seen before the machine died.
 #[derive(Default)]
 struct Told {
     answers: Vec<(String, String)>,
     warnings: Vec<String>,
 }
 
-/// How one execution ended.
+/// The outcome of one execution.
 struct Ended {
     machine: Arc<Machine>,
     told: Told,
@@ -145,7 +147,7 @@ fn execute(case: &Case, root: &Path, machine: &Arc<Machine>) -> Ended {
     }
 }
 
-/// As `profiler run` does it.
+/// Follows `profiler run`.
 fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>) -> Result<Value, Fault> {
     let main = Main::open(&root.join("../simulated.rhai"))?;
     let plan = Plan {
@@ -168,7 +170,7 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
             }
             Run::resume(&out, &plan)?
         }
-        // It is no run yet.
+        // The folder is not a run yet.
         false => {
             let _ = fs::remove_dir_all(&out);
             Run::create(&plan, Some(&out), false)?
@@ -178,13 +180,13 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
         .unwrap()
         .warnings
         .extend(warnings.into_iter().map(|warning| warning.message));
-    // Weak: tasks of the machine hold the run.
+    // A weak reference, because tasks of the machine hold the run.
     let (told, listening) = (Arc::clone(told), Arc::downgrade(machine));
     run.listen(Box::new(move |event| {
         let mut told = told.lock().unwrap();
         match event {
             Event::Done { args, operation, .. } if listening.upgrade().is_some_and(|machine| !machine.is_dead()) => {
-                // As it is read back: numbers lose their last digit.
+                // Parsed again, as from the journal, because numbers lose their last digit.
                 let read: Value = serde_json::from_str(&json!(operation)["answer"].to_string()).unwrap();
                 told.answers.push((args.to_string(), read.to_string()));
             }
@@ -215,7 +217,7 @@ fn run(case: &Case, root: &Path, machine: &Arc<Machine>, told: &Arc<Mutex<Told>>
         Err(diagnostic) => {
             let mut fault = diagnostic.fault.clone();
             let document = json!({ "kind": fault.kind.name(), "message": fault.message });
-            // The program prints both.
+            // The program would print both errors.
             if let Err(also) = host.run.end("failed", document) {
                 fault.message = format!("{}; {}", fault.message, also.message);
             }
@@ -234,7 +236,7 @@ fn parsed(journal: &[u8]) -> Vec<Value> {
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
-/// Points and whether they are said to fit.
+/// Points, and whether they are reported to fit.
 fn points(events: &[Value]) -> Vec<(Point, bool)> {
     let moving = |event: &&Value| event["event"] == "point" && (event["moves"] == "fits" || event["moves"] == "fails");
     let point = |event: &Value| {
@@ -246,15 +248,15 @@ fn points(events: &[Value]) -> Vec<(Point, bool)> {
     events.iter().filter(moving).map(point).collect()
 }
 
-/// The answers in the lines of a journal.
+/// The answers in a journal.
 fn answers(events: &[Value]) -> BTreeSet<(String, String)> {
     let done = events.iter().filter(|event| event["event"] == "done");
     done.map(|event| (event["args"].to_string(), event["answer"].to_string()))
         .collect()
 }
 
-/// Cuts a journal anywhere, or changes a bit of it. Of the answers, those that stand before remain. Returns whether the
-/// next execution must say so: a cut, and a last line that is none, may be what a kill leaves.
+/// Truncates a journal anywhere, or flips one bit. Removes the answers after that place from `told`. Returns true if
+/// the next execution must report it: a kill can also leave a truncated journal or a damaged last line.
 fn damage(journal: &Path, chance: &mut Chance, told: &mut BTreeSet<(String, String)>) -> bool {
     let mut bytes = fs::read(journal).unwrap_or_default();
     let at = usize::try_from(chance.below(bytes.len() as u64)).unwrap();
@@ -277,7 +279,7 @@ fn damage(journal: &Path, chance: &mut Chance, told: &mut BTreeSet<(String, Stri
     later_lines > 1 && !is_cut
 }
 
-/// Runs one seed to its end; returns the journal.
+/// Runs one seed to the end and returns the journal.
 fn simulate(seed: u64) -> Vec<u8> {
     let folder = machine::folder().join(format!("seed-{seed}"));
     let root = folder.join("disk");
@@ -289,7 +291,7 @@ fn simulate(seed: u64) -> Vec<u8> {
     let out = root.join("out");
     let journal = out.join("journal.jsonl");
 
-    // What an undisturbed machine finds is the truth.
+    // The result of an undisturbed machine is the truth.
     let quiet = Case {
         script: case.script.clone(),
         chance: case.chance.clone(),
@@ -392,7 +394,7 @@ fn simulate(seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// What a result says of the engine; the rest says when and where it was found.
+/// The parts of a result that describe the engine. The rest depends on time and place.
 fn found_of(result: &Value) -> [&Value; 2] {
     [&result["frontier"], &result["answer"]["limit"]]
 }
@@ -406,7 +408,7 @@ fn count(events: &[Value]) -> BTreeMap<String, usize> {
     counts
 }
 
-/// Whether a point cannot fit or fail as said where the other one does the opposite.
+/// True if the verdict of a point is impossible, given the opposite verdict of the other point.
 fn contradict(point: &Point, fits: bool, other: &Point) -> bool {
     let at_least = |a: &Point, b: &Point| a.0.keys().all(|axis| a.int(axis) >= b.int(axis));
     if fits {
@@ -420,7 +422,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Finds the seeds that fail, and names the first ones with the command that repeats them.
+/// Finds failing seeds, and names the first ones with the command that repeats them.
 #[test]
 fn whole_runs_on_machines_that_fail() {
     let seeds: Vec<u64> = match number("PROFILER_TEST_SEED") {

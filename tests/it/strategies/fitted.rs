@@ -1,18 +1,19 @@
-//! A memory model as the prediction: verified with few probes where it holds, and given up where it does not.
+//! A user searches with a fitted memory model: it is verified with few probes where it holds, and dropped where it does
+//! not.
 
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
 
-/// The simulated engine of transformers, which takes memory as requests come, under a cap of 12 GiB; what it takes of a GPU besides is 1.5 GiB. It is
-/// slow enough for its memory to be sampled.
+/// The simulated engine of transformers, which allocates memory as requests arrive, up to a cap of 12 GiB, and uses
+/// about 1.5 GiB of the GPU besides. It is slow enough for its memory to be sampled.
 const SETUP: &str = r#"import "std/engines" as engines;
     import "std/model_guided" as model_guided;
     import "std/search" as search;
     let map = boundary(#{ input: [128, 120000], output: [128, 4096] }, #{});
     let engine = engines::launch("transformers", #{ runtime: "sim", sim: #{ time_scale: 0.01 } });"#;
 
-/// What a search says, and how it stands with the map.
+/// The result of a search, and the state of its map.
 fn run(search: &str) -> Value {
     let script = format!(
         r"{SETUP}
@@ -26,7 +27,7 @@ fn run(search: &str) -> Value {
 
 #[test]
 fn the_model_of_a_transformers_engine_is_verified_with_few_probes() {
-    // 12 GiB of the allocator, 918,552,576 bytes of context, 615 MiB of the driver.
+    // 12 GiB of the allocator, 918,552,576 bytes of CUDA context, and 615 MiB of the driver.
     let limit: u64 = 12_884_901_888 + 918_552_576 + 615 * 1_048_576;
     let known = run(&format!(
         "model_guided::search(map, probe, #{{ memory_limit: {limit} }})"
@@ -53,12 +54,13 @@ fn the_model_of_a_transformers_engine_is_verified_with_few_probes() {
     assert_eq!(known["done"]["predicted"]["held"], json!(true));
     assert_eq!(known["done"]["verified"]["ends"], json!(2));
     assert_eq!(known["done"]["verified"]["middle"], json!(1));
-    // More is proven than by a search without, for about as many probes: so near on both sides is the boundary asked.
+    // Proves more than a search without the model, with about as many probes, because both sides are probed close to
+    // the limit.
     assert!(known["done"]["probes"].as_i64().unwrap() <= 20, "{known}");
     assert!(known["coverage"].as_f64().unwrap() >= 0.99, "{known}");
 }
 
-/// Searches a box where `bytes` is what a point takes, `says` what its answer says of that, and 5 GB are there.
+/// Searches a box where a point takes `bytes`, its answer reports `says`, and 5 GB are available.
 fn told(says: &str, options: &str) -> Value {
     let script = format!(
         r#"import "std/model_guided" as model_guided;
@@ -85,7 +87,7 @@ fn true_peaks_are_verified_and_lying_or_flat_ones_are_searched_without() {
     assert!(honest["done"]["probes"].as_i64().unwrap() <= 20, "{honest}");
     let without_limit = told("bytes", "#{}");
     assert_eq!(without_limit["done"]["stopped"], "verified", "{without_limit}");
-    // All the same; none at all; of no order; half of the truth.
+    // Constant peaks, no peaks, erratic peaks, and peaks with half the slope.
     let lies = ["4e9", "()", "2e9 + (count * 7 % 5) * 5e8", "1e9 + bytes / 2.0"];
     for says in lies {
         let result = told(says, "#{ memory_limit: 5e9 }");

@@ -1,11 +1,11 @@
-//! `std/model_guided`: what an engine says is verified, and given up where it is wrong.
+//! A user searches with `std/model_guided`: the engine's report is verified, and dropped where it is wrong.
 
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
 use crate::support::Profiler;
 
-/// Searches a box where `truth` tokens fit and the engine says `says`.
+/// Searches a box where `truth` tokens fit and the engine reports `says`.
 fn found(truth: u32, says: &str) -> Value {
     Bench::script(&format!(
         r#"import "std/model_guided" as model_guided;
@@ -32,7 +32,7 @@ fn what_is_right_is_verified_within_64_tokens_at_both_ends_and_the_middle() {
             (&result["done"]["stopped"], &result["done"]["probes"]),
             (&json!("verified"), &json!(6))
         );
-        // One start serves the fitting ones; the failing ones come last.
+        // One start serves all fitting points; the failing ones come last.
         assert_eq!(result["verdicts"], json!([true, true, true, false, false, false]));
         let (fits, fails) = (
             result["frontier"].as_array().unwrap(),
@@ -99,7 +99,7 @@ fn the_script_verifies_what_the_simulated_engine_says() {
     assert!(result["frontier"].as_array().unwrap().len() >= 3, "{result}");
 }
 
-/// What the architecture needs at least is read where the model is, and a model that cannot be read is no silent nothing.
+/// The script reads the model's architecture for a lower bound on memory, and reports a model that cannot be read.
 #[test]
 fn the_script_reads_the_architecture_where_it_is_asked_to() {
     let shape = concat!(

@@ -1,11 +1,11 @@
-//! `std/neighbours`: the predecessor's method, and where it does better.
+//! A user searches with `std/neighbours`, the method of tgi-profiler, with fewer probes.
 
 use serde_json::{Value, json};
 
 use crate::script::bench::Bench;
 use crate::support::{Profiler, killed_and_resumed};
 
-/// A script over the box of the predecessor's command line; `truth` is the most tokens that fit.
+/// A script over the box of tgi-profiler's command line; at most `truth` tokens fit.
 fn found(truth: u32, script: &str) -> Value {
     Bench::script(&format!(
         r#"import "std/neighbours" as neighbours;
@@ -16,7 +16,8 @@ fn found(truth: u32, script: &str) -> Value {
     .value()
 }
 
-/// The predecessor starts 232 to 270 containers for the one, 45 to 56 for the other, with the same grid and rounds.
+/// With the same grid and rounds, tgi-profiler starts 232 to 270 containers for the first limit and 45 to 56 for the
+/// second.
 #[test]
 fn it_asks_a_fraction_of_what_the_predecessor_asks_and_proves_nothing_false() {
     for (truth, most) in [(45_000, 90), (20_000, 40)] {
@@ -91,7 +92,7 @@ fn more_rounds_prove_more_and_end() {
         (&json!("refinement_rounds"), &json!("refinement_rounds"))
     );
     assert_eq!(many.1, "coverage");
-    // Nothing is refined that is narrow enough.
+    // A region that is narrow enough is not refined.
     let narrow = found(
         45_000,
         "neighbours::search(map, truth, #{ grid_size: 4, refinement_rounds: 50, m_random: 0, k_neighbors: 2, min_refinement_dist: 20000 }).stopped",

@@ -1,4 +1,4 @@
-//! `scripts/README.md` as somebody reads it who writes a strategy: its example runs as it stands, and its names are real.
+//! A user writes a strategy by `scripts/README.md`: its example runs unchanged, and the functions that it names exist.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ fn every_shipped_script_is_named() {
     }
 }
 
-/// Every function that its tables name, in the reference.
+/// The reference has every function of its tables.
 #[test]
 fn every_name_is_documented() {
     let text = readme();

@@ -1,4 +1,4 @@
-//! Files of tgi-profiler: read, gone on from, and written.
+//! A user imports files of tgi-profiler, continues from them, and writes them.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::import::fixture;
 use crate::support::{Profiler, temp};
 
-/// `profiler run neighbours` over the box of the fixture, with few probes, into `out`.
+/// Runs `profiler run neighbours` over the box of the fixture, with few probes, into `out`.
 fn neighbours(out: &Path, more: &[&str]) -> Value {
     let command = Profiler::new()
         .args(["run", "neighbours", "--json", "--seed", "1", "--out"])
@@ -107,7 +107,7 @@ fn a_search_goes_on_from_their_file_and_asks_nothing_again() {
     assert!(points.len() > theirs.len());
     let unique: BTreeSet<String> = points.iter().map(Value::to_string).collect();
     assert_eq!(unique.len(), points.len(), "none asked twice");
-    // Their failures to start say nothing of memory, unless the user says so.
+    // A failed start does not count as out of memory unless the user says so.
     assert_eq!(result["points"][2]["moves"], "none");
     let trusting = neighbours(
         &folder.path().join("trusting"),
@@ -149,7 +149,7 @@ fn no_file_is_read_that_the_user_did_not_name() {
         .stderr("not allowed to read `")
         .stderr("--allow mount=");
     let _ = refused.stdout("");
-    // A file of parameters may be a stranger's.
+    // A parameter file may come from a stranger.
     let _ = run(&["--params", "p.json"]).code(3);
     let allowed = format!("mount={}/tests/data/foreign", env!("CARGO_MANIFEST_DIR"));
     let _ = run(&["--allow", &allowed]).success().stdout("start_failed");

@@ -1,7 +1,8 @@
-//! A real browser without a window, that a test points at a page: what the page complained of, what it asked the network for, what it shows.
+//! A real headless browser, which a test points at a page to read its errors, its network requests and its content.
 //!
-//! It is driven by the few commands of the W3C's WebDriver that are needed, and Chromium's own for its logs and its screen. The kept libraries for this
-//! turn on features of crates that the program shares, and would test another program than the one that is built.
+//! It is driven by the few W3C WebDriver commands that the tests need, plus Chromium's commands for logs and screen.
+//! WebDriver crates would enable features of crates that the program shares, so the tests would run another build of
+//! it.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -15,11 +16,11 @@ use tempfile::TempDir;
 
 use super::temp;
 
-/// Chromium and its driver, as Debian calls them.
+/// Chromium and its driver, by Debian's paths.
 const BROWSER: &str = "/usr/bin/chromium";
 const DRIVER: &str = "/usr/bin/chromedriver";
 
-/// As root, without a card, and without asking the network for anything of its own.
+/// Runs as root and without a GPU, and sends no requests of its own.
 const ARGUMENTS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
@@ -30,36 +31,36 @@ const ARGUMENTS: [&str; 10] = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    // Larger than every screen below: the mouse cannot leave the window.
+    // Larger than every screen below, so that the mouse cannot leave the window.
     "--window-size=1400,1200",
 ];
 
-/// Whether both are installed.
+/// True if both are installed.
 pub(super) fn installed() -> bool {
     [BROWSER, DRIVER].iter().all(|program| Path::new(program).is_file())
 }
 
-/// A browser with one page open, ended with all its processes when dropped.
+/// A browser with one page open. All its processes are killed on drop.
 pub struct Browser {
     client: reqwest::Client,
-    /// The address of the session.
+    /// URL of the session.
     session: String,
     opened: String,
     _driver: Driver,
 }
 
-/// Keys by the code points that WebDriver gives them.
+/// Keys, as WebDriver's code points.
 pub mod key {
     pub const ESCAPE: char = '\u{e00c}';
     pub const RIGHT: char = '\u{e014}';
 }
 
-/// What the page is seen with.
+/// The screen that shows the page.
 #[derive(Clone, Copy, Debug)]
 pub struct Screen {
-    /// Width and height, CSS pixels.
+    /// Width and height in CSS pixels.
     pub size: (u32, u32),
-    /// Whether the system is dark.
+    /// True if the system uses a dark theme.
     pub dark: bool,
 }
 
@@ -75,7 +76,7 @@ impl Screen {
         dark: false,
     };
 
-    /// The same in the dark.
+    /// This screen with a dark theme.
     pub fn dark(self) -> Self {
         Self { dark: true, ..self }
     }
@@ -84,7 +85,8 @@ impl Screen {
 impl Browser {
     /// Opens a file from disk.
     pub async fn open(file: &Path, screen: Screen) -> Self {
-        // The driver is asked over plain HTTP; the client wants to know all the same who would encrypt. A second one is refused, and not needed.
+        // The driver speaks plain HTTP, but the HTTP client requires a TLS provider. A second installation fails, which
+        // is harmless.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let driver = Driver::start();
         let profile = format!("--user-data-dir={}", driver.profile.path().display());
@@ -107,7 +109,7 @@ impl Browser {
         browser
     }
 
-    /// Opens another file in place of this one. A browser takes seconds to start.
+    /// Opens another file in the same browser, because starting one takes seconds.
     pub async fn turn_to(&mut self, file: &Path) {
         self.opened = format!("file://{}", file.canonicalize().unwrap().display());
         let _ = self.ask("/url", json!({ "url": self.opened })).await;
@@ -119,7 +121,7 @@ impl Browser {
         let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
         self.command("Emulation.setDeviceMetricsOverride", metrics).await;
         let scheme = if screen.dark { "dark" } else { "light" };
-        // Without motion, what is scrolled to is there at once.
+        // With reduced motion, scrolling is instant.
         let features = json!({ "features": [
             { "name": "prefers-color-scheme", "value": scheme },
             { "name": "prefers-reduced-motion", "value": "reduce" },
@@ -127,7 +129,7 @@ impl Browser {
         self.command("Emulation.setEmulatedMedia", features).await;
     }
 
-    /// What the page complained of since it was last asked: errors of scripts, refused resources, `console.…`.
+    /// Errors of the page since the last call: script errors, refused resources, `console.…`.
     pub async fn complaints(&self) -> Vec<String> {
         let said = self.log("browser").await;
         said.iter()
@@ -135,7 +137,7 @@ impl Browser {
             .collect()
     }
 
-    /// The addresses that the page asked for since this was last asked, beyond the page itself and what it carries within it.
+    /// The URLs requested since the last call, except the page itself and its inlined resources.
     pub async fn requests(&self) -> Vec<String> {
         let events = self.log("performance").await;
         let asked = events.iter().filter_map(|event| {
@@ -145,7 +147,7 @@ impl Browser {
                 .then(|| message["params"]["request"]["url"].as_str().map(str::to_owned))
                 .flatten()
         });
-        // The browser's own empty page comes before ours.
+        // The browser's own empty page comes first.
         let own = |url: &str| {
             ["data:", "about:", "chrome:"]
                 .iter()
@@ -154,12 +156,12 @@ impl Browser {
         asked.filter(|url| *url != self.opened && !own(url)).collect()
     }
 
-    /// The value of a script's `return`.
+    /// The value that a script returns.
     pub async fn tell(&self, script: &str) -> Value {
         self.ask("/execute/sync", json!({ "script": script, "args": [] })).await
     }
 
-    /// Moves the mouse to a place in the window, CSS pixels.
+    /// Moves the mouse to a position in the window, in CSS pixels.
     pub async fn hover(&self, x: i64, y: i64) {
         let moves = json!([{ "type": "pointerMove", "duration": 0, "x": x, "y": y }]);
         self.act(
@@ -168,14 +170,14 @@ impl Browser {
         .await;
     }
 
-    /// Presses a [`key`] where the focus is.
+    /// Presses a [`key`] at the focus.
     pub async fn press(&self, key: char) {
         let strokes = json!([{ "type": "keyDown", "value": key }, { "type": "keyUp", "value": key }]);
         self.act(json!({ "type": "key", "id": "keys", "actions": strokes }))
             .await;
     }
 
-    /// Ends the browser in order. Dropping it kills it, which is quicker and leaves nothing either.
+    /// Ends the browser in order. Dropping it kills it, which is faster and leaves nothing behind either.
     pub async fn close(self) {
         let answer = self.client.delete(&self.session).send().await.unwrap();
         assert!(answer.status().is_success(), "{answer:?}");
@@ -196,7 +198,7 @@ impl Browser {
             .await;
     }
 
-    /// Sends a command of the session; gives its value.
+    /// Sends a command of the session and returns its value.
     async fn ask(&self, command: &str, body: Value) -> Value {
         let request = self.client.post(format!("{}{command}", self.session)).json(&body);
         let mut answer: Value = request.send().await.unwrap().json().await.unwrap();
@@ -211,7 +213,7 @@ impl Browser {
     }
 }
 
-/// The driver, on a port of its own choice, and the folder of its browser.
+/// The driver, on a port of its choice, and the folder of its browser.
 struct Driver {
     process: Child,
     port: u16,
@@ -219,7 +221,7 @@ struct Driver {
 }
 
 impl Driver {
-    /// Starts a driver. One that finds the port of its choice taken for the other version of IP ends at once.
+    /// Starts a driver. Retries, because a driver exits at once if its port is taken for the other IP version.
     fn start() -> Self {
         (0..10)
             .find_map(|_| Self::try_start())
@@ -246,7 +248,7 @@ impl Driver {
             process.wait().unwrap();
             return None;
         };
-        // What it says later must not fill the pipe.
+        // Drain the log, so that the pipe cannot fill up.
         std::thread::spawn(move || lines.for_each(drop));
         Some(Self { process, port, profile })
     }
@@ -254,7 +256,7 @@ impl Driver {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        // The browser's processes are in the driver's group.
+        // The browser's processes are in the driver's process group.
         let _ = killpg(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGKILL);
         let _ = self.process.wait();
     }

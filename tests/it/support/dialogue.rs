@@ -1,4 +1,4 @@
-//! The program on a pseudo-terminal, as somebody at a keyboard has it.
+//! The program on a pseudo-terminal, as a user at a keyboard has it.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,10 +8,10 @@ use nix::sys::wait::WaitStatus;
 use rexpect::session::PtySession;
 use tempfile::TempDir;
 
-/// How long anything may take on a machine that is busy with other things. Nothing waits this long unless it fails.
+/// Timeout for any answer, long enough for a busy machine. Only a failing test waits this long.
 const PATIENCE_MS: u64 = 60_000;
 
-/// A program that is talked to.
+/// An interactive program.
 pub struct Dialogue {
     session: PtySession,
     folder: TempDir,
@@ -21,12 +21,12 @@ impl Dialogue {
     #[track_caller]
     pub(super) fn begin(command: Command, folder: TempDir) -> Self {
         let mut session = rexpect::session::spawn_command(command, Some(PATIENCE_MS)).unwrap();
-        // A program that does not end when a failed test gives it up is killed.
+        // A program that does not exit when a failed test drops it is killed.
         session.process_mut().set_kill_timeout(Some(PATIENCE_MS));
         Self { session, folder }
     }
 
-    /// Reads up to and including `text`; gives what came before it.
+    /// Reads up to and including `text`. Returns the text before it.
     #[track_caller]
     pub fn expect(&mut self, text: &str) -> String {
         match self.session.exp_string(text) {
@@ -35,7 +35,7 @@ impl Dialogue {
         }
     }
 
-    /// Types `keys` as they are.
+    /// Types `keys` unchanged.
     #[track_caller]
     pub fn keys(&mut self, keys: &str) {
         self.session.send(keys).unwrap();
@@ -60,7 +60,7 @@ impl Dialogue {
         self.session.process_mut().signal(signal).unwrap();
     }
 
-    /// Waits for the program's end; its exit status.
+    /// Waits for the program to exit. Returns its exit status.
     #[track_caller]
     pub fn end(mut self) -> i32 {
         self.session.exp_eof().unwrap();
@@ -70,7 +70,7 @@ impl Dialogue {
         }
     }
 
-    /// The folder that the program was started in.
+    /// The folder in which the program was started.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -1,9 +1,10 @@
-//! Adapters of a user's own, each a simulated engine somewhere else: in the program itself, in a process, in a container.
+//! Adapters that a user would write, each for a simulated engine at another place: in the program itself, in a process,
+//! in a container.
 
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// What all of them share with the shipped adapter.
+/// The functions taken from the shipped adapter.
 const COMMON: &str = r#"
 import "std/engines/sim" as sim;
 fn ready(engine) { sim::ready(engine) }
@@ -13,7 +14,7 @@ fn failures() { sim::failures() }
 fn flags(limits) { sim::flags(limits) }
 "#;
 
-/// Lives in the program itself. A second of the model's time takes `scale` seconds.
+/// Runs in the program itself. One second of model time takes `scale` seconds.
 pub fn in_process(scale: f64) -> String {
     format!(
         "{COMMON}
@@ -25,7 +26,7 @@ fn launch(options) {{
     )
 }
 
-/// A native process; `further` are arguments as an array of the script.
+/// A native process; `further` is a Rhai array of arguments.
 pub fn process(scale: f64, further: &str) -> String {
     let program = env!("CARGO_BIN_EXE_profiler");
     format!(
@@ -41,7 +42,7 @@ fn launch(options) {{
     )
 }
 
-/// The image of the simulated engine, made once.
+/// The image of the simulated engine, built once.
 pub fn image() -> &'static str {
     static IMAGE: OnceLock<&str> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -55,7 +56,7 @@ pub fn image() -> &'static str {
     })
 }
 
-/// A container; `further` are arguments as an array of the script.
+/// A container; `further` is a Rhai array of arguments.
 pub fn container(scale: f64, further: &str) -> String {
     let image = image();
     format!(
@@ -79,12 +80,12 @@ pub fn processes_of(run: &str) -> Vec<u32> {
     processes("environ", |entry| entry == mark.as_bytes())
 }
 
-/// Whether a process lives that has this argument.
+/// True if a living process has this argument.
 pub fn runs(argument: &str) -> bool {
     !processes("cmdline", |entry| entry == argument.as_bytes()).is_empty()
 }
 
-/// The processes with such an entry in a list that the kernel keeps of each.
+/// The processes with a matching entry in `list`, a file below `/proc/PID`.
 fn processes(list: &str, wanted: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries

@@ -1,4 +1,4 @@
-//! A server on this machine that answers as the hub does, and keeps what it was asked.
+//! A local server that answers like the Hugging Face hub and records its requests.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -15,12 +15,12 @@ use profiler::prompt::{Hub, Secret};
 use serde_json::json;
 use sha2::{Digest, Sha256};
 
-/// The commit that every file is of.
+/// The commit of every file.
 pub const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
-/// The token that the hub is asked with, which nobody may see.
+/// The token for the hub, which must never be shown.
 pub const TOKEN: &str = "hf_test_secret_value";
 
-/// What a hub answers to one path, in turn; the last answer stays.
+/// The answers for each path, in order. The last one repeats.
 pub type Answers = HashMap<&'static str, Vec<Answer>>;
 
 /// One answer.
@@ -33,14 +33,14 @@ pub struct Answer {
 
 #[derive(Default)]
 struct Seen {
-    /// Path and `Authorization` of each request.
+    /// Path and `Authorization` header of each request.
     requests: Vec<(String, Option<String>)>,
     /// Bytes of content sent.
     sent: usize,
     answers: Answers,
 }
 
-/// A server that keeps what it was asked.
+/// A running hub.
 pub struct Server {
     pub address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -123,7 +123,7 @@ async fn answer(State(seen): State<Arc<Mutex<Seen>>>, headers: HeaderMap, reques
     response.body(Body::from(body)).unwrap()
 }
 
-/// What `Range: bytes=M-N` or `bytes=M-` asks for.
+/// The part of the body that `Range: bytes=M-N` or `bytes=M-` requests.
 fn part(headers: &HeaderMap, status: u16, body: Vec<u8>) -> (u16, Vec<u8>) {
     let range = headers.get("range").map(|range| range.to_str().unwrap());
     let Some((first, last)) = range
@@ -138,7 +138,7 @@ fn part(headers: &HeaderMap, status: u16, body: Vec<u8>) -> (u16, Vec<u8>) {
     (206, body[first.parse().unwrap()..end].to_vec())
 }
 
-/// By which the hub names large content.
+/// The digest by which the hub names large files.
 pub fn digest(content: &[u8]) -> String {
     Sha256::digest(content)
         .iter()
@@ -146,7 +146,7 @@ pub fn digest(content: &[u8]) -> String {
         .collect()
 }
 
-/// A model with one file of weights, and files that no engine loads.
+/// A model with one weights file, and files that no engine loads.
 pub fn model(weights: &[u8]) -> Answers {
     let name = |file: &str| match file {
         "config.json" => "/org/name/resolve/0123456789abcdef0123456789abcdef01234567/config.json",
@@ -184,7 +184,7 @@ pub fn file(etag: &str, body: impl Into<Vec<u8>>) -> Answer {
     }
 }
 
-/// A refusal.
+/// An error answer.
 pub fn error(status: u16, code: &str) -> Answer {
     Answer {
         status,

@@ -1,5 +1,5 @@
-//! Docker images of one program: the binary and the shared libraries that `ldd` names, and nothing else.
-//! No registry is needed, and a change of the binary gives another image.
+//! Docker images of one program: the binary and the shared libraries that `ldd` lists, and nothing else. No registry is
+//! needed, and a changed binary gets a new image.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Imports an image of `binary` as `tag`, its entry point the binary itself, and gives the tag.
+/// Imports an image of `binary` as `tag`, with the binary as its entry point. Returns the tag.
 pub fn of(binary: &Path, tag: &str) -> String {
     import(&[(binary, "app/server")], "/app/server", tag, |_| ())
 }
 
-/// The simulated engine as `.ci/sim-image` makes it, made once.
+/// The simulated engine as `.ci/sim-image` builds it, built once.
 pub fn sim() -> &'static str {
     static IMAGE: OnceLock<&str> = OnceLock::new();
     IMAGE.get_or_init(|| {
@@ -26,13 +26,14 @@ pub fn sim() -> &'static str {
     })
 }
 
-/// An image with a shell and a few tools, made once: `sh`, `bash`, `sleep`, `cat`, `mkdir`. Its entry point is the shell.
+/// An image with a shell and a few tools: `sh`, `bash`, `sleep`, `cat`, `mkdir`. Built once; the shell is its entry
+/// point.
 pub fn shell() -> &'static str {
     static IMAGE: OnceLock<String> = OnceLock::new();
     IMAGE.get_or_init(|| with("shell", |_| ()))
 }
 
-/// The image with the shell, and what `add` adds to it.
+/// The image with the shell, plus the files that `add` adds.
 pub fn with(tag: &str, add: impl FnOnce(&mut Archive)) -> String {
     let tools =
         ["sh", "bash", "sleep", "cat", "mkdir"].map(|name| (PathBuf::from("/bin").join(name), format!("bin/{name}")));
@@ -45,11 +46,11 @@ pub fn with(tag: &str, add: impl FnOnce(&mut Archive)) -> String {
 
 type Archive = tar::Builder<Vec<u8>>;
 
-/// `binaries`: the file here, and its path in the image.
+/// `binaries`: the local file, and its path in the image.
 fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str, add: impl FnOnce(&mut Archive)) -> String {
     let tag = format!("profiler-test/{tag}:latest");
     let mut archive = tar::Builder::new(Vec::new());
-    // Docker reads no sparse entries, which a binary with holes would become.
+    // Docker cannot read sparse entries, which tar would create for a binary with holes.
     archive.sparse(false);
     let mut seen = BTreeSet::new();
     for (binary, name) in binaries {
@@ -58,7 +59,7 @@ fn import(binaries: &[(&Path, &str)], entry: &str, tag: &str, add: impl FnOnce(&
             .unwrap();
         for library in libraries(binary) {
             if seen.insert(library.clone()) {
-                // Libraries are found through links; the file behind the link is what the container needs.
+                // Libraries are found through links; the container needs the target file.
                 let file = fs::canonicalize(&library).unwrap();
                 archive
                     .append_path_with_name(file, library.strip_prefix("/").unwrap())

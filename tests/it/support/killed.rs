@@ -1,4 +1,4 @@
-//! A run that is killed in the middle of its work, and gone on with.
+//! Kills a run in the middle of its work and resumes it.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,14 @@ use serde_json::Value;
 
 use super::Profiler;
 
-/// Kills a run into the folder `killed` once its journal has so many points, resumes it, and gives its result.
+/// Kills a run with `--out killed` once its journal has `after` points, resumes it, and returns its result.
 #[track_caller]
 pub fn killed_and_resumed(run: Profiler, after: usize) -> Value {
     killed_and_resumed_at(run, "\"event\":\"point\"", after).0
 }
 
-/// Kills a run into the folder `killed` once its journal has this text so many times, resumes it, and gives its result and its whole journal.
+/// Kills a run with `--out killed` once its journal has `text` this many times. Resumes it, and returns its result and
+/// its whole journal.
 #[track_caller]
 pub fn killed_and_resumed_at(run: Profiler, text: &str, times: usize) -> (Value, String) {
     let (mut child, folder) = run.spawn();

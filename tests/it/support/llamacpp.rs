@@ -1,4 +1,5 @@
-//! The real llama-server in a container whose memory is limited, without our program: what tests compare our answers with.
+//! The real llama-server in a container with limited memory, without our program. Tests compare our answers with its
+//! behaviour.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{image, needs_docker, needs_llama_server};
 
-/// The image with the real server, made once; none where Docker or the server is missing.
+/// The image with the real server, built once; `None` without Docker or the server.
 #[track_caller]
 pub fn image() -> Option<&'static str> {
     static IMAGE: OnceLock<String> = OnceLock::new();
@@ -15,16 +16,16 @@ pub fn image() -> Option<&'static str> {
     needs_docker().then(|| IMAGE.get_or_init(|| image::of(&server, "llama-server")).as_str())
 }
 
-/// What became of a server started with a context of so many tokens.
+/// The outcome of a server start.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Start {
     /// It answers `/health`.
     Serves,
-    /// The kernel killed it for its memory.
+    /// The kernel killed it for lack of memory.
     KilledForMemory,
 }
 
-/// Starts the server on the model in `folder` with this context and memory limit, and removes it again.
+/// Starts the server on the model in `folder` with this context and memory limit, and removes it afterwards.
 pub fn start(image: &str, folder: &Path, context: u64, memory: u64) -> Start {
     let started = docker(&[
         "run",
@@ -58,7 +59,7 @@ pub fn start(image: &str, folder: &Path, context: u64, memory: u64) -> Start {
     let container = Removed(started);
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        // The status is asked before the health: a server seen dead stays dead.
+        // The status is read before the health, because a dead server stays dead.
         match docker(&[
             "inspect",
             "--format",
@@ -84,7 +85,7 @@ pub fn start(image: &str, folder: &Path, context: u64, memory: u64) -> Start {
     }
 }
 
-/// Whether it answers `/health`.
+/// True if it answers `/health`.
 pub fn healthy(address: &str) -> bool {
     use std::io::{Read, Write};
     let Ok(mut stream) = std::net::TcpStream::connect(address) else {

@@ -1,4 +1,4 @@
-//! Made-up servers of OpenAI's protocol, with what real ones lack or do wrong.
+//! Fake servers of the OpenAI protocol, with the gaps and faults of real ones.
 
 use std::convert::Infallible;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -13,60 +13,61 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 
-/// What a server can do. By default all of OpenAI's completions and chat, by token ids and text, without a limit.
+/// The features of a server. The default serves all of OpenAI's completions and chat, by token ids and by text, without
+/// a limit.
 #[derive(Clone, Debug)]
 pub struct MadeUp {
     /// `/v1/completions` exists.
     pub completions: bool,
     /// `/v1/chat/completions` exists.
     pub chat: bool,
-    /// A prompt may be token ids; otherwise they are answered with 422.
+    /// A prompt may be token ids; otherwise they are rejected with 422.
     pub token_ids: bool,
     /// The stream ends with `usage`.
     pub usage: bool,
     /// `/v1/models` exists.
     pub models: bool,
-    /// Fields of a body that are answered with 400 and their name.
+    /// Body fields that are rejected with 400; the message names the field.
     pub unknown_fields: &'static [&'static str],
-    /// The key that every request needs; without it 401.
+    /// The key that every request needs; without it, the answer is 401.
     pub key: Option<&'static str>,
-    /// The longest input and output together; more is answered with 400, in vLLM's words.
+    /// The longest input plus output; longer requests are rejected with 400, in vLLM's words.
     pub limit: Option<u64>,
-    /// Whether `/v1/models` states the limit, too.
+    /// True if `/v1/models` reports the limit, too.
     pub limit_in_models: bool,
-    /// Tokens of the limit that it keeps to itself: it refuses what needs them.
+    /// Tokens of the limit that the server reserves: it rejects requests that need them.
     pub keeps: u64,
-    /// The process ends at a request of more tokens: its connections break, and new ones are refused.
+    /// The process dies on a request with more tokens: its connections break, and new ones are refused.
     pub dies_beyond: Option<u64>,
-    /// A request of more tokens is never answered, and nothing after it.
+    /// A request with more tokens is never answered, and neither is any later one.
     pub hangs_beyond: Option<u64>,
-    /// Every request is answered with this status, as by a server of something else.
+    /// Every request gets this status, as from an unrelated server.
     pub always: Option<u16>,
-    /// Tokens that are counted besides those of the prompt, such as those of a chat template.
+    /// Tokens counted on top of the prompt's, such as those of a chat template.
     pub further_tokens: u64,
-    /// Each answer counts another number of further tokens, fewer than this, so that no correction makes a prompt exact.
+    /// Each answer counts a different number of extra tokens, below this, so that no correction makes a prompt exact.
     pub uneven: u64,
-    /// The text ends after so many tokens, unless `ignore_eos` or `min_tokens` is in the body.
+    /// The text ends after this many tokens, unless `ignore_eos` or `min_tokens` is in the body.
     pub ends_at: Option<u64>,
-    /// Another model than those of the list is answered with 404, and its name.
+    /// A model that is not listed is rejected with 404; the message names it.
     pub only_its_model: bool,
     /// `/tokenize` exists and reads this field: `prompt` as vLLM's, `content` as llama.cpp's.
     pub tokenize: Option<&'static str>,
-    /// A request of more tokens is answered with this status and these words.
+    /// A request with more tokens gets this status and message.
     pub refuses_beyond: Option<(u64, u16, &'static str)>,
-    /// `max_tokens` is answered with 400: it is `max_completion_tokens` here.
+    /// `max_tokens` is rejected with 400 in favour of `max_completion_tokens`.
     pub newer_length: bool,
-    /// A refusal repeats the body of the request, as FastAPI's does.
+    /// A rejection repeats the body of the request, as FastAPI's does.
     pub repeats_body: bool,
-    /// Answers are streams; otherwise one JSON object.
+    /// Answers are streamed; otherwise each is one JSON object.
     pub streams: bool,
     /// `/health` exists, as vLLM has it.
     pub health: bool,
     /// The items of `/v1/models`.
     pub lists: Vec<Value>,
-    /// Models that are served besides those of the list, where another one is answered with 404.
+    /// Unlisted models that are served although others are rejected with 404.
     pub aliases: &'static [&'static str],
-    /// How long the list of models takes.
+    /// Delay of the model list.
     pub lists_after: Duration,
 }
 
@@ -103,7 +104,7 @@ impl Default for MadeUp {
     }
 }
 
-/// A request as it came, and how it was answered: 0 is not at all.
+/// A request as received, and its status; 0 if unanswered.
 #[derive(Clone, Debug)]
 pub struct Seen {
     pub path: String,
@@ -111,7 +112,7 @@ pub struct Seen {
     pub status: u16,
 }
 
-/// A server that runs. It ends when this is dropped.
+/// A running server, stopped on drop.
 pub struct Running {
     pub url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -119,7 +120,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// The requests for text so far, refused ones too; neither pages nor the model list.
+    /// The completion and chat requests so far, including rejected ones.
     pub fn completions(&self) -> Vec<Seen> {
         let all = self.all();
         all.into_iter()
@@ -153,7 +154,7 @@ impl MadeUp {
         self.start_at(0)
     }
 
-    /// Starts the server on this port, such as that of one that died.
+    /// Starts the server on this port, for example that of one that died.
     pub fn start_at(self, port: u16) -> Running {
         let (end, mut ended) = watch::channel(false);
         let seen = Arc::default();
@@ -172,7 +173,7 @@ impl MadeUp {
                 .enable_all()
                 .build()
                 .unwrap();
-            // What is left when it ends is dropped with the runtime: connections break.
+            // Remaining tasks are dropped with the runtime, which breaks their connections.
             runtime.block_on(async move {
                 let listener = tokio::net::TcpListener::from_std(listener).unwrap();
                 let app = Router::new().fallback(answer).with_state(serving);
@@ -344,7 +345,7 @@ fn tokenize(made_up: &MadeUp, body: &Value) -> Response {
     answer.to_string().into_response()
 }
 
-/// One event for each token, the finish, and the counts if there are any.
+/// One event per token, the finish event, and the usage if there is one.
 fn events(
     chat: bool,
     output: u64,

@@ -1,4 +1,5 @@
-//! What the tests share: the program as a user runs it, folders of their own, and what a machine may lack.
+//! Tools shared by the tests: the program as a user runs it, temporary folders, fake and real servers, and checks of
+//! what the machine has.
 
 pub mod browser;
 mod dialogue;

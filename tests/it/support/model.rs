@@ -1,8 +1,8 @@
-//! A small random Llama for llama.cpp: a GGUF file and the tokenizer.json that counts as it does.
+//! A small random Llama for llama.cpp: a GGUF file and a tokenizer.json that counts the same tokens.
 //!
-//! Format: the GGUF specification, version 3 (ggml, docs/gguf.md). The shape is chosen for one purpose: the KV cache is large
-//! (64 KiB a token: 16 layers × K and V × 4 heads × 256 × 2 bytes) while weights and arithmetic are small, so that the context length
-//! alone decides whether the kernel kills the server, and a probe takes a second on two cores.
+//! Format: GGUF specification, version 3 (ggml, docs/gguf.md). The shape serves one purpose. The KV cache is large (64
+//! KiB per token: 16 layers × K and V × 4 heads × 256 × 2 bytes), while weights and computation are small. So the
+//! context length alone decides whether the kernel kills the server, and a probe takes a second on two cores.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ const HEAD: u32 = 256;
 const FEED_FORWARD: u32 = 128;
 const CONTEXT: u32 = 65_536;
 
-/// Bytes of KV cache for one token, at two bytes an element.
+/// Bytes of KV cache per token, at two bytes per element.
 pub const KV_BYTES_PER_TOKEN: u64 = 2 * LAYERS as u64 * (HEADS * HEAD) as u64 * 2;
 
-/// Writes `tiny.gguf` and `tokenizer.json` into `folder` and gives the path of the former.
+/// Writes `tiny.gguf` and `tokenizer.json` into `folder`. Returns the path of the former.
 pub fn write(folder: &Path) -> PathBuf {
     let vocabulary = Vocabulary::new();
     let path = folder.join("tiny.gguf");
@@ -29,7 +29,7 @@ pub fn write(folder: &Path) -> PathBuf {
     path
 }
 
-/// Byte-level BPE: two special tokens, the 256 bytes, and a blank before each small letter.
+/// Byte-level BPE: two special tokens, the 256 bytes, and each lowercase letter with a leading space.
 struct Vocabulary {
     tokens: Vec<String>,
     merges: Vec<String>,
@@ -69,7 +69,7 @@ impl Vocabulary {
     }
 }
 
-/// The printable character that stands for a byte in byte-level BPE vocabularies (as GPT-2 defined them).
+/// The printable character for a byte in byte-level BPE vocabularies, as GPT-2 defined it.
 fn byte_symbol(byte: u8) -> char {
     let plain = |byte: u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     if plain(byte) {
@@ -106,7 +106,7 @@ fn gguf(vocabulary: &Vocabulary) -> Vec<u8> {
     meta.text("tokenizer.ggml.pre", "default");
     meta.texts("tokenizer.ggml.tokens", &vocabulary.tokens);
     meta.texts("tokenizer.ggml.merges", &vocabulary.merges);
-    // 3: a control token; 1: an ordinary one.
+    // 3: a control token; 1: a normal one.
     meta.numbers(
         "tokenizer.ggml.token_type",
         (0..count).map(|id| if id < 2 { 3 } else { 1 }),
@@ -170,7 +170,7 @@ fn tensors(vocabulary: u32) -> Vec<(String, Vec<u32>)> {
     tensors
 }
 
-/// The key and value section.
+/// The metadata section: keys and values.
 #[derive(Default)]
 struct Meta {
     count: u64,
@@ -226,7 +226,7 @@ fn put_text(bytes: &mut Vec<u8>, text: &str) {
     bytes.extend(text.as_bytes());
 }
 
-/// Sections and tensors begin at multiples of 32 bytes.
+/// Pads to 32 bytes, the alignment of sections and tensors.
 fn pad(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(32), 0);
 }

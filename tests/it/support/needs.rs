@@ -1,4 +1,4 @@
-//! What some tests need and a machine may lack. Such a test is listed as not run; where `CI=true`, lacking it is a failure.
+//! Requirements of some tests that a machine may lack. Such a test is listed as not run; with `CI=true`, it fails.
 //!
 //! ```ignore
 //! if !needs_docker() {
@@ -15,14 +15,14 @@ use std::time::Duration;
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Whether the Docker daemon that `DOCKER_HOST` (or the usual socket) names answers a ping.
+/// True if the Docker daemon at `DOCKER_HOST` (or at the usual socket) answers a ping.
 #[track_caller]
 pub fn needs_docker() -> bool {
     static ANSWERS: OnceLock<bool> = OnceLock::new();
     available("Docker", *ANSWERS.get_or_init(docker_answers))
 }
 
-/// The llama-server built by `.ci/llama-server`, given as `PROFILER_TEST_LLAMA_SERVER`.
+/// The llama-server built by `.ci/llama-server`, from `PROFILER_TEST_LLAMA_SERVER`.
 #[track_caller]
 pub fn needs_llama_server() -> Option<PathBuf> {
     let path = std::env::var_os("PROFILER_TEST_LLAMA_SERVER")
@@ -33,7 +33,7 @@ pub fn needs_llama_server() -> Option<PathBuf> {
         .flatten()
 }
 
-/// The Python with torch and transformers made by `.ci/probe-python`, given as `PROFILER_TEST_PYTHON`.
+/// The Python with torch and transformers built by `.ci/probe-python`, from `PROFILER_TEST_PYTHON`.
 #[track_caller]
 pub fn needs_torch() -> Option<String> {
     let path = std::env::var("PROFILER_TEST_PYTHON")
@@ -44,25 +44,25 @@ pub fn needs_torch() -> Option<String> {
         .flatten()
 }
 
-/// Chromium and chromedriver, Debian's packages.
+/// Chromium and chromedriver, from Debian's packages.
 #[track_caller]
 pub fn needs_browser() -> bool {
     available("chromium and chromium-driver", super::browser::installed())
 }
 
-/// Slurm's daemons and munge, Debian's `slurm-wlm` and `munge`, as root.
+/// Slurm's daemons and munge, from Debian's `slurm-wlm` and `munge`; needs root.
 #[track_caller]
 pub fn needs_slurm() -> bool {
     available("slurm-wlm and munge, as root", super::slurm::installed())
 }
 
-/// OpenSSH's server and client, as root.
+/// OpenSSH's server and client; needs root.
 #[track_caller]
 pub fn needs_ssh() -> bool {
     available("openssh-server and openssh-client, as root", super::ssh::installed())
 }
 
-/// Git with its server program, Debian's package.
+/// Git with its HTTP backend, from Debian's package.
 #[track_caller]
 pub fn needs_git() -> bool {
     let path = std::process::Command::new("git").arg("--exec-path").output();
@@ -70,7 +70,7 @@ pub fn needs_git() -> bool {
     available("git", server.is_ok_and(|server| server.is_file()))
 }
 
-/// strace, Debian's package, and the permission to trace.
+/// strace, from Debian's package, and the permission to trace.
 #[track_caller]
 pub fn needs_strace() -> bool {
     let traced = std::process::Command::new("strace")
@@ -79,7 +79,7 @@ pub fn needs_strace() -> bool {
     available("strace", traced.is_ok_and(|status| status.success()))
 }
 
-/// The name of this machine, if it can be looked up.
+/// The name of this machine, if it resolves.
 #[track_caller]
 pub fn needs_host_name() -> Option<String> {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname")
@@ -94,7 +94,7 @@ pub fn needs_host_name() -> Option<String> {
 fn available(what: &str, there: bool) -> bool {
     if !there {
         assert!(std::env::var("CI").as_deref() != Ok("true"), "CI must have {what}");
-        // Not `eprintln!`, which the test harness swallows for tests that pass: what was not run must be seen.
+        // Not `eprintln!`: the test harness hides its output for passing tests, and skipped tests must be visible.
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
         let _ = writeln!(std::io::stderr(), "not run: {test} needs {what}");
     }
@@ -126,7 +126,7 @@ fn docker_answers() -> bool {
     })
 }
 
-/// The daemon's own question for this purpose; anything but 200 means that it cannot be used.
+/// The daemon's ping request. Any status but 200 means that it cannot be used.
 fn ping(mut stream: impl Read + Write) -> bool {
     let asked = stream.write_all(b"GET /_ping HTTP/1.1\r\nHost: docker\r\nConnection: close\r\n\r\n");
     let mut status = [0; 12];

@@ -1,4 +1,4 @@
-//! What one run of the program left, and the questions that tests ask of it.
+//! The outcome of one run of the program, with assertions on it.
 
 use std::path::Path;
 use std::process::Output;
@@ -6,13 +6,13 @@ use std::process::Output;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// How a run ended. Every assertion shows both streams when it fails.
+/// A finished run. Every failed assertion shows both streams.
 pub struct Outcome {
     /// Standard output.
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
-    /// Exit status; none after a signal.
+    /// Exit status; `None` after a signal.
     pub code: Option<i32>,
     folder: TempDir,
 }
@@ -27,25 +27,25 @@ impl Outcome {
         }
     }
 
-    /// The folder that the program ran in, until this is dropped.
+    /// The folder in which the program ran, removed on drop.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Exit status 0.
+    /// Fails unless the exit status is 0.
     #[track_caller]
     pub fn success(self) -> Self {
         self.code(0)
     }
 
-    /// This exit status.
+    /// Fails unless the exit status is `code`.
     #[track_caller]
     pub fn code(self, code: i32) -> Self {
         assert_eq!(self.code, Some(code), "exit status{}", self.streams());
         self
     }
 
-    /// Standard output contains this.
+    /// Fails unless standard output contains `part`.
     #[track_caller]
     pub fn stdout(self, part: &str) -> Self {
         assert!(
@@ -56,7 +56,7 @@ impl Outcome {
         self
     }
 
-    /// Standard error contains this.
+    /// Fails unless standard error contains `part`.
     #[track_caller]
     pub fn stderr(self, part: &str) -> Self {
         assert!(
@@ -67,7 +67,7 @@ impl Outcome {
         self
     }
 
-    /// Neither stream contains this.
+    /// Fails if either stream contains `part`.
     #[track_caller]
     pub fn nowhere(self, part: &str) -> Self {
         let shown = self.stdout.contains(part) || self.stderr.contains(part);
@@ -75,7 +75,7 @@ impl Outcome {
         self
     }
 
-    /// The most bytes that a program started by [`Profiler::measured`](super::Profiler::measured) held.
+    /// Peak memory of a program started by [`Profiler::measured`](super::Profiler::measured), in bytes.
     #[track_caller]
     pub fn peak(&self) -> u64 {
         let kib = self
@@ -85,7 +85,7 @@ impl Outcome {
         kib.unwrap_or_else(|| panic!("not measured{}", self.streams())).unwrap() << 10
     }
 
-    /// Standard output as one JSON document.
+    /// Parses standard output as one JSON document.
     #[track_caller]
     pub fn json(&self) -> Value {
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("not JSON: {error}{}", self.streams()))

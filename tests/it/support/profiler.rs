@@ -9,7 +9,8 @@ use tempfile::TempDir;
 
 use super::{Dialogue, Outcome, temp};
 
-/// One start of the built binary, in a folder of its own that is also its home: nothing of the user's is read or written.
+/// One start of the built binary, in a temporary folder that is also its home. It reads and writes nothing of the
+/// user's.
 #[must_use = "call `run`, `spawn` or `on_terminal`"]
 pub struct Profiler {
     command: Command,
@@ -18,7 +19,7 @@ pub struct Profiler {
 }
 
 impl Profiler {
-    /// Nothing given yet. Standard input is empty; colours are off.
+    /// A start without arguments, with empty standard input and without colours.
     #[track_caller]
     pub fn new() -> Self {
         let folder = temp();
@@ -30,37 +31,37 @@ impl Profiler {
         }
     }
 
-    /// One more argument.
+    /// Adds an argument.
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
         self.command.arg(arg);
         self
     }
 
-    /// More arguments.
+    /// Adds arguments.
     pub fn args(mut self, args: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Self {
         self.command.args(args);
         self
     }
 
-    /// An environment variable.
+    /// Sets an environment variable.
     pub fn env(mut self, name: &str, value: impl AsRef<OsStr>) -> Self {
         self.command.env(name, value);
         self
     }
 
-    /// What the program reads from standard input.
+    /// Sets the text of standard input.
     pub fn stdin(mut self, text: impl Into<Vec<u8>>) -> Self {
         self.stdin = text.into();
         self
     }
 
-    /// Another folder to start in; the home stays this test's own.
+    /// Starts in another folder; the home stays the temporary folder.
     pub fn current_dir(mut self, folder: impl AsRef<Path>) -> Self {
         self.command.current_dir(folder);
         self
     }
 
-    /// A file in the folder that the program starts in; folders above it are made.
+    /// Writes a file, and its parent folders, below the folder that the program starts in.
     #[track_caller]
     pub fn file(self, name: &str, text: impl AsRef<[u8]>) -> Self {
         let path = self.folder.path().join(name);
@@ -69,8 +70,8 @@ impl Profiler {
         self
     }
 
-    /// Bounds the program's address space, for tests that would else take all memory, and measures the most memory that it or
-    /// one of its children held: [`Outcome::peak`].
+    /// Limits the program's address space, for tests that could otherwise use all memory, and measures the peak memory
+    /// of the program or one of its children: [`Outcome::peak`].
     pub fn measured(mut self) -> Self {
         const MEASURE: &str = "import resource, subprocess, sys
 resource.setrlimit(resource.RLIMIT_AS, (6 << 30, 6 << 30))
@@ -93,7 +94,7 @@ sys.exit(code if code >= 0 else 128 - code)";
         self
     }
 
-    /// The folder that the program starts in.
+    /// The folder in which the program starts.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -104,27 +105,28 @@ sys.exit(code if code >= 0 else 128 - code)";
     pub fn run(self) -> Outcome {
         let (mut child, stdin, folder) = self.start();
         let mut pipe = child.stdin.take().unwrap();
-        // A program that ends without reading its input is no failure of the test.
+        // A program that exits without reading its input does not fail the test.
         let writer = std::thread::spawn(move || drop(pipe.write_all(&stdin)));
         let output = child.wait_with_output().unwrap();
         writer.join().unwrap();
         Outcome::new(&output, folder)
     }
 
-    /// Starts, for tests that kill or talk. The folder lives as long as what is returned.
+    /// Starts without waiting, for tests that kill or talk to the program. The folder is removed when the returned
+    /// value is dropped.
     #[track_caller]
     pub fn spawn(self) -> (Child, TempDir) {
         let (child, _, folder) = self.start();
         (child, folder)
     }
 
-    /// Starts on a terminal of its own. The folder lives as long as what is returned.
+    /// Starts on a terminal of its own. The folder is removed when the returned value is dropped.
     #[track_caller]
     pub fn on_terminal(mut self) -> Dialogue {
         let shared =
             |(name, value): (&OsStr, Option<&OsStr>)| name == "XDG_STATE_HOME" && value == Some(SHARED_STATE.as_ref());
         if self.command.get_envs().any(shared) {
-            // A history of inputs of its own.
+            // The input history is not shared.
             self.command.env("XDG_STATE_HOME", self.folder.path().join("state"));
         }
         self.command.env("TERM", "xterm");
@@ -139,10 +141,10 @@ sys.exit(code if code >= 0 else 128 - code)";
     }
 }
 
-/// The state folder of all tests: a start of the program may resume the run of an earlier one.
+/// The state folder shared by all tests, so that a later start can resume an earlier run.
 pub const SHARED_STATE: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/state");
 
-/// The program, at home in `folder`.
+/// The program with `folder` as its home.
 pub(super) fn command(folder: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
     command

@@ -1,4 +1,4 @@
-//! Servers that answer each request as a test says, over TCP or TLS, with any head.
+//! Servers with scripted answers, over TCP or TLS, with arbitrary headers.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,23 +9,23 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::{Value, json};
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub path: String,
     pub body: Value,
-    /// How many came before it, to any path.
+    /// Number of earlier requests, to any path.
     pub before: usize,
 }
 
 impl Asked {
-    /// Whether it is for text.
+    /// True if the request generates text.
     pub fn generates(&self) -> bool {
         self.path.ends_with("completions")
     }
 }
 
-/// A server that runs until the test's process ends.
+/// A server that runs until the test process exits.
 pub struct Scripted {
     pub url: String,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -34,12 +34,12 @@ pub struct Scripted {
 type Answer = dyn Fn(&Asked) -> String + Send + Sync;
 
 impl Scripted {
-    /// Answers over TCP.
+    /// Serves over TCP.
     pub fn start(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Self {
         Self::serve(None, Arc::new(answer))
     }
 
-    /// Answers over TLS, with a certificate that is its own issuer, as `openssl req -x509` makes it.
+    /// Serves over TLS, with a self-signed certificate as made by `openssl req -x509`.
     pub fn self_signed(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Self {
         let certificate = CertificateDer::from_pem_file(SELF_SIGNED).unwrap();
         let key = PrivateKeyDer::from_pem_file("tests/data/tls/self-signed-key.pem").unwrap();
@@ -73,17 +73,17 @@ impl Scripted {
         Self { url, asked }
     }
 
-    /// The requests so far that a test is interested in.
+    /// The requests so far that match `of_interest`.
     pub fn asked(&self, of_interest: impl Fn(&Asked) -> bool) -> Vec<Asked> {
         let all = self.asked.lock().unwrap();
         all.iter().filter(|asked| of_interest(asked)).cloned().collect()
     }
 }
 
-/// The certificate of a server that is its own issuer, relative to the root of the repository.
+/// The path of the self-signed certificate, relative to the root of the repository.
 pub const SELF_SIGNED: &str = "tests/data/tls/self-signed.pem";
 
-/// Ends where the client does.
+/// Answers requests until the client disconnects.
 fn converse(stream: impl Read + Write, answer: &Answer, seen: &Mutex<Vec<Asked>>) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
@@ -117,7 +117,7 @@ fn converse(stream: impl Read + Write, answer: &Answer, seen: &Mutex<Vec<Asked>>
     }
 }
 
-/// A whole answer. `head` are further lines, each with its end.
+/// A complete HTTP answer. `head` holds further header lines, each with its line end.
 pub fn answer(status: u16, head: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status} X\r\n{head}content-length: {}\r\n\r\n{body}",
@@ -125,7 +125,7 @@ pub fn answer(status: u16, head: &str, body: &str) -> String {
     )
 }
 
-/// The answers of a healthy server of OpenAI's protocol: a list of one model, and completions of token ids.
+/// The answers of a healthy OpenAI server: a list of one model, and completions of token ids.
 pub fn healthy(asked: &Asked) -> String {
     match asked.path.as_str() {
         "/v1/models" => answer(200, "", r#"{"object":"list","data":[{"id":"m","object":"model"}]}"#),

@@ -1,4 +1,4 @@
-//! A real Slurm of two made-up nodes with two GPUs each, all of it in a folder of its own.
+//! A real Slurm with two fake nodes of two GPUs each, all in one temporary folder.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,12 +11,12 @@ use tempfile::TempDir;
 
 use super::temp;
 
-/// Ends with the value.
+/// Stopped on drop.
 pub struct Slurm {
     folder: TempDir,
 }
 
-/// Whether the daemons are installed and munge answers; as root, since they start tasks.
+/// True if the daemons are installed, munge answers, and this is root, since the daemons start tasks.
 pub fn installed() -> bool {
     let runs = |program: &str, args: &[&str]| {
         let output = Command::new(program).args(args).output();
@@ -26,12 +26,12 @@ pub fn installed() -> bool {
 }
 
 impl Slurm {
-    /// Starts it and waits until both nodes are idle.
+    /// Starts Slurm and waits until both nodes are idle.
     #[track_caller]
     pub fn start() -> Self {
         let slurm = Self { folder: temp() };
         let dir = slurm.folder.path().display();
-        // Held together until all are chosen, so that they differ.
+        // All ports are held until the last one is chosen, so that they differ.
         let held: Vec<_> = (0..3).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let port = |at: usize| held[at].local_addr().unwrap().port();
         let conf = format!(
@@ -74,24 +74,24 @@ impl Slurm {
         slurm
     }
 
-    /// Its configuration, for `SLURM_CONF`.
+    /// The configuration file, for `SLURM_CONF`.
     pub fn conf(&self) -> PathBuf {
         self.path("slurm.conf")
     }
 
-    /// What a command of Slurm's prints.
+    /// The output of a Slurm command.
     pub fn said(&self, program: &str, args: &[&str]) -> String {
         let output = Command::new(program).args(args).env("SLURM_CONF", self.conf()).output();
         String::from_utf8_lossy(&output.unwrap().stdout).trim().to_owned()
     }
 
-    /// The numbers in their arrays of the tasks that run on a node.
+    /// The array indices of the tasks that run on a node.
     pub fn tasks(&self, node: &str) -> Vec<u64> {
         let said = self.said("squeue", &["-h", "-r", "-t", "R", "-w", node, "-o", "%K"]);
         said.lines().filter_map(|line| line.parse().ok()).collect()
     }
 
-    /// Kills a node's daemon, and not what it started.
+    /// Kills a node's daemon, but not the tasks that it started.
     pub fn kill_daemon(&self, node: &str) {
         kill("-9", &self.path(&format!("slurmd-{node}.pid")));
     }

@@ -1,4 +1,5 @@
-//! Hosts by ssh: a real sshd on each of some loopback addresses, with keys, configurations and caches of its own, all of it in one folder.
+//! Hosts reachable by ssh: a real sshd on each of several loopback addresses, with keys, configurations and caches in
+//! one temporary folder.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,13 +15,13 @@ use super::temp;
 
 const SSHD: &str = "/usr/sbin/sshd";
 
-/// Ends with the value, and with it what runs there.
+/// The hosts and their jobs end when this is dropped.
 pub struct Hosts {
     folder: TempDir,
     daemons: Vec<Child>,
 }
 
-/// Whether it is installed; as root, since it starts sessions.
+/// True if OpenSSH is installed and this is root, since sshd starts sessions.
 pub fn installed() -> bool {
     let found = ["ssh", "ssh-keygen", "setsid"]
         .iter()
@@ -29,12 +30,12 @@ pub fn installed() -> bool {
 }
 
 impl Hosts {
-    /// Starts so many, `h1`, `h2` and so on, each on an address of its own.
+    /// Starts `count` hosts, `h1`, `h2` and so on, each on its own address.
     #[track_caller]
     pub fn start(count: usize) -> Self {
         let folder = temp();
         let dir = folder.path().display().to_string();
-        // sshd gives up without it.
+        // sshd does not start without this folder.
         let _ = fs::DirBuilder::new().mode(0o755).create("/run/sshd");
         for key in ["host", "user"] {
             let made = Command::new("ssh-keygen")
@@ -47,7 +48,7 @@ impl Hosts {
         let (mut client, mut known, mut daemons) = (String::new(), String::new(), Vec::new());
         for number in 1..=count {
             let address = format!("127.0.0.{}", number + 1);
-            // Free until then: nothing else uses these addresses.
+            // Free until used below, because nothing else uses these addresses.
             let port = TcpListener::bind((address.as_str(), 0))
                 .unwrap()
                 .local_addr()
@@ -70,7 +71,7 @@ impl Hosts {
         fs::write(folder.path().join("config"), client).unwrap();
         let hosts = Self { folder, daemons };
         for number in 1..=count {
-            // Once it listens it answers; until then it refuses.
+            // The host refuses connections until it listens.
             while !hosts.answers(number) {
                 std::thread::sleep(std::time::Duration::from_millis(50));
             }
@@ -78,7 +79,7 @@ impl Hosts {
         hosts
     }
 
-    /// The arguments by which the fleet uses them.
+    /// The arguments for `profiler fleet`.
     pub fn args(&self, more: &str) -> Vec<String> {
         let options = format!("options={}", self.options(more));
         ["--cluster", "ssh", "--set", &options].map(str::to_owned).to_vec()
@@ -96,12 +97,12 @@ impl Hosts {
         )
     }
 
-    /// Where a host keeps what belongs to fleets.
+    /// The cache folder of a host, which holds the files of fleets.
     pub fn cache(&self, number: usize) -> PathBuf {
         self.folder.path().join(format!("h{number}/profiler/fleet"))
     }
 
-    /// The folder of a job's run on a host, which need not be there.
+    /// The folder of a job's run on a host, which may not exist.
     pub fn job(&self, number: usize, name: &str) -> PathBuf {
         let fleets = fs::read_dir(self.cache(number))
             .into_iter()
@@ -113,7 +114,7 @@ impl Hosts {
         found.next().unwrap_or_default()
     }
 
-    /// The numbers of the processes that run in the folders of a host.
+    /// The `/proc` folders of the processes that run below a host's cache.
     pub fn running(&self, number: usize) -> BTreeSet<PathBuf> {
         let cache = self.cache(number);
         let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -123,7 +124,7 @@ impl Hosts {
             .collect()
     }
 
-    /// The last question that a host was put is as long ago as its jobs never see it.
+    /// Makes the last contact with a host look older than any job tolerates.
     pub fn forget(&self, number: usize) {
         for fleet in fs::read_dir(self.cache(number)).unwrap().filter_map(Result::ok) {
             if let Ok(seen) = fs::File::options().write(true).open(fleet.path().join("seen")) {
@@ -132,12 +133,12 @@ impl Hosts {
         }
     }
 
-    /// A host neither answers nor refuses any more: its sshd is stopped, and what runs there goes on.
+    /// Makes a host unresponsive: its sshd is stopped, its jobs run on.
     pub fn silence(&self, number: usize) {
         signal("-STOP", &self.daemons[number - 1].id().to_string());
     }
 
-    /// A silent host answers again.
+    /// Makes a silent host answer again.
     pub fn wake(&self, number: usize) {
         signal("-CONT", &self.daemons[number - 1].id().to_string());
     }
@@ -159,7 +160,7 @@ impl Drop for Hosts {
             let _ = daemon.kill();
             let _ = daemon.wait();
         }
-        // Nothing, unless the test fails: jobs of a fleet that was left end only by themselves.
+        // Empty unless the test fails: jobs of an abandoned fleet end only by themselves.
         let left = (1..=self.daemons.len()).flat_map(|number| self.running(number));
         for process in left.filter_map(|process| Some(process.file_name()?.to_str()?.to_owned())) {
             signal("-KILL", &process);

@@ -1,4 +1,4 @@
-//! Folders that are gone after the test, and copies of real runs in them.
+//! Folders that are removed after the test, and copies of real runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub fn temp() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("profiler-test-").tempdir().unwrap()
 }
 
-/// A copy of a real run of `tests/data/runs`, in the place of what is at `to`.
+/// Copies a real run of `tests/data/runs` to `to`, replacing what is there.
 #[track_caller]
 pub fn copy_run(run: &str, to: &Path) -> PathBuf {
     let _nothing_there = fs::remove_dir_all(to);
@@ -20,7 +20,7 @@ pub fn copy_run(run: &str, to: &Path) -> PathBuf {
     to.to_owned()
 }
 
-/// A journal with the checksums that its lines need; what is no object stays without one.
+/// A journal with valid checksums on its lines. Lines that are not objects get none.
 pub fn sealed(journal: &str) -> String {
     let (mut chain, mut sealed) = (Vec::new(), String::new());
     for line in journal.split_inclusive('\n') {

@@ -1,4 +1,4 @@
-//! What each adapter starts, by the options that every engine has in common.
+//! A user sets the common options, and each adapter launches its engine with them or rejects them by name.
 
 use profiler::engine::Limits;
 use profiler::fault::Kind;
@@ -14,7 +14,7 @@ fn launch(engine: &str, given: Value) -> Launch {
     adapter(engine).launch(&options(&given)).unwrap()
 }
 
-/// Whether the launch says so somewhere: in its words or its variables.
+/// True if the arguments or the environment of the launch contain `text`.
 fn says(launch: &Launch, text: &str) -> bool {
     let env = launch.env.iter().map(|(name, value)| format!("{name}={value}"));
     let words: Vec<String> = launch.args.iter().cloned().chain(env).collect();
@@ -23,7 +23,7 @@ fn says(launch: &Launch, text: &str) -> bool {
 
 #[test]
 fn every_option_is_honoured_or_refused_by_name() {
-    // By option and value: what each engine says on its command line or in its environment, or nothing where it must refuse.
+    // For each option and value: the argument or environment of each engine, or `None` where it must reject the option.
     let image = json!("mine");
     let table: [(&str, Value, [Option<&str>; 4]); 12] = [
         (

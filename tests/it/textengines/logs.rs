@@ -1,4 +1,5 @@
-//! What the adapters read from lines built from the engines' format strings, old and new. Real logs are in tests/data and `tests/it/logs.rs`.
+//! A user reads the cause of a failure that an adapter finds in log lines, here built from old and new format strings
+//! of the engines. Real logs are in tests/data and `tests/it/logs.rs`.
 
 use serde_json::{Value, json};
 
@@ -108,7 +109,7 @@ fn ollamas_lack_of_memory_is_told_in_new_and_old_words() {
     ] {
         assert_eq!(read("ollama", line)["cause"], "memory", "{line}");
     }
-    // 137 and nothing else said.
+    // Exit status 137 without any further message.
     assert_ne!(read("ollama", "level=INFO msg=done")["cause"], "memory");
 }
 

@@ -1,4 +1,4 @@
-//! The adapter of Ollama before a simulated Ollama: the whole way from the start to the verdicts.
+//! A user probes a simulated Ollama through its adapter, from the start to the verdicts.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::engine::value;
 use crate::script::bench::Bench;
 
-/// A script's value with `engine`, a simulated Ollama with these options.
+/// The value of a script with `engine`, a simulated Ollama with these options.
 #[track_caller]
 fn with(options: &str, body: &str) -> Value {
     value(&format!(
@@ -101,7 +101,7 @@ fn what_goes_wrong_is_told_and_survived() {
     expect(&misbehaving("two_tokens: true"), "ok", Value::Null);
 }
 
-/// The real adapter, but for what its requests say.
+/// Probes with a copy of the shipped adapter in which `from` is replaced by `to`.
 fn asking(from: &str, to: &str) -> Value {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdlib/engines/ollama.rhai");
     let text = std::fs::read_to_string(path).unwrap();

@@ -1,4 +1,5 @@
-//! An engine of the user's own, as stdlib/engines/README.md shows: its adapter is taken from there, and drives a server of its own.
+//! A user adds an engine by stdlib/engines/README.md: the adapter is the one on that page, and drives a separate
+//! server.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -10,7 +11,7 @@ use serde_json::json;
 
 use crate::support::{Profiler, model, temp};
 
-/// The first Rhai block of the page after this heading.
+/// The first Rhai block below this heading.
 fn example(heading: &str) -> String {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("stdlib/engines/README.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -51,7 +52,7 @@ fn the_adapter_of_the_readme_is_sound_and_drives_a_server() {
         .run()
         .success();
 
-    // The user's server: a program on its own, with the flags that the adapter gives it.
+    // The user's server, a standalone program started with the adapter's flags.
     let folder = temp();
     model::write(folder.path());
     let server = folder.path().join("our-server");
@@ -96,7 +97,7 @@ fn the_page_names_all_that_an_adapter_may_give() {
     let page = std::fs::read_to_string(page).unwrap();
     let (_, contract) = page.split_once("## The contract").unwrap();
     let mut launch = json!(Launch::default());
-    // What is refused in any case, and what the program fills in.
+    // Left out: fields that are always rejected, and fields that the program fills in.
     for key in [
         "privileged",
         "network",

@@ -1,11 +1,11 @@
-//! The adapters of TGI and transformers before simulated engines: what each cannot do shows in the verdict.
+//! A user probes simulated TGI and transformers through their adapters; the verdicts show what each cannot do.
 
 use serde_json::{Value, json};
 
 use crate::engine::value;
 use crate::script::bench::Bench;
 
-/// Answers of probes of `engine`, simulated.
+/// The answers to probes of `engine`, which is simulated.
 #[track_caller]
 fn probes(engine: &str, options: &str, probes: &str) -> Value {
     value(&format!(
@@ -42,7 +42,7 @@ fn tgi_serves_a_long_output_in_slices_to_its_last_token() {
 
 #[test]
 fn a_prompt_that_the_engine_counts_too_long_is_made_anew_where_its_limits_leave_no_room() {
-    // Four tokens stand before each text; a prompt made of words expects one.
+    // The tokenizer adds four tokens to each text, but a prompt built from words expects one.
     let begin = json!({ "SpecialToken": { "id": "<s>", "type_id": 0 } });
     let tokenizer = json!({
         "version": "1.0",
@@ -108,7 +108,7 @@ fn tgi_that_ends_its_text_early_is_short_and_an_error_within_a_good_status_is_se
         "{short}"
     );
     expect(&misbehaving("error_then_done: 5", 40), "error", json!("engine"));
-    // Longer than the start allows, so that it is started anew, where the option forbids it.
+    // Longer than the start allows, so it needs a restart, which the option forbids.
     let refused = misbehaving("", 200);
     expect(&refused, "refused", json!("length_limit"));
 }
