@@ -131,7 +131,11 @@ fn without_tests(text: &str) -> String {
             kept += "\n";
         }
     }
-    kept
+    // A visibility is no import.
+    Regex::new(r"pub\(in [\w:]+\)")
+        .unwrap()
+        .replace_all(&kept, "pub")
+        .into_owned()
 }
 
 /// The paths of an import tree such as `a::{b, c::d as e}`, each with the name that it is bound to.

@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::experiment::is_negligible;
 use crate::fmt::{GIB, Gib, Unit, gib_number, rounded, signed, with_blanks, without_negative_zero};
 use crate::memory::{Breakdown, Component, Footprint};
+use crate::report::document::Section;
 use crate::report::plot::{Axis, Bar, Colour, Entry, Layer, Panel, Plot, Sheet, TooltipPoint, Tooltips};
-use crate::report::sections::Section;
 use crate::report::sections::memory::{Device, SIMULATED, devices_of, memory_top};
 use crate::report::sections::source::Source;
 use crate::report::{Block, Bytes, Fact, Page, Weight};
@@ -361,7 +361,7 @@ mod tests {
     use crate::report::{Page, text};
     use crate::run::{Folder, RecordedRun};
 
-    fn real(run: &str) -> crate::report::sections::Section {
+    fn real(run: &str) -> crate::report::document::Section {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
             .join("tests/data/runs")
             .join(run);

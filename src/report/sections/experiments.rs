@@ -9,8 +9,8 @@ use crate::compare::experiments;
 use crate::experiment::{Comparison, Contrast, Experiment, Verdict, is_negligible};
 use crate::fmt::{GIB, Unit, list, metric_label, relative, signed, with_unit, without_negative_zero};
 use crate::report::comparison::{change_phrase, decimals};
+use crate::report::document::Section;
 use crate::report::plot::{Entry, Sheet, unit_name};
-use crate::report::sections::Section;
 use crate::report::sections::source::{Source, numbered};
 use crate::report::{Block, Count, Page, Weight};
 

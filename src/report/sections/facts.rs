@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::Fact;
 use super::source::Source;
 use crate::engine::LoadOptions;
 use crate::fmt::shell_quoted;
+use crate::report::document::Fact;
 use crate::report::plot::Sheet;
 use crate::report::{Bytes, Clock, Count, WarningGroup};
 use crate::run::{Manifest, RecordedRun};

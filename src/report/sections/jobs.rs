@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::source::Source;
-use super::{Section, answers, facts};
+use super::{answers, facts};
 use crate::compare::{Case, ComparisonInput};
 use crate::fault::{Fault, Result};
-use crate::report::document::{Block, Weight, text};
+use crate::report::document::{Block, Section, Weight, text};
 use crate::report::plot::{Entry, Sheet};
 use crate::report::{Count, Page};
 use crate::run::{Folder, RecordedRun};

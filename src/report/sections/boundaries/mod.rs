@@ -10,13 +10,12 @@ pub(super) use self::panel::plot_axis;
 
 use self::panel::{FigureContext, MAX_CUTS};
 use self::probes::Probes;
-use super::Section;
 use super::source::{Source, numbered};
 use crate::answer::evidence::{ProbeClass, nearest_failure};
 use crate::answer::{State, advise};
 use crate::boundary::{Axis, Band, Boundary, Moves, Point, Record, Scalar, Volume};
 use crate::fault::Result;
-use crate::report::document::sentence;
+use crate::report::document::{Section, sentence};
 use crate::report::picture::{Projection, RULED_OUT, beyond, projection};
 use crate::report::plot::{Plot, Sheet};
 use crate::report::recorded_answer::{Extras, answer_facts};

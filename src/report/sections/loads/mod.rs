@@ -13,9 +13,9 @@ use sweep::SweepLevel;
 use crate::compare::LoadMetric;
 use crate::fmt::{Unit, list, ms, number};
 use crate::load::engine_side::Onset;
+use crate::report::document::Section;
 use crate::report::document::sentence;
 use crate::report::plot::{Axis, Colour, Entry, Layer, Panel, Plot, Scale, Shape, Sheet, TooltipPoint, Tooltips};
-use crate::report::sections::Section;
 use crate::report::sections::source::{Source, numbered};
 use crate::run::RecordedRun;
 

@@ -11,12 +11,12 @@ pub(super) use start::{Device, devices_of};
 
 use crate::engine::{Stage, UsageFile};
 use crate::fmt::{Gib, Unit, gib_number, rounded, slug};
+use crate::report::document::Section;
 use crate::report::document::wrapped;
 use crate::report::plot::{
     Axis, Colour, Entry, Layer, Marks, Panel, Plot, Shape, Sheet, Span, TooltipPoint, Tooltips, max_per_column,
     reduced, sparkline,
 };
-use crate::report::sections::Section;
 use crate::report::sections::source::Source;
 use crate::report::{Block, Bytes, Clock, Count, Page};
 use crate::run::{Folder, Measurement, RecordedRun};
