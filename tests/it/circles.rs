@@ -1,5 +1,5 @@
-//! A contributor reads one file after another: within these modules no file imports a file that imports it, directly or
-//! indirectly. A re-exported item counts as part of the file that defines it. Tests are left out.
+//! No file of these modules imports one that imports it, directly or by way of others, so that each can be read after those that it
+//! imports. An item that is imported by way of a parent counts as of the file that defines it. Tests are left out.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,19 +9,19 @@ use regex::Regex;
 
 use super::modules::sources;
 
-/// Modules in which imports form no cycle.
+/// Modules without circles of files.
 const MODULES: [&str; 3] = ["answer", "engine", "report"];
 
-/// A path from the crate's root, such as `engine`, `facts`, `log`, to a file or an item.
+/// Names from the crate's root on, such as `engine`, `facts`, `log`; of a file, or of an item.
 type Names = Vec<String>;
 
 /// The imports of a file.
 #[derive(Default)]
 struct File {
-    /// The crate paths that the file uses, in `use` and elsewhere.
+    /// What it names of the crate, in `use` and elsewhere, but for what it re-exports.
     named: BTreeSet<Names>,
-    /// Its re-exports: the name here, and the original path.
-    exports: BTreeMap<String, Names>,
+    /// What it imports or re-exports, by its name there: other files can import that from it.
+    imports: BTreeMap<String, Names>,
 }
 
 /// The files of a module.
@@ -48,15 +48,15 @@ impl Files {
         )
     }
 
-    /// The file of this module that defines the path, if there is one.
+    /// The file that defines what a path names, if it is one of these.
     fn defining(&self, path: &[String]) -> Option<&Names> {
         let longest = (1..=path.len())
             .rev()
             .find(|length| self.0.contains_key(&path[..*length]))?;
         let (file, item) = path.split_at(longest);
-        let (file, imports) = self.0.get_key_value(file)?;
-        match item.first().and_then(|name| imports.exports.get(name)) {
-            Some(exported) => self.defining(&[exported, &item[1..]].concat()),
+        let (file, read) = self.0.get_key_value(file)?;
+        match item.first().and_then(|name| read.imports.get(name)) {
+            Some(imported) => self.defining(&[imported, &item[1..]].concat()),
             None => Some(file),
         }
     }
@@ -69,7 +69,7 @@ impl Files {
             .collect()
     }
 
-    /// Finds a cycle of imports, if there is one, by following the imports of the last file of `path`.
+    /// Files of which each imports the next, and the last the first; follows the imports of the last of `path`.
     fn circle<'a>(&'a self, path: &mut Vec<&'a Names>, done: &mut BTreeSet<&'a Names>) -> Option<Vec<&'a Names>> {
         let last = *path.last()?;
         for next in self.imported_by(last) {
@@ -91,33 +91,33 @@ impl Files {
 
 impl File {
     fn read(file: &Names, text: &str, known: &BTreeSet<Names>) -> Self {
-        let import = Regex::new(r"(?m)^\s*(pub(?:\([^)]*\))? )?use ([^;]+);").unwrap();
+        let import = Regex::new(r"(?m)^\s*(pub )?use ([^;]+);").unwrap();
         let path = Regex::new(r"(?:^|[^\w:])(\w+(?:::\w+)+)").unwrap();
+        let visibility = Regex::new(r"\bpub\([^)]*\)").unwrap();
+        let text = visibility.replace_all(text, "pub");
         let mut found = Self::default();
-        let mut imported = BTreeMap::new();
-        for one in import.captures_iter(text) {
+        for one in import.captures_iter(&text) {
             for (path, name) in expand(&one[2], &[]) {
                 let Some(path) = absolute(file, &path, known) else {
                     continue;
                 };
-                if one.get(1).is_some() {
-                    found.exports.insert(name, path);
-                } else {
+                if one.get(1).is_none() {
                     found.named.insert(path.clone());
-                    imported.insert(name, path);
                 }
+                found.imports.insert(name, path);
             }
         }
-        for one in path.captures_iter(&import.replace_all(text, "")) {
+        for one in path.captures_iter(&import.replace_all(&text, "")) {
             let path = names(&one[1]);
-            let through = imported.get(&path[0]).map(|first| [first, &path[1..]].concat());
+            let through = found.imports.get(&path[0]);
+            let through = through.map(|first| [first, &path[1..]].concat());
             found.named.extend(through.or_else(|| absolute(file, &path, known)));
         }
         found
     }
 }
 
-/// The text of a file without comments and test-only items.
+/// A file's text without comments and what is compiled for tests only.
 fn without_tests(text: &str) -> String {
     let mut lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
     let mut kept = String::new();
@@ -131,14 +131,10 @@ fn without_tests(text: &str) -> String {
             kept += "\n";
         }
     }
-    // A visibility is no import.
-    Regex::new(r"pub\(in [\w:]+\)")
-        .unwrap()
-        .replace_all(&kept, "pub")
-        .into_owned()
+    kept
 }
 
-/// The paths of an import tree such as `a::{b, c::d as e}`, each with the name that it is bound to.
+/// The paths of a tree of imports such as `a::{b, c::d as e}`, each with the name that it gets.
 fn expand(tree: &str, before: &[String]) -> Vec<(Names, String)> {
     if let Some((head, inner)) = tree.split_once('{') {
         let before = [before, &names(head)].concat();
