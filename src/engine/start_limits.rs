@@ -147,19 +147,10 @@ mod tests {
 
     use super::*;
 
-    fn limits(input: u64, output: u64, concurrency: u64) -> Limits {
-        Limits {
-            input,
-            output,
-            total: input + output,
-            concurrency,
-        }
-    }
-
     #[test]
     fn a_point_without_concurrency_has_one_sequence() {
         let point = Point::default().with("input", 10).with("output", 3);
-        assert_eq!(Limits::of_point(&point).unwrap(), limits(10, 3, 1));
+        assert_eq!(Limits::of_point(&point).unwrap(), Limits::new(10, 3, 1));
     }
 
     #[test]
@@ -173,22 +164,28 @@ mod tests {
     #[test]
     fn the_box_takes_both_forms_of_an_axis_and_the_point() {
         let axes = json!({ "input": [128, 8192], "output": { "range": [1, 64] } });
-        assert_eq!(Limits::from_axes(Some(&axes), limits(16, 100, 4)), limits(8192, 100, 4));
-        assert_eq!(Limits::from_axes(None, limits(16, 100, 4)), limits(16, 100, 4));
+        assert_eq!(
+            Limits::from_axes(Some(&axes), Limits::new(16, 100, 4)),
+            Limits::new(8192, 100, 4)
+        );
+        assert_eq!(
+            Limits::from_axes(None, Limits::new(16, 100, 4)),
+            Limits::new(16, 100, 4)
+        );
     }
 
     #[test]
     fn covering_means_every_limit() {
-        assert!(limits(10, 10, 2).cover(&limits(10, 9, 1)));
-        assert!(!limits(10, 10, 2).cover(&limits(10, 9, 3)));
-        assert!(!limits(10, 10, 2).capped(12).cover(&limits(10, 9, 1)));
+        assert!(Limits::new(10, 10, 2).cover(&Limits::new(10, 9, 1)));
+        assert!(!Limits::new(10, 10, 2).cover(&Limits::new(10, 9, 3)));
+        assert!(!Limits::new(10, 10, 2).capped(12).cover(&Limits::new(10, 9, 1)));
     }
 
     #[test]
     fn the_total_is_shown_where_it_limits() {
-        assert_eq!(limits(10, 8, 2).to_string(), "input=10 output=8 concurrency=2");
+        assert_eq!(Limits::new(10, 8, 2).to_string(), "input=10 output=8 concurrency=2");
         assert_eq!(
-            limits(10, 8, 2).capped(12).to_string(),
+            Limits::new(10, 8, 2).capped(12).to_string(),
             "input=10 output=8 total=12 concurrency=2"
         );
     }

@@ -54,21 +54,12 @@ impl RequestSpeed {
 mod speed_tests {
     use super::*;
 
-    fn requested(input: u64, output: u64, concurrency: u64) -> Limits {
-        Limits {
-            input,
-            output,
-            total: input + output,
-            concurrency,
-        }
-    }
-
     #[test]
     fn short_requests_have_a_minute_and_none_has_more_than_an_hour() {
-        assert_eq!(RequestSpeed::default().timeout(&requested(1, 1, 1)).as_secs(), 60);
+        assert_eq!(RequestSpeed::default().timeout(&Limits::new(1, 1, 1)).as_secs(), 60);
         assert_eq!(
             RequestSpeed::default()
-                .timeout(&requested(1_000_000, 100_000, 64))
+                .timeout(&Limits::new(1_000_000, 100_000, 64))
                 .as_secs(),
             3600
         );
@@ -77,16 +68,16 @@ mod speed_tests {
     #[test]
     fn a_fast_engine_is_not_waited_for_as_if_it_were_a_cpu() {
         let mut speed = RequestSpeed::default();
-        speed.learn(&requested(1000, 64, 1), Some(100.0), Some(20.0));
-        assert_eq!(speed.timeout(&requested(63_280, 64, 1)).as_secs(), 76);
+        speed.learn(&Limits::new(1000, 64, 1), Some(100.0), Some(20.0));
+        assert_eq!(speed.timeout(&Limits::new(63_280, 64, 1)).as_secs(), 76);
     }
 
     #[test]
     fn a_slow_engine_gets_more_time() {
         let mut speed = RequestSpeed::default();
-        let before = speed.timeout(&requested(1000, 1000, 1));
-        speed.learn(&requested(100, 10, 1), Some(1000.0), Some(250.0));
-        let after = speed.timeout(&requested(1000, 1000, 1));
+        let before = speed.timeout(&Limits::new(1000, 1000, 1));
+        speed.learn(&Limits::new(100, 10, 1), Some(1000.0), Some(250.0));
+        let after = speed.timeout(&Limits::new(1000, 1000, 1));
         assert!(
             before.as_secs() == 1050 && after.as_secs() == 2600,
             "{before:?} {after:?}"
