@@ -52,7 +52,7 @@ fn commit(root: &Path) -> io::Result<String> {
         let path = git(root, &["rev-parse", "--git-path", changed]).filter(|path| root.join(path).exists());
         path.iter().for_each(|path| println!("cargo::rerun-if-changed={path}"));
     }
-    for folder in ["src", "crates/core/src"] {
+    for folder in ["src", "crates/search/src"] {
         println!("cargo::rerun-if-changed={folder}");
     }
     Ok(format!("commit {described}"))

@@ -23,4 +23,4 @@ pub mod tls;
 pub mod warning;
 pub mod world;
 
-pub use profiler_core::{boundary, experiment, fault, fmt};
+pub use profiler_search::{boundary, experiment, fault, fmt};

@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::Timing;
 use crate::fault::{Fault, Result};
 use crate::file;
-use profiler_core::names;
+use profiler_search::names;
 
 /// One model on one device with one engine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -429,7 +429,7 @@ fn the_errors_of_the_faq_are_the_programs() {
         }
     }
     let mut sources = String::new();
-    for folder in ["src", "crates/core/src", "stdlib", "scripts"] {
+    for folder in ["src", "crates/search/src", "stdlib", "scripts"] {
         read(&root().join(folder), &mut sources);
     }
     let joined = Regex::new(r"\\\n\s*").unwrap().replace_all(&sources, "").into_owned();

@@ -1,4 +1,4 @@
-//! The modules that search and compute, and their dependencies. Pure. They are optimised in every build.
+//! The search for limits: boundaries, experiments, and what they need. Pure, and optimised in every build.
 
 pub mod boundary;
 pub mod experiment;
