@@ -11,7 +11,7 @@ use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
-use crate::script::convert::deserialize_as;
+use crate::script::convert::{caught, deserialize_as};
 use crate::script::host::{EngineHandle, Host, LogOptions};
 use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, from_script, host, options, to_script};
@@ -654,7 +654,10 @@ pub mod methods {
     #[rhai_fn(return_raw)]
     pub fn hold_settings(measured: Map) -> Caught<Dynamic> {
         let measured: Measurements = options(measured)?;
-        Ok(to_script(&Experiment::new(measured, compare::higher_is_better)?)?)
+        Ok(to_script(&caught(Experiment::new(
+            measured,
+            compare::higher_is_better,
+        ))?)?)
     }
 
     /// Shows and records an experiment: the result of `hold_settings`, optionally with `further` values
