@@ -5,6 +5,7 @@ pub mod cli;
 pub mod compare;
 pub mod csv;
 pub mod engine;
+pub mod fault;
 pub mod file;
 pub mod home;
 pub mod http;
@@ -23,4 +24,4 @@ pub mod tls;
 pub mod warning;
 pub mod world;
 
-pub use profiler_search::{boundary, experiment, fault, fmt};
+pub use profiler_search::{boundary, experiment, fmt};

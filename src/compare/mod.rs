@@ -49,7 +49,7 @@ pub fn higher_is_better(metric: &experiment::Metric) -> Option<bool> {
 ///
 /// `usage` for anything else.
 pub fn read_experiment(value: &Value) -> Result<Experiment> {
-    Experiment::read(value, higher_is_better)
+    Ok(Experiment::read(value, higher_is_better)?)
 }
 
 /// The experiments of a run by name. Reading the run has already dropped unreadable ones and noted that.

@@ -1,4 +1,4 @@
-//! A run's folder: creates it and opens the files in it.
+//! A run's folder: opens the files in it.
 //!
 //! A run folder may come from an untrusted source. Therefore every file is opened relative to the open folder, one path
 //! component at a time, and no symbolic link is followed: it could point to one of the user's files. Only regular files
@@ -22,11 +22,9 @@ use nix::unistd::{UnlinkatFlags, unlinkat};
 use serde::Serialize;
 use tempfile::TempDir;
 
-use super::journal::JOURNAL;
-use super::manifest::{MANIFEST, Manifest};
-use super::{WrittenFile, pack, remembered, secrets};
+use super::disk::WrittenFile;
+use super::secrets;
 use crate::fault::{Fault, Kind, Result};
-use crate::fmt::shell_quoted;
 use crate::world::{self, Change, change};
 
 /// Flags to open a subfolder that must not be a link. `O_PATH` needs no read permission.
@@ -58,21 +56,12 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens an existing folder, or unpacks a packed run into a temporary one.
+    /// Opens an existing folder.
     ///
     /// # Errors
     ///
-    /// `usage` if there is no such folder; `io` if it cannot be opened; errors of `pack::unpacked`.
-    pub fn open(path: &Path) -> Result<Self> {
-        if pack::is_pack(path) {
-            let (unpacked, inside) = pack::unpacked(path)?;
-            let folder = Self::open(&inside)?;
-            return Ok(Self {
-                path: path.to_owned(),
-                _unpacked: Some(Arc::new(unpacked)),
-                ..folder
-            });
-        }
+    /// `usage` if there is no such folder; `io` if it cannot be opened.
+    pub(super) fn open_dir(path: &Path) -> Result<Self> {
         let opened = open(path, FOLDER.difference(OFlag::O_NOFOLLOW), Mode::empty());
         let dir = opened.map_err(|error| match error {
             Errno::ENOENT | Errno::ENOTDIR => not_a_run(path),
@@ -85,46 +74,19 @@ impl Folder {
         })
     }
 
-    /// Creates a new folder: `out`, or `runs/TIME-NAME`, numbered if that is taken. Accepts an empty folder.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if `out` is not empty. With `force_new`, uses the first free numbered name (`…-2`) instead.
-    pub(super) fn create(out: Option<&Path>, name: &str, force_new: bool) -> Result<Self> {
-        let wanted = match out {
-            Some(out) => out.to_owned(),
-            None => Path::new("runs").join(format!("{}-{name}", stamp())),
-        };
-        if let Some(parent) = wanted.parent() {
-            fs::create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
+    /// Gives the folder of an unpacked run the path of its pack. The last clone removes the temporary folder.
+    pub(super) fn unpacked_from(self, pack: &Path, unpacked: TempDir) -> Self {
+        Self {
+            path: pack.to_owned(),
+            _unpacked: Some(Arc::new(unpacked)),
+            ..self
         }
-        for number in 1.. {
-            let path = numbered(&wanted, number);
-            match change(Change::MakeFolder(&path)).and_then(|()| fs::create_dir(&path)) {
-                Ok(()) => {
-                    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                    let parent = parent.unwrap_or(Path::new("."));
-                    sync(parent).map_err(|error| Fault::io(parent, &error))?;
-                    return Self::open(&path);
-                }
-                Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                    if number == 1 && is_empty(&path) {
-                        return Self::open(&path);
-                    }
-                    if out.is_some() && !force_new {
-                        check_free(&path)?;
-                    }
-                }
-                Err(error) => return Err(Fault::io(&path, &error)),
-            }
-        }
-        Err(Fault::internal("there is no free folder"))
     }
 
     /// Opens a folder, and creates it and its parents if they do not exist.
     pub(super) fn make(path: &Path) -> Result<Self> {
         fs::create_dir_all(path).map_err(|error| Fault::io(path, &error))?;
-        Self::open(path)
+        Self::open_dir(path)
     }
 
     /// Syncs the folder's directory entries. Until then, a power failure may remove a created or renamed file even if
@@ -383,10 +345,11 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
 /// The permissions of a new file, before the user's umask. Engine output and script files may contain secrets that were
 /// not recognised, and the user's permissions are private, so only the owner may read these files.
 fn mode(name: &Path) -> Mode {
-    let private = ["logs", "files", "journal.jsonl", remembered::FILE];
-    match private.iter().any(|private| name.starts_with(private)) {
-        true => Mode::from_bits_truncate(0o600),
-        false => Mode::from_bits_truncate(0o666),
+    let private = ["logs", "files", "journal.jsonl", "remembered"];
+    if private.iter().any(|private| name.starts_with(private)) {
+        Mode::from_bits_truncate(0o600)
+    } else {
+        Mode::from_bits_truncate(0o666)
     }
 }
 
@@ -412,9 +375,11 @@ fn open_error(dir: &OwnedFd, name: &OsStr, path: &Path, error: Errno) -> Fault {
 
 /// The error for a folder without a manifest. Names a run inside of it, if there is one.
 pub(super) fn not_a_run(folder: &Path) -> Fault {
-    let inside = fs::read_dir(folder).into_iter().flatten().flatten();
-    let inside = inside.map(|entry| entry.path());
-    let last = inside.filter(|path| path.join("manifest.json").is_file()).max();
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let last = entries
+        .map(|entry| entry.path())
+        .filter(|path| path.join("manifest.json").is_file())
+        .max();
     Fault::usage(format!("`{}` is not the folder of a run", folder.display())).hint(match last {
         Some(run) => format!("give a run in it, such as {}", run.display()),
         None => "give a folder that `profiler run` made; it has a manifest.json".to_owned(),
@@ -431,7 +396,7 @@ fn outside_folder(name: &Path) -> Fault {
 }
 
 /// `name.ext`, then `name-2.ext`.
-fn numbered(path: &Path, number: usize) -> PathBuf {
+pub(super) fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 1 {
         return path.to_owned();
     }
@@ -444,72 +409,12 @@ fn numbered(path: &Path, number: usize) -> PathBuf {
 }
 
 /// Syncs a folder, if its file system and permissions allow it.
-fn sync(folder: &Path) -> io::Result<()> {
+pub(super) fn sync(folder: &Path) -> io::Result<()> {
     change(Change::SyncFolder(folder))?;
     match File::open(folder).and_then(|folder| folder.sync_all()) {
         Err(error) if matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::PermissionDenied) => Ok(()),
         synced => synced,
     }
-}
-
-/// Checks that a new run may use this path: it does not exist, or is an empty folder.
-///
-/// # Errors
-///
-/// `usage` if the path is taken, naming its content; `io` if it cannot be read.
-pub fn check_free(path: &Path) -> Result<()> {
-    let shown = path.display();
-    let quoted = shell_quoted(&shown.to_string());
-    let taken = |message: String, go_on: String| {
-        let names = (2..).map(|number| numbered(path, number));
-        let free = names.into_iter().find(|name| name.symlink_metadata().is_err());
-        let free = free.map_or_else(String::new, |free| shell_quoted(&free.display().to_string()));
-        Fault::usage(message).hint(format!(
-            "{go_on}choose another name, such as `--out {free}`; `--force-new` takes the next free number by itself"
-        ))
-    };
-    match path.symlink_metadata() {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(Fault::io(path, &error)),
-        Ok(_) if pack::is_pack(path) => return Err(taken(format!("`{shown}` is a packed run"), String::new())),
-        Ok(_) if !path.is_dir() => return Err(taken(format!("`{shown}` is there and is no folder"), String::new())),
-        Ok(_) => {}
-    }
-    let mut inside = Vec::new();
-    for entry in fs::read_dir(path).map_err(|error| Fault::io(path, &error))? {
-        let entry = entry.map_err(|error| Fault::io(path, &error))?;
-        inside.push(entry.file_name().to_string_lossy().into_owned());
-    }
-    if inside.is_empty() {
-        return Ok(());
-    }
-    if inside.iter().any(|name| name == MANIFEST || name == JOURNAL) {
-        let manifest = Folder::open(path).and_then(|folder| Manifest::read(&folder));
-        let resume = match manifest.is_ok_and(|manifest| manifest.script.path == FLEET) {
-            true => format!("profiler fleet --follow {quoted}"),
-            false => format!("profiler run --resume {quoted}"),
-        };
-        let go_on = format!("`{resume}` goes on with it; ");
-        return Err(taken(format!("`{shown}` holds a run already"), go_on));
-    }
-    inside.sort();
-    let (first, more) = inside.split_at(inside.len().min(MAX_NAMED));
-    let more = match more.len() {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let message = format!("`{shown}` is not empty: it holds {}{more}", first.join(", "));
-    Err(taken(message, String::new()))
-}
-
-/// The shipped script whose runs have a resume command of their own.
-const FLEET: &str = "fleet";
-
-/// Most entries listed of a folder that is not a run.
-const MAX_NAMED: usize = 3;
-
-fn is_empty(path: &Path) -> bool {
-    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
 }
 
 /// Now, UTC, to the millisecond: `2026-11-21T03:30:00.123Z`.
@@ -646,21 +551,5 @@ mod tests {
         assert!(folder.append(Path::new("logs/a.log")).is_err());
         assert!(folder.replace_text(Path::new("result.json"), "").is_err());
         assert!(!temp.path().join("run").exists());
-    }
-
-    #[test]
-    fn only_an_empty_folder_is_taken() {
-        let temp = tempdir().unwrap();
-        let out = temp.path().join("deep").join("out");
-        let create = |force_new| Folder::create(Some(&out), "x", force_new);
-        assert_eq!(create(false).unwrap().path(), out);
-        assert_eq!(create(false).unwrap().path(), out, "it is empty");
-        fs::write(out.join("mine"), "").unwrap();
-        let fault = create(false).unwrap_err();
-        assert!(fault.kind == Kind::Usage && fault.message.contains("mine"), "{fault}");
-        for number in 2..4 {
-            let numbered = temp.path().join("deep").join(format!("out-{number}"));
-            assert_eq!(create(true).unwrap().path(), numbered);
-        }
     }
 }

@@ -24,10 +24,11 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::Instant;
 
 use super::answer::{Operation, PointAnswer};
+use super::disk::WrittenFile;
 use super::folder::{self, Folder, read_line};
 use super::reference::Waiting;
 use super::secrets::{self, hidden_value};
-use super::{Event, WrittenFile, engine_number};
+use super::{Event, engine_number};
 use crate::boundary::{JsonText, Point};
 use crate::fault::{Fault, Kind, Result};
 
@@ -233,13 +234,15 @@ pub(super) struct Extent {
 /// The note about lines that are not used. The changed line is between `first`, the first unverified line, and
 /// `noticed`, the first one that does not match its checksum.
 fn distrust(first: usize, noticed: usize, last: usize) -> String {
-    let changed = match first == noticed {
-        true => format!("line {first}"),
-        false => format!("one of lines {first} to {noticed}"),
+    let changed = if first == noticed {
+        format!("line {first}")
+    } else {
+        format!("one of lines {first} to {noticed}")
     };
-    let unused = match first == last {
-        true => "it is not used".to_owned(),
-        false => format!("lines {first} to {last} are not used"),
+    let unused = if first == last {
+        "it is not used".to_owned()
+    } else {
+        format!("lines {first} to {last} are not used")
     };
     format!("{changed} was changed after it was written: {unused}")
 }

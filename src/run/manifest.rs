@@ -222,18 +222,22 @@ impl Manifest {
                 None => differences.push(format!("the module `{name}` no longer exists")),
             }
         }
-        let now = plan.set.clone().into_iter();
-        let now = now.map(|(name, value)| (name, secrets::hidden_value(value))).collect();
+        let now = plan
+            .set
+            .clone()
+            .into_iter()
+            .map(|(name, value)| (name, secrets::hidden_value(value)))
+            .collect();
         parameters("", &comparable(&self.set), &comparable(&now), &mut differences);
         if let (Some(before), Some(now)) = (self.seed, plan.seed)
             && before != now
         {
             differences.push(format!("the seed was {before} and is {now}"));
         }
-        match differences.is_empty() {
-            true => Ok(()),
-            false => Err(refusal(&differences)),
+        if !differences.is_empty() {
+            return Err(refusal(&differences));
         }
+        Ok(())
     }
 
     /// Fails if the script at `path` is not the one that ran.
@@ -242,10 +246,10 @@ impl Manifest {
     ///
     /// `usage`.
     pub fn check_script(&self, sha256: &str, path: &Path) -> Result<()> {
-        match self.script.sha256 == sha256 {
-            true => Ok(()),
-            false => Err(refusal(&[format!("the script `{}` has changed", path.display())])),
+        if self.script.sha256 != sha256 {
+            return Err(refusal(&[format!("the script `{}` has changed", path.display())]));
         }
+        Ok(())
     }
 
     /// Adds permissions in the syntax of `--allow`, without duplicates.

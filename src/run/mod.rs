@@ -2,17 +2,21 @@
 //!
 //! Everything that happens goes through [`Run`] as an [`Event`]: the journal stores it, listeners (the live view) show
 //! it. A killed run can be resumed; each attempt is one execution of it. [`Run::replay`] then answers finished
-//! operations of earlier executions from the journal. `writer` starts and resumes runs and writes the folder,
+//! operations of earlier executions from the journal. `start` starts and resumes runs, `writer` writes the folder,
 //! `manifest` checks that the plan is unchanged, `recorded` reads the folder into a [`RecordedRun`], and [`Folder`]
 //! opens every file in it.
 
 mod answer;
 mod asked;
+mod attempt;
+mod disk;
 mod event;
 mod files;
 mod folder;
+mod jobs;
 mod journal;
 mod manifest;
+mod new_folder;
 mod pack;
 mod probe_answer;
 mod recorded;
@@ -20,18 +24,20 @@ mod reference;
 mod remembered;
 mod secrets;
 mod sessions;
+mod start;
 mod writer;
 
 pub use answer::{Operation, PointAnswer, Spent};
 pub use asked::AskedServer;
+pub use disk::{BoundedFile, WrittenFile};
 pub use event::{Event, Totals, engine_number, for_engine};
-pub use files::{BoundedFile, WrittenFile};
-
+pub use folder::Folder;
 pub(crate) use folder::read_line;
-pub use folder::{Folder, check_free};
+pub use jobs::JobFolder;
 pub use journal::RecordedPoint;
 pub use manifest::{Machine, Manifest, Plan, SCHEMA, Script, completed};
-pub use pack::{JobFolder, is_pack, pack};
+pub use new_folder::check_free;
+pub use pack::{is_pack, pack};
 pub use probe_answer::{Allocation, Evidence, Limits, ProbeAnswer};
 pub use recorded::{RecordedBoundary, RecordedLoad, RecordedRun};
 pub use remembered::{forget_allowed, is_remembered, own_run, remember};

@@ -1,31 +1,24 @@
-//! Packed runs and job archives. [`pack`] writes a run into one file to send. [`Folder::open`] reads it with the same
-//! precautions as a folder from an untrusted source.
+//! Packed runs: [`pack`] writes a run into one file to send. [`Folder::open`] reads it with the same precautions as a
+//! folder from an untrusted source.
 //!
 //! The file is a gzipped tar archive. For reading, it is unpacked into a temporary folder of limited size; only regular
 //! files and folders are unpacked.
-//!
-//! A run may have jobs, which are runs of their own below `jobs/`, each with its parameters in a file next to it. A
-//! remote host gets the files of a job as an archive, and sends back the files of its run.
 
-use std::fs::File;
-use std::io::{self, Read, Seek as _, Write};
-use std::path::{Component, Path, PathBuf};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
 
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use regex::bytes::Regex;
-use serde_json::{Map, Value};
 use tar::{Archive, Builder, EntryType, Header};
 use tempfile::TempDir;
 
-use super::files::{Disk, NAME};
-use super::secrets::hidden_value;
-use super::writer::latest_attempt;
-use super::{Folder, Manifest, Run, hide};
+use super::disk::{Disk, NAME};
+use super::folder::Folder;
+use super::hide;
 use crate::fault::{Fault, Kind, Result};
 use crate::file;
-use crate::warning::Warning;
 
 /// The first bytes of every gzip file.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
@@ -94,15 +87,30 @@ pub fn pack(folder: &Folder, name: &str, without: &[String], to: impl Write) -> 
     written.map_err(failed).map(|()| count)
 }
 
+impl Folder {
+    /// Opens an existing folder, or unpacks a packed run into a temporary one.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if there is no such folder; `io` if it cannot be opened; errors of `unpacked`.
+    pub fn open(path: &Path) -> Result<Self> {
+        if !is_pack(path) {
+            return Self::open_dir(path);
+        }
+        let (unpacked, inside) = unpacked(path)?;
+        Ok(Self::open_dir(&inside)?.unpacked_from(path, unpacked))
+    }
+}
+
 /// Unpacks a run into a temporary folder.
 ///
 /// # Errors
 ///
 /// `limit` for more than 1 GiB; `io` for a broken archive; `usage` if it is not a packed run.
-pub(super) fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
+fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
     let io = |error: io::Error| Fault::io(path, &error);
     let temp = tempfile::Builder::new().prefix("profiler-").tempdir().map_err(io)?;
-    let folder = Folder::open(temp.path())?;
+    let folder = Folder::open_dir(temp.path())?;
     let archive = GzDecoder::new(file::open(path)?).take(2 * MAX_UNPACKED);
     let disk = Disk::new(temp.path(), Some(MAX_UNPACKED));
     let left_out =
@@ -118,17 +126,17 @@ pub(super) fn unpacked(path: &Path) -> Result<(TempDir, PathBuf)> {
 }
 
 /// Most skipped entries that are named.
-const SHOWN: usize = 3;
+pub(super) const SHOWN: usize = 3;
 
 /// Entries that were skipped.
 #[derive(Debug, Default)]
-struct LeftOut {
-    count: usize,
-    first: Vec<String>,
+pub(super) struct LeftOut {
+    pub(super) count: usize,
+    pub(super) first: Vec<String>,
 }
 
 /// Unpacks an untrusted tar archive.
-fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
+pub(super) fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
     let broken = |error: io::Error| Fault::new(Kind::Io, format!("the archive is broken: {error}"));
     let mut left_out = LeftOut::default();
     for entry in Archive::new(archive).entries().map_err(broken)? {
@@ -164,162 +172,6 @@ fn unpack(archive: impl Read, folder: &Folder, disk: &Disk) -> Result<LeftOut> {
         }
     }
     Ok(left_out)
-}
-
-/// The folder of all jobs.
-const JOBS: &str = "jobs";
-
-/// The paths of a job.
-#[derive(Clone, Debug)]
-pub struct JobFolder {
-    /// The folder of its run, an absolute path. It need not exist yet.
-    pub folder: PathBuf,
-    /// The file of its parameters.
-    pub parameters: PathBuf,
-    /// The number of its latest attempt; 0 if there was none.
-    pub attempt: u64,
-}
-
-impl Run {
-    /// Writes a job's parameters and returns its paths; `None` if the run has no folder.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for an invalid name, and for parameters with a secret, which must not be stored; `io` and `missing` if
-    /// they cannot be written.
-    pub fn job(&self, name: &str, parameters: &Map<String, Value>) -> Result<Option<JobFolder>> {
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
-        if name.is_empty() || name.starts_with('.') || !name.chars().all(plain) {
-            return Err(Fault::usage(format!("`{name}` is not a valid name of a job"))
-                .hint("use letters, digits, `_`, `-` and `.`"));
-        }
-        let value = Value::Object(parameters.clone());
-        if hidden_value(value.clone()) != value {
-            return Err(
-                Fault::usage(format!("the parameters of `{name}` have a secret, which no file keeps"))
-                    .hint("name the environment variable that holds it, such as `api_key_env`"),
-            );
-        }
-        let Some(writer) = &self.writer else { return Ok(None) };
-        let file = Path::new(JOBS).join(format!("{name}.json"));
-        let root = writer.folder.path();
-        let root = std::fs::canonicalize(root).map_err(|error| Fault::io(root, &error))?;
-        let text = value.to_string();
-        let known = writer.folder.read(&file)?;
-        if known.is_none_or(|known| known != text.as_bytes()) {
-            // Not synced: after a power failure it is written again.
-            let mut written = writer.folder.append(&file)?;
-            let written = written.set_len(0).and_then(|()| written.write_all(text.as_bytes()));
-            written.map_err(|error| Fault::io(&root.join(&file), &error))?;
-        }
-        let folder = root.join(JOBS).join(name);
-        let attempt = match folder.is_dir() {
-            true => latest_attempt(&Folder::open(&folder)?)?,
-            false => 0,
-        };
-        Ok(Some(JobFolder {
-            parameters: root.join(file),
-            folder,
-            attempt,
-        }))
-    }
-
-    /// A tar archive for another host to run a job: these files, by their paths below the current folder, the job's
-    /// parameters, and the files of its run so far.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a path that leads out of the current folder; `io` if anything cannot be read or written.
-    pub fn pack_job(&self, name: &str, files: &[PathBuf]) -> Result<File> {
-        let inside = Path::new(JOBS).join(format!("{name}.json"));
-        let root = self.folder().unwrap_or(Path::new(""));
-        let mut archive = Builder::new(tempfile::tempfile().map_err(failed(Path::new("an archive")))?);
-        archive.follow_symlinks(false);
-        for file in files {
-            let is_inside = |part| matches!(part, Component::Normal(_) | Component::CurDir);
-            if !file.components().all(is_inside) {
-                let path = file.display();
-                let message = format!("`{path}` is not below the current folder, and cannot be sent to a host");
-                return Err(Fault::usage(message).hint("start the fleet in a folder above its scripts"));
-            }
-            // Links are followed: the target's content is sent.
-            let mut opened = crate::file::open(file)?;
-            archive.append_file(file, &mut opened).map_err(failed(file))?;
-        }
-        let parameters = root.join(&inside);
-        let appended = archive.append_path_with_name(&parameters, &inside);
-        appended.map_err(failed(&parameters))?;
-        let run = root.join(JOBS).join(name);
-        // A run that came back without its manifest is incomplete, and is measured again.
-        if run.join("manifest.json").is_file() {
-            let appended = archive.append_dir_all(Path::new(JOBS).join(name), &run);
-            appended.map_err(failed(&run))?;
-        }
-        let mut file = archive.into_inner().map_err(failed(&run))?;
-        file.rewind().map_err(failed(&run))?;
-        Ok(file)
-    }
-
-    /// Unpacks an untrusted tar archive with the files of a job's run into the job's folder. Only folders and regular
-    /// files are unpacked; a warning names the others.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for a name that leads out of the folder; `limit` if the run would exceed its disk limit; `io` for a
-    /// broken archive, and if a file cannot be written.
-    pub fn unpack_job(&self, name: &str, archive: impl Read) -> Result<()> {
-        let Some(writer) = &self.writer else { return Ok(()) };
-        let inside = Path::new(JOBS).join(name);
-        writer.folder.make_folder(&inside)?;
-        let folder = Folder::open(&writer.folder.path().join(inside))?;
-        let left_out = unpack(archive, &folder, &writer.disk)?;
-        if left_out.count > 0 {
-            let (count, shown) = (left_out.count, left_out.first.join(", "));
-            let more = if count > SHOWN { ", …" } else { "" };
-            let message =
-                format!("job `{name}`: {count} not copied, as only folders and regular files are: {shown}{more}");
-            self.warn(Warning::new("not_copied", message))?;
-        }
-        Ok(())
-    }
-
-    /// The text of `jobs/NAME.log`; empty if there is none.
-    ///
-    /// # Errors
-    ///
-    /// `io` if it cannot be read.
-    pub fn job_log(&self, name: &str) -> Result<String> {
-        let Some(writer) = &self.writer else {
-            return Ok(String::new());
-        };
-        let text = writer.folder.read(Path::new(JOBS).join(format!("{name}.log")))?;
-        Ok(String::from_utf8_lossy(&text.unwrap_or_default()).into_owned())
-    }
-
-    /// The folder of a job whose run ended by itself: it is done, or it failed. `None` if it has not started, was
-    /// interrupted or killed, or is under way.
-    ///
-    /// # Errors
-    ///
-    /// `io` if it cannot be read.
-    pub fn ended_job(&self, name: &str) -> Result<Option<PathBuf>> {
-        let Some(writer) = &self.writer else { return Ok(None) };
-        let folder = writer.folder.path().join(JOBS).join(name);
-        if !folder.is_dir() {
-            return Ok(None);
-        }
-        let inside = Folder::open(&folder)?;
-        if !inside.has_file("manifest.json") {
-            return Ok(None);
-        }
-        let status = Manifest::read(&inside)?.status;
-        Ok(matches!(status.as_str(), "done" | "failed").then_some(folder))
-    }
-}
-
-/// Returns a function that turns an I/O error for this path into a fault.
-fn failed(path: &Path) -> impl Fn(io::Error) -> Fault {
-    move |error| Fault::io(path, &error)
 }
 
 #[cfg(test)]

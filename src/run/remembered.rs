@@ -9,13 +9,14 @@ use std::io::Write as _;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{Folder, WrittenFile};
+use super::disk::WrittenFile;
+use super::folder::Folder;
 use crate::fault::{Fault, Result};
 use crate::home;
 use crate::world;
 
 /// The name of the file.
-pub(super) const FILE: &str = "remembered";
+const FILE: &str = "remembered";
 
 /// A writer of the file locks this one, because the file itself is replaced.
 const LOCK: &str = "remembered.lock";
@@ -31,7 +32,7 @@ fn folder() -> Option<PathBuf> {
 /// Whether this fact is in the file.
 pub fn is_remembered(fact: &str) -> bool {
     let fact = one_line(fact);
-    let text = folder().and_then(|path| text(&Folder::open(&path).ok()?).ok());
+    let text = folder().and_then(|path| text(&Folder::open_dir(&path).ok()?).ok());
     text.is_some_and(|text| holds(&text, &fact))
 }
 
@@ -106,7 +107,7 @@ fn add(path: &Path, facts: impl Iterator<Item = String>, note: &str) -> Result<(
 
 /// Opens the folder and locks the file against other writers while the second value lives.
 fn lock(path: &Path) -> Result<(Folder, WrittenFile)> {
-    let folder = Folder::open(path)?;
+    let folder = Folder::open_dir(path)?;
     let file = folder.append(Path::new(LOCK))?;
     file.lock().map_err(|error| Fault::io(&path.join(LOCK), &error))?;
     Ok((folder, file))

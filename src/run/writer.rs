@@ -1,29 +1,20 @@
-//! Writes a run's folder: starts a run in a new folder or resumes one, and writes journal, manifest, modules and result.
-//!
-//! A scheduler may start a run twice, for example after it loses contact with a node that is still alive. Each start is
-//! an attempt with a number, stored in the folder's file `attempt` and in the journal. A later attempt waits until the
-//! earlier one ends before it writes; an earlier one that comes back writes nothing more.
+//! Writes the folder of a run under way: journal, manifest, modules and result.
 
 use std::collections::HashMap;
-use std::fs::TryLockError;
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::{Component, Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::event::Totals;
-use super::files::{Disk, RESERVE};
-use super::folder::Folder;
-use super::journal::{JOURNAL, Journal, Replay};
-use super::manifest::{FOLDER_SCHEMA, Machine, Manifest, Plan};
-use super::remembered::{own_run, remember};
-use super::{Event, Run, folder, manifest};
-use crate::fault::{Fault, Kind, Result};
+use super::attempt::check_attempt;
+use super::disk::{Disk, RESERVE};
+use super::event::Event;
+use super::folder::{self, Folder};
+use super::journal::Journal;
+use super::manifest::{self, Manifest, Plan};
+use crate::fault::Result;
 use crate::task::lock;
-use crate::warning::Warning;
 use crate::world;
 
 /// Writes the folder of a run under way.
@@ -47,6 +38,21 @@ struct State {
 }
 
 impl RunWriter {
+    pub(super) fn new(folder: Folder, journal: Journal, manifest: Manifest, plan: &Plan) -> Self {
+        Self {
+            disk: Arc::new(Disk::new(folder.path(), plan.max_disk)),
+            attempt: plan.attempt,
+            folder,
+            names: Mutex::default(),
+            state: Mutex::new(State {
+                journal,
+                stale: false,
+                engines_before: manifest.engines.clone(),
+                manifest,
+            }),
+        }
+    }
+
     /// The file name to use in this execution: numbered if an earlier execution left a file with that name.
     pub(super) fn name(&self, subfolder: &str, name: &str) -> Result<PathBuf> {
         let wanted = Path::new(subfolder).join(name);
@@ -102,10 +108,10 @@ impl RunWriter {
     pub(super) fn module(&self, name: &str, text: &str, sha256: &str) -> Result<()> {
         let mut state = self.lock();
         if let Some(before) = state.manifest.modules.get(name) {
-            return match before == sha256 {
-                true => Ok(()),
-                false => Err(manifest::refusal(&[format!("the module `{name}` has changed")])),
-            };
+            if before == sha256 {
+                return Ok(());
+            }
+            return Err(manifest::refusal(&[format!("the module `{name}` has changed")]));
         }
         self.folder.replace_text(&module_file(name), text)?;
         state.manifest.modules.insert(name.to_owned(), sha256.to_owned());
@@ -143,211 +149,16 @@ fn module_file(name: &str) -> PathBuf {
     Path::new("modules").join(plain.collect::<PathBuf>())
 }
 
-impl Run {
-    /// Creates a run in a new folder: `out`, or `runs/TIME-NAME`; with `force_new`, `out` with a number if it is taken.
-    /// Also returns a warning if a resume will need `--trust-script`.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if `out` is taken.
-    pub fn create(plan: &Plan, out: Option<&Path>, force_new: bool) -> Result<(Self, Vec<Warning>)> {
-        let name = file_name(&plan.script.name);
-        let folder = match plan.attempt.zip(out) {
-            Some((attempt, out)) => {
-                let folder = Folder::make(out)?;
-                begin_attempt(&folder, attempt)?;
-                folder
-            }
-            None => Folder::create(out, &name, force_new)?,
-        };
-        folder.replace_text(Path::new("script.rhai"), &plan.text)?;
-        let manifest = Manifest {
-            schema: FOLDER_SCHEMA,
-            profiler: env!("CARGO_PKG_VERSION").to_owned(),
-            run: format!("{}-{name}-{:06x}", folder::stamp(), random() & 0xff_ffff),
-            status: "running".to_owned(),
-            started: folder::now(),
-            script: plan.script.clone(),
-            set: plan.set.clone(),
-            seed: Some(plan.seed.unwrap_or_else(draw_seed)),
-            permissions: plan.permissions.clone(),
-            shared_gpu: plan.shared_gpu,
-            insecure: plan.insecure,
-            max_operations: plan.max_operations,
-            host: Machine::own(),
-            ..Manifest::default()
-        };
-        let warnings = remember_texts(&manifest.run, plan).into_iter().collect();
-        // The manifest marks the folder as a run's: a run that is killed after this line can be resumed.
-        manifest.write(&folder)?;
-        let (journal, _) = Journal::open(&folder, |_| ())?;
-        let run = Self::with_writer(folder, journal, manifest, Replay::default(), Totals::default(), plan)?;
-        run.note_attempt()?;
-        Ok((run, warnings))
-    }
-
-    /// Resumes a run, however it ended. The caller has checked `plan` with [`Manifest::check`]. Also returns warnings:
-    /// those of [`Run::create`], and a note if part of the journal is not trusted and is measured again.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if another process uses the folder.
-    pub fn resume(folder: &Path, plan: &Plan) -> Result<(Self, Vec<Warning>)> {
-        let folder = Folder::open(folder)?;
-        if let Some(attempt) = plan.attempt {
-            begin_attempt(&folder, attempt)?;
-        }
-        let (mut replay, mut totals) = (Replay::default(), Totals::default());
-        let (journal, set_aside) = Journal::open(&folder, |event| {
-            totals.count(&event);
-            replay.add(event);
-        })?;
-        // Not earlier: until the journal was locked, another process could change it.
-        let mut manifest = Manifest::read(&folder)?;
-        manifest.status = "running".to_owned();
-        manifest.ended = None;
-        manifest.allow(plan);
-        let (answers, points) = replay.size();
-        let has_begun = !journal.is_empty();
-        let run = Self::with_writer(folder, journal, manifest, replay, totals, plan)?;
-        // A run that was killed before its first event has nothing to resume.
-        if has_begun {
-            run.note(Event::Resumed { answers, points })?;
-        }
-        run.note_attempt()?;
-        let mut warnings = Vec::from_iter(set_aside.map(|note| Warning::new("journal_damaged", note)));
-        for warning in &warnings {
-            run.warn(warning.clone())?;
-        }
-        warnings.extend(remember_texts(&run.id, plan));
-        Ok((run, warnings))
-    }
-
-    /// Writes the manifest and returns the run that it describes.
-    fn with_writer(
-        folder: Folder,
-        journal: Journal,
-        manifest: Manifest,
-        replay: Replay,
-        totals: Totals,
-        plan: &Plan,
-    ) -> Result<Self> {
-        manifest.write(&folder)?;
-        // Before this, a power failure may remove the names of journal and manifest, and with them all answers.
-        folder.sync()?;
-        let state = State {
-            journal,
-            manifest: manifest.clone(),
-            stale: false,
-            engines_before: manifest.engines,
-        };
-        Ok(Self {
-            id: manifest.run,
-            seed: manifest.seed.unwrap_or_default(),
-            script: manifest.script.path,
-            simulated: AtomicBool::new(manifest.simulated),
-            finished: AtomicU64::new(replay.last_id()),
-            replay: Mutex::new(replay),
-            totals: Mutex::new(totals),
-            writer: Some(RunWriter {
-                disk: Arc::new(Disk::new(folder.path(), plan.max_disk)),
-                attempt: plan.attempt,
-                folder,
-                names: Mutex::default(),
-                state: Mutex::new(state),
-            }),
-            ..Self::default()
-        })
-    }
-}
-
-/// Remembers that these texts are the user's own in this run. Returns a warning if that fails.
-fn remember_texts(run: &str, plan: &Plan) -> Option<Warning> {
-    let remembered = remember(plan.texts().map(|sha256| own_run(run, sha256)), "");
-    let fault = remembered.err()?;
-    let message = format!("going on with this run will need --trust-script: {}", fault.message);
-    Some(Warning::new("not_remembered", message))
-}
-
 /// A random seed of 32 bits, so that it is easy to type.
 pub(super) fn draw_seed() -> u64 {
     random() >> 32
 }
 
 /// A random number. The operating system seeds `RandomState`.
-fn random() -> u64 {
+pub(super) fn random() -> u64 {
     match world::current() {
         Some(world) => world.random(),
         None => RandomState::new().hash_one(std::process::id()),
-    }
-}
-
-/// Replaces characters that do not belong in a file name.
-fn file_name(name: &str) -> String {
-    let name: String = name.chars().take(64).collect();
-    let name = name.replace(|c: char| !(c.is_ascii_alphanumeric() || "-_.".contains(c)), "-");
-    if name.is_empty() { "script".to_owned() } else { name }
-}
-
-const ATTEMPT: &str = "attempt";
-
-/// How long a later attempt waits for an earlier one to stop what it started.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// How often an attempt checks for a later one, and a later one checks whether the earlier has ended.
-const LOOK: Duration = Duration::from_millis(500);
-
-/// The number of the latest attempt; 0 if there was none.
-pub(super) fn latest_attempt(folder: &Folder) -> Result<u64> {
-    let text = folder.read(ATTEMPT)?.unwrap_or_default();
-    Ok(String::from_utf8_lossy(&text).trim().parse().unwrap_or_default())
-}
-
-/// Fails if a later attempt has begun.
-fn check_attempt(folder: &Folder, own: u64) -> Result<()> {
-    let (latest, path) = (latest_attempt(folder)?, folder.path().display());
-    if latest > own {
-        let message = format!("attempt {latest} goes on with the run in `{path}`: this is attempt {own}");
-        return Err(Fault::new(Kind::Interrupted, message));
-    }
-    Ok(())
-}
-
-/// Makes this attempt the latest, and waits until an earlier one ends.
-fn begin_attempt(folder: &Folder, own: u64) -> Result<()> {
-    check_attempt(folder, own)?;
-    folder.replace_text(ATTEMPT.as_ref(), &format!("{own}\n"))?;
-    let journal = folder.append(JOURNAL.as_ref())?;
-    let begun = Instant::now();
-    while let Err(TryLockError::WouldBlock) = journal.try_lock() {
-        if begun.elapsed() > PATIENCE {
-            // Opening the journal reports the conflict.
-            break;
-        }
-        std::thread::sleep(LOOK);
-        check_attempt(folder, own)?;
-    }
-    Ok(())
-}
-
-impl Run {
-    /// Returns when a later attempt at this run has begun; never for a run without attempts.
-    pub async fn superseded(&self) {
-        let attempt = self.writer.as_ref().and_then(|writer| Some((writer, writer.attempt?)));
-        let Some((writer, own)) = attempt else {
-            return std::future::pending().await;
-        };
-        while check_attempt(&writer.folder, own).is_ok() {
-            tokio::time::sleep(LOOK).await;
-        }
-    }
-
-    /// Notes the attempt's number, if it has one.
-    fn note_attempt(&self) -> Result<()> {
-        match self.writer.as_ref().and_then(|writer| writer.attempt) {
-            Some(number) => self.note(Event::Attempt { number }),
-            None => Ok(()),
-        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Converts between Rhai and Rust values: script values to JSON, Rust values to maps, and options to structs, with an
 //! explanation of invalid ones.
 
+use profiler_search::error::Error;
 use rhai::{Dynamic, EvalAltResult};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,6 +12,32 @@ use crate::fault::{Fault, Kind, Result};
 
 /// Result of an API function.
 pub type Caught<T> = std::result::Result<T, Box<EvalAltResult>>;
+
+/// Raises an error of the search in the script.
+pub(super) fn caught<T>(result: std::result::Result<T, Error>) -> Caught<T> {
+    result.map_err(|error| Fault::from(error).into())
+}
+
+/// What a closure of the script threw, or an error of the search that called it.
+pub(super) struct Thrown(Box<EvalAltResult>);
+
+impl From<Error> for Thrown {
+    fn from(error: Error) -> Self {
+        Self(Fault::from(error).into())
+    }
+}
+
+impl From<Box<EvalAltResult>> for Thrown {
+    fn from(thrown: Box<EvalAltResult>) -> Self {
+        Self(thrown)
+    }
+}
+
+impl From<Thrown> for Box<EvalAltResult> {
+    fn from(thrown: Thrown) -> Self {
+        thrown.0
+    }
+}
 
 /// Approximate memory limit of one value as JSON. 20,000 points with their evidence take half of it.
 const MAX_BYTES: usize = 192 << 20;

@@ -18,7 +18,7 @@ use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-use crate::fault::{Fault, Result};
+use crate::error::{Error, Result};
 use crate::fmt::Unit;
 use crate::names;
 
@@ -160,7 +160,7 @@ impl Experiment {
     /// `usage` for a value that is not an experiment.
     pub fn read(value: &Value, higher_is_better: impl Fn(&Metric) -> Option<bool>) -> Result<Self> {
         let recorded = Recorded::deserialize(value).map_err(|error| {
-            Fault::usage(format!("this is not an experiment: {error}")).hint("give the result of `hold_settings`")
+            Error::usage(format!("this is not an experiment: {error}")).hint("give the result of `hold_settings`")
         })?;
         Ok(Self {
             further: recorded.further,
@@ -174,12 +174,12 @@ impl Measurements {
     fn check(&self) -> Result<()> {
         if self.settings.len() < 2 {
             return Err(
-                Fault::usage("an experiment needs two settings or more").hint("give several, such as `[true, false]`")
+                Error::usage("an experiment needs two settings or more").hint("give several, such as `[true, false]`")
             );
         }
         for (index, setting) in self.settings.iter().enumerate() {
             if self.settings[..index].iter().any(|other| other.name == setting.name) {
-                return Err(Fault::usage(format!("two settings are called `{}`", setting.name))
+                return Err(Error::usage(format!("two settings are called `{}`", setting.name))
                     .hint("name each by what it sets; repeats of one setting are `repeats`"));
             }
         }
@@ -191,7 +191,7 @@ impl Measurements {
             .chain(&self.order)
             .all(known)
         {
-            return Err(Fault::usage("a start has a setting that is not listed"));
+            return Err(Error::usage("a start has a setting that is not listed"));
         }
         Ok(())
     }

@@ -1,8 +1,8 @@
 //! The search for limits: boundaries, experiments, and what they need. Pure, and optimised in every build.
 
 pub mod boundary;
+pub mod error;
 pub mod experiment;
-pub mod fault;
 pub mod fmt;
 
 /// Gives an enum the names of its variants in scripts, JSON and reports: `ALL` and `name`.

@@ -8,12 +8,13 @@
 mod explain;
 mod ours;
 
+use profiler_search::error::name_hint;
 use serde::{Serialize, Serializer};
 
 pub use explain::Explanation;
 pub use ours::{model_facts, our_estimate};
 
-use crate::fault::{Fault, Result, name_hint};
+use crate::fault::{Fault, Result};
 use crate::fmt::{GIB, Gib};
 use crate::memory::{Breakdown, Component, Provenance};
 

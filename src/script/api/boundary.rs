@@ -6,7 +6,7 @@ use rhai::{Array, FnPtr, Map};
 use crate::boundary::{Axis, PairingOptions, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::script::boundary::BoundaryHandle;
-use crate::script::convert::to_map;
+use crate::script::convert::{Thrown, caught, to_map};
 use crate::script::{Caught, from_script, host, options, to_script};
 
 pub(super) fn to_point(map: &Map) -> Result<Point> {
@@ -218,7 +218,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn frontier(map: &mut BoundaryHandle) -> Caught<Array> {
-        Ok(from_points(&map.lock().frontier()?))
+        Ok(from_points(&caught(map.lock().frontier())?))
     }
 
     /// The smallest points that are proven to fail, as bare points, sorted.
@@ -232,7 +232,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn failing(map: &mut BoundaryHandle) -> Caught<Array> {
-        Ok(from_points(&map.lock().failing()?))
+        Ok(from_points(&caught(map.lock().failing())?))
     }
 
     /// The smallest points that exceed a length limit: they are not proposed again, and do not count as failing.
@@ -262,7 +262,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn classify(map: &mut BoundaryHandle, point: Map) -> Caught<String> {
-        let class = map.lock().classify(&to_point(&point)?)?;
+        let class = caught(map.lock().classify(&to_point(&point)?))?;
         Ok(class.name().to_owned())
     }
 
@@ -277,7 +277,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn recorded(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
-        Ok(map.lock().recorded(&to_point(&point)?)?)
+        caught(map.lock().recorded(&to_point(&point)?))
     }
 
     /// Notes that a point is being probed. Until it is recorded, `refine` and `best` return no point that its answer
@@ -293,7 +293,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn ask(map: &mut BoundaryHandle, point: Map) -> Caught<()> {
-        Ok(map.lock().ask(&to_point(&point)?)?)
+        caught(map.lock().ask(&to_point(&point)?))
     }
 
     /// True if a probe in flight could decide this point: a probe of the same point, or of one that is comparable to it
@@ -308,7 +308,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn asked(map: &mut BoundaryHandle, point: Map) -> Caught<bool> {
-        Ok(map.lock().asked(&to_point(&point)?)?)
+        caught(map.lock().asked(&to_point(&point)?))
     }
 
     /// The points that were being probed when an earlier execution of the run was killed: their answers are in the
@@ -343,7 +343,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn bracket(map: &mut BoundaryHandle, point: Map, axis: &str) -> Caught<Map> {
-        Ok(to_map(&map.lock().bracket(&to_point(&point)?, axis)?)?)
+        Ok(to_map(&caught(map.lock().bracket(&to_point(&point)?, axis))?)?)
     }
 
     /// The widest open interval along each axis, in the axis' own unit; 0 if nothing is open.
@@ -358,7 +358,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn gap(map: &mut BoundaryHandle) -> Caught<Map> {
-        let gap = map.lock().gap()?.into_iter();
+        let gap = caught(map.lock().gap())?.into_iter();
         Ok(gap.map(|(axis, width)| (axis.into(), from_scalar(width))).collect())
     }
 
@@ -374,7 +374,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn volume(map: &mut BoundaryHandle) -> Caught<Map> {
-        let volume = map.lock().volume()?;
+        let volume = caught(map.lock().volume())?;
         Ok(Map::from([
             ("fits".into(), count(volume.fits).into()),
             ("fails".into(), count(volume.fails).into()),
@@ -399,7 +399,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn coverage(map: &mut BoundaryHandle) -> Caught<f64> {
-        Ok(map.lock().coverage()?)
+        caught(map.lock().coverage())
     }
 
     /// Up to `n` points to probe next, best first: those whose answers are expected to decide most of the open volume.
@@ -429,7 +429,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(name = "refine", return_raw, pure)]
     pub fn refine_to(map: &mut BoundaryHandle, n: i64, coverage: f64) -> Caught<Array> {
-        Ok(from_points(&map.lock().refine(size(n, "refine")?, coverage)?))
+        Ok(from_points(&caught(map.lock().refine(size(n, "refine")?, coverage))?))
     }
 
     /// Up to `n` points to probe next, ranked by the number that `worth` returns for each candidate
@@ -462,7 +462,7 @@ pub mod boundary {
     ) -> Caught<Array> {
         let count = size(n, "refine")?;
         // The boundary is not locked while the script rates the candidates.
-        let candidates = map.lock().candidates(coverage)?;
+        let candidates = caught(map.lock().candidates(coverage))?;
         let mut rated = Vec::with_capacity(candidates.len());
         for candidate in candidates {
             let shown = Map::from([
@@ -516,8 +516,8 @@ pub mod boundary {
         let places = places.into_iter().map(place).collect::<Result<Vec<_>>>()?;
         // The boundary is not locked while the script states its expectation.
         let known = map.lock().clone();
-        let next = known.beyond_tolerance(&places, |point| -> Caught<bool> {
-            expects.call_within_context(&context, (from_point(point),))
+        let next = known.beyond_tolerance(&places, |point| -> Result<bool, Thrown> {
+            Ok(expects.call_within_context(&context, (from_point(point),))?)
         })?;
         Ok(from_points(&next))
     }
@@ -534,7 +534,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn done(map: &mut BoundaryHandle, coverage: f64) -> Caught<bool> {
-        Ok(map.lock().done(coverage)?)
+        caught(map.lock().done(coverage))
     }
 
     /// The point of a list whose answer is expected to decide most; `()` if all are decided or recorded.
@@ -547,7 +547,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn best(map: &mut BoundaryHandle, points: Array) -> Caught<Dynamic> {
-        let best = map.lock().best(&points_of(points)?)?;
+        let best = caught(map.lock().best(&points_of(points)?))?;
         Ok(maybe(best, |point| from_point(&point)))
     }
 
@@ -565,7 +565,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn grid(map: &mut BoundaryHandle, size: i64) -> Caught<Array> {
-        Ok(from_points(&map.lock().grid(super::size(size, "grid")?)?))
+        Ok(from_points(&caught(map.lock().grid(super::size(size, "grid")?))?))
     }
 
     /// Pairs of neighbours among `points`, one proven to fit and one proven to fail:
@@ -592,7 +592,7 @@ pub mod boundary {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn pairs(map: &mut BoundaryHandle, points: Array, options: Map) -> Caught<Array> {
-        let pairs = map.lock().pairs(&points_of(points)?, nearness(options)?)?;
+        let pairs = caught(map.lock().pairs(&points_of(points)?, nearness(options)?))?;
         Ok(pairs.iter().map(to_script).collect::<Result<_>>()?)
     }
 

@@ -11,6 +11,7 @@ use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
+use crate::script::convert::caught;
 use crate::script::host::{EngineHandle, Host, LogOptions};
 use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, from_script, host, options, to_script};
@@ -699,7 +700,10 @@ pub mod trials {
     #[rhai_fn(return_raw)]
     pub fn compare(measured: Map) -> Caught<Dynamic> {
         let measured: Measurements = options(measured)?;
-        Ok(to_script(&Experiment::new(measured, compare::higher_is_better)?)?)
+        Ok(to_script(&caught(Experiment::new(
+            measured,
+            compare::higher_is_better,
+        ))?)?)
     }
 
     /// Shows and records an experiment: the result of `trials::compare`, optionally with `further` values

@@ -12,7 +12,7 @@ use crate::boundary::{KnownBoundary, Lattice, Point};
 use crate::fault::{Fault, Result};
 use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
-use crate::script::convert::to_map;
+use crate::script::convert::{Thrown, caught, to_map};
 use crate::script::host::TruthHandle;
 use crate::script::signature::{quoted, suggest};
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
@@ -79,7 +79,9 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn to_confirm(map: &mut BoundaryHandle, n: i64) -> Caught<Array> {
-        Ok(from_points(&map.lock().verification_points(size(n, "to_confirm")?)?))
+        Ok(from_points(&caught(
+            map.lock().verification_points(size(n, "to_confirm")?),
+        )?))
     }
 
     /// Marks a recorded point to be probed again: its next probe runs on the engine instead of being replayed from the
@@ -121,7 +123,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn predict(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
-        let prediction = map.lock().predict(&to_point(&point)?)?;
+        let prediction = caught(map.lock().predict(&to_point(&point)?))?;
         let end = |point: Option<Point>| maybe(point, |point| from_point(&point));
         Ok(Map::from([
             ("verdict".into(), prediction.verdict.name().into()),
@@ -150,7 +152,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn predicted(map: &mut BoundaryHandle) -> Caught<Array> {
-        let places = map.lock().predicted()?;
+        let places = caught(map.lock().predicted())?;
         Ok(places.iter().map(to_script).collect::<Result<_>>()?)
     }
 
@@ -190,7 +192,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn settles(map: &mut BoundaryHandle, point: Map) -> Caught<Map> {
-        Ok(to_map(&map.lock().expected_gain(&to_point(&point)?)?)?)
+        Ok(to_map(&caught(map.lock().expected_gain(&to_point(&point)?))?)?)
     }
 
     /// Reports the progress of a search to the user: probes made, estimated total, and how much of the range is resolved.
@@ -240,7 +242,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn expected(map: &mut BoundaryHandle, probes: i64, coverage: f64) -> Caught<Dynamic> {
-        let expected = map.lock().expected(size(probes, "expected")? as u64, coverage)?;
+        let expected = caught(map.lock().expected(size(probes, "expected")? as u64, coverage))?;
         Ok(maybe(expected, |expected| count(expected.into()).into()))
     }
 
@@ -352,9 +354,9 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw)]
     pub fn known_truth(context: NativeCallContext, axes: Map, holds: FnPtr) -> Caught<TruthHandle> {
-        let lattice = Lattice::parse(&from_script(&Dynamic::from(axes))?)?;
-        let truth = KnownBoundary::trace(lattice, |point| {
-            holds.call_within_context::<bool>(&context, (from_point(point),))
+        let lattice = caught(Lattice::parse(&from_script(&Dynamic::from(axes))?))?;
+        let truth = KnownBoundary::trace(lattice, |point| -> Result<bool, Thrown> {
+            Ok(holds.call_within_context(&context, (from_point(point),))?)
         })?;
         Ok(TruthHandle(Arc::new(truth)))
     }
@@ -410,7 +412,7 @@ pub mod search {
     /// ```
     #[rhai_fn(return_raw, pure)]
     pub fn false_safe(truth: &mut TruthHandle, map: BoundaryHandle) -> Caught<i64> {
-        Ok(count(truth.0.false_safe(&map.lock())?))
+        Ok(count(caught(truth.0.false_safe(&map.lock()))?))
     }
 }
 
@@ -424,7 +426,7 @@ fn report_progress(
     let done = size(probes, "progress")? as u64;
     let (expected, volume) = {
         let map = map.lock();
-        (map.expected(done, coverage)?, map.volume()?)
+        (caught(map.expected(done, coverage))?, caught(map.volume())?)
     };
     Ok(host(context).run.note(Event::Progress {
         done,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
 use super::{BoundsReport, Cause, Effect, Point, Scalar};
-use crate::fault::{Fault, Result, name_hint};
+use crate::error::{Error, Result, name_hint};
 use crate::names;
 
 /// The verdict of one probe.
@@ -151,18 +151,18 @@ impl Answer {
             Value::String(name) => (name.as_str(), None),
             Value::Object(map) => match map.get("verdict") {
                 Some(Value::String(name)) => (name.as_str(), Some(map)),
-                Some(other) => return Err(Fault::usage(format!("`{other}` is not a verdict")).hint(hint)),
-                None => return Err(Fault::usage("the answer has no `verdict`").hint(hint)),
+                Some(other) => return Err(Error::usage(format!("`{other}` is not a verdict")).hint(hint)),
+                None => return Err(Error::usage("the answer has no `verdict`").hint(hint)),
             },
-            other => return Err(Fault::usage(format!("`{other}` is not the answer to a probe")).hint(hint)),
+            other => return Err(Error::usage(format!("`{other}` is not the answer to a probe")).hint(hint)),
         };
         let verdict = Verdict::from_name(name).ok_or_else(|| {
             let names: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
-            Fault::usage(format!("there is no verdict `{name}`")).hint(name_hint(name, &names, "the verdicts"))
+            Error::usage(format!("there is no verdict `{name}`")).hint(name_hint(name, &names, "the verdicts"))
         })?;
         let field = |key: &str| map.and_then(|map| map.get(key)).filter(|value| !value.is_null());
         if verdict == Verdict::NotSent && field("evidence").is_none() {
-            return Err(Fault::usage(
+            return Err(Error::usage(
                 "`not_sent` follows from what an engine reports of itself, and this answer has no evidence of it",
             )
             .hint("record what `engine.probe` returned, or a verdict of your own such as \"oom\" or \"refused\""));

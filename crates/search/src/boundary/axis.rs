@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::fault::{Fault, Result};
+use crate::error::{Error, Result};
 use crate::names;
 
 /// One coordinate. Lengths and counts are integers; a memory fraction is not.
@@ -142,7 +142,7 @@ impl Axis {
     /// values. Any other range has steps of `tolerance`, or 1,000 equal steps.
     pub fn parse(name: &str, value: &Value) -> Result<Self> {
         let fault = |what: String| {
-            Fault::usage(format!("axis `{name}`: {what}"))
+            Error::usage(format!("axis `{name}`: {what}"))
                 .hint("write `[lowest, highest]` or `#{ range: [lowest, highest], scale: \"log\", easier: \"up\", tolerance: 64 }`")
         };
         let map = match value {
@@ -255,7 +255,7 @@ impl Axis {
         let at = value.as_f64();
         if !at.is_finite() || at.abs() > LARGEST || (self.whole && at.fract() != 0.0) {
             let kind = if self.whole { "an integer" } else { "a number" };
-            return Err(Fault::usage(format!(
+            return Err(Error::usage(format!(
                 "axis `{}` takes {kind}, not `{value}`",
                 self.name
             )));

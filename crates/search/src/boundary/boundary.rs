@@ -15,7 +15,7 @@ use super::open_region::OpenRegionEstimate;
 use super::version_space::VersionSpace;
 use super::view::{Change, View, Volume};
 use super::{Answer, BoundsReport, Cause, Effect, JsonText, Lattice, Moves, Overload, Point, Record, Scalar, Verdict};
-use crate::fault::{Fault, Kind, Result};
+use crate::error::{Error, Result};
 use crate::names;
 
 const MOST_POINTS: usize = 1_000_000;
@@ -178,7 +178,7 @@ impl Boundary {
     /// those, within the search range, and `point` counts as recorded, too.
     pub fn record(&mut self, point: &Point, answer: &Answer) -> Result<Moves> {
         if self.records.len() >= MOST_POINTS {
-            return Err(Fault::new(Kind::Limit, "a boundary holds at most 1,000,000 points")
+            return Err(Error::limit("a boundary holds at most 1,000,000 points")
                 .hint("record fewer, or spread them over several boundaries"));
         }
         let (_, asked) = self.lattice.cells(point)?;
@@ -491,7 +491,7 @@ pub(super) fn check_coverage(coverage: f64) -> Result<()> {
     if (0.0..=1.0).contains(&coverage) {
         return Ok(());
     }
-    Err(Fault::usage(format!(
+    Err(Error::usage(format!(
         "option `coverage`: {coverage} is not between 0 and 1"
     )))
 }

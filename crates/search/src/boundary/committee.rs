@@ -10,7 +10,7 @@ use super::plan::Plan;
 use super::version_space::VersionSpace;
 use super::view::View;
 use super::{Boundary, Candidate};
-use crate::fault::Result;
+use crate::error::Result;
 
 /// Limits on the lowest and highest open cells to consider. With thousands of answers, using all of them would take
 /// longer than all other steps.

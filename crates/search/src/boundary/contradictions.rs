@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::dominance::maximal;
 use super::lattice::{Cell, below};
 use super::{Boundary, Moves, Point, Scalar};
-use crate::fault::Result;
+use crate::error::Result;
 
 /// Where answers contradict each other: all points at or above one of `from` and at or below one of `to`.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 use super::lattice::Cell;
 use super::volume::{covered, left_below};
 use super::{Boundary, Lattice, Point};
-use crate::fault::{Fault, Kind, Result};
+use crate::error::{Error, Result};
 
 const MAX_LINES: u128 = 1_000_000;
 
@@ -28,7 +28,7 @@ impl KnownBoundary {
     ///
     /// The range is divided into lines along its longest axis. No line fits further than its easier neighbours, so the
     /// search for its end starts there: a few calls per line.
-    pub fn trace<E: From<Fault>>(
+    pub fn trace<E: From<Error>>(
         lattice: Lattice,
         mut holds: impl FnMut(&Point) -> std::result::Result<bool, E>,
     ) -> std::result::Result<Self, E> {
@@ -37,7 +37,7 @@ impl KnownBoundary {
         let lines = lattice.total() / (last[along].unsigned_abs() as u128 + 1);
         if lines > MAX_LINES {
             let message = format!("the range has {lines} lines along `{}`", lattice.axes()[along].name());
-            return Err(Fault::new(Kind::Limit, message)
+            return Err(Error::limit(message)
                 .hint("narrow the ranges: at most 1,000,000 lines can be traced")
                 .into());
         }
@@ -101,7 +101,7 @@ impl KnownBoundary {
     /// The number of lattice points that `map` calls fitting although they do not fit.
     pub fn false_safe(&self, map: &Boundary) -> Result<u128> {
         if map.lattice() != &self.lattice {
-            return Err(Fault::usage("the boundary and the known boundary have different axes")
+            return Err(Error::usage("the boundary and the known boundary have different axes")
                 .hint("make both with the same axes"));
         }
         let view = map.view()?;
@@ -248,6 +248,7 @@ mod tests {
     use super::super::dominance::maximal;
     use super::super::{Answer, Options, Verdict};
     use super::*;
+    use crate::error::Kind;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -293,7 +294,7 @@ mod tests {
                 let (_, cell) = lattice.cells(point).unwrap();
                 cell.iter().zip(&weights).map(|(at, weight)| at * weight).sum::<i64>() < limit
             };
-            let known = KnownBoundary::trace(lattice.clone(), |point| Ok::<_, Fault>(fits(point))).unwrap();
+            let known = KnownBoundary::trace(lattice.clone(), |point| Ok::<_, Error>(fits(point))).unwrap();
             let all = points(&lattice);
             prop_assert_eq!(known.volume(), all.iter().filter(|point| fits(point)).count() as u128);
 
@@ -308,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_known_boundary_over_other_axes_is_not_compared() {
-        let known = KnownBoundary::trace(lattice(2), |_| Ok::<_, Fault>(true)).unwrap();
+        let known = KnownBoundary::trace(lattice(2), |_| Ok::<_, Error>(true)).unwrap();
         let map = Boundary::new(&json!({ "a": [1, 2] }), Options::default()).unwrap();
         assert!(
             known
@@ -322,7 +323,7 @@ mod tests {
     #[test]
     fn a_range_of_too_many_lines_is_refused_before_it_is_traced() {
         let axes = json!({ "a": [1, 2000], "b": [1, 2000], "c": [1, 2000] });
-        let fault = KnownBoundary::trace(Lattice::parse(&axes).unwrap(), |_| Ok::<_, Fault>(true)).unwrap_err();
+        let fault = KnownBoundary::trace(Lattice::parse(&axes).unwrap(), |_| Ok::<_, Error>(true)).unwrap_err();
         assert_eq!(fault.kind, Kind::Limit);
     }
 

@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 
 use super::{Axis, Point, Scalar};
-use crate::fault::{Fault, Result};
+use crate::error::{Error, Result};
 
 /// The hardness on every axis, in the order of the axes. If a cell fails, every larger one fails.
 pub(super) type Cell = Vec<i64>;
@@ -24,10 +24,10 @@ impl Lattice {
     pub fn parse(axes: &Value) -> Result<Self> {
         let hint = "write `boundary(#{ input: [128, 8192], output: [128, 4096] }, #{})`";
         let Value::Object(axes) = axes else {
-            return Err(Fault::usage("the axes of a boundary are a map from name to range").hint(hint));
+            return Err(Error::usage("the axes of a boundary are a map from name to range").hint(hint));
         };
         if axes.is_empty() || axes.len() > MOST_AXES {
-            return Err(Fault::usage(format!("a boundary has 1 to {MOST_AXES} axes, not {}", axes.len())).hint(hint));
+            return Err(Error::usage(format!("a boundary has 1 to {MOST_AXES} axes, not {}", axes.len())).hint(hint));
         }
         let axes: Vec<Axis> = axes
             .iter()
@@ -39,7 +39,7 @@ impl Lattice {
                 total.checked_mul(axis.last().unsigned_abs() as u128 + 1)
             })
             .ok_or_else(|| {
-                Fault::usage("the range of these axes has too many points to count").hint("narrow the ranges")
+                Error::usage("the range of these axes has too many points to count").hint("narrow the ranges")
             })?;
         Ok(Self { axes, total })
     }
@@ -59,7 +59,7 @@ impl Lattice {
     /// The index of the axis with this name.
     pub(super) fn index(&self, name: &str) -> Result<usize> {
         let index = self.axes.iter().position(|axis| axis.name() == name);
-        index.ok_or_else(|| Fault::usage(format!("`{name}` is not an axis of this boundary")))
+        index.ok_or_else(|| Error::usage(format!("`{name}` is not an axis of this boundary")))
     }
 
     /// Whether a point is at most as hard as another on every axis; not if either lacks one.
@@ -90,13 +90,13 @@ impl Lattice {
             .keys()
             .find(|name| self.axes.iter().all(|axis| axis.name() != *name))
         {
-            return Err(Fault::usage(format!("`{foreign}` is not an axis of this boundary")).hint(self.names()));
+            return Err(Error::usage(format!("`{foreign}` is not an axis of this boundary")).hint(self.names()));
         }
         self.axes
             .iter()
             .map(|axis| {
                 point.0.get(axis.name()).copied().ok_or_else(|| {
-                    Fault::usage(format!("the point `{point}` has no coordinate `{}`", axis.name())).hint(self.names())
+                    Error::usage(format!("the point `{point}` has no coordinate `{}`", axis.name())).hint(self.names())
                 })
             })
             .collect()

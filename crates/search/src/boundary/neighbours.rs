@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::lattice::Cell;
 use super::{Boundary, Class, Point};
-use crate::fault::{Fault, Kind, Result};
+use crate::error::{Error, Result};
 
 /// Each point is compared with every other.
 const MOST_POINTS: usize = 5_000;
@@ -67,13 +67,10 @@ impl Boundary {
     /// `limit` for more than 5,000 points.
     pub fn pairs(&self, points: &[Point], options: PairingOptions) -> Result<Vec<OpposingPair>> {
         if points.len() > MOST_POINTS {
-            return Err(Fault::new(
-                Kind::Limit,
-                format!(
-                    "{} points are too many to pair: the limit is {MOST_POINTS}",
-                    points.len()
-                ),
-            )
+            return Err(Error::limit(format!(
+                "{} points are too many to pair: the limit is {MOST_POINTS}",
+                points.len()
+            ))
             .hint("search with fewer rounds or a smaller grid"));
         }
         let places = self.places(points)?;
@@ -201,6 +198,7 @@ mod tests {
 
     use super::*;
     use crate::boundary::{Answer, Options};
+    use crate::error::Kind;
 
     const OPTIONS: PairingOptions = PairingOptions {
         nearest: 5,

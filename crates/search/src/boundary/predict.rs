@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::lattice::{Cell, reach_at_chance};
 use super::{Boundary, Class, Point};
-use crate::fault::Result;
+use crate::error::Result;
 
 /// The share of hypotheses that admit `low`, and the share that reject `high`.
 const SURE: f64 = 0.95;

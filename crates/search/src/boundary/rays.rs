@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::lattice::{Cell, below};
 use super::{Boundary, Point, Scalar};
-use crate::fault::{Fault, Result};
+use crate::error::{Error, Result};
 
 /// The open interval of a line and the proven values at its ends.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -165,7 +165,7 @@ impl Boundary {
     /// # Errors
     ///
     /// Errors of `expects`, and `usage` for points and axes that the boundary does not have.
-    pub fn beyond_tolerance<E: From<Fault>>(
+    pub fn beyond_tolerance<E: From<Error>>(
         &self,
         through: &[(Point, String)],
         mut expects: impl FnMut(&Point) -> std::result::Result<bool, E>,

@@ -10,7 +10,7 @@ use super::lattice::{Cell, box_volume, cell_along, diagonal_and_faces, incompara
 use super::version_space::VersionSpace;
 use super::view::View;
 use super::{Answer, Boundary, Point, Verdict};
-use crate::fault::{Fault, Kind, Result};
+use crate::error::{Error, Result};
 
 /// Open boxes to examine in detail.
 const DETAILED_BOXES: usize = 8;
@@ -300,13 +300,10 @@ impl Boundary {
         let axes = self.lattice.axes();
         let count = u32::try_from(axes.len()).ok().and_then(|axes| size.checked_pow(axes));
         if size == 0 || count.is_none_or(|count| count > MOST_GRID_POINTS) {
-            return Err(Fault::new(
-                Kind::Limit,
-                format!(
-                    "a grid of {size} values on each of {} axes must have 1 to 100,000 points",
-                    axes.len()
-                ),
-            ));
+            return Err(Error::limit(format!(
+                "a grid of {size} values on each of {} axes must have 1 to 100,000 points",
+                axes.len()
+            )));
         }
         let mut cells: Vec<Cell> = vec![Vec::new()];
         for axis in axes {

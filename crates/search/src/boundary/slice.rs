@@ -12,7 +12,7 @@ use super::predict::{LIKELY, UNLIKELY};
 use super::rays::first_holding;
 use super::staircase::Staircase;
 use super::{Axis, Boundary, Point};
-use crate::fault::Result;
+use crate::error::Result;
 
 /// Columns at which the predicted limit is evaluated.
 const COLUMNS: usize = 160;

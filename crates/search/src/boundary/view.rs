@@ -6,7 +6,7 @@
 use super::dominance::{DominatedSet, lowest_open, maximal, replace_covered};
 use super::lattice::{Cell, Lattice, below};
 use super::volume::{between, covered};
-use crate::fault::{Fault, Kind, Result};
+use crate::error::{Error, Result};
 
 /// With three axes, more cells per side make corners and volumes too slow. Each further axis divides this number by
 /// ten.
@@ -246,10 +246,9 @@ fn affordable(lattice: &Lattice, cells: usize) -> Result<()> {
     if cells <= most {
         return Ok(());
     }
-    Err(Fault::new(
-        Kind::Limit,
-        format!("a frontier of {cells} points over {axes} axes has too many corners to refine or measure"),
-    )
+    Err(Error::limit(format!(
+        "a frontier of {cells} points over {axes} axes has too many corners to refine or measure"
+    ))
     .hint(format!(
         "the limit is {most} points; `record` and `classify` still work"
     )))

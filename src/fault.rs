@@ -3,16 +3,16 @@
 //! Every module returns it, scripts can catch it (`kind`, `message`, `hint`), and the command line turns it into an exit
 //! status. A message is lower case, has no final period and names things in backticks; a hint is the remedy.
 
+use profiler_search::error::{self, Error};
+use profiler_search::names;
 use rhai::{Dynamic, EvalAltResult, Position};
-use serde::{Deserialize, Serialize};
-
-use crate::names;
+use serde::Serialize;
 
 /// A result whose error is a [`Fault`].
 pub type Result<T, E = Fault> = std::result::Result<T, E>;
 
 /// The kind of a failure, in a form that a script can branch on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The script does not parse, or names something that does not exist.
@@ -86,7 +86,7 @@ impl Kind {
 }
 
 /// A failure and its remedy.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{message}")]
 pub struct Fault {
     /// The kind of failure.
@@ -170,20 +170,19 @@ impl Fault {
     }
 }
 
-/// A hint with the name that was probably meant, or with all names: `the verdicts are ok, oom`.
-pub fn name_hint(wrong: &str, names: &[&str], all: &str) -> String {
-    let distance = |name: &str| strsim::damerau_levenshtein(name, wrong);
-    match names
-        .iter()
-        .min_by_key(|name| distance(name))
-        .filter(|near| distance(near) <= 2)
-    {
-        Some(near) => format!("did you mean `{near}`?"),
-        None => format!("{all} are {}", names.join(", ")),
+impl From<Error> for Fault {
+    fn from(error: Error) -> Self {
+        Self {
+            kind: match error.kind {
+                error::Kind::Usage => Kind::Usage,
+                error::Kind::Limit => Kind::Limit,
+            },
+            message: error.message,
+            hint: error.hint,
+        }
     }
 }
 
-// Implemented here, because only the crate of a type can implement foreign traits for it.
 impl From<Fault> for Box<EvalAltResult> {
     /// An interruption and the end of a dry run end the script and cannot be caught. Any other fault can.
     fn from(fault: Fault) -> Self {
