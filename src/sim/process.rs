@@ -9,10 +9,15 @@ use std::time::Duration;
 use std::{future, io};
 
 use axum::Router;
+use axum::body::Body;
 use axum::serve::Listener;
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use hyper::Request;
 use hyper::server::conn::http1;
+use hyper::service::Service as _;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use minijinja::Value;
@@ -30,7 +35,7 @@ use super::tokens::TokenCounter;
 use super::{TimeScaler, http};
 use crate::fault::{Fault, Kind, Result};
 use crate::telemetry::{Activity, Device, Reading, Tenant};
-use crate::world::{self, World};
+use crate::world::{self, Server, World};
 
 /// The simulated engine.
 pub struct Sim;
@@ -231,9 +236,10 @@ impl Door {
     }
 
     fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = match address.is_ipv4() {
-            true => TcpSocket::new_v4()?,
-            false => TcpSocket::new_v6()?,
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
         };
         // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0, because the kernel might
         // then give the same port to two sockets that do not listen yet.
@@ -257,11 +263,24 @@ impl Door {
         match self {
             Self::Port(socket, _) => Ok(serve(socket.listen(1024)?, router, reset).boxed()),
             Self::Inside(world, url) => {
-                world.serve(&url, router);
+                world.serve(&url, server(router));
                 Ok(future::pending().boxed())
             }
         }
     }
+}
+
+/// The router as a server of a simulated machine.
+fn server(router: Router) -> Server {
+    let service = TowerToHyperService::new(router);
+    Arc::new(move |request: Request<Bytes>| {
+        let answered = service.call(request.map(Body::from));
+        async move {
+            let Ok(response) = answered.await;
+            response.map(|body| body.into_data_stream().map_err(io::Error::other).boxed())
+        }
+        .boxed()
+    })
 }
 
 /// Serves until dropped. When `reset` is cancelled, connections are reset like those of a dead process.
