@@ -6,14 +6,19 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::Body;
-use axum::extract::Request;
-use axum::response::Response;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use hyper::{Request, Response};
 use jiff::Timestamp;
 use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
+
+/// The body of a response, as it arrives.
+pub type Body = BoxStream<'static, io::Result<Bytes>>;
+
+/// An HTTP server: answers a request.
+pub type Server = Arc<dyn Fn(Request<Bytes>) -> BoxFuture<'static, Response<Body>> + Send + Sync>;
 
 /// A simulated machine. All its work runs on one thread, so that it is deterministic.
 pub trait World: Send + Sync {
@@ -40,15 +45,15 @@ pub trait World: Send + Sync {
     /// If there is no free port.
     fn listen(&self, reset: CancellationToken) -> io::Result<String>;
 
-    /// Serves this router at the URL from now on.
-    fn serve(&self, url: &str, router: Router);
+    /// Serves at the URL from now on.
+    fn serve(&self, url: &str, server: Server);
 
     /// Sends a request. The answer is streamed.
     ///
     /// # Errors
     ///
     /// If nothing listens there, or the connection breaks.
-    fn send(&self, request: Request) -> BoxFuture<'static, io::Result<Response<Body>>>;
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, io::Result<Response<Body>>>;
 
     /// Sends a request and returns the whole answer. Returns status 502 if there is none, because only the client can
     /// create its own errors.

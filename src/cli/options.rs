@@ -12,7 +12,6 @@ use serde_json::{Map, Value};
 
 use super::flags::Assignments;
 use super::program::Program;
-use super::run::LONGEST;
 use crate::fault::{Fault, Result};
 use crate::report::{Page, Terminal};
 use crate::run::{Run, add_secrets, is_remembered, named_secrets, remember};
@@ -21,6 +20,9 @@ use crate::script::form::json_or_string;
 use crate::script::{Host, Main, Settings, Source, params};
 use crate::task::{Tasks, lock};
 use crate::tls;
+
+/// Longest value of `--max-time` and `--wait`: a longer one is a mistake.
+pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Options to run a script with.
 #[derive(clap::Args, Clone, Debug, Default)]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::options::{Author, ScriptOptions, ask_consent};
+use super::options::{Author, LONGEST, ScriptOptions, ask_consent};
 use super::program::{GRACE, Program, Status};
 use super::{doc, dry_run, report, show};
 use crate::answer::allow_flags;
@@ -103,9 +103,6 @@ impl Args {
         named.map(|named| named.strip_prefix("sha256:").unwrap_or(named))
     }
 }
-
-/// Longest value of `--max-time` and `--wait`: a longer one is a mistake.
-pub(super) const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// Bounds of `--max-disk`, bytes. Less than this does not even hold a run's journal.
 const DISK: std::ops::RangeInclusive<f64> = 1e5..=1e15;

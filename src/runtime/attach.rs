@@ -12,8 +12,9 @@ use serde_json::json;
 use tokio::net::TcpStream;
 use url::Url;
 
+use super::address::{API_KEY, server_url};
 use super::docker::Container;
-use super::service::{Backend, Started};
+use super::state::Started;
 use super::{Permits, ServerLog, docker};
 use crate::fault::{Fault, Result};
 use crate::http::{self, ApiKey, lookup};
@@ -23,12 +24,6 @@ use crate::tls;
 /// Maximum time to connect to a server.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The environment variable that holds the API key of a server, unless the user names another one.
-pub(super) const API_KEY: &str = "OPENAI_API_KEY";
-
-/// Paths that people copy along with the address of a server.
-const ROUTES: [&str; 4] = ["/chat/completions", "/completions", "/models", "/v1"];
-
 /// The server to attach to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
@@ -36,6 +31,13 @@ pub enum Target {
     Url(String),
     /// A container's name or id, and the port inside it; required if it publishes several.
     Container(String, Option<u16>),
+}
+
+/// An attached server.
+pub(super) struct Attached {
+    /// `None` for a server attached by URL.
+    pub(super) container: Option<Container>,
+    pub(super) permits: Box<Permits>,
 }
 
 /// Checks that a server accepts connections at a URL.
@@ -63,42 +65,20 @@ pub async fn check_reachable(text: &str, permits: &Permits) -> Result<()> {
 }
 
 /// Attaches to a URL.
-pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started> {
+pub(super) fn attach_url(text: &str, permits: &Permits) -> Result<Started<Attached>> {
     let url = permitted_url(text, permits)?;
     let logs = ServerLog::default();
     logs.end();
     let info = json!({"runtime": "attach", "url": hide_url(&url)});
     Ok(Started {
-        backend: Backend::Attached(None, Box::new(permits.clone())),
+        backend: Attached {
+            container: None,
+            permits: Box::new(permits.clone()),
+        },
         base_url: Some(url.as_str().trim_end_matches('/').to_owned()),
         logs,
         info,
     })
-}
-
-/// The base URL of a server. Accepts addresses with or without `http://`, and with or without `/v1`, which is dropped.
-///
-/// # Errors
-///
-/// `usage` if it is not an address.
-pub fn server_url(text: &str) -> Result<Url> {
-    let whole = if text.contains("://") {
-        text.to_owned()
-    } else {
-        format!("http://{text}")
-    };
-    // Text that does not parse may still contain a password, so it is not shown.
-    let mut url = Url::parse(&whole).map_err(|error| {
-        Fault::usage(format!("`url` is not a valid URL: {error}")).hint("write `http://127.0.0.1:8000`")
-    })?;
-    let mut path = url.path().trim_end_matches('/').to_owned();
-    for route in ROUTES {
-        path = path.strip_suffix(route).unwrap_or(&path).to_owned();
-    }
-    url.set_path(&path);
-    url.set_query(None);
-    url.set_fragment(None);
-    Ok(url)
 }
 
 /// The API key for a server: the value of the environment variable that the user named, else of `OPENAI_API_KEY`.
@@ -162,17 +142,17 @@ pub(super) async fn attach_container(
     name: &str,
     run: &Arc<Run>,
     permits: &Permits,
-) -> Result<Started> {
+) -> Result<Started<Attached>> {
     let (client, inspected, url) = find_container(container, port, permits).await?;
     let id = inspected.id.clone().unwrap_or_default();
     let logs = ServerLog::create(run, name)?;
     docker::follow(&client, &id, "1000", logs.clone());
     let info = describe(container, &url, &inspected);
     Ok(Started {
-        backend: Backend::Attached(
-            Some(Container::attached(client, id, container)),
-            Box::new(permits.clone()),
-        ),
+        backend: Attached {
+            container: Some(Container::attached(client, id, container)),
+            permits: Box::new(permits.clone()),
+        },
         base_url: Some(url),
         logs,
         info,

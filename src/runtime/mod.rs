@@ -6,6 +6,7 @@
 //! SIGKILL. [`start`] and [`attach`] return a [`Service`], which is the same for every runtime. [`Permits`] is checked
 //! before anything starts.
 
+mod address;
 mod attach;
 mod cgroup;
 mod command;
@@ -13,13 +14,18 @@ mod docker;
 mod launch;
 pub mod orphans;
 mod output;
+mod owner;
 mod permits;
 mod process;
+mod process_tree;
 mod service;
 mod services;
+mod state;
+mod supervise;
 mod supervisor;
 
-pub use attach::{Target, api_key, check_reachable, container_url, server_url};
+pub use address::server_url;
+pub use attach::{Target, api_key, check_reachable, container_url};
 pub use command::{Input, Take, run_command};
 pub use docker::{
     DockerInfo, info as docker_info, is_present as image_is_present, model_volumes, remove_model_volumes,
@@ -27,9 +33,10 @@ pub use docker::{
 pub use launch::{HubModel, Launch, Mount, bytes, environment, gpu_names};
 pub use output::{Captured, ExecOutput, LogLine, ServerLog};
 pub use permits::{Consent, Grant, Origin, Permits, Want};
-pub use service::{Exit, Outside, Program, RuntimeKind, Service, State, placeholder_launch};
+pub use service::{Program, Service, placeholder_launch};
 pub use services::{Services, StartContext, attach, start, start_own};
-pub use supervisor::supervise;
+pub use state::{Exit, Outside, RuntimeKind, State};
+pub use supervise::supervise;
 
 use std::net::TcpListener;
 use std::path::Path;

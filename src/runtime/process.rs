@@ -1,15 +1,12 @@
-//! Native processes: started below a supervisor, marked with an environment variable, and stopped with all descendants;
-//! and a few functions for any process tree.
+//! Native processes: started below a supervisor, marked with an environment variable, and stopped with all descendants.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::process::Stdio;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 use std::{fs, io};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::json;
 use tokio::net::unix::pipe;
 use tokio_util::sync::CancellationToken;
@@ -18,11 +15,12 @@ use crate::fault::{Fault, Kind, Result};
 use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::command::read;
 use crate::runtime::output::LineSplitter;
-use crate::runtime::service::{Backend, Started};
+use crate::runtime::process_tree::signal;
+use crate::runtime::state::{Exit, Started, State};
 use crate::runtime::supervisor::{Supervised, Work};
-use crate::runtime::{Captured, Exit, Grant, Launch, ServerLog, State, free_port, launch};
+use crate::runtime::{Captured, Grant, Launch, ServerLog, free_port, launch};
 use crate::task::lock;
-use crate::telemetry::{self, GpuInfo, host};
+use crate::telemetry::{self, GpuInfo};
 
 /// Id of the run, in the environment of everything it starts.
 pub(super) const RUN_VARIABLE: &str = "PROFILER_RUN";
@@ -149,22 +147,6 @@ async fn exit_of(command: &Supervised) -> Exit {
     }
 }
 
-/// The running processes that descend from `root`, without `root` itself.
-pub(in crate::runtime) fn below(root: u32) -> Vec<u32> {
-    let mut pids = host::members(&host::processes(Path::new("/proc")), root);
-    pids.retain(|pid| *pid != root);
-    pids
-}
-
-/// Sends a signal to each process. Processes that have exited are ignored.
-pub(in crate::runtime) fn signal(pids: &[u32], signal: Signal) {
-    for &pid in pids {
-        if let Ok(pid) = i32::try_from(pid) {
-            let _ = kill(Pid::from_raw(pid), signal);
-        }
-    }
-}
-
 /// Starts the process that `launch` describes.
 pub(in crate::runtime) async fn start(
     launch: &Launch,
@@ -173,7 +155,7 @@ pub(in crate::runtime) async fn start(
     name: &str,
     logs: ServerLog,
     force_kill: CancellationToken,
-) -> Result<Started> {
+) -> Result<Started<Process>> {
     let launch = &launch::add_hook(launch, std::env::var("PYTHONPATH").ok(), name);
     let port = free_port(launch.port)?;
     let folder = launch::temp_folder(&launch.files)?;
@@ -216,12 +198,12 @@ pub(in crate::runtime) async fn start(
     folder.map(tempfile::TempDir::keep);
     tokio::spawn(follow(reader, logs.clone()));
     Ok(Started {
-        backend: Backend::Process(Process {
+        backend: Process {
             root,
             left: Mutex::default(),
             env,
             force_kill,
-        }),
+        },
         base_url: Some(format!("http://127.0.0.1:{port}")),
         logs,
         info,

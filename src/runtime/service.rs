@@ -1,126 +1,19 @@
-//! The runtimes; a started or attached server with the same operations for each of them; and Python programs that run
-//! inside it.
+//! A started or attached server with the same operations for each runtime; and Python programs that run inside it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::attach::Attached;
 use super::docker::Container;
 use super::process::Process;
-use super::{Captured, ExecOutput, Launch, Permits, ServerLog, cgroup, launch};
+use super::state::{Exit, RuntimeKind, Started, State};
+use super::{Captured, ExecOutput, Launch, ServerLog, cgroup, launch};
 use crate::fault::{Fault, Kind, Result};
-use crate::fmt::GIB;
 use crate::sim::{self, SimHandle};
-
-/// Where an engine runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RuntimeKind {
-    /// In a container started by this run.
-    Docker,
-    /// In a process started by this run.
-    Process,
-    /// Already running elsewhere.
-    Attach,
-    /// In this process: the simulated engine.
-    Sim,
-}
-
-impl RuntimeKind {
-    /// The name in options and adapters.
-    pub fn name(self) -> &'static str {
-        match self {
-            RuntimeKind::Docker => "docker",
-            RuntimeKind::Process => "process",
-            RuntimeKind::Attach => "attach",
-            RuntimeKind::Sim => "sim",
-        }
-    }
-}
-
-impl std::fmt::Display for RuntimeKind {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// Whether a server is running.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(tag = "state", rename_all = "snake_case")]
-pub enum State {
-    /// Running, as far as the runtime can tell.
-    Running,
-    /// Exited.
-    Exited(Exit),
-}
-
-impl State {
-    /// The exit status, if it has exited.
-    pub fn exit(&self) -> Option<&Exit> {
-        match self {
-            State::Running => None,
-            State::Exited(exit) => Some(exit),
-        }
-    }
-}
-
-/// Exit status of a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Exit {
-    /// Exit code; 128 + signal number after a signal, as shells and Docker report it.
-    pub code: Option<i64>,
-    /// The signal, if the runtime reports it.
-    pub signal: Option<i32>,
-    /// Whether the kernel reported an OOM kill. Exit code 137 alone is not enough.
-    pub oom_killed: bool,
-    /// Time of exit in UTC, RFC 3339.
-    pub finished_at: Option<String>,
-    /// The outside event that ended it, if known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub outside: Option<Outside>,
-}
-
-impl Exit {
-    /// Describes an outside event that ended the server; `None` if there was none.
-    pub fn stopped_by(&self) -> Option<String> {
-        Some(match self.outside? {
-            Outside::Removed => "somebody else removed the engine's container".to_owned(),
-            Outside::Signal(signal) => format!("somebody else stopped the engine's container (signal {signal})"),
-            Outside::OwnLimit(bytes) => format!(
-                "the engine's container reached the memory limit of {:.1} GiB that profiler sets so that the machine stays usable; set `memory_limit` yourself",
-                bytes as f64 / GIB
-            ),
-            Outside::Process(signal) => {
-                format!("the engine was ended by signal {signal}: somebody else stopped it, or it did so itself")
-            }
-        })
-    }
-
-    /// The exit status, for people.
-    pub fn status(&self) -> String {
-        self.code
-            .map_or_else(|| "an unknown status".to_owned(), |code| format!("status {code}"))
-    }
-}
-
-/// The cause of the end of a server, apart from this program and the OOM killer. Includes an OOM kill at the memory
-/// limit that this program chose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Outside {
-    /// Its container was removed.
-    Removed,
-    /// Its container was sent a signal: `docker stop`, `docker kill`.
-    Signal(i32),
-    /// The kernel killed it, because its container reached the memory limit, in bytes, that this program chose.
-    OwnLimit(u64),
-    /// A process ended by SIGTERM or SIGKILL, which it may have sent to itself.
-    Process(i32),
-}
 
 /// Docker's own default.
 const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(10);
@@ -128,26 +21,16 @@ const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(10);
 /// A started or attached server.
 pub struct Service {
     name: String,
-    started: Started,
+    started: Started<Backend>,
     grace: Duration,
     /// Whether it was seen to have exited, or was stopped.
     ended: AtomicBool,
 }
 
-/// A started or attached server, as its runtime returns it.
-pub(super) struct Started {
-    pub(super) backend: Backend,
-    pub(super) base_url: Option<String>,
-    pub(super) logs: ServerLog,
-    /// For the manifest; without secrets.
-    pub(super) info: Value,
-}
-
 pub(super) enum Backend {
     Container(Container),
     Process(Process),
-    /// An attached server, by container or address.
-    Attached(Option<Container>, Box<Permits>),
+    Attached(Attached),
     InProcess(SimHandle),
 }
 
@@ -159,7 +42,7 @@ impl std::fmt::Debug for Service {
 
 impl Service {
     /// If `grace` is `None`, Docker's default grace period is used.
-    pub(super) fn new(name: &str, started: Started, grace: Option<Duration>) -> Self {
+    pub(super) fn new(name: &str, started: Started<Backend>, grace: Option<Duration>) -> Self {
         Self {
             name: name.to_owned(),
             started,
@@ -223,7 +106,10 @@ impl Service {
     /// `missing` if the Docker daemon does not answer.
     pub async fn read_file(&self, path: &str, most: u64) -> Result<Option<Vec<u8>>> {
         match self.backend() {
-            Backend::Attached(Some(container), _) => container.read_file(path, most).await,
+            Backend::Attached(Attached {
+                container: Some(container),
+                ..
+            }) => container.read_file(path, most).await,
             _ => Ok(None),
         }
     }
@@ -235,9 +121,13 @@ impl Service {
     /// `missing` if Docker no longer answers.
     pub async fn state(&self) -> Result<State> {
         let state = match self.backend() {
-            Backend::Container(container) | Backend::Attached(Some(container), _) => container.state().await?,
+            Backend::Container(container)
+            | Backend::Attached(Attached {
+                container: Some(container),
+                ..
+            }) => container.state().await?,
             Backend::Process(process) => process.state(),
-            Backend::Attached(None, _) => State::Running,
+            Backend::Attached(Attached { container: None, .. }) => State::Running,
             Backend::InProcess(sim) => match sim.state() {
                 sim::State::Exited(exit) => State::Exited(exit.into()),
                 sim::State::Starting | sim::State::Ready => State::Running,
@@ -273,9 +163,13 @@ impl Service {
     /// Waits until it exits. A server attached by URL never does.
     pub async fn wait_exit(&self) -> Result<Exit> {
         let exit = match self.backend() {
-            Backend::Container(container) | Backend::Attached(Some(container), _) => container.wait_exit().await?,
+            Backend::Container(container)
+            | Backend::Attached(Attached {
+                container: Some(container),
+                ..
+            }) => container.wait_exit().await?,
             Backend::Process(process) => process.wait().await,
-            Backend::Attached(None, _) => std::future::pending().await,
+            Backend::Attached(Attached { container: None, .. }) => std::future::pending().await,
             Backend::InProcess(sim) => sim.wait_exited().await.into(),
         };
         self.note_end().await;
@@ -333,12 +227,17 @@ impl Service {
     fn container_for_probes(&self) -> Result<&Container> {
         match self.backend() {
             Backend::Container(container) => Ok(container),
-            Backend::Attached(Some(container), permits) => {
+            Backend::Attached(Attached {
+                container: Some(container),
+                permits,
+            }) => {
                 permits.check_exec(container.name())?;
                 Ok(container)
             }
-            Backend::Attached(None, _) => Err(Fault::usage("a probe inside the engine needs a container, not a URL")
-                .hint("attach to the container by its name")),
+            Backend::Attached(Attached { container: None, .. }) => {
+                Err(Fault::usage("a probe inside the engine needs a container, not a URL")
+                    .hint("attach to the container by its name"))
+            }
             Backend::Process(_) | Backend::InProcess(_) => Err(self.no_exec()),
         }
     }
@@ -346,7 +245,11 @@ impl Service {
     /// The container that it runs in, started by this run or attached.
     fn container(&self) -> Option<&Container> {
         match self.backend() {
-            Backend::Container(container) | Backend::Attached(Some(container), _) => Some(container),
+            Backend::Container(container)
+            | Backend::Attached(Attached {
+                container: Some(container),
+                ..
+            }) => Some(container),
             _ => None,
         }
     }

@@ -13,11 +13,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::attach::{Target, attach_container, attach_url};
 use super::docker::{self, ContainerRegistry};
-use super::service::{Backend, Service, Started};
-use super::{Grant, Launch, Origin, Permits, RuntimeKind, ServerLog, launch, orphans, phase, process};
+use super::service::{Backend, Service};
+use super::state::{RuntimeKind, Started};
+use super::{Grant, Launch, Origin, Permits, ServerLog, launch, orphans, phase, process};
 use crate::fault::{Fault, Result};
 use crate::run::{Run, can_be_hidden, is_secret_name};
-use crate::sim::{Sim, Spec};
+use crate::sim::{Sim, SimHandle, Spec};
 use crate::task::lock;
 use crate::telemetry;
 use crate::warning::Warning;
@@ -67,24 +68,35 @@ pub async fn start(kind: RuntimeKind, launch: &Launch, context: &StartContext) -
             let registry = services.containers.clone();
             let start = docker::prepare(launch, &grant, &context.run, &name, logs, registry).await?;
             let all = Arc::clone(services);
-            let work = async move { Ok(all.register(Service::new(&name, start.run().await?, grace))) };
+            let work = async move {
+                let started = start.run().await?.map(Backend::Container);
+                Ok(all.register(Service::new(&name, started, grace)))
+            };
             services.run_to_completion(work).await?
         }
         RuntimeKind::Process => {
             let program = launch.command.first().map_or("", String::as_str);
             phase(&context.run, "starting", program)?;
             let started = process::start(launch, &grant, &context.run, &name, logs, services.force_kill()).await?;
-            services.register(Service::new(&name, started, grace))
+            services.register(Service::new(&name, started.map(Backend::Process), grace))
         }
         RuntimeKind::Sim => {
             context.run.set_simulated();
-            services.register(Service::new(&name, start_simulated(launch, logs)?, grace))
+            services.register(Service::new(
+                &name,
+                start_simulated(launch, logs)?.map(Backend::InProcess),
+                grace,
+            ))
         }
         RuntimeKind::Attach => {
             return Err(Fault::usage("the runtime `attach` starts nothing").hint("use `engines::attach`"));
         }
     };
-    context.permits.open_port(&service);
+    let running = Arc::downgrade(&service);
+    context.permits.open_port(move || {
+        let service = running.upgrade().filter(|service| !service.has_ended())?;
+        service.base_url().map(str::to_owned)
+    });
     Ok(service)
 }
 
@@ -110,7 +122,7 @@ pub async fn start_own(command: Vec<String>, gpus: &[String], context: &StartCon
     };
     let (run, name) = (&context.run, &context.prefix);
     let started = process::start(&launch, &grant, run, name, logs, services.force_kill()).await?;
-    Ok(services.register(Service::new(name, started, None)))
+    Ok(services.register(Service::new(name, started.map(Backend::Process), None)))
 }
 
 /// Attaches to a running server. A container's log is followed, starting with its newest 1000 lines.
@@ -127,7 +139,9 @@ pub async fn attach(target: &Target, context: &StartContext) -> Result<Arc<Servi
             attach_container(container, *port, &name, &context.run, &context.permits).await?
         }
     };
-    Ok(context.services.register(Service::new(&name, started, None)))
+    Ok(context
+        .services
+        .register(Service::new(&name, started.map(Backend::Attached), None)))
 }
 
 /// How long to wait for a start in progress. After that, its container is found by label.
@@ -238,7 +252,7 @@ impl Drop for Services {
 }
 
 /// Starts the simulated engine described by `launch.sim` on a loopback port chosen by the kernel.
-fn start_simulated(launch: &Launch, logs: ServerLog) -> Result<Started> {
+fn start_simulated(launch: &Launch, logs: ServerLog) -> Result<Started<SimHandle>> {
     let spec = launch
         .sim
         .clone()
@@ -252,7 +266,7 @@ fn start_simulated(launch: &Launch, logs: ServerLog) -> Result<Started> {
     let handle = Sim::start(profile, options, address, Arc::new(move |line| sink.push(line)))?;
     Ok(Started {
         base_url: Some(handle.url.clone()),
-        backend: Backend::InProcess(handle),
+        backend: handle,
         logs,
         info,
     })

@@ -1,41 +1,34 @@
 //! A small process above each native process, and one above the containers of a run. It ends everything below it as
 //! soon as this program is gone, even if it was killed.
 //!
-//! It is this program with the hidden command `supervise`. Its standard input is a socket: it receives an order and
-//! sends reports, and the end of the input means that this program is gone or wants everything to end. It is a child
-//! subreaper and so becomes the parent of orphaned processes; daemonized processes therefore stay below it.
+//! It is this program with the hidden command `supervise` (`supervise.rs`). Its standard input is a socket: it receives
+//! an order and sends reports, and the end of the input means that this program is gone or wants everything to end.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, Write};
 use std::net::Shutdown;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::process::Stdio;
 
-use nix::errno::Errno;
-use nix::sys::prctl;
-use nix::sys::signal::{SigSet, Signal, killpg};
-use nix::sys::wait::{WaitStatus, waitpid};
-use nix::unistd::{Pid, dup2_stderr, dup2_stdout};
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use serde::{Deserialize, Serialize};
 use tokio::io::AsyncBufReadExt;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use super::cgroup::{OomWatch, kernel_log};
 use super::launch::TOKEN_VARIABLES;
-use super::{Exit, Outside, docker, process};
+use super::process_tree;
+use super::state::{Exit, Outside};
 use crate::fault::{Fault, Result};
 use crate::own_program;
 
 /// The task of a supervisor.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Order {
+pub(super) enum Order {
     Command(Work),
     /// Containers and networks with the labels of this run and host.
     Containers(String, String),
@@ -55,7 +48,7 @@ pub(super) struct Work {
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Report {
+pub(super) enum Report {
     Started(u32),
     /// Carries the system's error number.
     NotStarted(i32),
@@ -63,7 +56,7 @@ enum Report {
 }
 
 /// Sent if nothing is left to end.
-const DONE: &[u8] = b"done\n";
+pub(super) const DONE: &[u8] = b"done\n";
 
 /// A running supervisor. When dropped, it ends everything below it.
 pub(super) struct Supervisor {
@@ -174,7 +167,7 @@ impl Supervised {
         if self.gone().is_cancelled() {
             return Vec::new();
         }
-        let mut pids = process::below(self.supervisor.pid);
+        let mut pids = process_tree::below(self.supervisor.pid);
         pids.sort_unstable_by_key(|&pid| (pid != self.pid, pid));
         pids
     }
@@ -213,111 +206,6 @@ async fn follow(
     gone.cancel();
 }
 
-fn as_pid(pid: u32) -> Pid {
+pub(super) fn as_pid(pid: u32) -> Pid {
     Pid::from_raw(i32::try_from(pid).unwrap_or(i32::MAX))
-}
-
-/// How often the processes below are killed until none is left.
-const KILL_INTERVAL: Duration = Duration::from_millis(10);
-
-/// Runs the hidden command `supervise`.
-///
-/// # Errors
-///
-/// `usage` if it was not started by this program.
-pub fn supervise() -> Result<()> {
-    let ordered = || {
-        let socket = UnixStream::from(io::stdin().as_fd().try_clone_to_owned()?);
-        let mut lines = BufReader::new(socket.try_clone()?).lines();
-        let order = lines.next().ok_or(io::ErrorKind::UnexpectedEof)??;
-        io::Result::Ok((serde_json::from_str(&order)?, socket, lines))
-    };
-    let (order, socket, mut lines) =
-        ordered().map_err(|error| Fault::usage(format!("`supervise` is for this program's own use: {error}")))?;
-    // So that `killall profiler` does not hit it.
-    let _ = prctl::set_name(c"supervisor");
-    match order {
-        Order::Command(work) => supervise_command(&work, &socket, lines),
-        Order::Containers(run, host) => {
-            let _ = SigSet::all().thread_block();
-            if !lines.any(|line| line.is_ok_and(|line| line.as_bytes() == DONE.trim_ascii_end())) {
-                docker::remove_all_blocking(&run, &host);
-            }
-            Ok(())
-        }
-    }
-}
-
-fn supervise_command(
-    work: &Work,
-    mut socket: &UnixStream,
-    lines: impl Iterator<Item = io::Result<String>> + Send + 'static,
-) -> Result<()> {
-    let mut report = |report: &Report| {
-        // If nobody reads the report, the input ends as well, which is handled below.
-        let _ = writeln!(socket, "{}", serde_json::json!(report));
-    };
-    let failed = |error: Errno| Fault::internal(format!("cannot supervise: {error}"));
-    prctl::set_child_subreaper(true).map_err(failed)?;
-    let null = File::options().write(true).open("/dev/null");
-    let null = null.map_err(|error| Fault::internal(format!("/dev/null: {error}")))?;
-    let (program, args) = work.command.split_first().ok_or_else(|| Fault::usage("no command"))?;
-    let mut command = Command::new(program);
-    command.args(args).envs(&work.env).process_group(0);
-    command.stdin(match work.holds_stdin {
-        true => Stdio::piped(),
-        false => Stdio::null(),
-    });
-    let log = kernel_log();
-    let child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            let number = error.raw_os_error().unwrap_or(Errno::EINVAL as i32);
-            report(&Report::NotStarted(number));
-            return Ok(());
-        }
-    };
-    let pid = as_pid(child.id());
-    let mut oom_watch = Some(OomWatch::new(log, child.id()));
-    // The output ends when the last process below has closed it.
-    dup2_stdout(&null).and_then(|()| dup2_stderr(&null)).map_err(failed)?;
-    let _ = SigSet::all().thread_block();
-    report(&Report::Started(child.id()));
-    std::thread::spawn(move || {
-        lines.take_while(io::Result::is_ok).for_each(drop);
-        loop {
-            process::signal(&process::below(std::process::id()), Signal::SIGKILL);
-            std::thread::sleep(KILL_INTERVAL);
-        }
-    });
-    loop {
-        let exit = match waitpid(None, None) {
-            Ok(WaitStatus::Exited(ended, code)) if ended == pid => Exit {
-                code: Some(code.into()),
-                ..Exit::default()
-            },
-            Ok(WaitStatus::Signaled(ended, signal, _)) if ended == pid => {
-                let signal = signal as i32;
-                let oom_killed = signal == 9 && oom_watch.take().is_some_and(OomWatch::was_oom_killed);
-                Exit {
-                    code: Some(i64::from(128 + signal)),
-                    signal: Some(signal),
-                    oom_killed,
-                    outside: (!oom_killed && matches!(signal, 9 | 15)).then_some(Outside::Process(signal)),
-                    ..Exit::default()
-                }
-            }
-            // No process is left below.
-            Err(Errno::ECHILD) => break,
-            Ok(_) | Err(_) => continue,
-        };
-        report(&Report::Exited(Exit {
-            finished_at: Some(jiff::Timestamp::now().to_string()),
-            ..exit
-        }));
-    }
-    if let Some(folder) = &work.folder {
-        let _ = fs::remove_dir_all(folder);
-    }
-    Ok(())
 }

@@ -16,8 +16,9 @@ use std::process::{Command, Stdio};
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use super::signature::{quoted, suggest};
-use super::{Header, shipped, source};
+use super::header::Header;
+use super::suggest::{quoted, suggest};
+use super::{shipped, source};
 use crate::fault::{Fault, Kind, Result};
 use crate::home;
 use crate::http;
@@ -157,7 +158,7 @@ impl Added {
 
     /// The text of its main file, if that matches the lock.
     pub fn text(&self, name: &str) -> Option<String> {
-        source::read(&store()?.join(name).join(self.main.as_ref()?)).ok()
+        read(&store()?.join(name).join(self.main.as_ref()?)).ok()
     }
 }
 
@@ -190,8 +191,17 @@ pub(super) fn find(text: &str) -> Result<Option<Found>> {
     }))
 }
 
+/// Reads a script's text, within the size limit.
+pub(crate) fn read(path: &Path) -> Result<String> {
+    let bytes = source::bytes(path)?;
+    verify(path, &bytes)?;
+    String::from_utf8(bytes).map_err(|_| {
+        Fault::usage(format!("`{}` is not UTF-8 text", path.display())).hint("give a script, and save it as UTF-8")
+    })
+}
+
 /// Refuses the bytes of an added file that do not match the lock. Accepts any other path.
-pub(super) fn verify(path: &Path, bytes: &[u8]) -> Result<()> {
+fn verify(path: &Path, bytes: &[u8]) -> Result<()> {
     let Some(store) = store().and_then(|store| store.canonicalize().ok()) else {
         return Ok(());
     };
@@ -293,7 +303,7 @@ pub fn fetch(text: &str, tasks: &Tasks) -> Result<Fetched> {
     if real.is_dir() {
         collect(&real, "", &mut files)?;
     } else {
-        files.insert(file_name(text), source::read(&real)?.into_bytes());
+        files.insert(file_name(text), read(&real)?.into_bytes());
     }
     Fetched::new(&real.display().to_string(), &real.display().to_string(), None, files)
 }
@@ -549,17 +559,13 @@ fn run_git(folder: &Path, args: &[&str]) -> Result<Vec<u8>> {
             "install Git, or add a file, a folder or an https address",
         )
     })?;
-    match output.status.success() {
-        true => Ok(output.stdout),
-        false => {
-            let said = String::from_utf8_lossy(&output.stderr);
-            let said: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-            Err(Fault::new(
-                Kind::Http,
-                format!("git {}: {}", args[0], said.join("; ").replace(char::is_control, " ")),
-            ))
-        }
+    if output.status.success() {
+        return Ok(output.stdout);
     }
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let lines: Vec<&str> = stderr.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let lines = lines.join("; ").replace(char::is_control, " ");
+    Err(Fault::new(Kind::Http, format!("git {}: {lines}", args[0])))
 }
 
 #[cfg(test)]

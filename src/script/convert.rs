@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use super::signature::{quoted, suggest};
+use super::suggest::{quoted, suggest};
 use crate::fault::{Fault, Kind, Result};
 
 /// Result of an API function.

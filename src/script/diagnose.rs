@@ -13,8 +13,8 @@ use rhai::{Dynamic, Engine, EvalAltResult, LexError, ParseErrorType, Position, T
 
 use super::convert::type_name;
 use super::lexer::{Inside, Lexed, is_word, last_word, word_at};
-use super::signature::{did_you_mean, nearest};
 use super::source::{Source, Sources};
+use super::suggest::{did_you_mean, nearest};
 use super::{reference, shipped, signature};
 use crate::fault::{Fault, Kind};
 

@@ -4,7 +4,6 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
-use super::params::type_with_article;
 use crate::fault::{Fault, Result};
 
 /// The type of value that a parameter takes.
@@ -30,6 +29,19 @@ pub enum Takes {
     Lengths,
     /// Values by name.
     Map,
+}
+
+/// The type of a value: `an int`, `()`.
+pub(super) fn type_with_article(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "`()`",
+        Value::Bool(_) => "a bool",
+        Value::Number(number) if number.is_f64() => "a float",
+        Value::Number(_) => "an int",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "a map",
+    }
 }
 
 /// The longest list that may be written as a range. A longer one is a mistake, such as a range for a script that wants

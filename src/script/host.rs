@@ -13,8 +13,8 @@ use tokio::time::Instant;
 
 use super::api::jobs::{Job, OwnTexts};
 use super::meter::{MAX_MEMORY, MAX_OPERATIONS, Meter};
-use super::source::{self, Sources};
-use super::{adapter, options};
+use super::source::Sources;
+use super::{adapter, main_script, options};
 use crate::boundary::KnownBoundary;
 use crate::boundary::memory_model::MemoryModel;
 use crate::engine::{Context, Engine, LaunchOptions, Pool, simulated_profile};
@@ -58,7 +58,7 @@ pub struct Settings {
 impl Settings {
     /// The folder that contains imports and adapters given by path.
     pub fn root(&self) -> PathBuf {
-        source::folder(&self.script)
+        main_script::folder(&self.script)
     }
 }
 

@@ -14,10 +14,11 @@ use serde_json::Value;
 
 use super::diagnose::{Diagnostic, diagnose};
 use super::form::FormOptions;
+use super::main_script::Main;
 use super::meter::{ARRAY, CALL_LEVELS, MAP, STRING};
 use super::params::{Declared, Param, declared};
 use super::resolver::Resolver;
-use super::source::{Main, Source};
+use super::source::Source;
 use super::{Caught, Host, api, convert, meter, options, resolver};
 use crate::fault::Fault;
 use crate::run::Event;

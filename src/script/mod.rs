@@ -1,7 +1,8 @@
 //! Runs Rhai scripts. Only this module uses the `rhai` crate.
 //!
 //! `interpreter` configures the interpreter and runs scripts; `meter` limits their resources; `resolver` finds modules,
-//! `source` keeps their texts, `shipped` holds the embedded ones, and `added` those that the user added; `diagnose`
+//! `main_script` opens the script of a run, `source` keeps the texts, `shipped` holds the embedded ones, and `added`
+//! those that the user added; `diagnose`
 //! explains errors; `convert` translates values; `params` reads parameters, and `form` their values; `check` examines a
 //! script without running it, and scores one without an engine; `adapter` turns an engine's Rhai file into a Rust
 //! trait; `reference` generates the documentation. `api/` has the functions that scripts call, grouped by subject. They
@@ -19,14 +20,17 @@ mod header;
 mod host;
 mod interpreter;
 mod lexer;
+mod main_script;
 mod meter;
 pub mod params;
 pub mod reference;
 pub mod repl;
+mod requirements;
 mod resolver;
 pub mod shipped;
 mod signature;
 mod source;
+mod suggest;
 
 pub use adapter::load as adapter;
 pub use added::{Added, Fetched, Lock, fetch};
@@ -39,7 +43,8 @@ pub(crate) use header::description;
 pub use host::{EngineHandle, Host, Settings, State, host};
 pub(crate) use interpreter::STACK;
 pub use interpreter::{CANNOT_LIST, describe_params, guarded, interpreter, on_thread, run};
+pub use main_script::{Main, STDIN, module_hash, named_modules};
 pub use meter::Meter;
-pub use shipped::{copies, fork, is_unedited};
-pub(crate) use signature::suggest;
-pub use source::{Main, STDIN, Source, Sources, is_shipped, module_hash, named_modules};
+pub use shipped::{copies, fork, is_shipped, is_unedited};
+pub use source::{Source, Sources};
+pub(crate) use suggest::suggest;

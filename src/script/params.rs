@@ -10,7 +10,8 @@ use serde_json::{Map, Value, json};
 use super::convert::{from_script, type_of};
 use super::form::{Form, FormOptions, json_or_string};
 use super::shipped;
-use super::signature::{is_name, quoted, suggest};
+use super::signature::is_name;
+use super::suggest::{quoted, suggest};
 use crate::fault::{Fault, Result};
 use crate::sim::Spec;
 
@@ -142,18 +143,6 @@ fn unknown(known: &[Declared], path: &str, key: &str) -> Fault {
     suggest(fault, key, names(), otherwise)
 }
 
-pub(super) fn type_with_article(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "`()`",
-        Value::Bool(_) => "a bool",
-        Value::Number(number) if number.is_f64() => "a float",
-        Value::Number(_) => "an int",
-        Value::String(_) => "a string",
-        Value::Array(_) => "an array",
-        Value::Object(_) => "a map",
-    }
-}
-
 /// Checks in advance what a start would refuse: the profile of a simulated engine. `home` is the script's folder.
 pub(in crate::script) fn check_values(declared: &[Declared], values: &Map<String, Value>, home: &Path) -> Result<()> {
     let is_engine = declared.iter().any(|one| one.name == "sim");
@@ -257,7 +246,7 @@ pub fn assign(map: &mut Map<String, Value>, path: &str, value: Value) -> Result<
 /// Reads a YAML, TOML or JSON file, by its extension. Keys may contain dots, as with `--set`.
 pub fn read_file(path: &Path) -> Result<Map<String, Value>> {
     let name = path.display();
-    let text = super::source::read(path)
+    let text = super::added::read(path)
         .map_err(|fault| Fault::usage(fault.message).hint("--params takes a YAML, TOML or JSON file"))?;
     let parsed: Result<Value, String> = match path.extension().and_then(|extension| extension.to_str()) {
         Some("yaml" | "yml") => yaml_serde::from_str(&text).map_err(|error| error.to_string()),

@@ -30,7 +30,7 @@ use serde_json::{Value, json};
 use super::convert::type_name;
 use super::lexer::is_word;
 use super::shipped;
-use super::signature::suggest;
+use super::suggest::suggest;
 use crate::boundary::Cause;
 use crate::fault::{Fault, Result};
 

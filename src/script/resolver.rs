@@ -10,9 +10,10 @@ use std::sync::{Arc, Mutex};
 
 use rhai::{AST, ASTFlags, Engine, EvalAltResult, Module, ModuleResolver, Position, Scope, Shared, Stmt};
 
-use super::signature::{did_you_mean, nearest, quoted, suggest};
-use super::source::{self, Source, Sources};
-use super::{Caught, Host, added, header, shipped};
+use super::main_script::{module_name, path_key};
+use super::source::{Source, Sources, normalize};
+use super::suggest::{did_you_mean, nearest, quoted, suggest};
+use super::{Caught, Host, added, requirements, shipped};
 use crate::fault::{Fault, Result};
 use crate::run::Run;
 use crate::runtime::Permits;
@@ -79,7 +80,7 @@ impl Resolver {
             return Ok(known);
         }
         let source = Source::new(&found.key, &found.read()?);
-        let name = source::module_name(&self.root, &source.key);
+        let name = module_name(&self.root, &source.key);
         self.run.module(&name, &source.text, &source.sha256)?;
         if !source.key.starts_with("std/") {
             self.permits.load_file();
@@ -99,7 +100,7 @@ impl ModuleResolver for Resolver {
         // A path that a shipped script imports was named by the user, and is relative to the current folder.
         let by_shipped = |key: &&str| {
             let text = self.sources.get(key).filter(|_| self.root == Path::new("."));
-            key.starts_with("scripts/") && text.is_some_and(|text| source::is_shipped(&text.sha256))
+            key.starts_with("scripts/") && text.is_some_and(|text| shipped::is_shipped(&text.sha256))
         };
         let relative_to = importer.filter(|key| path.starts_with("std/") || !by_shipped(key));
         let found = locate(&self.root, relative_to, path).map_err(at_import)?;
@@ -136,7 +137,7 @@ pub(super) fn cycle(chain: &[String], key: &str) -> Fault {
 
 /// Compiles a text and attaches its key, so that errors and functions know their file.
 pub(super) fn compile(engine: &Engine, source: &Source) -> Caught<AST> {
-    header::check(&source.text).map_err(|(fault, at)| {
+    requirements::check(&source.text).map_err(|(fault, at)| {
         let mut error: Box<EvalAltResult> = fault.into();
         error.set_position(at);
         error
@@ -174,7 +175,7 @@ pub(super) struct ResolvedImport {
 impl ResolvedImport {
     pub(super) fn read(&self) -> Result<String> {
         if let Some(file) = &self.file {
-            return source::read(file);
+            return added::read(file);
         }
         let name = self.key.trim_start_matches("std/").trim_end_matches(".rhai");
         let text = shipped::module(name).map(Into::into);
@@ -206,7 +207,7 @@ pub(super) fn locate(root: &Path, importer: Option<&str>, path: &str) -> Result<
     };
     let folder = importer
         .and_then(Path::parent)
-        .filter(|folder| source::normalize(folder).starts_with(source::normalize(root)))
+        .filter(|folder| normalize(folder).starts_with(normalize(root)))
         .unwrap_or(root);
     let joined = folder.join(with_extension(relative));
     match added::find(path) {
@@ -242,9 +243,9 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
         ))
         .hint("a script can only use files in or below its own folder; copy the file there")
     };
-    let normalized = source::normalize(joined);
+    let normalized = normalize(joined);
     let inside = normalized
-        .strip_prefix(source::normalize(root))
+        .strip_prefix(normalize(root))
         .is_ok_and(|rest| !rest.components().any(|part| part == Component::ParentDir));
     if !inside {
         return Err(escapes(&normalized));
@@ -258,7 +259,7 @@ pub(super) fn resolve_below(root: &Path, joined: &Path, written: &str) -> Result
         return Err(escapes(&real));
     }
     Ok(ResolvedImport {
-        key: source::path_key(&normalized),
+        key: path_key(&normalized),
         file: Some(real),
     })
 }
@@ -284,7 +285,7 @@ pub(super) fn open_named(
         let otherwise = format!("available: {names}; give your own by its path, such as `./mine{extension}`");
         shipped.ok_or_else(|| suggest(fault, name, known, otherwise))?
     };
-    let module = source::module_name(&root, &source.key);
+    let module = module_name(&root, &source.key);
     host.run.module(&module, &source.text, &source.sha256)?;
     Ok(source)
 }

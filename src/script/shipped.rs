@@ -14,8 +14,8 @@ use regex::{Captures, Regex};
 use serde::Serialize;
 
 use super::header::description;
-use super::signature::{did_you_mean, nearest};
 use super::source::Source;
+use super::suggest::{did_you_mean, nearest};
 use crate::fault::{Fault, Result};
 
 include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
@@ -38,6 +38,12 @@ pub fn script(name: &str) -> Option<Cow<'static, str>> {
 /// The text of a shipped module, by its name below `std/`.
 pub fn module(name: &str) -> Option<Cow<'static, str>> {
     text(MODULES, "stdlib", name, "rhai")
+}
+
+/// Whether a shipped script has this hash.
+pub fn is_shipped(sha256: &str) -> bool {
+    let same = |name| script(name).is_some_and(|text| Source::new(name, &text).sha256 == sha256);
+    scripts().any(same)
 }
 
 /// Names of the shipped workloads: `chat`, …
@@ -162,10 +168,10 @@ pub fn copies(name: &str, target: &Path, strategy: bool) -> Result<Vec<(PathBuf,
     let folder = target.parent().unwrap_or(Path::new(""));
     let without_strategy = || Fault::usage(format!("`{name}` imports no strategy")).hint("leave out --strategy");
     if let Some(text) = name.strip_prefix("std/probes/").and_then(probe) {
-        return match strategy {
-            true => Err(without_strategy()),
-            false => Ok(probe_copy(name, target, &text)),
-        };
+        if strategy {
+            return Err(without_strategy());
+        }
+        return Ok(probe_copy(name, target, &text));
     }
     let (origin, text) = original(name)?;
     let mut files = vec![(target.to_owned(), copy(&origin, &text, strategy.then_some("")))];
@@ -223,9 +229,11 @@ fn original(name: &str) -> Result<(String, String)> {
     if let Some(text) = text {
         return Ok((origin, text.into_owned()));
     }
-    let below_std = modules().map(|module| format!("std/{module}"));
-    let below_std = below_std.chain(probes().map(|probe| format!("std/probes/{probe}")));
-    let known: Vec<String> = scripts().map(str::to_owned).chain(below_std).collect();
+    let known: Vec<String> = scripts()
+        .map(str::to_owned)
+        .chain(modules().map(|module| format!("std/{module}")))
+        .chain(probes().map(|probe| format!("std/probes/{probe}")))
+        .collect();
     let known = || known.iter().map(String::as_str);
     let fault = Fault::usage(format!("no shipped script, module or probe is named `{name}`"));
     let ending = format!("/{name}");

@@ -2,13 +2,13 @@
 //! one, and errors for calls that match no function.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 
 use rhai::{Engine, FnAccess, FnNamespace, ScriptFnMetadata};
 
 use super::convert::type_name;
 use super::lexer::is_word;
 use super::source::Sources;
+use super::suggest::{did_you_mean, nearest, quoted};
 use crate::engine::COORDINATES;
 use crate::fault::{Fault, Kind};
 
@@ -201,56 +201,10 @@ fn float_wanted(signature: &Signature, given: &[String]) -> Option<usize> {
     };
     let is_int = |pair: (&str, &str)| pair == ("float", "int");
     let fits = |pair: (&str, &str)| pair.0 == pair.1 || pair.0 == "any" || is_int(pair);
-    match signature.params.len() == given.len() && pairs().all(fits) {
-        true => pairs().position(is_int),
-        false => None,
+    if signature.params.len() != given.len() || !pairs().all(fits) {
+        return None;
     }
-}
-
-/// The known name closest to `name`, if it is close enough to be a likely typo.
-pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    // Any two names of one or two letters are a typo apart.
-    let allowed = match name.chars().count() {
-        0..=2 => 0,
-        length => (length / 3).max(1),
-    };
-    let lower = name.to_lowercase();
-    known
-        .into_iter()
-        .filter(|candidate| *candidate != name)
-        .map(|candidate| {
-            (
-                strsim::damerau_levenshtein(&lower, &candidate.to_lowercase()),
-                candidate,
-            )
-        })
-        .filter(|(distance, _)| *distance <= allowed)
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// The fault with the known name closest to `name` as its hint, or `otherwise` if none is close.
-pub(crate) fn suggest<'a>(
-    fault: Fault,
-    name: &str,
-    known: impl IntoIterator<Item = &'a str>,
-    otherwise: impl Into<String>,
-) -> Fault {
-    did_you_mean(fault, nearest(name, known), otherwise)
-}
-
-/// The fault with `near` as its hint, or `otherwise`.
-pub(super) fn did_you_mean(fault: Fault, near: Option<impl Display>, otherwise: impl Into<String>) -> Fault {
-    match near {
-        Some(near) => fault.hint(format!("did you mean `{near}`?")),
-        None => fault.hint(otherwise),
-    }
-}
-
-/// `` `a`, `b` ``.
-pub(super) fn quoted(names: impl IntoIterator<Item = impl Display>) -> String {
-    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
-    quoted.join(", ")
+    pairs().position(is_int)
 }
 
 /// The fault for an axis whose name is almost that of a coordinate of engine points. Other names may be a script's own.
@@ -261,19 +215,4 @@ pub(super) fn misspelt_axis(name: &str) -> Option<Fault> {
     let near = nearest(name, COORDINATES)?;
     let fault = Fault::new(Kind::Compile, format!("an engine's points have no axis `{name}`"));
     Some(fault.hint(format!("did you mean `{near}`?")))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::nearest;
-
-    #[test]
-    fn typos_are_recognised_and_other_names_are_not() {
-        let known = ["max_probes", "max_starts", "seed"];
-        assert_eq!(nearest("max_prbes", known), Some("max_probes"));
-        assert_eq!(nearest("sede", known), Some("seed"));
-        assert_eq!(nearest("Seed", known), Some("seed"));
-        assert_eq!(nearest("colour", known), None);
-        assert_eq!(nearest("z", ["E"]), None);
-    }
 }

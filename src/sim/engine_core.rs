@@ -10,8 +10,9 @@ use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::Instant;
 
 use super::TimeScaler;
+use super::devices::SimDevices;
+use super::exit::{Exit, LogSink};
 use super::options::{AfterFailure, FailedRequest, Setup, Victim};
-use super::process::{Exit, LogSink, SimDevices};
 use super::scheduler::{Counters, Event, Gauges, KvStore, Request, Scheduler};
 use super::start::{Limits, Serving};
 use super::tokens::{PrefixCache, PrefixHashes, TokenCounter};

@@ -4,7 +4,9 @@
 //! and out-of-memory failures. It runs in-process ([`Sim::start`]), as `profiler sim`, and as a container. All its
 //! output contains `SIMULATED`. Logs and pages of an engine are text: `engines/NAME.jinja`.
 
+mod devices;
 mod engine_core;
+mod exit;
 mod http;
 mod memory;
 mod options;
@@ -19,8 +21,9 @@ mod tokens;
 
 use std::time::Duration;
 
+pub use exit::{Exit, LogSink};
 pub use options::{AfterFailure, FailedRequest, FailedStart, Misbehave, Options, Serve, Spec, Victim};
-pub use process::{Exit, LogSink, Sim, SimHandle, State};
+pub use process::{Sim, SimHandle, State};
 pub use profile::{
     Defaults, Dynamic, Engine, Fixed, Kv, MemoryProfile, Pool, Profile, Reservation, Shape, Speculation, names,
 };

@@ -7,10 +7,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::process::Exit;
+use super::exit::Exit;
 use super::profile::{Engine, MemoryProfile, Profile, is_share, is_size, names};
-use super::start::TGI_SLICE;
 use crate::fault::{Fault, Result};
+
+/// Output tokens that TGI's router validates and schedules at once; after each slice it resubmits the request.
+pub(super) const TGI_SLICE: u64 = 1024;
 
 /// Below this time scale, requests that were sent together no longer arrive together in model time.
 const TOO_FAST: f64 = 0.01;

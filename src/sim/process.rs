@@ -1,36 +1,40 @@
 //! The simulated process: reserves its port, starts, serves, and exits. The handle to it has its URL, its state and
-//! exit status, and the memory and power of its devices. Memory and power are atomics, because a sampler reads them
-//! from another thread.
+//! exit status, and the memory and power of its devices.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use std::{future, io};
 
 use axum::Router;
+use axum::body::Body;
 use axum::serve::Listener;
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use hyper::Request;
 use hyper::server::conn::http1;
+use hyper::service::Service as _;
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
 use minijinja::Value;
-use serde::{Deserialize, Serialize};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::devices::SimDevices;
 use super::engine_core::EngineCore;
+use super::exit::{Exit, LogSink};
 use super::options::{Options, Setup};
-use super::profile::{Power, Profile};
+use super::profile::Profile;
 use super::start::{self, Stage, StartPlan};
 use super::tokens::TokenCounter;
 use super::{TimeScaler, http};
 use crate::fault::{Fault, Kind, Result};
-use crate::telemetry::{Activity, Device, Reading, Tenant};
-use crate::world::{self, World};
+use crate::telemetry::Reading;
+use crate::world::{self, Server, World};
 
 /// The simulated engine.
 pub struct Sim;
@@ -231,9 +235,10 @@ impl Door {
     }
 
     fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = match address.is_ipv4() {
-            true => TcpSocket::new_v4()?,
-            false => TcpSocket::new_v6()?,
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
         };
         // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0, because the kernel might
         // then give the same port to two sockets that do not listen yet.
@@ -257,11 +262,24 @@ impl Door {
         match self {
             Self::Port(socket, _) => Ok(serve(socket.listen(1024)?, router, reset).boxed()),
             Self::Inside(world, url) => {
-                world.serve(&url, router);
+                world.serve(&url, server(router));
                 Ok(future::pending().boxed())
             }
         }
     }
+}
+
+/// The router as a server of a simulated machine.
+fn server(router: Router) -> Server {
+    let service = TowerToHyperService::new(router);
+    Arc::new(move |request: Request<Bytes>| {
+        let answered = service.call(request.map(Body::from));
+        async move {
+            let Ok(response) = answered.await;
+            response.map(|body| body.into_data_stream().map_err(io::Error::other).boxed())
+        }
+        .boxed()
+    })
 }
 
 /// Serves until dropped. When `reset` is cancelled, connections are reset like those of a dead process.
@@ -285,9 +303,6 @@ async fn serve(mut listener: TcpListener, router: Router, reset: CancellationTok
     }
 }
 
-/// Receives log lines without the line end. Called from runtime threads; must not block.
-pub type LogSink = Arc<dyn Fn(&str) + Send + Sync>;
-
 /// State of the simulated process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -297,35 +312,6 @@ pub enum State {
     Ready,
     /// Exited.
     Exited(Exit),
-}
-
-/// Exit status of a simulated process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Exit {
-    /// Exit code.
-    pub code: i32,
-    /// Whether the kernel OOM-killed it.
-    pub oom_killed: bool,
-}
-
-impl Exit {
-    pub(super) const FAILED: Self = Self::new(1);
-    /// The status after SIGKILL.
-    pub(super) const KILLED: Self = Self::new(137);
-
-    pub(super) const fn new(code: i32) -> Self {
-        Self {
-            code,
-            oom_killed: false,
-        }
-    }
-}
-
-impl Default for Exit {
-    fn default() -> Self {
-        Self::FAILED
-    }
 }
 
 /// State of an engine whose async runtime was shut down.
@@ -403,86 +389,5 @@ impl SimHandle {
 impl Drop for SimHandle {
     fn drop(&mut self) {
         self.kill.cancel();
-    }
-}
-
-/// Simulated devices `sim0`, `sim1`, …; all ranks of an engine use the same amount.
-#[derive(Debug)]
-pub(crate) struct SimDevices {
-    name: String,
-    count: u64,
-    total: u64,
-    baseline: u64,
-    used: AtomicU64,
-    power: Option<Power>,
-    busy: AtomicBool,
-}
-
-impl SimDevices {
-    /// Devices of `total` bytes each; `baseline` bytes are in use before the engine starts.
-    pub(crate) fn new(name: impl Into<String>, count: u64, total: u64, baseline: u64, power: Option<Power>) -> Self {
-        Self {
-            name: name.into(),
-            count,
-            total,
-            baseline,
-            used: AtomicU64::new(baseline),
-            power,
-            busy: AtomicBool::new(false),
-        }
-    }
-
-    /// Sets the bytes in use on each device.
-    pub(crate) fn set(&self, used: u64) {
-        self.used.store(used, Ordering::Relaxed);
-    }
-
-    pub(crate) fn set_busy(&self, busy: bool) {
-        self.busy.store(busy, Ordering::Relaxed);
-    }
-
-    pub(crate) fn reading(&self) -> Reading {
-        self.with(self.used.load(Ordering::Relaxed))
-    }
-
-    /// The reading before the engine started.
-    pub(crate) fn before(&self) -> Reading {
-        self.with(self.baseline)
-    }
-
-    /// The engine's memory is attributed to this process.
-    fn with(&self, used: u64) -> Reading {
-        let id = |index: u64| format!("sim{index}");
-        let ours = |index: u64| Tenant {
-            pid: std::process::id(),
-            device: id(index),
-            used: Some(used.saturating_sub(self.baseline)),
-        };
-        let device = |index: u64| Device {
-            id: id(index),
-            name: self.name.clone(),
-            used,
-            total: self.total,
-        };
-        Reading {
-            devices: (0..self.count).map(device).collect(),
-            tenants: if used > self.baseline {
-                (0..self.count).map(ours).collect()
-            } else {
-                Vec::new()
-            },
-            activity: self.power.map_or_else(Vec::new, |power| {
-                (0..self.count).map(|index| self.activity(id(index), power)).collect()
-            }),
-        }
-    }
-
-    fn activity(&self, device: String, power: Power) -> Activity {
-        let busy = self.busy.load(Ordering::Relaxed);
-        Activity {
-            device,
-            power_mw: Some(1000 * if busy { power.busy_w } else { power.idle_w }),
-            busy_percent: Some(if busy { 100 } else { 0 }),
-        }
     }
 }

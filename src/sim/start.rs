@@ -6,15 +6,12 @@ use minijinja::value::Serde;
 use minijinja::{Value, context};
 use serde::Serialize;
 
+use super::exit::Exit;
 use super::memory::{BlockPool, CudaOom, DynamicMemory, StartMemory};
-use super::options::{FailedStart, Setup};
-use super::process::Exit;
+use super::options::{FailedStart, Setup, TGI_SLICE};
 use super::profile::{Engine, MemoryProfile, Pool, Speculation};
 use super::scheduler::{KvAllocation, KvStore, Scheduler};
 use crate::fault::{Fault, Result};
-
-/// Output tokens that TGI's router validates and schedules at once; after each slice it resubmits the request.
-pub(super) const TGI_SLICE: u64 = 1024;
 
 /// Tokens of the small KV cache that TensorRT-LLM allocates to estimate its memory.
 const ESTIMATE_TOKENS: u64 = 8224;

@@ -10,10 +10,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use axum::body::{Body, BodyDataStream};
-use axum::extract::Request;
+use bytes::Bytes;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use hyper::Request;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::time::{ClockId, clock_gettime};
 use tokio::sync::oneshot;
@@ -158,7 +158,7 @@ pub(super) async fn run_inside(
         let job = build()?;
         let request = Request::post(url)
             .header("content-type", "application/json")
-            .body(Body::from(job.body.clone()))
+            .body(Bytes::from(job.body.clone()))
             .map_err(|error| Fault::usage(error.to_string()))?;
         let now = began.into_std();
         let exchange = Exchange::new(requests.len() as u64, (now, now, now), config.keep_text, &held, job);
@@ -183,7 +183,7 @@ pub(super) async fn run_inside(
 
 async fn exchanged(
     world: &dyn World,
-    request: Request,
+    request: Request<Bytes>,
     mut exchange: Exchange,
     source: &dyn RequestSource,
     cancel: &CancellationToken,
@@ -206,7 +206,7 @@ async fn exchanged(
 /// Reads the response to its end.
 async fn answered(
     world: &dyn World,
-    request: Request,
+    request: Request<Bytes>,
     exchange: &mut Exchange,
     source: &dyn RequestSource,
 ) -> std::result::Result<(), (FailureForm, String)> {
@@ -222,10 +222,9 @@ async fn answered(
         _ => (FailureForm::Broken, error.to_string()),
     };
     let response = tokio::time::timeout_at(exchange.deadline.into(), world.send(request)).await;
-    let (head, body) = response.map_err(|_| late(timeout))?.map_err(failed)?.into_parts();
+    let (head, mut body) = response.map_err(|_| late(timeout))?.map_err(failed)?.into_parts();
     let head = format!("HTTP/1.1 {}\r\nconnection: close\r\n\r\n", head.status);
     exchange.feed(head.as_bytes(), Instant::now().into_std());
-    let mut body: BodyDataStream = body.into_data_stream();
     loop {
         let part = tokio::time::timeout_at(exchange.deadline.into(), body.next()).await;
         let Some(bytes) = part.map_err(|_| late(timeout))? else {
@@ -241,9 +240,10 @@ async fn answered(
             return Ok(());
         }
     }
-    match exchange.close() {
-        true => Ok(()),
-        false => Err((FailureForm::Broken, "the connection was closed".to_owned())),
+    if exchange.close() {
+        Ok(())
+    } else {
+        Err((FailureForm::Broken, "the connection was closed".to_owned()))
     }
 }
 

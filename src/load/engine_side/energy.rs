@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use super::PowerSample;
-use super::summary::Curve;
+use super::curve::Curve;
 use crate::load::stats::mean;
 
 /// Seconds without a power sample that count as a gap: ten samples at 10 Hz.

@@ -2,6 +2,7 @@
 //! energy, cost, and findings over a sweep of several loads (knee, onset of preemption and queueing). Pure;
 //! `engine::load` collects the samples, whose times are seconds since the start of the load; earlier ones are negative.
 
+mod curve;
 mod energy;
 mod findings;
 mod summary;

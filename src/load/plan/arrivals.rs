@@ -7,7 +7,8 @@ use rand_chacha::ChaCha8Rng;
 use rand_distr::{Distribution, Gamma};
 use serde::{Deserialize, Serialize};
 
-use super::{Arrival, Purpose, rng};
+use super::files::Arrival;
+use super::rng::{Purpose, rng};
 use crate::fault::{Fault, Result};
 
 /// When requests arrive.

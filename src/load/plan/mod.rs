@@ -9,6 +9,7 @@ mod arrivals;
 mod files;
 mod length;
 mod progress;
+mod rng;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +19,8 @@ pub use arrivals::{Arrivals, Pattern, Profile};
 pub use files::{Arrival, FilePrompt, read_prompts, read_trace};
 pub use length::{Distribution, Length, LognormalLength, NormalLength};
 pub use progress::{EndReason, LoadProgress, Metric, Precision, Statistic};
-use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+use rng::{Purpose, rng};
 
 /// The plan of a load.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,24 +68,6 @@ impl Warmup {
             Self::Time(time) => at < *time,
         }
     }
-}
-
-/// Purpose of a generator. Each has its own stream, so that changes to one do not affect the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// Inter-arrival times.
-    Arrivals,
-    /// Prompt lengths.
-    Inputs,
-    /// Answer lengths.
-    Outputs,
-}
-
-/// The generator for a purpose. `ChaCha8` is the same on every machine.
-fn rng(seed: u64, purpose: Purpose) -> ChaCha8Rng {
-    let mut generator = ChaCha8Rng::seed_from_u64(seed);
-    generator.set_stream(purpose as u64);
-    generator
 }
 
 /// Lengths of a load's requests.

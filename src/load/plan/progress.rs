@@ -434,7 +434,7 @@ mod precision_tests {
 
     use rand::Rng;
 
-    use super::super::{Purpose, rng};
+    use super::super::rng::{Purpose, rng};
     use super::*;
     use crate::load::Counts;
 
@@ -523,7 +523,7 @@ mod precision_tests {
 mod batches_tests {
     use rand::Rng;
 
-    use super::super::{Purpose, rng};
+    use super::super::rng::{Purpose, rng};
     use super::*;
 
     fn mean(values: &[f64]) -> Option<f64> {

@@ -18,11 +18,12 @@ use bollard::query_parameters::{
 use futures_util::StreamExt;
 use tokio_util::sync::CancellationToken;
 
-use super::{connect, daemon, labelled, start};
+use super::{connect, daemon, labelled};
 use crate::fault::Result;
 use crate::run::Run;
+use crate::runtime::state::{Exit, Outside, State};
 use crate::runtime::supervisor::Supervisor;
-use crate::runtime::{Captured, Exit, Outside, State, cgroup, launch, orphans};
+use crate::runtime::{Captured, cgroup, launch, owner};
 use crate::task::lock;
 use crate::warning::Warning;
 
@@ -40,7 +41,7 @@ impl ContainerRegistry {
     /// Starts the supervisor. Must be called before anything is created.
     pub(super) fn supervise(&self, run: &str) -> Result<()> {
         if self.supervisor.get().is_none() {
-            let supervisor = Supervisor::of_containers(run, orphans::own_label())?;
+            let supervisor = Supervisor::of_containers(run, owner::own_label())?;
             // If two starts run at the same time, the second supervisor is not needed.
             if let Err(supervisor) = self.supervisor.set(supervisor) {
                 supervisor.dismiss();
@@ -322,7 +323,15 @@ pub(in crate::runtime) async fn remove(docker: &Docker, name: &str) -> Result<()
         // Somebody else is removing it.
         Err(error) if daemon::status(&error) == Some(409) => Ok(()),
         Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
-        _ => start::remove_network(docker, name).await,
+        _ => remove_network(docker, name).await,
+    }
+}
+
+/// Removes a network if there is one.
+pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<()> {
+    match docker.remove_network(name).await {
+        Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
+        _ => Ok(()),
     }
 }
 

@@ -20,7 +20,7 @@ pub(super) use daemon::{connect, explain};
 use futures_util::StreamExt;
 pub(super) use start::{follow, prepare};
 
-use super::orphans;
+use super::owner;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::GIB;
 use crate::run::Run;
@@ -28,14 +28,14 @@ use crate::runtime::{disk_free, phase};
 
 /// Run id.
 const RUN_LABEL: &str = "profiler.run";
-/// Host process; see `orphans::own_label`.
+/// Host process; see `owner::own_label`.
 const HOST_LABEL: &str = "profiler.host";
 
 /// Labels of a container of this run. The pid is also a label of its own, for people and other tools.
 fn labels(run: &str) -> HashMap<String, String> {
     [
         (RUN_LABEL, run.to_owned()),
-        (HOST_LABEL, orphans::own_label()),
+        (HOST_LABEL, owner::own_label()),
         ("profiler.pid", std::process::id().to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
@@ -56,8 +56,11 @@ pub async fn model_volumes() -> Result<Vec<String>> {
     let options = ListVolumesOptionsBuilder::default().filters(&filters).build();
     let listed = connect().await?.list_volumes(Some(options)).await;
     let volumes = listed.map_err(daemon::explain)?.volumes.unwrap_or_default();
-    let names = volumes.into_iter().map(|volume| volume.name);
-    let mut names: Vec<String> = names.filter(|name| name.starts_with(MODEL_VOLUME)).collect();
+    let mut names: Vec<String> = volumes
+        .into_iter()
+        .map(|volume| volume.name)
+        .filter(|name| name.starts_with(MODEL_VOLUME))
+        .collect();
     names.sort();
     Ok(names)
 }
@@ -97,9 +100,10 @@ fn check_image(image: &str) -> Result<()> {
 
 /// Adds the default tag `latest`; without a tag, a pull would fetch every tag.
 fn with_tag(image: &str) -> String {
-    match image.rsplit('/').next().unwrap_or(image).contains([':', '@']) {
-        true => image.to_owned(),
-        false => format!("{image}:latest"),
+    if image.rsplit('/').next().unwrap_or(image).contains([':', '@']) {
+        image.to_owned()
+    } else {
+        format!("{image}:latest")
     }
 }
 
@@ -115,13 +119,19 @@ pub(in crate::runtime) async fn labelled() -> Result<(Docker, Vec<Labelled>)> {
     let docker = connect().await?;
     let filters: HashMap<&str, Vec<&str>> = [("label", vec![RUN_LABEL, HOST_LABEL])].into();
     let options = ListContainersOptionsBuilder::default().all(true).filters(&filters);
-    let containers = docker.list_containers(Some(options.build())).await;
-    let containers = containers.map_err(daemon::explain)?.into_iter();
-    let containers = containers.filter_map(|container| Some((container.names?.into_iter().next()?, container.labels?)));
+    let containers = docker
+        .list_containers(Some(options.build()))
+        .await
+        .map_err(daemon::explain)?
+        .into_iter()
+        .filter_map(|container| Some((container.names?.into_iter().next()?, container.labels?)));
     let options = ListNetworksOptionsBuilder::default().filters(&filters);
-    let networks = docker.list_networks(Some(options.build())).await;
-    let networks = networks.map_err(daemon::explain)?.into_iter();
-    let networks = networks.filter_map(|network| Some((network.name?, network.labels?)));
+    let networks = docker
+        .list_networks(Some(options.build()))
+        .await
+        .map_err(daemon::explain)?
+        .into_iter()
+        .filter_map(|network| Some((network.name?, network.labels?)));
     let mut found: Vec<Labelled> = containers
         .chain(networks)
         .filter_map(|(name, mut labels)| {

@@ -20,14 +20,14 @@ use procfs::net::TcpState;
 use serde::Serialize;
 use serde_json::json;
 
-use super::container::{self, Own};
+use super::container::{self, Own, remove_network};
 use super::{Container, ContainerRegistry, connect, daemon};
 use crate::fault::{Fault, Result};
 use crate::fmt::GIB;
 use crate::prompt::Hub;
 use crate::run::{Run, hide_variables, hide_words};
 use crate::runtime::output::LineSplitter;
-use crate::runtime::service::{Backend, Started};
+use crate::runtime::state::Started;
 use crate::runtime::{Grant, HubModel, Launch, ServerLog, disk_free, free_port, launch, phase};
 use crate::task::lock;
 use crate::telemetry::{self, GpuFiles};
@@ -153,13 +153,14 @@ pub(in crate::runtime) struct ContainerStart {
 
 impl ContainerStart {
     /// Creates and starts the container. Must not be interrupted before it is registered, or it would be lost.
-    pub(in crate::runtime) async fn run(self) -> Result<Started> {
+    pub(in crate::runtime) async fn run(self) -> Result<Started<Container>> {
         let (docker, plan) = (&self.docker, &self.plan);
         lock(&self.registry.names).insert(plan.name.clone());
         let labels = super::labels(self.run.id());
-        let own = match plan.grant.network {
-            true => None,
-            false => create_network(docker, &plan.name, labels.clone(), &self.run).await?,
+        let own = if plan.grant.network {
+            None
+        } else {
+            create_network(docker, &plan.name, labels.clone(), &self.run).await?
         };
         let mut attempt = 1;
         let (id, base_url) = loop {
@@ -197,12 +198,12 @@ impl ContainerStart {
         };
         Ok(Started {
             base_url: (plan.launch.port != 0).then_some(base_url),
-            backend: Backend::Container(Container {
+            backend: Container {
                 docker: self.docker,
                 id,
                 name: self.plan.name,
                 own: Some(own),
-            }),
+            },
             logs: self.logs,
             info,
         })
@@ -624,14 +625,6 @@ fn network_request(name: &str, labels: HashMap<String, String>, first: u32) -> N
         }),
         labels: Some(labels),
         ..NetworkCreateRequest::default()
-    }
-}
-
-/// Removes a network if there is one.
-pub(super) async fn remove_network(docker: &Docker, name: &str) -> Result<()> {
-    match docker.remove_network(name).await {
-        Err(error) if daemon::status(&error) != Some(404) => Err(daemon::explain(error)),
-        _ => Ok(()),
     }
 }
 

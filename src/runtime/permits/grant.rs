@@ -5,13 +5,12 @@ use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use serde::Serialize;
-
+use super::want::Want;
 use super::{Access, Allowed, Permits};
 use crate::fault::{Fault, Result};
-use crate::fmt::shell_quoted;
 use crate::home;
-use crate::runtime::{Launch, Mount, RuntimeKind};
+use crate::runtime::state::RuntimeKind;
+use crate::runtime::{Launch, Mount};
 
 /// Permissions of one launch, after the check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -214,65 +213,6 @@ fn text(path: PathBuf) -> Result<String> {
     path.into_os_string()
         .into_string()
         .map_err(|path| Fault::usage(format!("the path `{}` is not UTF-8", path.display())))
-}
-
-/// A requested permission.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Want {
-    /// The `--allow` word that grants it: `port=8000`.
-    pub allow: String,
-    /// What it lets the script do: `connect to …`.
-    pub to: String,
-    /// Whether it is allowed.
-    pub allowed: bool,
-    /// Another way to solve the problem.
-    #[serde(skip)]
-    remedy: Option<String>,
-}
-
-/// Most characters shown of a text that the script chose.
-const MAX_SHOWN: usize = 400;
-
-impl Want {
-    /// A script may have chosen parts of both texts. So both are kept on one line, and `allow` stays one word of
-    /// `--allow`.
-    pub(super) fn new(allow: impl AsRef<str>, to: impl AsRef<str>) -> Self {
-        let one_line = |text: &str| text.replace(char::is_control, "\u{fffd}");
-        Self {
-            allow: one_line(allow.as_ref()).replace(',', r"\,"),
-            to: one_line(to.as_ref()).chars().take(MAX_SHOWN).collect(),
-            allowed: false,
-            remedy: None,
-        }
-    }
-
-    pub(super) fn or(mut self, remedy: Option<String>) -> Self {
-        self.remedy = remedy;
-        self
-    }
-
-    pub(super) fn allowed(mut self, allowed: bool) -> Self {
-        self.allowed = allowed;
-        self
-    }
-
-    /// The option that grants all of these: `--allow image=busybox,entrypoint`.
-    pub fn option<'a>(wants: impl IntoIterator<Item = &'a Self>) -> String {
-        let words: Vec<&str> = wants.into_iter().map(|want| want.allow.as_str()).collect();
-        format!("--allow {}", shell_quoted(&words.join(",")))
-    }
-}
-
-/// The error if these permissions are missing.
-pub(super) fn refusal(wants: &[Want]) -> Fault {
-    let what: Vec<&str> = wants.iter().map(|want| want.to.as_str()).collect();
-    let remedies = wants.iter().filter_map(|want| want.remedy.as_deref());
-    let allow = format!("allow it with `{}`", Want::option(wants));
-    let remedies: Vec<&str> = remedies.chain([allow.as_str()]).collect();
-    Fault::not_allowed(
-        format!("the script is not allowed to {}", what.join(", or to ")),
-        remedies.join(", or "),
-    )
 }
 
 /// Sockets that give full control of the machine.

@@ -4,18 +4,19 @@
 //! a [`Want`].
 
 mod grant;
+mod want;
 
-pub use grant::{Grant, Origin, Want};
+pub use grant::{Grant, Origin};
+pub use want::Want;
 
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use url::{Host, Url};
 
-use super::Service;
-use super::attach::server_url;
+use super::address::{API_KEY, server_url};
 use crate::fault::{Fault, Kind, Result};
 use crate::run::hide_url;
 use crate::task::lock;
@@ -75,8 +76,8 @@ struct Named {
 
 #[derive(Default)]
 struct Shared {
-    /// Services that this run started.
-    started: Mutex<Vec<Weak<Service>>>,
+    /// Return the base URL of a service that this run started, while it runs.
+    started: Mutex<Vec<Box<RunningUrl>>>,
     /// Host and port of containers that may be attached to.
     containers: Mutex<Vec<String>>,
     /// Whether the user's or a shipped script has loaded a file. From then on, not all code is typed or shipped.
@@ -87,6 +88,9 @@ struct Shared {
     answered: Mutex<Vec<String>>,
     ask: OnceLock<Box<Ask>>,
 }
+
+/// The base URL of a service while it runs.
+type RunningUrl = dyn Fn() -> Option<String> + Send + Sync;
 
 /// The user's answer to wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,20 +218,16 @@ impl Permits {
         self.given.iter().cloned().chain(self.answered()).collect()
     }
 
-    /// Allows connecting to a service that this run started, while it runs. Afterwards its port may belong to another
-    /// program.
-    pub(super) fn open_port(&self, service: &Arc<Service>) {
-        lock(&self.shared.started).push(Arc::downgrade(service));
+    /// Allows connecting to a service that this run started, while it runs: as long as `url` returns its base URL.
+    /// Afterwards its port may belong to another program.
+    pub(super) fn open_port(&self, url: impl Fn() -> Option<String> + Send + Sync + 'static) {
+        lock(&self.shared.started).push(Box::new(url));
     }
 
     /// Whether a running service of this run has this address.
     fn serves(&self, url: &Url) -> bool {
         let started = lock(&self.shared.started);
-        let running = started
-            .iter()
-            .filter_map(Weak::upgrade)
-            .filter(|service| !service.has_ended());
-        let mut bases = running.filter_map(|service| Url::parse(service.base_url()?).ok());
+        let mut bases = started.iter().filter_map(|url| Url::parse(&url()?).ok());
         own_address(url).is_some_and(|address| bases.any(|base| own_address(&base).as_ref() == Some(&address)))
     }
 
@@ -287,10 +287,10 @@ impl Permits {
                 None => known.push(want),
             }
         }
-        match missing.is_empty() || consent != Consent::No {
-            true => Ok(()),
-            false => Err(grant::refusal(&missing)),
+        if missing.is_empty() || consent != Consent::No {
+            return Ok(());
         }
+        Err(want::refusal(&missing))
     }
 
     /// Whether a server may get the API key in this environment variable: the command line names both, or the user
@@ -308,7 +308,7 @@ impl Permits {
     }
 
     fn gives_key_to(&self, variable: &str, is_named: impl Fn(&Named) -> bool) -> bool {
-        let key = |named: &Named| variable == super::attach::API_KEY || named.keys.iter().any(|key| key == variable);
+        let key = |named: &Named| variable == API_KEY || named.keys.iter().any(|key| key == variable);
         self.gives_tokens() || self.names(|named| key(named) && is_named(named))
     }
 

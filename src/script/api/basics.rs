@@ -13,7 +13,7 @@ use crate::fault::{Fault, Kind, Result};
 use crate::script::form::FormOptions;
 use crate::script::interpreter::{STACK, panicked};
 use crate::script::params::{Param, declared, merge_values};
-use crate::script::signature::quoted;
+use crate::script::suggest::quoted;
 use crate::script::{self, Caught, host, to_script};
 use crate::{telemetry, world};
 

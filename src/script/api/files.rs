@@ -12,7 +12,7 @@ use crate::compare::export::TgiProfiler;
 use crate::compare::import;
 use crate::fault::{Fault, Kind, Result};
 use crate::run::Operation;
-use crate::script::signature::{nearest, quoted};
+use crate::script::suggest::{nearest, quoted};
 use crate::script::{BoundaryHandle, Caught, Host, host, shipped, to_script};
 
 /// Longest text that a script can read, in bytes: it is stored in the journal.

@@ -12,7 +12,7 @@ use crate::load::engine_side::{LevelFigures, SweepAxis, SweepFindings};
 use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
 use crate::run::Event;
 use crate::script::convert::deserialize_as;
-use crate::script::params::type_with_article;
+use crate::script::form::type_with_article;
 use crate::script::{Caught, Host, from_script, host, to_script};
 
 /// Analysis of several loads. A row is any map with the level and the results of `engine.load`.

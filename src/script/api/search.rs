@@ -14,7 +14,7 @@ use crate::run::Event;
 use crate::script::boundary::BoundaryHandle;
 use crate::script::convert::{Thrown, caught, to_map};
 use crate::script::host::TruthHandle;
-use crate::script::signature::{quoted, suggest};
+use crate::script::suggest::{quoted, suggest};
 use crate::script::{Caught, boundary, from_script, host, to_script, type_of};
 
 /// Proven, contradictory and predicted parts of a boundary; cost, progress and reports of searches; known boundaries.

@@ -16,7 +16,7 @@ pub use session::Session;
 use std::path::PathBuf;
 
 use crate::fault::{Fault, Result};
-use crate::script::signature::suggest;
+use crate::script::suggest::suggest;
 
 /// Help text of `:help`.
 pub const HELP: &str = "\

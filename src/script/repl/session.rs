@@ -66,7 +66,7 @@ impl Session {
 
     /// Runs a file as if it were typed. Its imports are relative to its own folder and must stay below the session's.
     pub fn load(&mut self, file: &Path) -> Result<Option<Line>, Box<Diagnostic>> {
-        let text = crate::script::source::read(file)?;
+        let text = crate::script::added::read(file)?;
         self.host.permits.load_file();
         self.run_source(&Source::new(&file.to_string_lossy(), &text))
     }

@@ -16,8 +16,8 @@ use serde_json::json;
 use super::answer::{self, Answer, AnswerReader, read_all};
 use super::{Api, ApiError, Problem};
 use crate::sim::engine_core::EngineCore;
+use crate::sim::options::TGI_SLICE;
 use crate::sim::profile::{Engine, MemoryProfile};
-use crate::sim::start::TGI_SLICE;
 use crate::sim::tokens::PrefixHashes;
 
 /// A request of any API, with the fields of all of them. Unknown fields are ignored, as by most engines.

@@ -7,18 +7,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::Request;
-use axum::response::Response;
+use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{FutureExt, StreamExt, TryStreamExt, stream};
+use hyper::{Request, Response};
 use jiff::Timestamp;
-use profiler::world::{Change, World};
+use profiler::world::{Body, Change, Server, World};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tower_service::Service;
 
 use super::chance::Chance;
 use super::disk::{self, Disk};
@@ -57,7 +54,7 @@ struct State {
     dead: bool,
     /// The file whose change failed.
     disk_failed: Option<PathBuf>,
-    engines: BTreeMap<String, (CancellationToken, Option<Router>)>,
+    engines: BTreeMap<String, (CancellationToken, Option<Server>)>,
 }
 
 impl Machine {
@@ -160,17 +157,17 @@ impl World for Machine {
         }
     }
 
-    fn serve(&self, url: &str, router: Router) {
-        self.state.lock().unwrap().engines.get_mut(url).unwrap().1 = Some(router);
+    fn serve(&self, url: &str, server: Server) {
+        self.state.lock().unwrap().engines.get_mut(url).unwrap().1 = Some(server);
     }
 
-    fn send(&self, request: Request) -> BoxFuture<'static, io::Result<Response<Body>>> {
+    fn send(&self, request: Request<Bytes>) -> BoxFuture<'static, io::Result<Response<Body>>> {
         let state = &mut *self.state.lock().unwrap();
         let uri = request.uri();
         let url = format!("http://{}", uri.authority().unwrap());
-        let (reset, router) = state.engines.get(&url).cloned().unwrap();
+        let (reset, server) = state.engines.get(&url).cloned().unwrap();
         let refused = || Err(io::ErrorKind::ConnectionRefused.into());
-        let Some(mut router) = router.filter(|_| !reset.is_cancelled()) else {
+        let Some(server) = server.filter(|_| !reset.is_cancelled()) else {
             return std::future::ready(refused()).boxed();
         };
         let fault = self.faults.bad_requests.filter(|one_in| state.chance.one_in(*one_in));
@@ -183,8 +180,7 @@ impl World for Machine {
                     Some((2, _)) => tokio::time::sleep(Duration::from_secs(3)).await,
                     _ => {}
                 }
-                let Ok(response) = router.call(request).await;
-                Ok(response)
+                Ok(server(request).await)
             };
             let response = tokio::select! {
                 biased;
@@ -192,16 +188,15 @@ impl World for Machine {
                 response = answered => response?,
             };
             let (head, body) = response.into_parts();
-            let parts = body.into_data_stream().map(|part| part.map_err(io::Error::other));
             let broken = || stream::once(async { Err::<Bytes, _>(io::Error::from(io::ErrorKind::ConnectionReset)) });
-            let parts = parts.take_until(reset.clone().cancelled_owned());
+            let parts = body.take_until(reset.clone().cancelled_owned());
             // A stream that ends normally has its end marker.
             let parts = match fault {
                 Some((3, after)) => parts.take(after as usize).chain(broken()).boxed(),
                 Some((4, after)) => parts.take(after as usize).chain(stream::pending()).boxed(),
                 _ => parts.boxed(),
             };
-            Ok(Response::from_parts(head, Body::from_stream(parts)))
+            Ok(Response::from_parts(head, parts))
         }
         .boxed()
     }
@@ -213,11 +208,17 @@ impl World for Machine {
             .method(request.method())
             .uri(request.url().as_str())
             .header("content-type", "application/json")
-            .body(Body::from(body.to_vec()));
+            .body(Bytes::copy_from_slice(body));
         let sending = self.send(sent.unwrap());
         let answered = async {
             let (head, body) = sending.await.ok()?.into_parts();
-            let body = axum::body::to_bytes(body, usize::MAX).await.ok()?;
+            let body: Vec<u8> = body
+                .try_fold(Vec::new(), |mut whole, part| async move {
+                    whole.extend(part);
+                    Ok(whole)
+                })
+                .await
+                .ok()?;
             Some(Response::from_parts(head, body).into())
         };
         async move {
