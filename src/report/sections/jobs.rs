@@ -62,9 +62,11 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
     });
     let of_fastest = |name| fastest.and_then(|case| figure(case, name));
     let cost = input.cases.iter().filter_map(|case| figure(case, "cost_output"));
-    let frontier = input.boundary.as_ref();
-    let frontier = frontier.and_then(|found| found.rebuild().ok()?.frontier().ok());
-    let frontier = frontier.unwrap_or_default();
+    let frontier = input
+        .boundary
+        .as_ref()
+        .and_then(|found| found.rebuild().ok()?.frontier().ok())
+        .unwrap_or_default();
     let largest = |axes: &[&str]| {
         let sums = frontier.iter().filter_map(|point| {
             let values = axes.iter().filter_map(|axis| Some(point.0.get(*axis)?.as_f64()));
