@@ -245,8 +245,11 @@ impl Finding {
             (_, Some(percent)) => format!(" {percent:+.1} %"),
             _ => String::new(),
         };
-        let why = self.why.as_ref().filter(|_| self.verdict == Verdict::Exceeded);
-        let why = why.map_or_else(String::new, |why| format!(" not compared, {why}"));
+        let why = self
+            .why
+            .as_ref()
+            .filter(|_| self.verdict == Verdict::Exceeded)
+            .map_or_else(String::new, |why| format!(" not compared, {why}"));
         let threshold = self.threshold.as_deref().unwrap_or_default();
         format!("{} of {}{change}{why} ({threshold})", self.name, self.case)
     }

@@ -55,9 +55,10 @@ impl Live {
         let live = Self(Arc::new(Mutex::new(View {
             state: State::default(),
             begun: Instant::now(),
-            output: match terminal.live {
-                true => Output::Screen(Screen::default()),
-                false => Output::Plain(Plain::default()),
+            output: if terminal.live {
+                Output::Screen(Screen::default())
+            } else {
+                Output::Plain(Plain::default())
             },
             terminal,
             run: Arc::downgrade(run),
@@ -174,13 +175,15 @@ impl View {
             _ => return None,
         };
         let notice = Block::notice(mark.then(|| self.notice()));
-        let asked = self.run.upgrade().map_or_else(Vec::new, |run| run.asked());
-        let asked: Vec<Fact> = asked
+        let asked: Vec<Fact> = self
+            .run
+            .upgrade()
+            .map_or_else(Vec::new, |run| run.asked())
             .iter()
             .map(|asked| Fact::new("asked", asked.to_string()))
             .collect();
-        let asked = (!asked.is_empty()).then_some(Block::Facts(asked));
-        let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain(asked).collect();
+        let questions = (!asked.is_empty()).then_some(Block::Facts(asked));
+        let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain(questions).collect();
         Some(blocks_text(&blocks, page))
     }
 
@@ -224,10 +227,10 @@ impl View {
         }
         let first_shown = matches!(self.output, Output::Plain(_));
         for group in self.state.warnings.clone() {
-            match group.messages.len() > 1 {
-                true => self.warn(&format!("{}; -v shows each", group.sentence())),
-                false if first_shown => {}
-                false => self.warn(&group.sentence()),
+            if group.messages.len() > 1 {
+                self.warn(&format!("{}; -v shows each", group.sentence()));
+            } else if !first_shown {
+                self.warn(&group.sentence());
             }
         }
     }
@@ -343,9 +346,9 @@ impl Plain {
                     .judged
                     .evidence
                     .as_ref()
-                    .and_then(|evidence| evidence["message"].as_str());
-                let said = said.filter(|_| *verdict == Verdict::Error);
-                let said = said.map_or_else(String::new, |said| format!(": {said}"));
+                    .and_then(|evidence| evidence["message"].as_str())
+                    .filter(|_| *verdict == Verdict::Error)
+                    .map_or_else(String::new, |said| format!(": {said}"));
                 Some(format!("{point}: {outcome}{said}"))
             }
             Event::StartFailed { failure, .. } => {

@@ -18,6 +18,9 @@ use crate::warning::{CLOCK_TOO_FAST, add_warning};
 const MAX_BAR: usize = 20;
 const MAX_CURVE: usize = 30;
 
+/// Columns that the bar or the sparkline needs at least.
+const MIN_BAR: usize = 6;
+
 /// Shorter phases show no duration.
 const MIN_TIMED: Duration = Duration::from_secs(2);
 
@@ -361,15 +364,16 @@ impl Activity {
         };
         let share = used as f64 / total as f64;
         let text = format!("  memory {} of {}", Bytes(used), Bytes(total));
-        let space = page.width.saturating_sub(measure_text_width(&text) + 2);
-        if space < 6 {
+        let after_text = page.width.saturating_sub(measure_text_width(&text) + 2);
+        if after_text < MIN_BAR {
             return vec![cut(&text, page.width, page)];
         }
-        let bar = progress_bar(share, space.min(MAX_BAR), page);
-        let space = (space - measure_text_width(&bar)).saturating_sub(2);
-        let curve = match space {
-            0..6 => String::new(),
-            space => sparkline(&self.recent.heights(elapsed, total, space.min(MAX_CURVE)), page),
+        let bar = progress_bar(share, after_text.min(MAX_BAR), page);
+        let after_bar = (after_text - measure_text_width(&bar)).saturating_sub(2);
+        let curve = if after_bar < MIN_BAR {
+            String::new()
+        } else {
+            sparkline(&self.recent.heights(elapsed, total, after_bar.min(MAX_CURVE)), page)
         };
         vec![format!("{text}  {bar}  {curve}").trim_end().to_owned()]
     }
@@ -625,16 +629,17 @@ mod tests {
     fn load(began: bool, concurrency: u64, requests: u64) -> Event {
         let args = json!({ "load": { "concurrency": concurrency, "requests": requests } });
         let kind = "load".to_owned();
-        match began {
-            true => Event::Began { kind, args },
-            false => Event::Done {
+        if began {
+            Event::Began { kind, args }
+        } else {
+            Event::Done {
                 id: 1,
                 args,
                 operation: Operation::Load(Box::new(crate::load::LoadAnswer::read(&json!({
                     "issued": requests, "completed": requests, "output_throughput": 571.2,
                     "ttft_ms": { "n": 60, "mean": 14.06, "p95": 15.02, "ci": {} }, "tpot_ms": { "n": 60, "mean": 1.634, "ci": {} },
                 })))),
-            },
+            }
         }
     }
 
