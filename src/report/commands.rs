@@ -75,8 +75,10 @@ pub(super) fn repeat_command(found: &RecordedRun) -> String {
 /// The engine that `auto` resolved to, because it may resolve differently on another machine.
 fn auto_engine(manifest: &Manifest) -> Option<String> {
     let requested = manifest.parameters.as_ref()?.get("engine")?;
-    let engines = manifest.engines.iter();
-    let mut used = engines.filter_map(|engine| engine["info"]["engine"].as_str());
+    let mut used = manifest
+        .engines
+        .iter()
+        .filter_map(|engine| engine["info"]["engine"].as_str());
     let first = used.next()?;
     (*requested == "auto" && used.all(|other| other == first)).then(|| first.to_owned())
 }

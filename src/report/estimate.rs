@@ -40,9 +40,10 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<Vec<Entry>> {
     };
     let ranks = estimates.first().map_or(1, |(_, one)| one.question.tensor_parallel);
     let component = |component: Component| {
-        let mut all = estimates.iter();
-        let provenance = all.find_map(|(_, one)| Some(part(one, component)?.provenance));
-        let provenance = provenance.map_or_else(String::new, |provenance| format!(" ({provenance})"));
+        let provenance = estimates
+            .iter()
+            .find_map(|(_, one)| Some(part(one, component)?.provenance))
+            .map_or_else(String::new, |provenance| format!(" ({provenance})"));
         let bytes = |one: &Estimate| Entry::from(part(one, component).map(|part| Gib(part.bytes).to_string()));
         row(&format!("{}{provenance}", component.title()), &bytes)
     };
@@ -152,8 +153,11 @@ const MAX_NAMED: usize = 3;
 /// By how much the estimate is off: `too low: weights (-9.7 %); too high: kv (+32.5 %)`.
 fn estimate_finding(comparison: &Comparison) -> String {
     let off = |low: bool| {
-        let rows = comparison.rows.iter();
-        let mut rows: Vec<_> = rows.filter_map(|row| Some((row.term.name(), row.percent?))).collect();
+        let mut rows: Vec<_> = comparison
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.term.name(), row.percent?)))
+            .collect();
         rows.retain(|(_, percent)| percent.abs() >= 1.0 && (*percent < 0.0) == low);
         rows.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
         let named = rows.iter().take(MAX_NAMED);
@@ -163,12 +167,15 @@ fn estimate_finding(comparison: &Comparison) -> String {
                 .collect::<Vec<_>>(),
         )
     };
-    let mut parts = vec![("too low", off(true)), ("too high", off(false))];
-    parts.retain(|(_, names)| !names.is_empty());
-    let parts: Vec<String> = parts.iter().map(|(what, names)| format!("{what}: {names}")).collect();
-    match parts.is_empty() {
-        true => "no estimate is off by 1 % or more".to_owned(),
-        false => format!("the estimate is {}", parts.join("; ")),
+    let parts: Vec<String> = [("too low", off(true)), ("too high", off(false))]
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(direction, names)| format!("{direction}: {names}"))
+        .collect();
+    if parts.is_empty() {
+        "no estimate is off by 1 % or more".to_owned()
+    } else {
+        format!("the estimate is {}", parts.join("; "))
     }
 }
 
@@ -191,23 +198,28 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
         let from = row.measured_as.as_ref()?;
         Some(format!("{}: {from}", row.term.name()))
     });
-    let explanations = comparison.explanations.iter();
-    let explanations = explanations.map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
+    let explanations = comparison
+        .explanations
+        .iter()
+        .map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
     let lists = [
         ("what was measured", measured.collect()),
         ("which assumption explains it", explanations.collect()),
         ("notes", claim.notes.clone()),
     ];
     let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::of(rows))];
-    let lists = lists.into_iter();
-    blocks.extend(lists.filter_map(|(title, items)| Block::list(title, items, Weight::Normal)));
+    for (title, items) in lists {
+        blocks.extend(Block::list(title, items, Weight::Normal));
+    }
     blocks
 }
 
 /// The errors of an estimate by component over several named measurements. `None` for a single measurement.
 pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
-    let compared = cases.iter().flat_map(|(_, case)| &case.rows);
-    let compared = compared.filter(|row| row.percent.is_some());
+    let compared = cases
+        .iter()
+        .flat_map(|(_, case)| &case.rows)
+        .filter(|row| row.percent.is_some());
     let terms: BTreeSet<Term> = compared.map(|row| row.term).collect();
     let rows = terms.into_iter().map(|term| {
         let of_case = |(name, case): &'_ (String, &Comparison)| Some((case.row(term)?.percent?, name.clone()));
@@ -216,15 +228,17 @@ pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
         let count = errors.len();
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / count as f64;
         let median = f64::midpoint(errors[(count - 1) / 2].0.abs(), errors[count / 2].0.abs());
-        let (largest, of) = errors.swap_remove(count - 1);
-        let median = relative(Some(median));
+        let (largest, case) = errors.swap_remove(count - 1);
         [
             ("component", term.name().into()),
             ("compared", (count as f64).into()),
             ("mean error", relative(Some(mean)).into()),
-            ("median, without sign", median.trim_start_matches('+').into()),
+            (
+                "median, without sign",
+                relative(Some(median)).trim_start_matches('+').into(),
+            ),
             ("largest error", relative(Some(largest)).into()),
-            ("of", of.into()),
+            ("of", case.into()),
         ]
     });
     let title = format!("how far the estimate is from {} measurements", cases.len());
