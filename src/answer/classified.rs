@@ -87,8 +87,9 @@ impl Classified {
             why = unclear(boundary);
         }
         notes.extend(counted(boundary));
-        let length_limit = boundary.length_limit();
-        let length_limit = length_limit.filter(|length| outcome.limit().map(|stated| &stated.limit) != Some(length));
+        let length_limit = boundary
+            .length_limit()
+            .filter(|length| outcome.limit().map(|stated| &stated.limit) != Some(length));
         notes.extend(length_limit.map(|length| Note::LengthLimit(StatedLimit::new(boundary, length))));
         Ok(Self {
             offers: offers(boundary, &outcome, &search, context)?,
@@ -150,20 +151,22 @@ fn memory(
     let is_allocated = kv_cache_tokens(boundary, limit, safe, search).is_some()
         || limit.is_some_and(|limit| limit.bound == Bound::KvCache);
     let at = safe.clone();
-    Some(match (context.run.on_host, is_allocated) {
-        (true, _) => Note::HostMemory { bytes, at },
-        (false, true) => Note::OutsideShare { bytes },
-        (false, false) => Note::GpuMemory { bytes, at },
+    Some(if context.run.on_host {
+        Note::HostMemory { bytes, at }
+    } else if is_allocated {
+        Note::OutsideShare { bytes }
+    } else {
+        Note::GpuMemory { bytes, at }
     })
 }
 
 /// The range of the engine's own input token counts, if the search used a single input length.
 fn counted(boundary: &Boundary) -> Option<Note> {
     let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
-    let counted = boundary
+    let counted: Vec<u64> = boundary
         .records()
-        .filter_map(|(_, record)| record.evidence()?["counted"].as_u64());
-    let counted: Vec<u64> = counted.collect();
+        .filter_map(|(_, record)| record.evidence()?["counted"].as_u64())
+        .collect();
     Some(Note::Counted {
         input,
         least: *counted.iter().min()?,

@@ -149,8 +149,11 @@ fn end_text(end: End) -> &'static str {
 /// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; if nothing beyond it was sent, `…: fits up to 8,320
 /// (tested); the engine reports 8,352; nothing above was sent`.
 fn limit_text(stated: &StatedLimit) -> String {
-    let held = stated.held.iter().map(|(axis, value)| format!(" {axis}={value}"));
-    let held: String = held.collect();
+    let held: String = stated
+        .held
+        .iter()
+        .map(|(axis, value)| format!(" {axis}={value}"))
+        .collect();
     let at = if held.is_empty() { "" } else { " at" };
     let beyond = match stated.beyond {
         Beyond::Refused(value) => format!("; {} is refused", thousands(value)),
@@ -204,11 +207,13 @@ fn bound_text(bound: Bound) -> &'static str {
 
 /// `24 concurrent requests of 4,096 + 128 tokens, …`; without rows the largest point that fits.
 fn table_text(ends: &[TableRow], fits: &Point) -> String {
-    let ends = ends.iter().map(|TableRow { row, predicted }| match predicted {
-        Some(most) => format!("at least {} ({} predicted)", requests_text(row), thousands(*most)),
-        None => requests_text(row),
-    });
-    let ends: Vec<String> = ends.collect();
+    let ends: Vec<String> = ends
+        .iter()
+        .map(|TableRow { row, predicted }| match predicted {
+            Some(most) => format!("at least {} ({} predicted)", requests_text(row), thousands(*most)),
+            None => requests_text(row),
+        })
+        .collect();
     if ends.is_empty() {
         return fits.to_string();
     }
@@ -262,17 +267,18 @@ fn offer_text(offer: &Offer) -> String {
 
 /// `chat: input 4,083, output 451 tokens, the 95th percentiles of its lengths`.
 fn workload_text(workload: &Workload) -> String {
-    let lengths = workload.lengths.iter();
-    let lengths: Vec<String> = lengths
+    let lengths: Vec<String> = workload
+        .lengths
+        .iter()
         .map(|(axis, tokens)| format!("{axis} {}", thousands(*tokens)))
         .collect();
     if lengths.is_empty() {
         return workload.name.clone();
     }
-    let lengths = lengths.join(", ");
     format!(
-        "{}: {lengths} tokens, the 95th percentiles of its lengths",
-        workload.name
+        "{}: {} tokens, the 95th percentiles of its lengths",
+        workload.name,
+        lengths.join(", ")
     )
 }
 
@@ -383,8 +389,10 @@ fn why_text(why: &Why) -> String {
 fn untested_text(untested: &Untested) -> String {
     let Untested { point, verdict, .. } = untested;
     if !untested.ended_server {
-        let message = untested.message.as_deref();
-        let message = message.unwrap_or("not all requests ran together; memory was not tested");
+        let message = untested
+            .message
+            .as_deref()
+            .unwrap_or("not all requests ran together; memory was not tested");
         return format!("at {point} {message}");
     }
     let ended = match verdict {
@@ -456,8 +464,10 @@ mod tests {
     ) -> Answer {
         let flags = |point: &Point, concurrency: bool| {
             let total = Quantity::Total.of(point).unwrap_or(0);
-            let many = point.int("concurrency").filter(|_| concurrency);
-            let many = many.map(|many| format!("--max-num-seqs={many}"));
+            let many = point
+                .int("concurrency")
+                .filter(|_| concurrency)
+                .map(|many| format!("--max-num-seqs={many}"));
             Ok(std::iter::once(format!("--max-model-len={total}"))
                 .chain(many)
                 .collect())
@@ -593,8 +603,8 @@ mod tests {
             (4096, 600, "ok"),
             (8192, 1024, "oom"),
             (4096, 1024, "oom"),
-        ];
-        let points = points.map(|(input, output, verdict)| (input, output, json!(verdict)));
+        ]
+        .map(|(input, output, verdict)| (input, output, json!(verdict)));
         let answer = answer(&lengths(&points), None, None);
         assert_eq!(answer.state, State::Table);
         assert_eq!(
@@ -605,8 +615,8 @@ mod tests {
 
     #[test]
     fn without_a_formula_the_largest_request_that_fitted_is_said() {
-        let points = [(5000, 512, "ok"), (7000, 300, "oom"), (4096, 1024, "oom")];
-        let points = points.map(|(input, output, verdict)| (input, output, json!(verdict)));
+        let points = [(5000, 512, "ok"), (7000, 300, "oom"), (4096, 1024, "oom")]
+            .map(|(input, output, verdict)| (input, output, json!(verdict)));
         let answer = answer(&lengths(&points), None, None);
         assert!(
             answer.limit.starts_with("a request of 5,000 + 512 tokens; no single"),
