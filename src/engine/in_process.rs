@@ -236,10 +236,10 @@ fn check_program(engine: &Engine, probe: &ProbeProgram, options: &ProgramOptions
 
 /// Runs the program in the same image with the same devices and mounts, but without the engine.
 fn run_without_engine(engine: &Engine, live: &mut Live, program: &Program) -> Result<Captured> {
-    let launch = engine.launch_for(Limits::SMALLEST)?;
+    let engine_launch = engine.launch_for(Limits::SMALLEST)?;
 
     wait_for_baseline(engine, &mut live.baseline)?;
-    let launch = placeholder_launch(launch, program.python.as_deref());
+    let launch = placeholder_launch(engine_launch, program.python.as_deref());
     let service = engine.wait(start(engine.runtime, &launch, &engine.start_context(engine.origin()?)))?;
     let captured = engine.wait(service.run_program(program));
     engine.context.tasks.finish(service.stop(engine.grace()))?;

@@ -16,29 +16,35 @@ pub(crate) type FactValues = BTreeMap<String, Value>;
 /// Finds facts in these lines. Each fact uses its first pattern with any match; the last match wins, because an engine
 /// that retries (llama.cpp's fit) reports the final value last.
 pub(crate) fn find(patterns: &Patterns, lines: &[String]) -> FactValues {
-    let found = matches(patterns, &[], lines, "").into_iter();
-    found.map(|fact| (fact.name, fact.value)).collect()
+    matches(patterns, &[], lines, "")
+        .into_iter()
+        .map(|fact| (fact.name, fact.value))
+        .collect()
 }
 
 /// Every line that reports a fact, for example one per rank or device, with its number. Sorted by fact, then by line.
 /// Per fact, only the first pattern with any match is used. `ranks` find the prefix that names the rank.
 pub(crate) fn matches(patterns: &Patterns, ranks: &[Pattern], lines: &[String], origin: &str) -> Vec<ReportedFact> {
-    let found = |(fact, patterns): (&String, &Vec<Pattern>)| {
-        let found = patterns.iter().map(|pattern| {
-            let numbered = (0..).zip(lines);
-            let reported = numbered.filter_map(|(number, line)| {
-                let reported = reported(fact, pattern, line, ranks)?;
+    let matches_of = |fact: &str, pattern: &Pattern| -> Vec<ReportedFact> {
+        (0..)
+            .zip(lines)
+            .filter_map(|(number, line)| {
                 Some(ReportedFact {
                     origin: origin.to_owned(),
                     line: Some(number),
-                    ..reported
+                    ..reported(fact, pattern, line, ranks)?
                 })
-            });
-            reported.collect::<Vec<_>>()
-        });
-        found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+            })
+            .collect()
     };
-    patterns.iter().flat_map(found).collect()
+    let first_with_matches = |(fact, patterns): (&String, &Vec<Pattern>)| {
+        patterns
+            .iter()
+            .map(|pattern| matches_of(fact, pattern))
+            .find(|matches| !matches.is_empty())
+            .unwrap_or_default()
+    };
+    patterns.iter().flat_map(first_with_matches).collect()
 }
 
 fn reported(fact: &str, pattern: &Pattern, line: &str, ranks: &[Pattern]) -> Option<ReportedFact> {

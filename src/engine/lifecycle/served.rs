@@ -176,8 +176,9 @@ fn only_base(listed: &[Listed]) -> Option<usize> {
 /// name.
 fn choose(listed: &[Listed], names: &[&str], is_path: bool, launched: bool) -> Choice {
     let position = |test: &dyn Fn(&Listed, &str) -> bool| {
-        let mut found = names.iter();
-        found.find_map(|name| listed.iter().position(|one| test(one, name)))
+        names
+            .iter()
+            .find_map(|name| listed.iter().position(|one| test(one, name)))
     };
     let named = position(&|one, name| is_same(&one.name, name))
         .or_else(|| position(&|one, name| one.root.as_deref() == Some(name)));
@@ -221,8 +222,8 @@ pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel
     };
     for rule in rules {
         let url = server.url(&rule.path)?;
-        let page = engine.wait(async { Ok(engine.fetch(&url).await) })?;
-        let page: Value = page
+        let page: Value = engine
+            .wait(async { Ok(engine.fetch(&url).await) })?
             .and_then(|page| serde_json::from_str(&page).ok())
             .unwrap_or_default();
         for one in models(&page, rule) {
@@ -280,12 +281,12 @@ fn served_name(engine: &Engine, server: &Server, listed: &[Listed], index: usize
 /// Lets the user choose one of several models at the terminal, unless this run has recorded a choice.
 fn ask_model(engine: &Engine, server: &Server, listed: &[String], given: Option<&str>) -> Result<String> {
     let run = &engine.context.run;
-    let before = run.recorded_engine(&engine.shown);
-    let before = before
+    let recorded = run.recorded_engine(&engine.shown);
+    let chosen = recorded
         .as_ref()
         .and_then(|engine| engine.pointer("/info/model")?.as_str());
-    if let Some(before) = before.filter(|before| listed.iter().any(|name| name == before)) {
-        return Ok(before.to_owned());
+    if let Some(model) = chosen.filter(|model| listed.iter().any(|name| name == model)) {
+        return Ok(model.to_owned());
     }
     let at = without_password(server.base_url());
     let which = match given {
@@ -309,9 +310,10 @@ pub(crate) fn refused_model(server: &Server, asked: &AskedModel, said: &str) -> 
         "the server at `{at}` does not serve `{name}` ({said}){}",
         asked.listing()
     );
-    Fault::usage(message).hint(match asked.listed.is_empty() {
-        true => "name a model that it serves: `--model NAME`",
-        false => "name one of them: `--model NAME`",
+    Fault::usage(message).hint(if asked.listed.is_empty() {
+        "name a model that it serves: `--model NAME`"
+    } else {
+        "name one of them: `--model NAME`"
     })
 }
 

@@ -209,11 +209,12 @@ fn keep_in_flight(
     first: &mut Attempt,
 ) -> Result<()> {
     let running = live.running.as_ref();
-    let longest = running.and_then(|running| match running.limits {
-        Some(limits) => Some(limits.total),
-        None => running.info.reported.max_model_len,
-    });
-    let longest = longest.map(|total| total.saturating_sub(requested.input));
+    let longest = running
+        .and_then(|running| match running.limits {
+            Some(limits) => Some(limits.total),
+            None => running.info.reported.max_model_len,
+        })
+        .map(|total| total.saturating_sub(requested.input));
     let Some(output) = longest.and_then(|longest| longer_output(&requested, &first.answers, longest)) else {
         return Ok(());
     };
