@@ -56,8 +56,11 @@ fn length(node: &Node, path: &str) -> Result<Option<i64>, String> {
 }
 
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
-    let results = file.at("results").objects()?.into_iter().enumerate();
-    let results: Vec<Tested<'_>> = results
+    let results: Vec<Tested<'_>> = file
+        .at("results")
+        .objects()?
+        .into_iter()
+        .enumerate()
         .map(|(index, result)| Tested::read(result, index))
         .collect::<Result<_, _>>()?;
     let totals = |success: bool| -> Vec<i64> {
@@ -82,8 +85,9 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let config = file.at("config");
     let gpus = config.at("gpu_ids").objects()?.len() as u64;
     case.facts.tensor_parallel = Some(gpus).filter(|gpus| *gpus > 0);
-    let points = results.iter();
-    let points = points.map(|tested| (tested.point.clone(), JsonText::from(&answer(tested))));
+    let points = results
+        .iter()
+        .map(|tested| (tested.point.clone(), JsonText::from(&answer(tested))));
     Ok(ComparisonInput {
         model: config.text("model_id"),
         engine: Some("tgi".to_owned()),
