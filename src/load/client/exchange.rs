@@ -265,9 +265,10 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
     };
     let mut exchange = Exchange::new(0, (now, now, now), true, &Held::default(), job);
     let over = bytes.chunks(7).any(|part| exchange.feed(part, now));
-    match over || exchange.close() {
-        true => exchange.complete(now),
-        false => exchange.broken(now, FailureForm::Broken, "the connection was closed".to_owned()),
+    if over || exchange.close() {
+        exchange.complete(now)
+    } else {
+        exchange.broken(now, FailureForm::Broken, "the connection was closed".to_owned())
     }
 }
 

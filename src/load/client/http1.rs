@@ -74,8 +74,9 @@ impl Response {
                 length
             }
             State::Chunked(chunks) => {
-                let read = chunks.push(bytes, |part| body(status, part));
-                let read = read.ok_or("the body is not chunked, although its head says so")?;
+                let read = chunks
+                    .push(bytes, |part| body(status, part))
+                    .ok_or("the body is not chunked, although its head says so")?;
                 if chunks.done() {
                     self.state = State::Done;
                 }

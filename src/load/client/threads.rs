@@ -106,10 +106,10 @@ fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: 
         ..
     } = client;
     drop((records, pool));
-    let records = join(collector)?;
+    let collected = join(collector)?;
     Ok(LoadRun {
         duration: done?,
-        records,
+        records: collected,
         clock,
         health,
     })
@@ -241,9 +241,10 @@ async fn answered(
             return Ok(());
         }
     }
-    match exchange.close() {
-        true => Ok(()),
-        false => Err((FailureForm::Broken, "the connection was closed".to_owned())),
+    if exchange.close() {
+        Ok(())
+    } else {
+        Err((FailureForm::Broken, "the connection was closed".to_owned()))
     }
 }
 
