@@ -77,8 +77,10 @@ fn found(reference: &Reference, part: Result<Reference>, words: &str) -> Result<
         .flat_map(Reference::functions)
         .map(FunctionDoc::title)
         .collect();
-    let mentioned = reference.search(words).into_iter();
-    let mentioned = mentioned.filter(|function| !named.contains(&function.title()));
+    let mentioned = reference
+        .search(words)
+        .into_iter()
+        .filter(|function| !named.contains(&function.title()));
     let lines: Vec<String> = mentioned
         .map(|function| format!("- `{}`: {}", function.title(), function.summary.replace('\n', " ")))
         .collect();
@@ -238,9 +240,14 @@ fn listing_text(listing: &Listing, modules: bool, width: usize) -> String {
     }
     if !listing.added.is_empty() {
         let row = |one: &Listed| {
-            let said = said(&one.header).join(", ");
-            let said = if said.is_empty() { said } else { format!(" ({said})") };
-            (one.shown.name.clone(), format!("{}{said}", one.shown.summary))
+            let notes = header_lines(&one.header).join(", ");
+            let summary = &one.shown.summary;
+            let text = if notes.is_empty() {
+                summary.clone()
+            } else {
+                format!("{summary} ({notes})")
+            };
+            (one.shown.name.clone(), text)
         };
         let rows: Vec<_> = listing.added.iter().map(row).collect();
         parts.push(format!("Added by `profiler add`:\n{}", columns(&rows, width)));
@@ -272,14 +279,15 @@ pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result
         Err(found) => return Ok(program.complain(&found)),
     };
     let name = path.display().to_string();
-    let about: Vec<&str> = script::description(&main.source.text).collect();
-    let about = about.join("\n");
-    let paragraphs = about
+    let description: Vec<&str> = script::description(&main.source.text).collect();
+    let mut parts: Vec<String> = description
+        .join("\n")
         .split("\n\n")
-        .map(|paragraph| wrap(paragraph, program.terminal.width, 0));
-    let mut parts: Vec<String> = paragraphs.filter(|paragraph| !paragraph.is_empty()).collect();
-    let said = said(&Header::of(&main.source.text));
-    parts.extend((!said.is_empty()).then(|| said.join("\n")));
+        .map(|paragraph| wrap(paragraph, program.terminal.width, 0))
+        .filter(|paragraph| !paragraph.is_empty())
+        .collect();
+    let header = header_lines(&Header::of(&main.source.text));
+    parts.extend((!header.is_empty()).then(|| header.join("\n")));
     parts.push(format!("Usage: profiler run {name} [OPTIONS]"));
     match unlisted {
         Some(why) => parts.push(wrap(&why, program.terminal.width, 0)),
@@ -296,7 +304,7 @@ pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result
 }
 
 /// Lines about a script's version, author and requirements; empty if it states none.
-pub(super) fn said(header: &Header) -> Vec<String> {
+pub(super) fn header_lines(header: &Header) -> Vec<String> {
     let lines = [
         header.version.as_ref().map(|version| format!("version {version}")),
         header.author.as_ref().map(|author| format!("author {author}")),
@@ -311,13 +319,15 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
     if declared.is_empty() {
         return vec!["It takes no parameters.".to_owned()];
     }
-    let shared = "import \"std/engines\" as engines; params(engines::parameters())";
-    let shared = Main {
-        source: Source::new("engine parameters", shared),
+    let engine_script = Main {
+        source: Source::new(
+            "engine parameters",
+            "import \"std/engines\" as engines; params(engines::parameters())",
+        ),
         root: ".".into(),
         shipped: true,
     };
-    let shared = script::describe_params(&program.idle_host(path), &shared).unwrap_or_default();
+    let shared = script::describe_params(&program.idle_host(path), &engine_script).unwrap_or_default();
     let hidden = flags::hidden_by_options(&Arguments::command(), declared);
     let row = |one: &Declared| (usage(one, hidden.contains(&one.name.as_str())), explanation(one));
     let is_main = |one: &&Declared| MAIN.contains(&one.name.as_str());
@@ -365,12 +375,13 @@ fn explanation(one: &Declared) -> String {
         Value::Object(map) if map.is_empty() => None,
         Value::String(text) => Some(text.clone()),
         default => Some(in_script(default)),
-    };
-    let default = default
-        .map(|default| format!(" [default: {default}]"))
-        .unwrap_or_default();
-    let example = one.form.example.as_ref();
-    let example = example
+    }
+    .map(|default| format!(" [default: {default}]"))
+    .unwrap_or_default();
+    let example = one
+        .form
+        .example
+        .as_ref()
         .map(|example| format!(" [such as {example}]"))
         .unwrap_or_default();
     format!("{}{default}{example}", one.meaning)

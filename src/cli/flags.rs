@@ -80,9 +80,12 @@ fn following<'a>(
     rest: &mut Peekable<impl Iterator<Item = &'a OsString>>,
 ) -> Result<Value, Box<Diagnostic>> {
     let is_bool = flag.form.takes == Takes::Bool;
-    let is_value = |word: &str| match is_bool {
-        true => ["true", "false"].contains(&word),
-        false => !word.starts_with("--"),
+    let is_value = |word: &str| {
+        if is_bool {
+            ["true", "false"].contains(&word)
+        } else {
+            !word.starts_with("--")
+        }
     };
     match rest.next_if(|next| is_value(&next.to_string_lossy())) {
         Some(word) => Ok(flag.form.parse(&word.to_string_lossy())),
@@ -117,8 +120,9 @@ pub(super) fn hidden_by_options<'a>(command: &Command, declared: &'a [Declared])
 
 /// A script's parameters, for help and completion, when no command is running yet.
 pub(super) fn declared(script: &Path, main: &Main) -> Result<Vec<Declared>, Box<Diagnostic>> {
-    let runtime = Builder::new_current_thread().build();
-    let runtime = runtime.map_err(|error| Fault::no_thread("asynchronous runtime", &error))?;
+    let runtime = Builder::new_current_thread()
+        .build()
+        .map_err(|error| Fault::no_thread("asynchronous runtime", &error))?;
     let settings = Settings {
         script: script.to_owned(),
         ..Settings::default()
@@ -294,11 +298,14 @@ fn unknown(script: &Path, name: &str, flags: &[Declared], line: &Line) -> Box<Di
     }
     let names: Vec<String> = flags.iter().map(|flag| flag_name(&flag.name)).collect();
     let options = line.options.iter().map(|option| option.name.as_str());
-    let known = names.iter().map(String::as_str).chain(options);
-    let known: Vec<String> = known.map(|name| format!("--{name}")).collect();
-    let known = known.iter().map(String::as_str);
+    let known: Vec<String> = names
+        .iter()
+        .map(String::as_str)
+        .chain(options)
+        .map(|name| format!("--{name}"))
+        .collect();
     let otherwise = format!("`profiler run {script} --help` lists them");
-    Box::new(suggest(fault, &format!("--{name}"), known, otherwise).into())
+    Box::new(suggest(fault, &format!("--{name}"), known.iter().map(String::as_str), otherwise).into())
 }
 
 fn without_value(name: &str, flag: &Declared) -> Fault {

@@ -67,8 +67,10 @@ pub(super) struct ScriptOptions {
 
 /// A time such as `60s` or `10m`.
 fn wait(text: &str) -> std::result::Result<Duration, String> {
-    let time = text.parse::<jiff::SignedDuration>().ok();
-    let time = time.and_then(|time| Duration::try_from(time).ok());
+    let time = text
+        .parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|time| Duration::try_from(time).ok());
     time.filter(|time| *time <= LONGEST)
         .ok_or_else(|| "give a time with units, such as 60s or 10m; 0s waits for nothing".to_owned())
 }
@@ -113,8 +115,9 @@ impl ScriptOptions {
         let short = [
             ("model", self.model.clone().map(Value::String)),
             ("url", self.url.as_deref().map(json_or_string)),
-        ];
-        let short = short.into_iter().filter_map(|(name, value)| Some(Ok((name, value?))));
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some(Ok((name, value?))));
         let set = self.set.iter().map(|text| params::assignment(text));
         let flags = self
             .flags
@@ -290,8 +293,8 @@ fn name(host: &Host) -> String {
 
 fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
     let who = name(host);
-    let lines = wants.iter().map(|want| format!("  {} ({})", want.to, want.allow));
-    let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(lines).collect();
+    let permissions = wants.iter().map(|want| format!("  {} ({})", want.to, want.allow));
+    let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(permissions).collect();
     let terminal = Terminal::detect();
     terminal.print_failure(&lines.join("\n"));
     terminal.print_failure("allow it? y: for this run, a: always for this script as it is now (until `profiler doctor --forget-allowed`), N: no");
@@ -313,11 +316,13 @@ fn choose(tasks: &Tasks, question: &str, choices: &[String]) -> Result<Option<St
     terminal.print_failure(&lines.join("\n"));
     loop {
         terminal.print_failure("which one? its number or its name; nothing: none");
-        let answer = read_line(tasks)?;
-        let answer = answer.trim();
+        let line = read_line(tasks)?;
+        let answer = line.trim();
         let number = answer.parse::<usize>().ok();
-        let found = choices.iter().find(|choice| *choice == answer);
-        let found = found.or_else(|| choices.get(number?.checked_sub(1)?));
+        let found = choices
+            .iter()
+            .find(|choice| *choice == answer)
+            .or_else(|| choices.get(number?.checked_sub(1)?));
         if found.is_some() || answer.is_empty() {
             return Ok(found.cloned());
         }

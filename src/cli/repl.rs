@@ -156,9 +156,10 @@ fn broken(error: &ReadlineError) -> Fault {
 }
 
 fn editor(terminal: &Terminal) -> rustyline::Result<Editor<LineHelper, FileHistory>> {
-    let colours = match terminal.colour {
-        true => ColorMode::Enabled,
-        false => ColorMode::Disabled,
+    let colours = if terminal.colour {
+        ColorMode::Enabled
+    } else {
+        ColorMode::Disabled
     };
     let config = Config::builder()
         .max_history_size(MAX_INPUTS)?
@@ -242,10 +243,11 @@ impl Repl {
             match editor.readline(prompt) {
                 Ok(line) if line.trim().is_empty() => {}
                 Ok(line) => {
-                    let added = editor.add_history_entry(&line);
-                    // Saved at once, because the session may be killed.
-                    let added = added.and_then(|_| history.as_ref().map_or(Ok(()), |file| editor.append_history(file)));
-                    added.map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))?;
+                    editor
+                        .add_history_entry(&line)
+                        // Saved at once, because the session may be killed.
+                        .and_then(|_| history.as_ref().map_or(Ok(()), |file| editor.append_history(file)))
+                        .map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))?;
                     if repl.answer(&line) {
                         break;
                     }
@@ -312,12 +314,11 @@ impl Repl {
             format!("{word} {}: {} = {}", one.name, one.kind, one.value)
         };
         let rows: Vec<String> = self.session.variables().iter().map(row).collect();
-        match rows.is_empty() {
-            true => {
-                self.terminal.print_error("no variables");
-                Ok(())
-            }
-            false => self.terminal.print(&rows.join("\n")),
+        if rows.is_empty() {
+            self.terminal.print_error("no variables");
+            Ok(())
+        } else {
+            self.terminal.print(&rows.join("\n"))
         }
     }
 
