@@ -211,8 +211,8 @@ pub(super) fn common_words(seed: u64, serial: u64, spec: &PromptSpec) -> String 
     let count = spec.tokens.saturating_sub(1).max(1);
     let all: Vec<&str> = WORDS.split(' ').collect();
     let random_word = |rng: &mut PromptRng| all[rng.below(all.len())];
-    let mut rng = PromptRng::for_prefix(seed);
-    let mut words: Vec<&str> = (0..spec.shared_prefix).map(|_| random_word(&mut rng)).collect();
+    let mut prefix_rng = PromptRng::for_prefix(seed);
+    let mut words: Vec<&str> = (0..spec.shared_prefix).map(|_| random_word(&mut prefix_rng)).collect();
     words.extend(first_two(serial, all.len()).map(|index| all[index]));
     words.truncate(count);
     let mut rng = PromptRng::for_prompt(seed, serial);
@@ -414,8 +414,8 @@ fn candidates(tokenizer: &Tokenizer) -> Vec<String> {
 
 /// The word in a token. Byte-level vocabularies mark a preceding space as `Ġ`, SentencePiece as `▁`; some mark the end.
 fn word(token: &str) -> Option<&str> {
-    let bare = token.strip_prefix(['Ġ', '▁']).unwrap_or(token);
-    let bare = bare.strip_suffix("</w>").unwrap_or(bare);
+    let unprefixed = token.strip_prefix(['Ġ', '▁']).unwrap_or(token);
+    let bare = unprefixed.strip_suffix("</w>").unwrap_or(unprefixed);
     let good = !bare.is_empty() && bare.len() <= LONGEST && bare.bytes().all(|byte| byte.is_ascii_lowercase());
     good.then_some(bare)
 }

@@ -47,8 +47,10 @@ impl Hub {
             return Err(self.not_cached(&format!("`{needed}`"), model, &TOKENIZER));
         }
         let fetch = Fetch::new(self, model, &TOKENIZER)?;
-        let commit = fetch.file(&model.revision, needed).await?;
-        let commit = commit.ok_or_else(|| TOKENIZER.no_such_file(model, needed))?;
+        let commit = fetch
+            .file(&model.revision, needed)
+            .await?
+            .ok_or_else(|| TOKENIZER.no_such_file(model, needed))?;
         for file in wanted {
             fetch.file(&commit, file).await?;
         }
@@ -102,11 +104,12 @@ impl From<Failure> for Fault {
 impl<'a> Fetch<'a> {
     pub(super) fn new(hub: &'a Hub, model: &'a ModelId, purpose: &'static Purpose) -> Result<Self> {
         // A proxy cannot reach a mirror on this machine.
-        let builder = match http::is_loopback(&hub.endpoint) {
-            true => http::direct(),
-            false => http::external(),
+        let base = if http::is_loopback(&hub.endpoint) {
+            http::direct()
+        } else {
+            http::external()
         };
-        let builder = builder
+        let builder = base
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);

@@ -83,9 +83,10 @@ impl Hub {
     ) -> Result<Option<String>> {
         let cached = self.is_complete(model, weights);
         if self.offline {
-            return match cached {
-                true => Ok(None),
-                false => Err(self.not_cached("the weights", model, &WEIGHTS)),
+            return if cached {
+                Ok(None)
+            } else {
+                Err(self.not_cached("the weights", model, &WEIGHTS))
             };
         }
         let fetch = Fetch::new(self, model, &WEIGHTS)?;
@@ -125,9 +126,10 @@ impl Hub {
             let mut files = fs::read_dir(&snapshot).into_iter().flatten().flatten();
             files.any(|file| is_weights(&file.path()) && file.path().is_file())
         };
-        match weights {
-            true => index("safetensors").or_else(|| index("bin")).map_or_else(any, listed),
-            false => snapshot.join(CONFIG).is_file(),
+        if weights {
+            index("safetensors").or_else(|| index("bin")).map_or_else(any, listed)
+        } else {
+            snapshot.join(CONFIG).is_file()
         }
     }
 }
