@@ -56,10 +56,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 
 /// Whether `profiler check` has no findings in its scripts. Prints the findings.
 pub(super) fn is_sound(fetched: &Fetched, program: &Program) -> Result<bool> {
-    let folder = tempfile::tempdir()
-        .map_err(|error| Fault::internal(format!("no temporary folder: {error}")))?
-        .path()
-        .join(&fetched.name);
+    let temporary = tempfile::tempdir().map_err(|error| Fault::internal(format!("no temporary folder: {error}")))?;
+    let folder = temporary.path().join(&fetched.name);
     fetched.write(&folder)?;
     let mut sound = true;
     for name in fetched.scripts() {
