@@ -231,9 +231,10 @@ impl Door {
     }
 
     fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = match address.is_ipv4() {
-            true => TcpSocket::new_v4()?,
-            false => TcpSocket::new_v6()?,
+        let socket = if address.is_ipv4() {
+            TcpSocket::new_v4()?
+        } else {
+            TcpSocket::new_v6()?
         };
         // Allows binding despite connections of a dead process in TIME_WAIT. Not for port 0, because the kernel might
         // then give the same port to two sockets that do not listen yet.
