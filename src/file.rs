@@ -48,7 +48,7 @@ pub fn hashed(mut file: File) -> std::io::Result<Sha256> {
 ///
 /// # Errors
 ///
-/// Those of [`open`]; `limit` for more than `most` bytes, because a file can claim any length.
+/// Fails as [`open`] does; `limit` for more than `most` bytes, because a file can claim any length.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_opened(open(path)?, path, most)
 }
@@ -57,7 +57,7 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Those of [`read`].
+/// Fails as [`read`] does.
 pub fn read_opened(file: File, path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = file.take(most + 1).read_to_end(&mut bytes);

@@ -67,7 +67,7 @@ pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 ///
 /// # Errors
 ///
-/// Those of [`addresses`].
+/// Fails as [`addresses`] does.
 pub async fn lookup(host: String, port: u16) -> io::Result<Vec<SocketAddr>> {
     spawn_blocking(move || addresses(&host, port)).await?
 }
@@ -188,7 +188,7 @@ pub async fn text(mut response: reqwest::Response, most: usize) -> reqwest::Resu
 ///
 /// # Errors
 ///
-/// Those of [`RequestBuilder::send`].
+/// Fails as [`RequestBuilder::send`] does.
 pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
     match world::current() {
         Some(world) => Ok(world.page(request.build()?).await),

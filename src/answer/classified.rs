@@ -9,7 +9,7 @@ use super::context::{Context, RunFacts, Search, Workload};
 use super::evidence::nearest_failing;
 use super::limit::{Bound, StatedLimit};
 use super::offers::{Offer, offers};
-use super::outcome::{Gap, Outcome, State, Untested};
+use super::outcome::{Gap, Outcome, OutcomeKind, Untested};
 use crate::boundary::{Axis, Boundary, Limit, Moves, Point, Quantity, Record};
 use crate::fault::Result;
 
@@ -61,7 +61,7 @@ impl Classified {
     ///
     /// # Errors
     ///
-    /// Those of the adapter's `flags`, and `limit` for a boundary with too many corners.
+    /// Errors of the adapter's `flags`; `limit` for a boundary with too many corners.
     pub(super) fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let search = context.search.map(Search::read).unwrap_or_default();
         let outcome = Outcome::new(boundary, &search)?;
@@ -83,7 +83,7 @@ impl Classified {
                 Some(_) => notes.push(Note::Untested(untested)),
             }
         }
-        if why.is_none() && outcome.state() == State::Undecided {
+        if why.is_none() && outcome.state() == OutcomeKind::Undecided {
             why = unclear(boundary);
         }
         notes.extend(counted(boundary));
@@ -215,12 +215,12 @@ fn further(boundary: &Boundary, longest: bool, run: &RunFacts) -> Option<Map<Str
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let mut set = run.set.clone();
     let axes = boundary.lattice().axes().iter().map(Axis::name);
-    let asked = axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency"));
-    for axis in asked.clone() {
+    let searched = axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency"));
+    for axis in searched.clone() {
         let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
         set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
     }
-    are_declared(asked, run).then_some(set)
+    are_declared(searched, run).then_some(set)
 }
 
 fn are_declared<'a>(names: impl IntoIterator<Item = &'a str>, run: &RunFacts) -> bool {

@@ -84,11 +84,11 @@ pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
     let cause = record.cause.as_ref();
     let figure = evidence["reported"].as_u64().map(|tokens| tokens.to_string());
     let quoted = said_by_engine(&evidence)
-        .map(|said| match figure {
-            Some(figure) => sentence_with(&said, &figure),
-            None => said,
+        .map(|message| match figure {
+            Some(figure) => sentence_with(&message, &figure),
+            None => message,
         })
-        .map(|said| format!(": “{}”", truncated(&said, MAX_CHARS)));
+        .map(|message| format!(": “{}”", truncated(&message, MAX_CHARS)));
     if record.moves == Moves::Bounds {
         let reported = reported(&evidence, cause).unwrap_or_else(|| "the engine's own report rules it out".to_owned());
         return format!("{point} was not sent; {reported}{}", quoted.unwrap_or_default());

@@ -13,7 +13,7 @@ use super::context::{Context, Predictor, RunFacts, Workload};
 use super::evidence::{NOT_SENT, failure_sentence};
 use super::limit::{Above, Beyond, Bound, Report, StatedLimit};
 use super::offers::{Basis, Offer};
-use super::outcome::{End, Gap, Misfit, Outcome, State, Untested};
+use super::outcome::{End, Gap, Misfit, Outcome, OutcomeKind, Untested};
 use super::rows::{Row, TableRow};
 use crate::boundary::{Boundary, Limit, Point, Verdict};
 use crate::fault::Result;
@@ -23,7 +23,7 @@ use crate::fmt::{Bytes, Clock, Count, thousands};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The kind of the answer.
-    pub state: State,
+    pub state: OutcomeKind,
     /// The main finding as a sentence: usually the limit.
     pub limit: String,
     /// The limit in numbers, if it is an inequality.
@@ -60,7 +60,7 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// Those of the adapter's `flags`, and `limit` for a boundary with too many corners.
+    /// Errors of the adapter's `flags`; `limit` for a boundary with too many corners.
     pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let found = Classified::new(boundary, context)?;
         Ok(Self {
@@ -243,8 +243,8 @@ fn requests_text(row: &Row) -> String {
         return format!("a request of {lengths}");
     };
     let noun = if many == "1" { "request" } else { "requests" };
-    let of = if lengths.is_empty() { "" } else { " of " };
-    format!("{many} concurrent {noun}{of}{lengths}")
+    let separator = if lengths.is_empty() { "" } else { " of " };
+    format!("{many} concurrent {noun}{separator}{lengths}")
 }
 
 /// A workload to run, and how it relates to the tested points.
@@ -282,7 +282,7 @@ fn workload_text(workload: &Workload) -> String {
     )
 }
 
-fn confidence_text(found: &Confidence, state: State) -> String {
+fn confidence_text(found: &Confidence, state: OutcomeKind) -> String {
     let mut parts = certainty_parts(found, state);
     parts.extend(found.cut_short.as_ref().map(cut_short_text));
     parts.extend(
@@ -297,7 +297,7 @@ fn confidence_text(found: &Confidence, state: State) -> String {
 }
 
 /// The known part of the search range, and the number of probes behind it.
-fn certainty_parts(found: &Confidence, state: State) -> Vec<String> {
+fn certainty_parts(found: &Confidence, state: OutcomeKind) -> Vec<String> {
     let probes = Count(found.probes, "probe");
     let of_expected = match found.expected {
         Some(expected) => format!("{} of about {expected} probes", found.probes),
@@ -319,8 +319,10 @@ fn certainty_parts(found: &Confidence, state: State) -> Vec<String> {
             predicted,
         } => {
             parts.push(checked_text(*ends, *middle, *both_sides));
-            let predicted = predicted.map(|by| predictor_text(by, state == State::Table));
-            parts.extend(predicted.map(|by| format!("between them predicted by {by}")));
+            if let Some(predictor) = predicted {
+                let text = predictor_text(*predictor, state == OutcomeKind::Table);
+                parts.push(format!("between them predicted by {text}"));
+            }
         }
         Certainty::Proven { proven, ruled_out } => parts.push(format!(
             "{:.0} % of the search range is proven, {:.0} % ruled out by the engine's own report",
@@ -525,7 +527,7 @@ mod tests {
         ]);
         let search = json!({ "stopped": "coverage", "probes": 4, "starts": 1, "verified": { "ends": 2, "middle": 1 } });
         let answer = answer(&map, Some(&search), None);
-        assert_eq!(answer.state, State::Limit);
+        assert_eq!(answer.state, OutcomeKind::Limit);
         assert_eq!(
             answer.limit,
             "input + output ≤ 8,352 tokens (KV cache), confirmed to ±32"
@@ -552,7 +554,7 @@ mod tests {
     fn a_range_that_fits_as_a_whole_is_no_limit() {
         let ok = json!({ "verdict": "ok", "report": { "tokens": 458_224 } });
         let answer = answer(&lengths(&[(8192, 4096, ok)]), None, None);
-        assert_eq!(answer.state, State::NotReached);
+        assert_eq!(answer.state, OutcomeKind::NotReached);
         assert!(answer.limit.starts_with("limit not reached"), "{}", answer.limit);
         assert_eq!(
             answer.run[0].flags,
@@ -585,7 +587,7 @@ mod tests {
     #[test]
     fn little_is_undecided_and_a_failing_smallest_point_is_not() {
         let one = answer(&lengths(&[(8192, 4096, json!("oom"))]), None, Some("stopped by Ctrl-C"));
-        assert_eq!(one.state, State::Undecided);
+        assert_eq!(one.state, OutcomeKind::Undecided);
         assert!(
             one.sure.starts_with("undecided: 1 probe, stopped by Ctrl-C"),
             "{}",
@@ -593,7 +595,7 @@ mod tests {
         );
         assert!(one.run.is_empty() && one.limit.starts_with("undecided"), "{one:?}");
         let none = answer(&lengths(&[(128, 128, json!("oom"))]), None, None);
-        assert_eq!(none.state, State::NothingFits);
+        assert_eq!(none.state, OutcomeKind::NothingFits);
     }
 
     #[test]
@@ -606,7 +608,7 @@ mod tests {
         ]
         .map(|(input, output, verdict)| (input, output, json!(verdict)));
         let answer = answer(&lengths(&points), None, None);
-        assert_eq!(answer.state, State::Table);
+        assert_eq!(answer.state, OutcomeKind::Table);
         assert_eq!(
             answer.run.last().unwrap().workload,
             "a request of 7,782 + 486 tokens (8,192 + 512 tokens fitted, less 5 %)"

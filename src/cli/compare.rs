@@ -351,8 +351,8 @@ fn elsewhere(fault: Fault) -> Fault {
 
 /// A case of another run or file as an estimate.
 fn of_case(other: &ComparisonInput, claimed: &Case) -> Option<ExternalEstimate> {
-    let by = format!("{} of {}", claimed.name, other.title);
-    let mut claim = ExternalEstimate::from_breakdown(by, claimed.breakdown.as_ref()?, claimed.facts.clone());
+    let title = format!("{} of {}", claimed.name, other.title);
+    let mut claim = ExternalEstimate::from_breakdown(title, claimed.breakdown.as_ref()?, claimed.facts.clone());
     claim.notes.extend(other.notes.iter().cloned());
     let implausible = claimed
         .implausible

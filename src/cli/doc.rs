@@ -47,14 +47,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     // The interpreter runs nothing.
     let here = Path::new(".");
     let reference = Reference::new(&interpreter(&program.idle_host(here), here));
-    let words = args.words.join(" ");
-    let part = match words.as_str() {
+    let subject = args.words.join(" ");
+    let part = match subject.as_str() {
         "" => None,
-        words => Some(reference.find(words)),
+        subject => Some(reference.find(subject)),
     };
     let text = match (args.format, part) {
         (Format::Md, None) => reference.markdown(),
-        (Format::Md, Some(part)) => found(&reference, part, &words)?,
+        (Format::Md, Some(part)) => found(&reference, part, &subject)?,
         (Format::Json, None) => format!("{:#}", reference.json()),
         (Format::Json, Some(part)) => format!("{:#}", part?.json()),
         (Format::Definitions, None) => reference.definitions(),
@@ -71,14 +71,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 
 /// The documentation of the item with this name, and a line for each other function whose text contains the words, best
 /// first.
-fn found(reference: &Reference, part: Result<Reference>, words: &str) -> Result<String> {
+fn found(reference: &Reference, part: Result<Reference>, subject: &str) -> Result<String> {
     let named: Vec<String> = part
         .iter()
         .flat_map(Reference::functions)
         .map(FunctionDoc::title)
         .collect();
     let mentioned = reference
-        .search(words)
+        .search(subject)
         .into_iter()
         .filter(|function| !named.contains(&function.title()));
     let lines: Vec<String> = mentioned
@@ -86,7 +86,7 @@ fn found(reference: &Reference, part: Result<Reference>, words: &str) -> Result<
         .collect();
     let heading = match &part {
         Err(fault) if lines.is_empty() => return Err(fault.clone()),
-        Err(_) => format!("# Functions whose text has `{words}`"),
+        Err(_) => format!("# Functions whose text has `{subject}`"),
         Ok(part) if lines.is_empty() => return Ok(part.excerpt()),
         Ok(part) => format!("{}\n# Also in the text of", part.excerpt()),
     };
@@ -174,12 +174,12 @@ struct Listing {
     scripts: Vec<Shipped>,
     modules: Vec<Shipped>,
     probes: Vec<Shipped>,
-    added: Vec<Listed>,
+    added: Vec<ListedScript>,
 }
 
 /// An added script.
 #[derive(Serialize)]
-struct Listed {
+struct ListedScript {
     #[serde(flatten)]
     shown: Shipped,
     /// Whether its files match the lock.
@@ -190,7 +190,7 @@ struct Listed {
     entry: Added,
 }
 
-impl Listed {
+impl ListedScript {
     fn new(name: String, entry: Added) -> Self {
         let intact = entry.is_intact(&name);
         let text = entry.text(&name);
@@ -216,7 +216,7 @@ pub(super) fn list(args: &ListArgs, program: &Program) -> Result<Status> {
         added: Lock::read()?
             .all
             .into_iter()
-            .map(|(name, entry)| Listed::new(name, entry))
+            .map(|(name, entry)| ListedScript::new(name, entry))
             .collect(),
     };
     let text = if args.json {
@@ -239,7 +239,7 @@ fn listing_text(listing: &Listing, modules: bool, width: usize) -> String {
         parts.push(table("Probes, for `engine.run_probe(NAME)`:", &listing.probes, width));
     }
     if !listing.added.is_empty() {
-        let row = |one: &Listed| {
+        let row = |one: &ListedScript| {
             let notes = header_lines(&one.header).join(", ");
             let summary = &one.shown.summary;
             let text = if notes.is_empty() {

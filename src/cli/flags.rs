@@ -28,7 +28,7 @@ pub(super) fn extract(
     command: &Command,
     words: Vec<OsString>,
 ) -> Result<(Vec<OsString>, Assignments), Box<Diagnostic>> {
-    let Some(line) = Line::read(command, &words) else {
+    let Some(line) = CommandLine::read(command, &words) else {
         return Ok((words, Vec::new()));
     };
     if line.flags.is_empty() {
@@ -96,7 +96,7 @@ fn following<'a>(
 
 /// The command with the flags of the script on the command line, for shell completion.
 pub(super) fn with_flags(command: Command, words: &[OsString]) -> Command {
-    let declared = Line::read(&command, words).and_then(|line| line.script().ok().flatten());
+    let declared = CommandLine::read(&command, words).and_then(|line| line.script().ok().flatten());
     let Some((_, declared)) = declared else { return command };
     let hosts: Vec<String> = options(&command).into_iter().map(|option| option.name).collect();
     let mut flags = settable(&declared);
@@ -111,10 +111,10 @@ pub(super) fn with_flags(command: Command, words: &[OsString]) -> Command {
 pub(super) fn hidden_by_options<'a>(command: &Command, declared: &'a [Declared]) -> Vec<&'a str> {
     let options = options(command);
     // These options set the parameters with the same name.
-    let alike = ["model", "url"];
+    let set_by_options = ["model", "url"];
     let names = declared.iter().map(|one| one.name.as_str());
     names
-        .filter(|name| !alike.contains(name) && options.iter().any(|option| option.name == flag_name(name)))
+        .filter(|name| !set_by_options.contains(name) && options.iter().any(|option| option.name == flag_name(name)))
         .collect()
 }
 
@@ -187,7 +187,7 @@ impl<'a> Flag<'a> {
 }
 
 /// A command line that begins with `profiler run`.
-struct Line {
+struct CommandLine {
     options: Vec<HostOption>,
     /// Index of the word `run`.
     at: usize,
@@ -200,7 +200,7 @@ struct Line {
     resume: Option<PathBuf>,
 }
 
-impl Line {
+impl CommandLine {
     fn read(command: &Command, words: &[OsString]) -> Option<Self> {
         let is_option = |word: &OsString| word.to_string_lossy().starts_with('-');
         let mut at = 1;
@@ -288,7 +288,7 @@ fn find(flags: &[Declared], name: &str) -> Option<Declared> {
     })
 }
 
-fn unknown(script: &Path, name: &str, flags: &[Declared], line: &Line) -> Box<Diagnostic> {
+fn unknown(script: &Path, name: &str, flags: &[Declared], line: &CommandLine) -> Box<Diagnostic> {
     let script = script.display();
     let fault = Fault::usage(format!(
         "`{script}` has no parameter, and `profiler run` no option, `--{name}`"

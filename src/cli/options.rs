@@ -213,7 +213,7 @@ impl Author {
 /// How often to check for an interruption while the user thinks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-enum Answer {
+enum ConsentAnswer {
     Once,
     Always,
     No,
@@ -258,14 +258,14 @@ where
             if new.iter().any(|want| denied.contains(&want.allow)) {
                 return Ok(Consent::No);
             }
-            let mut answer = Ok(Answer::No);
+            let mut answer = Ok(ConsentAnswer::No);
             undisturbed(&mut || answer = prompt(&host, &new));
             match answer? {
-                Answer::Once => consent = Consent::Run,
-                Answer::Always => new.iter().try_for_each(|want| {
+                ConsentAnswer::Once => consent = Consent::Run,
+                ConsentAnswer::Always => new.iter().try_for_each(|want| {
                     remember([fact(&host, want)], &format!("{} for {}", want.allow, name(&host)))
                 })?,
-                Answer::No => {
+                ConsentAnswer::No => {
                     denied.extend(new.iter().map(|want| want.allow.clone()));
                     return Ok(Consent::No);
                 }
@@ -291,7 +291,7 @@ fn name(host: &Host) -> String {
     }
 }
 
-fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
+fn prompt(host: &Host, wants: &[&Want]) -> Result<ConsentAnswer> {
     let who = name(host);
     let permissions = wants.iter().map(|want| format!("  {} ({})", want.to, want.allow));
     let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(permissions).collect();
@@ -300,9 +300,9 @@ fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
     terminal.print_failure("allow it? y: for this run, a: always for this script as it is now (until `profiler doctor --forget-allowed`), N: no");
     let answer = read_line(&host.tasks)?;
     Ok(match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Answer::Once,
-        "a" | "always" => Answer::Always,
-        _ => Answer::No,
+        "y" | "yes" => ConsentAnswer::Once,
+        "a" | "always" => ConsentAnswer::Always,
+        _ => ConsentAnswer::No,
     })
 }
 

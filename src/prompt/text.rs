@@ -375,8 +375,8 @@ impl Lexicon {
         let ends = word_ends(&candidates);
 
         let costs = costs(tokenizer, &text, &ends, &usable_ids.iter().copied().collect())?;
-        let kept = candidates.into_iter().zip(costs).skip(1);
-        let (single, several): (Vec<_>, Vec<_>) = kept
+        let costed = candidates.into_iter().zip(costs).skip(1);
+        let (single, several): (Vec<_>, Vec<_>) = costed
             .filter_map(|(text, cost)| cost.map(|cost| Word { text, cost }))
             .partition(|word| word.cost == 1);
         let mut words = single;

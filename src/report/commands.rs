@@ -84,15 +84,15 @@ fn auto_engine(manifest: &Manifest) -> Option<String> {
 }
 
 fn permission_flags(manifest: &Manifest) -> Vec<String> {
-    let mut words = allow_flags(&manifest.permissions);
+    let mut flags = allow_flags(&manifest.permissions);
     if manifest.shared_gpu {
-        words.push("--shared-gpu".to_owned());
+        flags.push("--shared-gpu".to_owned());
     }
     if manifest.insecure {
-        words.push("--insecure".to_owned());
+        flags.push("--insecure".to_owned());
     }
     if let Some(most) = manifest.max_operations {
-        words.extend(["--max-operations".to_owned(), most.to_string()]);
+        flags.extend(["--max-operations".to_owned(), most.to_string()]);
     }
-    words
+    flags
 }

@@ -14,8 +14,13 @@ pub fn estimates(estimates: &[(&str, Estimate)]) -> Vec<Block> {
     let Some((_, first)) = estimates.first() else {
         return Vec::new();
     };
-    let asked = &first.question;
-    let (input, output, concurrency, ranks) = (asked.input, asked.output, asked.concurrency, asked.tensor_parallel);
+    let request = &first.question;
+    let (input, output, concurrency, ranks) = (
+        request.input,
+        request.output,
+        request.concurrency,
+        request.tensor_parallel,
+    );
     let each = if ranks == 1 { "one rank" } else { "each rank" };
     let head = format!(
         "estimate, nothing was started: input {input}, output {output}, concurrency {concurrency}, {each} of {ranks}"
@@ -103,21 +108,21 @@ fn sources(estimate: &Estimate) -> Vec<String> {
         .map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source))
         .collect();
     let kinds = estimate.layers.iter().map(|kind| {
-        let mut kept = Vec::new();
+        let mut state = Vec::new();
         if kind.kv_bytes_per_token > 0 {
-            kept.push(match kind.window {
+            state.push(match kind.window {
                 Some(window) => format!("{} bytes of each of the last {window} tokens", kind.kv_bytes_per_token),
                 None => format!("{} bytes of each token", kind.kv_bytes_per_token),
             });
         }
         if kind.state_bytes > 0 {
-            kept.push(format!("{} bytes of each sequence", kind.state_bytes));
+            state.push(format!("{} bytes of each sequence", kind.state_bytes));
         }
-        if kept.is_empty() {
-            kept.push("nothing".to_owned());
+        if state.is_empty() {
+            state.push("nothing".to_owned());
         }
         let keep = if kind.count == 1 { "layer keeps" } else { "layers keep" };
-        format!("{} {keep} {}", kind.count, kept.join(" and "))
+        format!("{} {keep} {}", kind.count, state.join(" and "))
     });
     lines.extend(kinds);
     lines.extend(estimate.notes.iter().map(|note| format!("note: {note}")));

@@ -51,8 +51,8 @@ impl TgiProfiler {
         let results: Vec<Value> = boundary
             .records()
             .map(|(point, record)| {
-                let of = |axis| point.int(axis).unwrap_or_default();
-                result(of("input"), of("output"), record, &time)
+                let length = |axis| point.int(axis).unwrap_or_default();
+                result(length("input"), length("output"), record, &time)
             })
             .collect();
         let option = |name: &str, default: Value| self.search.get(name).cloned().unwrap_or(default);

@@ -36,7 +36,7 @@ impl<'a> Tested<'a> {
         Ok(Self {
             point: Point::default().with("input", input).with("output", output),
             success,
-            error_type: words(result, "error_type"),
+            error_type: text(result, "error_type"),
             result,
         })
     }
@@ -47,7 +47,7 @@ impl<'a> Tested<'a> {
 }
 
 /// The text with that name, of any length.
-fn words<'a>(node: Node<'a>, name: &str) -> &'a str {
+fn text<'a>(node: Node<'a>, name: &str) -> &'a str {
     node.at(name).0.as_str().unwrap_or_default()
 }
 
@@ -108,7 +108,7 @@ fn answer(tested: &Tested<'_>) -> Value {
         return json!({ "verdict": "ok" });
     }
     let kind = tested.error_type;
-    let [message, logs] = ["error_msg", "container_logs"].map(|name| words(tested.result, name));
+    let [message, logs] = ["error_msg", "container_logs"].map(|name| text(tested.result, name));
     if Verdict::from_name(kind).is_some() {
         let cause = (!tested.result.at("error_msg").is_null()).then_some(message);
         return json!({ "verdict": kind, "cause": cause, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });

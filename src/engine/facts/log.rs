@@ -171,7 +171,7 @@ impl ReportedFact {
 /// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on
 /// the GPUs. A part that is wholly on the host counts only if GPUs were requested (`on_gpus`).
 pub(crate) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
-    let words = facts
+    let logged = facts
         .get("degraded")
         .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned));
     let count = |fact: &str| facts.get(fact).and_then(Value::as_u64);
@@ -179,7 +179,7 @@ pub(crate) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_
         let (some, all) = (count(part)?, count(whole)?);
         (some < all && (some > 0 || on_gpus)).then(|| format!("`{part}` is {some} of {all}, the rest is on the host"))
     });
-    words.into_iter().chain(partly).collect()
+    logged.into_iter().chain(partly).collect()
 }
 
 /// The phase before the first match.

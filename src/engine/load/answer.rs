@@ -220,8 +220,8 @@ fn failures(figures: &LoadStats) -> Option<Warning> {
         .failures
         .iter()
         .map(|(form, failures)| {
-            let said: String = failures.message.chars().take(MAX_MESSAGE).collect();
-            format!("{} `{form}` ({said})", failures.count)
+            let message: String = failures.message.chars().take(MAX_MESSAGE).collect();
+            format!("{} `{form}` ({message})", failures.count)
         })
         .collect::<Vec<_>>()
         .join(", ");

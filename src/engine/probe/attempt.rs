@@ -251,13 +251,13 @@ pub(crate) fn newest(running: &Running, name: &str) -> Option<u64> {
 /// The engine's prefill budget, in tokens per step: from its log, or its command line.
 fn prefill_budget(engine: &Engine, running: &Running) -> Option<u64> {
     const FACT: &str = "max_num_batched_tokens";
-    let said = newest(running, FACT);
+    let logged = newest(running, FACT);
     let info = running.server.service.info();
-    let words: Vec<String> = ["command", "args"]
+    let command_line: Vec<String> = ["command", "args"]
         .into_iter()
         .filter_map(|key| info[key].as_array())
         .flatten()
         .filter_map(|word| Some(word.as_str()?.to_owned()))
         .collect();
-    said.or_else(|| log::find(&engine.rules.facts.log, &words).remove(FACT)?.as_u64())
+    logged.or_else(|| log::find(&engine.rules.facts.log, &command_line).remove(FACT)?.as_u64())
 }

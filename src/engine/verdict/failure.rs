@@ -63,10 +63,10 @@ impl FailureRule {
             .iter()
             .rposition(|line| taken_back(&line))
             .map_or(0, |last| last + 1);
-        let said = |text: &&String| self.pattern.is_match(text);
+        let matches = |text: &&String| self.pattern.is_match(text);
         messages
-            .find(said)
-            .or_else(|| symptoms.log[from..].iter().find(|line| said(line) && !quotes(line)))
+            .find(matches)
+            .or_else(|| symptoms.log[from..].iter().find(|line| matches(line) && !quotes(line)))
     }
 }
 

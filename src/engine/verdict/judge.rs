@@ -59,8 +59,8 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     if !dead {
         return Some(unexplained);
     }
-    let said = unexplained.message.unwrap_or_default();
-    let message = format!("the engine no longer serves; {said}");
+    let reason = unexplained.message.unwrap_or_default();
+    let message = format!("the engine no longer serves; {reason}");
     Some(Judgement::new(Verdict::Error, Cause::Dead, message))
 }
 
@@ -111,11 +111,11 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
     let served = seen.answers.iter().filter(|answer| succeeded(answer)).count();
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
     let refused = seen.answers.iter().find_map(Record::failure);
-    let words = match refused {
+    let reason = match refused {
         Some(refused) => refusal(refused, seen.path, seen.credentials),
         None => "the engine rejected requests".to_owned(),
     };
-    let message = format!("{words}; {served} of {} were served", seen.answers.len());
+    let message = format!("{reason}; {served} of {} were served", seen.answers.len());
     Judgement::new(verdict, Cause::Overloaded, message)
 }
 

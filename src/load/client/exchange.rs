@@ -274,8 +274,8 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
 
 impl ResponseState {
     fn event(&mut self, name: &str, data: &str, at: Duration) {
-        let kept = |record: &Record| record.text.as_ref().map_or(0, String::len);
-        let before = kept(&self.record);
+        let text_bytes = |record: &Record| record.text.as_ref().map_or(0, String::len);
+        let before = text_bytes(&self.record);
         let event = self.decoder.event(name, data, self.record.text.as_mut());
         self.any_event = true;
         let StreamEvent {
@@ -295,7 +295,7 @@ impl ResponseState {
         self.last |= last;
         self.most_tokens = self.most_tokens.saturating_add(most_tokens);
         if self.record.text.is_some()
-            && let Err(fault) = self.held.add(kept(&self.record) - before)
+            && let Err(fault) = self.held.add(text_bytes(&self.record) - before)
         {
             self.malformed.get_or_insert(fault.message);
         }

@@ -242,11 +242,11 @@ impl SweepFindings {
             .iter()
             .filter(|one| one.waiting.is_some())
             .reduce(|a, b| if b.level > a.level { b } else { a })?;
-        let of = format!("{} of {} requests", number(most.waiting?.round()), number(most.level));
+        let waiting = format!("{} of {} requests", number(most.waiting?.round()), number(most.level));
         Some(if most.level == waits.first_with {
-            format!("{of} wait in the queue")
+            format!("{waiting} wait in the queue")
         } else {
-            format!("from {} on requests wait in the queue, up to {of}", from(waits))
+            format!("from {} on requests wait in the queue, up to {waiting}", from(waits))
         })
     }
 

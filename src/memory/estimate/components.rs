@@ -150,7 +150,7 @@ impl Kv {
         layer
             .per_token
             .as_ref()
-            .map_or(0, |kept| self.dtype.bytes(kept.on_rank(self.ranks)))
+            .map_or(0, |per_token| self.dtype.bytes(per_token.on_rank(self.ranks)))
     }
 
     /// Bytes of one layer's state of a sequence, on one rank.
@@ -178,9 +178,12 @@ impl Kv {
     /// Bytes of a sequence of this many tokens, on one rank.
     pub(super) fn sequence(self, shape: &Shape, tokens: u64) -> u64 {
         over_layers(shape, |layer| {
-            let kept = layer.per_token.as_ref().map_or(0, |kept| kept.kept(tokens));
+            let resident = layer
+                .per_token
+                .as_ref()
+                .map_or(0, |per_token| per_token.resident_tokens(tokens));
             self.token_of(layer)
-                .saturating_mul(kept)
+                .saturating_mul(resident)
                 .saturating_add(self.state_of(layer))
         })
     }

@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use super::super::CONFIG;
-use super::{Entry, Hub, ModelId, is_commit, told};
+use super::{CacheEntry, Hub, ModelId, is_commit, with_wait_notice};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
 
@@ -40,7 +40,7 @@ impl Hub {
     /// `missing` with a remedy if it is neither cached nor available: offline, unreachable, gated, private, or no such
     /// file.
     pub async fn folder(&self, model: &ModelId, needed: &str, wanted: &[&str]) -> Result<PathBuf> {
-        if let Some(folder) = Entry::new(&self.cache, model).snapshot_with(needed) {
+        if let Some(folder) = CacheEntry::new(&self.cache, model).snapshot_with(needed) {
             return Ok(folder);
         }
         if self.offline {
@@ -75,7 +75,7 @@ impl Hub {
 pub(super) struct Fetch<'a> {
     hub: &'a Hub,
     pub(super) model: &'a ModelId,
-    pub(super) entry: Entry,
+    pub(super) entry: CacheEntry,
     purpose: &'static Purpose,
     client: Client,
 }
@@ -116,7 +116,7 @@ impl<'a> Fetch<'a> {
         Ok(Self {
             hub,
             model,
-            entry: Entry::new(&hub.cache, model),
+            entry: CacheEntry::new(&hub.cache, model),
             purpose,
             client: http::build(builder)?,
         })
@@ -222,7 +222,7 @@ impl<'a> Fetch<'a> {
             return Err(Failure::Transient(self.no_answer(&why), None));
         }
         let host = url.host_str().unwrap_or_default();
-        let sent = told(
+        let sent = with_wait_notice(
             request.send(),
             &format!("waiting for `{host}`: {} of `{}`", self.purpose.what, self.model),
         )
@@ -381,7 +381,7 @@ impl Hub {
 
     /// The path of a cached file; never contacts the hub.
     pub fn cached(&self, model: &ModelId, file: &str) -> Option<PathBuf> {
-        let folder = Entry::new(&self.cache, model).snapshot_with(file)?;
+        let folder = CacheEntry::new(&self.cache, model).snapshot_with(file)?;
         Some(folder.join(file))
     }
 

@@ -38,9 +38,9 @@ pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, 
         let (name, before, after) = (&difference.name, &difference.before, &difference.after);
         let text = format!("{name}: {before}, {after} in {}", label(difference.subject));
         if difference.important {
-            important.push(format!("different {text}"))
+            important.push(format!("different {text}"));
         } else {
-            others.push(text)
+            others.push(text);
         }
     }
     let numbered = || inputs.iter().enumerate();
@@ -307,8 +307,8 @@ fn differences(comparison: &Comparison) -> Vec<Sheet> {
     let mut columns = vec!["metric".to_owned(), label(0)];
     for subject in 1..comparison.inputs {
         // A wide table is split, so each column names its input.
-        let of = if several { label(subject) + " " } else { String::new() };
-        columns.extend([label(subject), format!("{of}against [1]")]);
+        let of_subject = if several { label(subject) + " " } else { String::new() };
+        columns.extend([label(subject), format!("{of_subject}against [1]")]);
     }
     let row = |metric: &[Finding]| {
         let first = &metric[0];
@@ -335,10 +335,10 @@ fn change(one: &Finding) -> Option<String> {
     let verdict = match one.verdict {
         Verdict::Other if one.after > one.before => "higher",
         Verdict::Other => "lower",
-        Verdict::Better | Verdict::Worse => one.verdict.words(),
+        Verdict::Better | Verdict::Worse => one.verdict.name(),
         Verdict::NotCompared if one.before.and(one.after).is_none() => return None,
-        Verdict::NotCompared => one.verdict.words(),
-        verdict => return Some(verdict.words().to_owned()),
+        Verdict::NotCompared => one.verdict.name(),
+        verdict => return Some(verdict.name().to_owned()),
     };
     Some(format!("{} {verdict}", relative(one.percent)).trim_start().to_owned())
 }
@@ -407,7 +407,7 @@ fn count(findings: &[Finding], verdict: Verdict) -> usize {
 fn counts(findings: &[Finding], verdicts: &[Verdict]) -> String {
     let counted = verdicts
         .iter()
-        .map(|verdict| (count(findings, *verdict), verdict.words()))
+        .map(|verdict| (count(findings, *verdict), verdict.name()))
         .filter(|(count, _)| *count > 0);
     counted.map(|(count, words)| format!(", {count} {words}")).collect()
 }

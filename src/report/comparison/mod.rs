@@ -71,13 +71,13 @@ impl Comparison {
     fn add(&mut self, case: &str, proven: bool, metrics: &[Vec<MetricValue>], inputs: &[ComparisonInput]) {
         let mut seen = BTreeSet::new();
         for one in metrics.iter().flatten().filter(|one| seen.insert(&one.name)) {
-            let of = |index: usize| {
+            let metric_of = |index: usize| {
                 metrics[index]
                     .iter()
                     .find(|other| other.name == one.name && other.unit == one.unit)
             };
             for subject in 1..inputs.len() {
-                let (before, after) = (of(0), of(subject));
+                let (before, after) = (metric_of(0), metric_of(subject));
                 if before.is_none() && after.is_none() {
                     continue;
                 }

@@ -108,10 +108,8 @@ impl Markdown {
             last = &fact.term;
             let term = escape(&fact.term);
             if fact.paste {
-                if is_new {
-                    self.add(&format!("- **{term}**\n"));
-                }
-                self.add(&fenced(&fact.text, "sh", "  "));
+                let code = fenced(&fact.text, "sh", "  ");
+                self.add(&if is_new { format!("- **{term}**\n{code}") } else { code });
             } else if is_new {
                 self.add(&format!("- **{term}**: {}\n", escape(&fact.text)));
             } else {
@@ -123,15 +121,15 @@ impl Markdown {
     /// Unchanged lines, up to `VERBATIM` bytes, and the number of omitted ones.
     fn verbatim(&mut self, text: &str) {
         let mut bytes = 0;
-        let kept: Vec<&str> = text
+        let lines: Vec<&str> = text
             .lines()
             .take_while(|line| {
                 bytes += line.len() + 1;
                 bytes <= VERBATIM
             })
             .collect();
-        self.add(&fenced(&kept.join("\n"), "text", ""));
-        let more = text.lines().count() - kept.len();
+        self.add(&fenced(&lines.join("\n"), "text", ""));
+        let more = text.lines().count() - lines.len();
         if more > 0 {
             self.add(&format!("\nand {more} more lines in the terminal\n"));
         }

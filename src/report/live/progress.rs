@@ -148,13 +148,13 @@ impl Levels {
         };
         let mut parts = Vec::new();
         if let Some((done, issued, expected, per_second)) = running.counts {
-            let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
+            let of_expected = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
             let warmup = running
                 .options
                 .warmup
                 .and_then(|warmup| warmup.requests)
                 .map_or_else(String::new, |requests| format!(" (with {requests} to warm up)"));
-            parts.push(format!("{done}{of} requests done{warmup}"));
+            parts.push(format!("{done}{of_expected} requests done{warmup}"));
             parts.push(format!("{} under way", issued.saturating_sub(done)));
             parts.push(format!("{per_second:.1} requests/s"));
         }

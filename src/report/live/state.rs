@@ -28,7 +28,7 @@ const MIN_TIMED: Duration = Duration::from_secs(2);
 const MIN_PICTURE: usize = 10;
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct LiveState {
     /// One engine, or several that are probed at the same time.
     engines: Vec<Activity>,
     points: usize,
@@ -75,7 +75,7 @@ struct Progress {
     left: Option<Duration>,
 }
 
-impl State {
+impl LiveState {
     /// Updates the state with an event, `elapsed` after the start, which may be about one of several engines. Returns the
     /// figures of a load that ended.
     pub(super) fn update(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
@@ -407,8 +407,8 @@ impl Starts {
 
     fn set_log(&mut self, line: &str) {
         // Most engines put the time and the source location in brackets before the message.
-        let said = line.split_once("] ").map_or(line, |(_, said)| said);
-        self.log = one_line(said).trim().to_owned();
+        let message = line.split_once("] ").map_or(line, |(_, message)| message);
+        self.log = one_line(message).trim().to_owned();
     }
 
     /// Estimates the time left from the engine's previous start: `about 0:25 left`.
@@ -528,8 +528,8 @@ mod tests {
         }
     }
 
-    fn busy() -> State {
-        let mut state = State::default();
+    fn busy() -> LiveState {
+        let mut state = LiveState::default();
         let warning = Event::Warning("显存在开始之前没有回到基线\nand so on".into());
         let memory = Event::Memory {
             used: 60 << 30,
@@ -570,7 +570,7 @@ mod tests {
 
     #[test]
     fn the_lines_say_how_far_it_is() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         assert_eq!(state.lines(SECOND, 24, page(80, false)), ["- 0:01 running the script"]);
         let lines = busy().lines(40 * SECOND, 9, page(120, false));
         assert_eq!(
@@ -645,7 +645,7 @@ mod tests {
 
     #[test]
     fn a_sweep_says_which_level_runs_what_the_others_gave_and_how_long_it_takes() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         let all = [(1, 60), (2, 60), (4, 60), (8, 60)];
         let _ = state.update(&planned(&all), Duration::ZERO);
         let mut lines = Vec::new();
@@ -693,7 +693,7 @@ mod tests {
 
     #[test]
     fn a_start_shows_its_log_and_what_the_last_one_took_and_a_probe_its_timeout() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         for (name, at) in [
             ("starting", 0),
             ("loading", 1),
@@ -723,7 +723,7 @@ mod tests {
 
     #[test]
     fn a_map_grows_where_there_is_room() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         let axes = json!({ "axes": { "input": [1, 100], "output": [1, 100] }, "options": {} });
         let _ = state.update(&Event::Boundary { index: 0, axes }, Duration::ZERO);
         let (point, answer) = (Point::default().with("input", 40).with("output", 40), json!("ok"));

@@ -417,7 +417,7 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
         return points.to_vec();
     }
     let column = |point: &(f64, Option<f64>)| scale.cell(point.0, columns);
-    let kept = |points: &[(f64, Option<f64>)]| {
+    let ends_and_extremes = |points: &[(f64, Option<f64>)]| {
         let values = || {
             points
                 .iter()
@@ -431,15 +431,15 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
                 .map(|high| high.0),
             points.iter().position(|point| point.1.is_none()),
         ];
-        let kept: BTreeSet<usize> = [0, points.len() - 1]
+        let indices: BTreeSet<usize> = [0, points.len() - 1]
             .into_iter()
             .chain(extremes.into_iter().flatten())
             .collect();
-        kept.into_iter().map(|index| points[index]).collect::<Vec<_>>()
+        indices.into_iter().map(|index| points[index]).collect::<Vec<_>>()
     };
     points
         .chunk_by(|one, other| column(one) == column(other))
-        .flat_map(kept)
+        .flat_map(ends_and_extremes)
         .collect()
 }
 

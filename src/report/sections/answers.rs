@@ -135,11 +135,11 @@ fn script_note(source: &Source) -> Option<String> {
     let path = &source.found.manifest.script.path;
     // Shipped scripts have a bare name.
     let file = path.contains('/') || path.ends_with(".rhai");
-    let kept = source.folder.has_file("script.rhai");
-    if path == "-" && kept {
+    let has_text = source.folder.has_file("script.rhai");
+    if path == "-" && has_text {
         return Some("it came from standard input; the run's folder keeps its text as `script.rhai`".to_owned());
     }
-    (file && kept).then(|| {
+    (file && has_text).then(|| {
         format!("the commands need the file `{path}`; the run's folder keeps its text as `script.rhai`, and what it imports below `modules/`")
     })
 }

@@ -240,7 +240,7 @@ fn detail_lines(details: &Value) -> Vec<String> {
 fn alt_text(footprint: &Footprint, devices: &[Device]) -> String {
     let total = footprint.all.total;
     let capacity: Option<u64> = devices.iter().map(|device| device.total).sum();
-    let of = capacity
+    let of_capacity = capacity
         .filter(|&capacity| capacity > 0)
         .map_or_else(String::new, |capacity| {
             let share = 100.0 * total as f64 / capacity as f64;
@@ -252,7 +252,7 @@ fn alt_text(footprint: &Footprint, devices: &[Device]) -> String {
     };
     let finding = finding(footprint);
     format!(
-        "{finding}. {} in use on {on}{of}. The table has every component with its source.",
+        "{finding}. {} in use on {on}{of_capacity}. The table has every component with its source.",
         Gib::from(total)
     )
 }
@@ -303,7 +303,7 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
             let mut bar = Bar::new(at, tops[at]);
             bar.base = base;
             if at == estimated {
-                hatched.push(bar)
+                hatched.push(bar);
             } else {
                 name.get_or_insert_with(|| format!("{title} ({})", part.provenance));
                 bars.push(bar);

@@ -214,7 +214,7 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
     let (before, after) = if switched_off { (setting, 0) } else { (0, setting) };
     let name = &settings[after].name;
     let subject = name.strip_suffix("=true").map_or_else(|| name.clone(), metric_label);
-    let of = |metric: &str| {
+    let change = |metric: &str| {
         let comparison = found.comparisons.iter().find(|one| one.name == metric)?;
         let contrast = comparison
             .contrasts
@@ -232,16 +232,16 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
             },
         })
     };
-    let throughput = of("request_throughput").or_else(|| of("output_throughput"));
+    let throughput = change("request_throughput").or_else(|| change("output_throughput"));
     let faster = throughput.as_ref().is_some_and(|change| change.verdict.is_difference());
     // In a closed loop, latencies follow from the throughput.
     let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"]
         .into_iter()
         .filter(|_| !faster);
-    let mut changes: Vec<Change> = throughput.into_iter().chain(of("kv_tokens")).collect();
-    changes.extend(latencies.filter_map(of));
-    changes.extend(of("memory_beside_kv").or_else(|| of("memory")));
-    changes.extend(["failed", "start_time"].into_iter().filter_map(of));
+    let mut changes: Vec<Change> = throughput.into_iter().chain(change("kv_tokens")).collect();
+    changes.extend(latencies.filter_map(change));
+    changes.extend(change("memory_beside_kv").or_else(|| change("memory")));
+    changes.extend(["failed", "start_time"].into_iter().filter_map(change));
     // A difference of less than a second in a duration does not matter.
     changes.retain(|change| change.unit != Unit::Seconds || (change.after - change.before).abs() >= 1.0);
     if changes.is_empty() {

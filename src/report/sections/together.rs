@@ -166,7 +166,7 @@ fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
     groups.retain(|_, runs| runs.len() > 1);
     let mut section = Section::new("together-frontiers", "What fits");
     for (axes, runs) in &groups {
-        let words: Vec<String> = runs.iter().map(frontier_text).collect();
+        let texts: Vec<String> = runs.iter().map(frontier_text).collect();
         let mut all = runs.iter().flat_map(|(_, boundary, _)| boundary.lattice().axes());
         let plot = match axes[..] {
             [x, y] if all.all(|axis| axis.easier() == Easier::Down) => {
@@ -178,11 +178,11 @@ fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
                 );
                 let caption =
                     "Each line is how far a run is confirmed to fit: everything below and to the left of it fits.";
-                Some(plot.with_words(words.join(" "), caption))
+                Some(plot.with_words(texts.join(" "), caption))
             }
             _ => None,
         };
-        section = section.with(words).with(plot);
+        section = section.with(texts).with(plot);
     }
     (!groups.is_empty()).then_some(section)
 }

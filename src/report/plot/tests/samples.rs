@@ -41,9 +41,9 @@ fn boundary_panel(limit: f64, scale: Scale) -> Panel {
     for input in [128.0, 512.0, 1024.0, 2048.0, 3072.0, 4096.0, 6144.0, 8192.0] {
         for output in [128.0, 256.0, 1024.0, 2048.0, 3072.0, 4096.0] {
             if input + 2.0 * output <= limit {
-                fits.push((input, output))
+                fits.push((input, output));
             } else {
-                fails.push((input, output))
+                fails.push((input, output));
             }
         }
     }

@@ -12,7 +12,7 @@ use self::panel::{FigureContext, MAX_CUTS};
 use self::probes::Probes;
 use super::source::{Source, numbered};
 use crate::answer::evidence::{ProbeClass, nearest_failure};
-use crate::answer::{State, advise};
+use crate::answer::{OutcomeKind, advise};
 use crate::boundary::{Axis, Band, Boundary, Moves, Point, Scalar, Volume};
 use crate::fault::Result;
 use crate::report::document::{Section, sentence};
@@ -110,9 +110,9 @@ pub fn overview(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Vec<
         return Ok(all);
     }
     all.extend(sketch(boundary, Some(page))?);
-    let mut blocks = blocks(boundary, answer.state == State::Limit)?;
+    let mut blocks = blocks(boundary, answer.state == OutcomeKind::Limit)?;
     let frontier = boundary.frontier()?;
-    if answer.state == State::Table && !frontier.is_empty() {
+    if answer.state == OutcomeKind::Table && !frontier.is_empty() {
         blocks.insert(1, largest(boundary, &frontier, MAX_FRONTIER_POINTS).into());
     }
     all.extend(blocks);

@@ -195,13 +195,15 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
 
 impl Projection<'_> {
     pub(super) fn title(&self) -> String {
-        let by = self
+        let by_slider = self
             .slider
             .map_or_else(String::new, |axis| format!(", by {}", axis.name()));
         let names = [Some(self.x), self.y].map(|axis| axis.map(boundary::Axis::name));
         match names {
-            [Some("input" | "output"), Some("input" | "output")] => format!("Largest input and output that fit{by}"),
-            [x, Some(y)] => format!("What fits: {} and {y}{by}", x.unwrap_or_default()),
+            [Some("input" | "output"), Some("input" | "output")] => {
+                format!("Largest input and output that fit{by_slider}")
+            }
+            [x, Some(y)] => format!("What fits: {} and {y}{by_slider}", x.unwrap_or_default()),
             [x, None] => format!("Largest {} that fits", x.unwrap_or_default()),
         }
     }

@@ -218,8 +218,8 @@ fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) ->
     let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
     let latencies = LATENCIES.into_iter().filter_map(|(title, latency)| {
         let metrics: Vec<String> = statistics.iter().map(|(one, _)| format!("{one}_{latency}")).collect();
-        let of = if single { "" } else { "median " };
-        panel(sweeps, &format!("{of}{title}"), Unit::Milliseconds, &metrics)
+        let prefix = if single { "" } else { "median " };
+        panel(sweeps, &format!("{prefix}{title}"), Unit::Milliseconds, &metrics)
     });
     let metric = ["output_throughput".to_owned()];
     let throughput = panel(sweeps, "output throughput", Unit::TokensPerSecond, &metric);

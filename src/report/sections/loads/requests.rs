@@ -168,7 +168,7 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
     ]
     .into_iter()
     .flatten();
-    let words: Vec<String> = loads
+    let slowest_requests: Vec<String> = loads
         .iter()
         .filter_map(|(name, requests)| {
             let (slowest, requests) = (ms(f64::from(*requests.ttft.last()?)), requests.ttft.len());
@@ -178,7 +178,7 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
         })
         .collect();
     let caption = "Where a curve is at 50 %, half of the requests took at most that long.";
-    let plot = Plot::new(name, "Latency distributions", panels).with_words(words.join(" "), caption);
+    let plot = Plot::new(name, "Latency distributions", panels).with_words(slowest_requests.join(" "), caption);
     (!plot.panels.is_empty()).then_some(plot)
 }
 
@@ -186,9 +186,13 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
 fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
     let n = ascending.len();
     let step = n.div_ceil(MAX_POINTS).max(1);
-    let kept = |index: &usize| *index < END_POINTS || index + END_POINTS >= n || index.is_multiple_of(step);
+    let is_drawn = |index: &usize| *index < END_POINTS || index + END_POINTS >= n || index.is_multiple_of(step);
     let point = |index: usize| (f64::from(ascending[index]), Some(100.0 * (index + 1) as f64 / n as f64));
-    (0..n).filter(kept).map(point).filter(|point| point.0 > 0.0).collect()
+    (0..n)
+        .filter(is_drawn)
+        .map(point)
+        .filter(|point| point.0 > 0.0)
+        .collect()
 }
 
 /// The fields of a line in the request file that are needed.
@@ -199,12 +203,12 @@ struct RequestLine {
     first_token: Option<f64>,
     last_token: Option<f64>,
     ended: f64,
-    outcome: Outcome,
+    outcome: RequestOutcome,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum RequestOutcome {
     Completed,
     Failed,
     CutOff,
@@ -233,13 +237,13 @@ fn parse_requests(mut lines: impl BufRead) -> std::io::Result<Requests> {
 impl Requests {
     fn add(&mut self, line: RequestLine) {
         match line.outcome {
-            Outcome::Completed => {
+            RequestOutcome::Completed => {
                 let since = |moment: Option<f64>| moment.map(|moment| ((moment - line.sent) * 1e3) as f32);
                 self.ttft.extend(since(line.first_token));
                 self.e2el.extend(since(line.last_token));
             }
-            Outcome::Failed => self.failed.push(line.ended),
-            Outcome::CutOff => {}
+            RequestOutcome::Failed => self.failed.push(line.ended),
+            RequestOutcome::CutOff => {}
         }
     }
 }
@@ -407,7 +411,7 @@ mod tests {
 
     use super::*;
     use crate::load::engine_side::{COLUMNS, TimelineRow, write};
-    use crate::load::{Counts, Failure, FailureForm, Outcome as Ended, Record};
+    use crate::load::{Counts, Failure, FailureForm, Outcome, Record};
 
     #[test]
     fn missing_files_are_reported_once() {
@@ -456,7 +460,7 @@ mod tests {
         assert_eq!(curve(&[]), []);
     }
 
-    fn line(index: u64, warmup: bool, outcome: Ended) -> String {
+    fn line(index: u64, warmup: bool, outcome: Outcome) -> String {
         let at = Duration::from_millis;
         let record = Record {
             index,
@@ -486,16 +490,16 @@ mod tests {
 
     #[test]
     fn request_file_is_read_without_warmup_and_truncated_line() {
-        let failed = Ended::Failed(Failure {
+        let failed = Outcome::Failed(Failure {
             form: FailureForm::Broken,
             message: "reset".into(),
         });
         let ended = [
-            (0, true, Ended::Completed),
-            (2, false, Ended::Completed),
-            (1, false, Ended::Completed),
+            (0, true, Outcome::Completed),
+            (2, false, Outcome::Completed),
+            (1, false, Outcome::Completed),
             (3, false, failed),
-            (4, false, Ended::CutOff),
+            (4, false, Outcome::CutOff),
         ];
         let mut text: String = ended
             .map(|(index, warmup, outcome)| line(index, warmup, outcome))

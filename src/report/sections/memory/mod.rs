@@ -165,7 +165,7 @@ fn plot(start: &Start, columns: usize) -> Plot {
 /// Power and utilisation of the devices that report them.
 fn activity(start: &Start, columns: usize) -> Vec<Panel> {
     let several = start.devices.len() > 1;
-    let of = |title: &str, y: Axis, value: fn(&DeviceActivity) -> Option<f64>| {
+    let device_panel = |title: &str, y: Axis, value: fn(&DeviceActivity) -> Option<f64>| {
         let line = |(index, device): (usize, &Device)| {
             let samples = start.activity.iter().flat_map(|sample| {
                 let own = sample
@@ -185,9 +185,9 @@ fn activity(start: &Start, columns: usize) -> Vec<Panel> {
         panel.low = true;
         (!panel.layers.is_empty()).then_some(panel)
     };
-    let power = of("power", Axis::new("", Unit::Watts), |one| one.power_w);
+    let power = device_panel("power", Axis::new("", Unit::Watts), |one| one.power_w);
     let percent = Axis::new("", Unit::Percent).with_range((0.0, 100.0));
-    let busy = of("GPU utilisation", percent, |one| one.busy_percent);
+    let busy = device_panel("GPU utilisation", percent, |one| one.busy_percent);
     power.into_iter().chain(busy).collect()
 }
 
@@ -540,7 +540,7 @@ pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block>
         let columns = page.width.saturating_sub(4).clamp(8, MAX_SPARKS);
         for (index, device) in start.devices.iter().enumerate().filter(|_| !rows.is_empty()) {
             let peak = start.peak(index);
-            let of = device.total.map_or_else(String::new, |total| {
+            let of_total = device.total.map_or_else(String::new, |total| {
                 format!(", {:.0} % of {}", 100.0 * peak as f64 / total as f64, Bytes(total))
             });
             let label = match start.devices.len() {
@@ -549,7 +549,7 @@ pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block>
             };
             let took = Clock(Duration::from_secs_f64(start.end()));
             lines.push(wrapped(
-                &format!("{label}: peak {}{of}, in {took}", Bytes(peak)),
+                &format!("{label}: peak {}{of_total}, in {took}", Bytes(peak)),
                 page.width,
             ));
             let share = |row: &Row| (seconds(row.from), row.used[index] as f64 / peak.max(1) as f64);
