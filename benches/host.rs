@@ -93,7 +93,7 @@ fn simulated_probes(folder: &Path) -> Duration {
     let text = format!(
         r#"
         import "std/engines" as engines;
-        let engine = engines::launch("sim", #{{ sim: #{{ time_scale: 0.0 }}, limits: #{{ input: 2000, output: 8, total: 2008, concurrency: 1 }} }});
+        let engine = engines::describe("sim", #{{ sim: #{{ time_scale: 0.0 }}, limits: #{{ input: 2000, output: 8, total: 2008, concurrency: 1 }} }});
         for n in 0..{PROBES} {{
             let answer = engine.probe(#{{ input: 16 + n, output: 8 }});
             if answer.verdict != "ok" {{ throw answer; }}

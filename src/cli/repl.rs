@@ -44,7 +44,7 @@ const BANNER: &str = concat!(
 
 /// Printed once, when the engine turns out to be simulated.
 const ABOUT_SIMULATED: &str = "simulated: no GPU is used, every figure is computed from a memory model. A real engine: \
-    `engines::launch(\"vllm\", #{ model: \"...\" })` on a machine with a GPU and Docker, or \
+    `engines::describe(\"vllm\", #{ model: \"...\" })` on a machine with a GPU and Docker, or \
     `engines::attach(\"vllm\", #{ url: \"http://...\" })` for one that runs already";
 
 /// Arguments.

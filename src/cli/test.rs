@@ -137,7 +137,7 @@ pub(super) fn check(args: &CheckArgs, program: &Program) -> Result<Status> {
         }
         if found.is_empty() {
             warn_of_hidden(script, program);
-            for warning in script::misspelt_causes(&host, script) {
+            for warning in script::warnings(&host, script) {
                 program.note(format!("warning: {}: {warning}", script.display()));
             }
             program.terminal.print(&format!("{}: ok", script.display()))?;

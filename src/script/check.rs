@@ -39,41 +39,36 @@ pub fn check_main(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
     on_thread(|| Ok(find_all(host, main))).unwrap_or_else(|diagnostic| vec![*diagnostic])
 }
 
-/// A warning for each cause in an adapter's failure rules that is almost a known one. It may be the adapter's own, so
-/// [`check`] does not report it. Empty if the script is not a valid adapter.
-pub fn misspelt_causes(host: &Arc<Host>, script: &Path) -> Vec<String> {
-    let warnings = on_thread(|| {
+/// Warnings about a script without errors: calls of deprecated functions, each with its location, and causes in an
+/// adapter's failure rules that are almost known ones. Such a cause may be the adapter's own, so it is no error.
+pub fn warnings(host: &Arc<Host>, script: &Path) -> Vec<String> {
+    let found = on_thread(|| {
         let main = open(script)?;
-        let Subject::Adapter = subject(host, &main)? else {
-            return Ok(Vec::new());
-        };
-        let rules = adapter::from_source(host, &main.source.key, &main.source)?.failures()?;
-        let misspelt = rules.iter().enumerate().filter_map(|(index, rule)| match &rule.cause {
-            Some(Cause::Other(name)) => Some((index, name, nearest(name, Cause::ALL.iter().map(Cause::name))?)),
-            _ => None,
-        });
-        let warning = |(index, name, near)| {
-            format!(
-                "`failures()[{index}]` has the cause `{name}`, which is none of the known ones: did you mean `{near}`?"
-            )
-        };
-        Ok(misspelt.map(warning).collect())
+        let mut checker = Checker::new(host, &main);
+        checker.file(&main.source);
+        let mut warnings = checker.deprecated;
+        if matches!(subject(host, &main), Ok(Subject::Adapter)) {
+            warnings.extend(misspelt_causes(host, &main)?);
+        }
+        Ok(warnings)
     });
-    warnings.unwrap_or_default()
+    found.unwrap_or_default()
+}
+
+fn misspelt_causes(host: &Arc<Host>, adapter: &Main) -> Result<Vec<String>> {
+    let rules = adapter::from_source(host, &adapter.source.key, &adapter.source)?.failures()?;
+    let misspelt = rules.iter().enumerate().filter_map(|(index, rule)| match &rule.cause {
+        Some(Cause::Other(name)) => Some((index, name, nearest(name, Cause::ALL.iter().map(Cause::name))?)),
+        _ => None,
+    });
+    let warning = |(index, name, near)| {
+        format!("`failures()[{index}]` has the cause `{name}`, which is none of the known ones: did you mean `{near}`?")
+    };
+    Ok(misspelt.map(warning).collect())
 }
 
 fn find_all(host: &Arc<Host>, main: &Main) -> Vec<Diagnostic> {
-    host.sources.insert(main.source.clone());
-    let engine = interpreter(host, &main.root);
-    let mut checker = Checker {
-        natives: natives(&engine),
-        engine,
-        host,
-        main,
-        files: BTreeMap::new(),
-        importing: Vec::new(),
-        found: Vec::new(),
-    };
+    let mut checker = Checker::new(host, main);
     checker.file(&main.source);
     let mut found = checker.found;
     if found.is_empty() && !host.settings.set.is_empty() {
@@ -140,9 +135,26 @@ struct Checker<'a> {
     files: BTreeMap<String, Vec<Signature>>,
     importing: Vec<String>,
     found: Vec<Diagnostic>,
+    /// Warnings about calls of deprecated functions.
+    deprecated: Vec<String>,
 }
 
-impl Checker<'_> {
+impl<'a> Checker<'a> {
+    fn new(host: &'a Arc<Host>, main: &'a Main) -> Self {
+        host.sources.insert(main.source.clone());
+        let engine = interpreter(host, &main.root);
+        Self {
+            natives: natives(&engine),
+            engine,
+            host,
+            main,
+            files: BTreeMap::new(),
+            importing: Vec::new(),
+            found: Vec::new(),
+            deprecated: Vec::new(),
+        }
+    }
+
     /// Checks a file and its imports. Returns its exports, if it parses.
     fn file(&mut self, source: &Source) -> Option<Vec<Signature>> {
         if let Some(known) = self.files.get(&*source.key) {
@@ -166,6 +178,15 @@ impl Checker<'_> {
         self.importing.pop();
         for (fault, at) in find_errors(&outline, &self.natives, &modules) {
             self.report(source, fault, at);
+        }
+        for call in &outline.calls {
+            let module = modules.get(&call.namespace).and_then(Option::as_ref);
+            let called = module.and_then(|module| module.iter().find(|one| one.name == call.name));
+            if let Some(remedy) = called.and_then(|called| called.deprecated.as_ref()) {
+                let place = Place::new(source.clone(), call.at);
+                let warning = format!("{place}: `{}::{}` is deprecated: {remedy}", call.namespace, call.name);
+                self.deprecated.push(warning);
+            }
         }
         if is_meant(&outline, EXPORTS) {
             self.adapter(source, &ast);

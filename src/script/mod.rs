@@ -31,7 +31,7 @@ mod source;
 pub use adapter::load as adapter;
 pub use added::{Added, Fetched, Lock, fetch};
 pub use boundary::{BoundaryHandle, PointCost};
-pub use check::{Subject, check, check_main, misspelt_causes, score, subject};
+pub use check::{Subject, check, check_main, score, subject, warnings};
 pub use convert::{Caught, from_script, options, to_script, type_of};
 pub use diagnose::{Diagnostic, diagnose};
 pub use header::Header;

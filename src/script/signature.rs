@@ -29,6 +29,8 @@ pub(crate) struct Signature {
     pub(crate) global: bool,
     /// Whether it is private to its script, so that importers cannot call it.
     pub(crate) private: bool,
+    /// The remedy, if its doc comment begins with `Deprecated: `.
+    pub(crate) deprecated: Option<String>,
 }
 
 impl Signature {
@@ -41,8 +43,15 @@ impl Signature {
             params: function.params.iter().map(untyped).collect(),
             global: false,
             private: function.access == FnAccess::Private,
+            deprecated: function.comments.first().and_then(|line| deprecation(line)),
         }
     }
+}
+
+/// The rest of the line of a doc comment that begins with `Deprecated: `.
+fn deprecation(comment: &str) -> Option<String> {
+    let line = comment.lines().next()?.trim_start_matches('/').trim();
+    Some(line.strip_prefix("Deprecated: ")?.trim_end_matches('.').to_owned())
 }
 
 impl std::fmt::Display for Signature {
@@ -88,6 +97,7 @@ pub(crate) fn natives(engine: &Engine) -> Vec<Signature> {
                 params,
                 global: data.namespace == FnNamespace::Global,
                 private: false,
+                deprecated: None,
             })
         },
         true,

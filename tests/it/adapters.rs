@@ -85,7 +85,7 @@ fn an_api_key_goes_only_to_the_address_of_the_command_line() {
     assert!(seen.lock().unwrap().contains("Bearer a-key-of-this-test"));
 
     let (chosen, seen) = answering(REFUSED);
-    let script = format!("import \"std/engines\" as engines; engines::launch(\"auto\", #{{ url: \"{chosen}\" }})");
+    let script = format!("import \"std/engines\" as engines; engines::describe(\"auto\", #{{ url: \"{chosen}\" }})");
     let stranger = Profiler::new().file("s.rhai", script);
     let stranger = stranger.args(["run", "s.rhai", "--allow", "net=127.0.0.1"]);
     let _ = stranger.env("OPENAI_API_KEY", "a-key-of-this-test").run().code(3);
@@ -107,7 +107,7 @@ fn nothing_to_attach_to_is_missing() {
         "{error}"
     );
     // Recognising the engine comes second: the refused connection is the error.
-    let script = "import \"std/engines\" as engines; engines::launch(\"auto\", #{ url: \"http://127.0.0.1:1\" })";
+    let script = "import \"std/engines\" as engines; engines::describe(\"auto\", #{ url: \"http://127.0.0.1:1\" })";
     let error = Bench::script(script).error();
     assert!(
         error.contains("nothing answers at `http://127.0.0.1:1/`: connection refused"),
@@ -125,7 +125,7 @@ fn an_adapter_of_ones_own_is_named_by_its_path() {
         fn failures() { [#{ pattern: \"KV cache is needed\", verdict: \"refused\", cause: \"kv_cache\" }] }
         fn flags(limits) { [`--mine=${limits.total}`] }";
     let main = "import \"std/engines\" as engines;
-        let engine = engines::launch(\"./mine.rhai\", #{ runtime: \"sim\" });
+        let engine = engines::describe(\"./mine.rhai\", #{ runtime: \"sim\" });
         let answer = engine.probe(#{ input: 100, output: 10 });
         [answer.verdict, engine.flags(), engine.info().engine]";
     let value = Bench::new(&[("main.rhai", main), ("mine.rhai", mine)]).value();
@@ -135,9 +135,9 @@ fn an_adapter_of_ones_own_is_named_by_its_path() {
 #[test]
 fn an_unknown_engine_or_option_names_the_nearest() {
     let error = |script: &str| Bench::script(&format!("import \"std/engines\" as engines;\n{script}")).error();
-    let engine = error("engines::launch(\"vlm\", #{})");
+    let engine = error("engines::describe(\"vlm\", #{})");
     assert!(engine.contains("`vllm`"), "{engine}");
-    let option = error("engines::launch(\"sim\", #{ modle: \"x\" })");
+    let option = error("engines::describe(\"sim\", #{ modle: \"x\" })");
     assert!(option.contains("`modle`") && option.contains("`model`"), "{option}");
 }
 
@@ -170,7 +170,7 @@ fn what_the_user_named_is_never_replaced_by_a_simulation() {
 #[test]
 fn the_adapter_of_llamacpp_speaks_its_own_protocol() {
     let answer = value(
-        "let engine = engines::launch(\"llamacpp\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
+        "let engine = engines::describe(\"llamacpp\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
          engine.probe(#{ input: 200, output: 20 })",
     );
     assert_eq!(
@@ -183,7 +183,7 @@ fn the_adapter_of_llamacpp_speaks_its_own_protocol() {
 #[test]
 fn a_load_tells_figures_that_its_sample_supports() {
     let load = value(
-        "let engine = engines::launch(\"sim\", #{});
+        "let engine = engines::describe(\"sim\", #{});
          engine.load(#{ concurrency: 4, requests: 200, input: 128, output: 16 })",
     );
     assert_eq!(

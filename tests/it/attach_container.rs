@@ -108,7 +108,7 @@ fn the_models_configuration_is_read_from_the_container() {
     let container = Container::serving(&["--publish", "127.0.0.1:0:8000"]);
     let script = format!(
         r#"import "std/engines" as engines;
-        let engine = engines::launch("auto", #{{ container: "{}" }});
+        let engine = engines::describe("auto", #{{ container: "{}" }});
         engine.start();
         estimate(engine, #{{ input: 512, output: 64, offline: true }}).kv_bytes_per_token"#,
         container.0

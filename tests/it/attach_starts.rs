@@ -233,7 +233,7 @@ fn a_server_of_something_else_is_told_with_its_words() {
 const ASK: &str = r#"
     import "std/engines" as engines;
     let p = params(engines::parameters() + #{ input: param(16, "tokens") });
-    engines::launch("auto", engines::options(p)).probe(#{ input: p.input, output: 4 });
+    engines::describe("auto", engines::options(p)).probe(#{ input: p.input, output: 4 });
     throw "later"
 "#;
 

@@ -228,8 +228,8 @@ fn no_name_leads_a_script_to_this_machine() {
     let Some(name) = needs_host_name() else { return };
     let script = format!(
         r#"import "std/engines" as engines;
-        print(engine::page("http://{name}:1", "/", "").body);
-        engine::check_url("http://{name}:1")"#
+        print(server::page("http://{name}:1", "/", "").body);
+        server::check_url("http://{name}:1")"#
     );
     let program = Profiler::new().file("s.rhai", script);
     let outcome = program

@@ -326,8 +326,8 @@ fn an_entrys_keys_hold_over_the_parameters() {
     let found = Bench::script(
         r#"import "std/batch" as batch;
         import "std/batch/format" as format;
-        import "std/load" as loads;
-        let p = params(loads::parameters() + #{ simulate: param(false, "") });
+        import "std/load" as load;
+        let p = params(load::parameters() + #{ simulate: param(false, "") });
         let file = #{ models: [
             #{ model_id: "a/b", container_name: "c", input_lengths: 8, output_lengths: 4, batch_sizes: 1, dtype: "float16", tensor_parallel_size: 4 },
             #{ model_id: "a/b", image: "i", input_lengths: 8, output_lengths: 4, batch_sizes: 1, gpu_ids: "2,3", tensor_parallel_size: "2", gpu_memory_utilization: 0.5,

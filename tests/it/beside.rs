@@ -10,7 +10,7 @@ use crate::support::{Outcome, Profiler};
 fn run(body: &str) -> Outcome {
     let script = format!(
         "import \"std/engines\" as engines;
-         let engine = engines::launch(\"sim\", #{{
+         let engine = engines::describe(\"sim\", #{{
              limits: #{{ input: 512, output: 512, concurrency: 64 }}, sim: #{{ time_scale: 0.05, gather_ms: 0 }},
          }});
          engine.start();
@@ -105,7 +105,7 @@ fn preemption_starts_where_the_cache_is_full() {
              let load = engine.load(#{ concurrency: concurrency, requests: 2 * concurrency, input: 128, output: 512, metrics_hz: 50 });
              rows.push(#{ concurrency: concurrency, preemptions: load.preemptions });
          }
-         load::findings(rows, \"concurrency\").preemption");
+         levels::findings(rows, \"concurrency\").preemption");
     // The cache holds 13 sequences of 640 tokens.
     let start = result(&outcome);
     assert_eq!(

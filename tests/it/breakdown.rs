@@ -57,7 +57,7 @@ fn broken_down(facts: &Value, usage: &Value, options: &str) -> Value {
     Bench::script(&format!(
         "import \"std/memory\" as memory;
          let p = params(#{{ told: param(#{{}}, \"what the engine told\") }});
-         note_breakdown(\"test\", #{{ devices: memory::explain(p.told, {options}) }})"
+         breakdown::note(\"test\", #{{ devices: memory::explain(p.told, {options}) }})"
     ))
     .set(json!({ "told": { "facts": facts, "usage": usage } }))
     .value()
@@ -353,7 +353,7 @@ fn an_engine_without_a_pool_is_explained_by_its_architecture() {
     let found = Bench::script(
         "import \"std/memory\" as memory;
          let p = params(#{ usage: param(#{}, \"memory\"), estimate: param(#{}, \"architecture\") });
-         note_breakdown(\"test\", #{ devices: memory::explain(#{ facts: #{}, usage: p.usage }, #{ tokens: 32768, estimate: p.estimate }) })",
+         breakdown::note(\"test\", #{ devices: memory::explain(#{ facts: #{}, usage: p.usage }, #{ tokens: 32768, estimate: p.estimate }) })",
     )
     .set(json!({ "usage": usage, "estimate": estimate }))
     .value();

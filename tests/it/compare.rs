@@ -34,7 +34,7 @@ fn run(parts: &[(&str, u64)]) -> Outcome {
     });
     let parts = parts.collect::<Vec<_>>().join(", ");
     script(&format!(
-        r#"note_breakdown("peak", #{{ devices: [#{{ device: "gpu0", total: {total}, parts: [{parts}] }}] }}); 0"#
+        r#"breakdown::note("peak", #{{ devices: [#{{ device: "gpu0", total: {total}, parts: [{parts}] }}] }}); 0"#
     ))
 }
 
@@ -216,14 +216,14 @@ fn the_errors_of_an_estimate_are_summed_up_over_several_measurements() {
 fn an_estimate_is_of_the_tokens_that_the_pool_holds() {
     let run = script(&format!(
         r#"import "std/engines" as engines;
-        let engine = engines::launch("sim", #{{ profile: "llama-8b-24gb-vllm" }});
+        let engine = engines::describe("sim", #{{ profile: "llama-8b-24gb-vllm" }});
         engine.start();
         let tokens = engine.info().kv_tokens;
         let part = |name, bytes| #{{ component: name, bytes: bytes, provenance: "measured", source: "by hand" }};
         let used = part.call("kv_used", 1000 * {TOKEN});
         used.within = "kv_pool";
         let parts = [part.call("weights", {WEIGHTS}), part.call("kv_pool", tokens * {TOKEN}), used];
-        note_breakdown("peak", #{{ devices: [#{{ total: {WEIGHTS} + tokens * {TOKEN} + {GIB}, parts: parts }}] }});
+        breakdown::note("peak", #{{ devices: [#{{ total: {WEIGHTS} + tokens * {TOKEN} + {GIB}, parts: parts }}] }});
         tokens"#
     ));
     let tokens: u64 = run.stdout.trim().lines().last().unwrap().parse().unwrap();

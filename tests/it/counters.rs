@@ -62,7 +62,7 @@ fn names_of_other_versions_and_engines_are_known() {
 /// whose prompts share the first `shared` tokens.
 fn after_two(engine: &str, shared: u64) -> Value {
     value(&format!(
-        "let engine = engines::launch(\"{engine}\", #{{ runtime: \"sim\", sim: #{{ time_scale: 0.0 }} }});
+        "let engine = engines::describe(\"{engine}\", #{{ runtime: \"sim\", sim: #{{ time_scale: 0.0 }} }});
          engine.start();
          let prompt = |first| {{
              let ids = [];
@@ -115,7 +115,7 @@ fn every_engine_that_counts_tokens_counts_those_of_its_requests() {
 #[test]
 fn an_engine_that_takes_text_counts_its_requests() {
     let metrics = value(
-        "let engine = engines::launch(\"tgi\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
+        "let engine = engines::describe(\"tgi\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
          let sent = engine.send(\"one two three four five\", #{ output: 4 });
          let metrics = engine.metrics();
          assert(metrics.prompt_tokens == sent.input && metrics.generated_tokens == sent.output);
@@ -130,7 +130,7 @@ fn an_engine_that_takes_text_counts_its_requests() {
 #[test]
 fn a_prefix_cache_that_is_turned_off_finds_nothing() {
     let metrics = value(
-        "let engine = engines::launch(\"sim\", #{ prefix_cache: false });
+        "let engine = engines::describe(\"sim\", #{ prefix_cache: false });
          engine.start();
          let ids = [];
          for at in 0..64 { ids.push(100 + at); }

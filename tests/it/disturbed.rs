@@ -34,7 +34,7 @@ fn flags(limits) {{ [] }}
     );
     let script = format!(
         r#"import "std/engines" as engines;
-let engine = engines::launch("./mine.rhai", #{{ runtime: "docker", stop_grace: 0.1 }} + {options});
+let engine = engines::describe("./mine.rhai", #{{ runtime: "docker", stop_grace: 0.1 }} + {options});
 engine.probe(#{{ input: 1000, output: 200 }})"#
     );
     let (child, folder) = Profiler::new()

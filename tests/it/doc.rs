@@ -34,6 +34,13 @@ fn reference() -> Reference {
 }
 
 #[test]
+fn the_checked_in_reference_is_current() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/reference.md");
+    let current = std::fs::read_to_string(page).unwrap() == reference().markdown();
+    assert!(current, "write it anew: `cargo run -- doc > docs/reference.md`");
+}
+
+#[test]
 fn every_function_has_a_summary_and_an_example() {
     let mut missing = Vec::new();
     for function in reference().functions() {

@@ -14,7 +14,7 @@ pub fn value(script: &str) -> Value {
 #[test]
 fn a_coordinate_that_no_engine_has_is_named() {
     let script = "import \"std/engines\" as engines;
-        engines::launch(\"sim\", #{}).probe(#{ input: 3, output: 4, batch: 2 })";
+        engines::describe(\"sim\", #{}).probe(#{ input: 3, output: 4, batch: 2 })";
     let error = super::script::bench::Bench::script(script).error();
     assert!(error.contains("a point of an engine has no `batch`"), "{error}");
 }
@@ -22,7 +22,7 @@ fn a_coordinate_that_no_engine_has_is_named() {
 #[test]
 fn a_probe_starts_the_engine_and_tells_counts_times_and_memory() {
     let answer = value(
-        "let engine = engines::launch(\"sim\", #{});
+        "let engine = engines::describe(\"sim\", #{});
          engine.probe(#{ input: 512, output: 64 })",
     );
     assert_eq!(answer["verdict"], "ok", "{answer}");
@@ -42,7 +42,7 @@ fn a_probe_starts_the_engine_and_tells_counts_times_and_memory() {
 #[test]
 fn what_memory_did_is_kept_though_the_script_stops_no_engine() {
     let script = "import \"std/engines\" as engines;
-        engines::launch(\"sim\", #{}).probe(#{ input: 512, output: 64 }).verdict";
+        engines::describe(\"sim\", #{}).probe(#{ input: 512, output: 64 }).verdict";
     let outcome = Profiler::new()
         .file("one.rhai", script)
         .args(["run", "one.rhai", "--out", "run"])

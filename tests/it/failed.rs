@@ -40,7 +40,7 @@ fn what_was_measured_can_be_gone_on_with_as_it_was_allowed() {
         .stdout("profiler run s.rhai --resume out --allow process --allow token")
         .nowhere("nothing was measured");
     drop(outcome);
-    let probed = "import \"std/engines\" as engines; engines::launch(\"sim\", #{}).probe(#{ input: 9, output: 2 }); throw \"later\"";
+    let probed = "import \"std/engines\" as engines; engines::describe(\"sim\", #{}).probe(#{ input: 9, output: 2 }); throw \"later\"";
     run(probed, &[]).code(1).stdout(ADVICE).nowhere("nothing was measured");
 }
 

@@ -34,7 +34,7 @@ const MODELS: &str =
 const GATED: &str = r#"
 import "std/engines" as engines;
 let p = params(#{ gate: param((), "the file to wait for"), number: param(0, "which job it is") });
-let engine = engines::launch("sim", #{ sim: #{ time_scale: 0.02 } });
+let engine = engines::describe("sim", #{ sim: #{ time_scale: 0.02 } });
 for input in [64, 128, 256] { engine.probe(#{ input: input, output: 16 }); }
 while p.gate != () && command::run(["test", "-e", p.gate]).code != 0 { sleep(0.05); }
 `a point of 512 tokens: ${engine.probe(#{ input: 512, output: 16 }).verdict}`

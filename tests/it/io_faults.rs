@@ -14,7 +14,7 @@ use crate::support::{needs_strace, temp};
 
 const SCRIPT: &str = r#"
     import "std/engines" as engines;
-    let engine = engines::launch("vllm", #{ runtime: "sim", model: "", sim: #{ time_scale: 0 } });
+    let engine = engines::describe("vllm", #{ runtime: "sim", model: "", sim: #{ time_scale: 0 } });
     let map = boundary(#{ input: [1, 16384], output: [16, 16] }, #{});
     for input in [16384, 1000, 4000] {
         let point = #{ input: input, output: 16 };
@@ -172,7 +172,7 @@ fn a_removed_folder_is_noticed() {
     let folder = folder.path();
     let script = r#"
         import "std/engines" as engines;
-        let engine = engines::launch("vllm", #{ runtime: "sim", model: "", sim: #{ time_scale: 0 } });
+        let engine = engines::describe("vllm", #{ runtime: "sim", model: "", sim: #{ time_scale: 0 } });
         let input = 1;
         loop { input += 1; engine.probe(#{ input: input, output: 16 }); }
     "#;

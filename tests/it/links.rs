@@ -13,7 +13,7 @@ use crate::support::{Outcome, Profiler, copy_run, temp};
 /// A script that leaves a file in every folder of a run: `files/`, `tables/`, `logs/`, `memory/`, `loads/`, `modules/`.
 const SCRIPT: &str = r#"
 import "std/engines" as engines;
-let engine = engines::launch("sim", #{});
+let engine = engines::describe("sim", #{});
 engine.load(#{ concurrency: 1, requests: 2, input: 8, output: 4 });
 engine.stop();
 files::write("authorized_keys", "a stranger's key\n");

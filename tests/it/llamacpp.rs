@@ -24,7 +24,7 @@ fn scripted(image: &str, folder: &std::path::Path, body: &str) -> serde_json::Va
             "main.rhai",
             format!(
                 "import \"std/engines\" as engines;
-                 let engine = engines::launch(\"llamacpp\", #{{
+                 let engine = engines::describe(\"llamacpp\", #{{
                      image: \"{image}\", model: \"{}/tiny.gguf\", memory_limit: {MEMORY}, gpus: [0],
                  }});
                  {body}",

@@ -46,7 +46,7 @@ impl Loaded {
 /// A script that puts one load on a simulated engine with these launch options and load options.
 fn script(launch: &str, load: &str) -> String {
     format!(
-        "import \"std/engines\" as engines;\nlet engine = engines::launch(\"sim\", #{{ {launch} }});\nengine.load(#{{ {load} }})"
+        "import \"std/engines\" as engines;\nlet engine = engines::describe(\"sim\", #{{ {launch} }});\nengine.load(#{{ {load} }})"
     )
 }
 

@@ -331,7 +331,7 @@ fn an_engine_is_really_asked_again_after_a_resume_too() {
     // Probes one point three times with an engine whose answers the journal keeps. The run is killed after the second.
     let script = r#"import "std/engines" as engines;
         let map = boundary(#{ input: [128, 8192], output: [16, 64] }, #{});
-        let engine = engines::launch("sim", #{});
+        let engine = engines::describe("sim", #{});
         let point = #{ input: 500, output: 16 };
         while map.points().len() < 3 {
             if map.points().len() == 2 && map.resumed() == 0 { throw "killed"; }

@@ -210,7 +210,7 @@ fn flags(limits) { sim::flags(limits) }
             "fn facts() {{ let f = sim::facts(); f.info = #{{ version: #{{ path: \"{elsewhere}\", pointer: \"/v\" }} }}; f }}\n{request}"
         ),
     ] {
-        let script = r#"import "std/engines" as engines; engines::launch("./mine.rhai", #{ runtime: "sim" }).probe(#{ input: 9, output: 9 })"#;
+        let script = r#"import "std/engines" as engines; engines::describe("./mine.rhai", #{ runtime: "sim" }).probe(#{ input: 9, output: 9 })"#;
         let program = Profiler::new()
             .file("ask.rhai", script)
             .file("mine.rhai", format!("{sim}{adapter}"));
@@ -227,7 +227,7 @@ fn no_parameter_of_a_strangers_script_is_the_users_word() {
     let script = r#"import "std/engines" as engines; let p = params(#{ url: param((), ""), container: param((), ""), model: param("m", "") });
         if p.url != () { engines::attach("openai", #{ url: p.url, start_timeout: 0.1 }).probe(#{ input: 9, output: 9 }) }
         else if p.container != () { engines::attach("openai", #{ container: p.container }).probe(#{ input: 9, output: 9 }) }
-        else { engines::launch("vllm", #{ model: p.model }).probe(#{ input: 9, output: 9 }) }"#;
+        else { engines::describe("vllm", #{ model: p.model }).probe(#{ input: 9, output: 9 }) }"#;
     let ask = |args: &[&str]| {
         let program = Profiler::new().file("ask.rhai", script).args(["run", "ask.rhai"]);
         program.args(args).env("DOCKER_HOST", "unix:///no/daemon/here").run()
@@ -307,8 +307,9 @@ fn the_token_is_for_launches_of_shipped_adapters_and_the_cache_for_allowed_image
         (r#""./mine.rhai", #{ model: "org/m" }"#, "image=vllm,entrypoint", false),
     ] {
         let daemon = reluctant();
-        let script =
-            format!(r#"import "std/engines" as engines; engines::launch({engine}).probe(#{{ input: 9, output: 9 }})"#);
+        let script = format!(
+            r#"import "std/engines" as engines; engines::describe({engine}).probe(#{{ input: 9, output: 9 }})"#
+        );
         std::fs::create_dir_all(cache.path().join("models--org--other")).unwrap();
         let program = Profiler::new()
             .file("ask.rhai", script)
@@ -357,8 +358,9 @@ fn a_model_that_is_not_cached_is_kept_in_a_volume_of_its_own() {
         ),
     ] {
         let daemon = reluctant();
-        let script =
-            format!(r#"import "std/engines" as engines; engines::launch({engine}).probe(#{{ input: 9, output: 9 }})"#);
+        let script = format!(
+            r#"import "std/engines" as engines; engines::describe({engine}).probe(#{{ input: 9, output: 9 }})"#
+        );
         // Fetching a tokenizer leaves a cache folder without weights, and a container cannot write to it.
         let cache = temp();
         std::fs::create_dir_all(cache.path().join("models--org--m/blobs")).unwrap();
@@ -388,7 +390,7 @@ async fn a_model_is_downloaded_by_this_machine_and_read_by_the_container() {
     let folder = cache.path().to_owned();
     let program = tokio::task::spawn_blocking(move || {
         let daemon = reluctant();
-        let script = r#"import "std/engines" as engines; engines::launch("vllm", #{ model: "org/name" }).probe(#{ input: 9, output: 9 })"#;
+        let script = r#"import "std/engines" as engines; engines::describe("vllm", #{ model: "org/name" }).probe(#{ input: 9, output: 9 })"#;
         let _ = Profiler::new()
             .file("ask.rhai", script)
             .args(["run", "ask.rhai"])
@@ -441,7 +443,7 @@ fn a_rehearsal_starts_nothing() {
     for script in [
         format!(r#"process::start(#{{ command: ["touch", "{file}"] }})"#),
         r#"docker::start(#{ image: "engine:1" })"#.to_owned(),
-        r#"import "std/engines" as engines; engines::launch("vllm", #{ model: "m" }).start()"#.to_owned(),
+        r#"import "std/engines" as engines; engines::describe("vllm", #{ model: "m" }).start()"#.to_owned(),
         r#"import "std/engines" as engines; engines::attach("openai", #{ url: "http://127.0.0.1:1" }).probe(#{ input: 9, output: 9 })"#.to_owned(),
     ] {
         let daemon = reluctant();

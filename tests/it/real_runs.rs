@@ -385,7 +385,7 @@ fn an_estimate_of_the_architecture_comes_near_what_vllm_measured() {
 fn what_tensor_parallel_adds_is_measured_against_one_gpu() {
     let script = r#"
         let p = params(#{ one: param(#{}, "the breakdown on one GPU"), two: param(#{}, "the breakdown on two") });
-        note_breakdown("vllm", #{ devices: p.two.per_gpu, one_gpu: p.one.all })
+        breakdown::note("vllm", #{ devices: p.two.per_gpu, one_gpu: p.one.all })
     "#;
     let given = serde_json::json!({ "one": result("vllm-one-gpu"), "two": result("vllm-two-gpus") });
     let found = Profiler::new()

@@ -67,7 +67,7 @@ fn it_says_how_to_get_help_how_long_a_line_took_and_what_simulated_means() {
     repl.line("sleep(0.2)");
     repl.expect("took 0.");
     repl.line("import \"std/engines\" as engines;");
-    repl.line("let engine = engines::launch(\"sim\", #{ sim: #{ time_scale: 0.0 } });");
+    repl.line("let engine = engines::describe(\"sim\", #{ sim: #{ time_scale: 0.0 } });");
     repl.line("engine.probe(#{ input: 100, output: 10 })");
     repl.expect("simulated: no GPU is used");
     repl.expect("#{ verdict: \"ok\", ");
@@ -254,7 +254,7 @@ fn leave_with_an_engine(runtime: &str, adapter: &str, name: &str) {
     repl.expect(READY);
     repl.line("import \"std/engines\" as engines;");
     repl.line("let p = params(#{ runtime: param(\"\", \"where it lives\") });");
-    repl.line("let engine = engines::launch(\"./mine.rhai\", #{ runtime: p.runtime });");
+    repl.line("let engine = engines::describe(\"./mine.rhai\", #{ runtime: p.runtime });");
     repl.line("engine.probe(#{ input: 100, output: 10 }).verdict + \"ay\"");
     repl.expect("\"okay\"");
     assert!(lives(), "the engine does not outlive its line");

@@ -743,7 +743,7 @@ fn a_resumed_search_counts_what_was_spent() {
 fn the_simulated_engine_is_searched_with_few_starts() {
     let result = found(
         r#"import "std/engines" as engines;
-        let engine = engines::launch("sim", #{});
+        let engine = engines::describe("sim", #{});
         let done = search::adaptive(map, |p| engine.probe(p), #{});
         #{ done: done, coverage: map.coverage() }"#,
     );

@@ -40,7 +40,7 @@ impl Run {
         let folder = temp();
         let script = format!(
             r#"import "std/engines" as engines;
-            let engine = engines::launch("./mine.rhai", #{{ runtime: "{}", stop_grace: {grace} }});
+            let engine = engines::describe("./mine.rhai", #{{ runtime: "{}", stop_grace: {grace} }});
             engine.probe(#{{ input: 100, output: 10 }})"#,
             if docker { "docker" } else { "process" }
         );

@@ -34,7 +34,7 @@ fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
     // The KV cache of the default profile holds 8,352 tokens.
     let (answers, starts) = starts(
         "let map = boundary(#{ input: [128, 20000], output: [16, 64] }, #{});
-         let engine = engines::launch(\"sim\", #{});
+         let engine = engines::describe(\"sim\", #{});
          let ask = |input| engine.probe(#{ input: input, output: 16 });
          [ask.call(15000), ask.call(4000), ask.call(9000), ask.call(8336), ask.call(8337), ask.call(100)]",
     );
@@ -67,7 +67,7 @@ fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
 fn an_engine_that_tells_no_estimate_is_asked_for_the_point_itself() {
     let (answers, starts) = starts(
         "let map = boundary(#{ input: [128, 20000000], output: [16, 64] }, #{});
-         let engine = engines::launch(\"tgi\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
+         let engine = engines::describe(\"tgi\", #{ runtime: \"sim\", sim: #{ time_scale: 0.0 } });
          [engine.probe(#{ input: 9000000, output: 16 }), engine.probe(#{ input: 9000001, output: 16 })]",
     );
     for answer in answers.as_array().unwrap() {
@@ -97,7 +97,7 @@ fn a_setting_that_cannot_start_is_tried_once_and_the_others_are_measured() {
 const SCRIPT: &str = r#"
     import "std/engines" as engines;
     let map = boundary(#{ input: [128, 20000], output: [16, 64] }, #{});
-    let engine = engines::launch("sim", #{});
+    let engine = engines::describe("sim", #{});
     let first = engine.probe(#{ input: 4000, output: 16 });
     sleep(2);
     [first.verdict, engine.probe(#{ input: 5000, output: 16 }).verdict, engine.probe(#{ input: 9000, output: 16 }).verdict]

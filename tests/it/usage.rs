@@ -242,7 +242,7 @@ fn host_memory_of_real_processes_is_seen_stage_by_stage() {
             "main.rhai",
             r#"
             import "std/engines" as engines;
-            let engine = engines::launch("./mine.rhai", #{ runtime: "process", limits: #{ input: 100, output: 10 } });
+            let engine = engines::describe("./mine.rhai", #{ runtime: "process", limits: #{ input: 100, output: 10 } });
             let before = engine.usage();
             engine.start();
             print("held");
@@ -327,7 +327,7 @@ fn host_memory_of_real_processes_is_seen_stage_by_stage() {
 #[test]
 fn what_was_seen_is_kept_in_the_folder_of_the_run() {
     let script = "import \"std/engines\" as engines;
-        let engine = engines::launch(\"sim\", #{ limits: #{ input: 100, output: 20, concurrency: 2 },
+        let engine = engines::describe(\"sim\", #{ limits: #{ input: 100, output: 20, concurrency: 2 },
             sim: #{ time_scale: 0.02 }, sample_hz: 1000 });
         engine.send(\"some words\");
         engine.load(#{ concurrency: 2, requests: 4, input: 64, output: 4 });
@@ -366,7 +366,7 @@ fn what_was_seen_is_kept_in_the_folder_of_the_run() {
 #[test]
 fn a_start_that_fails_leaves_its_peak_and_what_came_back() {
     let usage = value(
-        "let engine = engines::launch(\"sim\", #{ memory_fraction: 0.3, sim: #{ time_scale: 0.01 } });
+        "let engine = engines::describe(\"sim\", #{ memory_fraction: 0.3, sim: #{ time_scale: 0.01 } });
          let answer = engine.probe(#{ input: 30, output: 10 });
          assert(answer.verdict == \"start_failed\", answer.verdict);
          engine.usage()",
@@ -390,7 +390,7 @@ fn the_memory_of_a_container_is_its_own() {
             "main.rhai",
             r#"
             import "std/engines" as engines;
-            let engine = engines::launch("./mine.rhai", #{ runtime: "docker", limits: #{ input: 100, output: 10 } });
+            let engine = engines::describe("./mine.rhai", #{ runtime: "docker", limits: #{ input: 100, output: 10 } });
             engine.probe(#{ input: 20, output: 4 });
             let running = engine.usage();
             engine.stop();

@@ -8,7 +8,7 @@ use super::engine::value;
 #[track_caller]
 fn misbehaving(misbehave: &str) -> Value {
     value(&format!(
-        "let engine = engines::launch(\"sim\", #{{ sim: #{{ misbehave: {misbehave} }} }});
+        "let engine = engines::describe(\"sim\", #{{ sim: #{{ misbehave: {misbehave} }} }});
          engine.probe(#{{ input: 512, output: 64 }}, #{{ timeout: 2, retries: 1 }})"
     ))
 }
@@ -28,7 +28,7 @@ fn expect(answer: &Value, verdict: &str, cause: &str) {
 fn requests_that_only_seem_to_overlap_do_not_fit() {
     for scale in ["", "sim: #{ time_scale: 0.0 }"] {
         let answers = value(&format!(
-            "let engine = engines::launch(\"sim\", #{{ limits: #{{ input: 7315, output: 90, concurrency: 3 }}, {scale} }});
+            "let engine = engines::describe(\"sim\", #{{ limits: #{{ input: 7315, output: 90, concurrency: 3 }}, {scale} }});
              [1, 2, 2, 3].map(|concurrency| engine.probe(#{{ input: 7315, output: 90, concurrency: concurrency }}).verdict)"
         ));
         // Requests that run one after the other do not prove that they fit together.
@@ -105,7 +105,7 @@ fn an_error_event_before_the_end_marker_is_no_success() {
 #[test]
 fn clipping_is_a_length_limit_and_never_memory() {
     let answer = value(
-        "let engine = engines::launch(\"sim\", #{
+        "let engine = engines::describe(\"sim\", #{
             limits: #{ input: 512, output: 64 }, sim: #{ max_model_len: 540, clip_output: true },
          });
          engine.probe(#{ input: 512, output: 64 })",
@@ -117,7 +117,7 @@ fn clipping_is_a_length_limit_and_never_memory() {
 #[test]
 fn a_start_that_fails_for_memory_is_an_answer_and_is_not_repeated() {
     let answers = value(
-        "let engine = engines::launch(\"sim\", #{});
+        "let engine = engines::describe(\"sim\", #{});
          let point = #{ input: 100000, output: 1000 };
          [engine.probe(point), engine.probe(point), engine.probe(#{ input: 512, output: 64 })]",
     );
@@ -135,7 +135,7 @@ fn a_start_that_fails_for_memory_is_an_answer_and_is_not_repeated() {
 #[test]
 fn a_request_that_runs_out_of_memory_is_oom_and_the_next_one_is_served() {
     let answers = value(
-        "let engine = engines::launch(\"sim\", #{ profile: \"llama-1b-12gib-transformers\", sim: #{ oom: \"killed\", time_scale: 0.0 } });
+        "let engine = engines::describe(\"sim\", #{ profile: \"llama-1b-12gib-transformers\", sim: #{ oom: \"killed\", time_scale: 0.0 } });
          let small = #{ input: 512, output: 16 };
          [engine.probe(small), engine.probe(#{ input: 200000, output: 16 }), engine.probe(small)]",
     );
@@ -160,8 +160,8 @@ fn a_request_that_runs_out_of_memory_is_oom_and_the_next_one_is_served() {
 fn several_at_once_are_resident_or_queued() {
     let answers = value(
         // With free model time, everything ends before a busy client reads the first token, and no overlap is visible.
-        "let wide = engines::launch(\"sim\", #{ limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ time_scale: 0.1 } });
-         let narrow = engines::launch(\"sim\", #{
+        "let wide = engines::describe(\"sim\", #{ limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ time_scale: 0.1 } });
+         let narrow = engines::describe(\"sim\", #{
             limits: #{ input: 256, output: 64, concurrency: 8 }, sim: #{ max_num_seqs: 2, time_scale: 0.1 },
          });
          let point = #{ input: 256, output: 64, concurrency: 8 };

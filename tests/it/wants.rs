@@ -50,7 +50,7 @@ fn what_the_command_line_names_counts_for_shipped_scripts_alone() {
         .run();
     let _ = outcome.code(3).stderr(&format!("--allow port={port}"));
     // Nor can the adapter reach the server that the user named for the script by calling it directly.
-    let page = format!("fn facts() {{ engine::page(\"{}\", \"/\", \"\");", server.url);
+    let page = format!("fn facts() {{ server::page(\"{}\", \"/\", \"\");", server.url);
     let program = Profiler::new().file("mine.rhai", adapter.replace("fn facts() {", &page));
     let before = server.all().len();
     let args = [
@@ -71,11 +71,11 @@ fn what_the_command_line_names_counts_for_shipped_scripts_alone() {
 fn a_service_of_the_run_itself_may_be_asked() {
     let script = r#"import "std/engines" as engines;
         let mine = process::start(#{ command: ["python3", "-m", "http.server", "--bind", "127.0.0.1", "{port}"] });
-        engine::page(mine.url, "/", "");
+        server::page(mine.url, "/", "");
         // Then its port may be another's.
         mine.stop();
         let kind = "none";
-        try { engine::page(mine.url, "/", ""); } catch (e) { kind = e.kind; }
+        try { server::page(mine.url, "/", ""); } catch (e) { kind = e.kind; }
         kind == "not_allowed""#;
     let program = Profiler::new().file("s.rhai", script);
     let _ = program
@@ -88,7 +88,7 @@ fn a_service_of_the_run_itself_may_be_asked() {
 #[test]
 fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
     let script = r#"import "std/engines" as engines;
-        engines::launch("vllm", #{ model: "m", image: "mine/vllm:1", runtime: "docker" }).start()"#;
+        engines::describe("vllm", #{ model: "m", image: "mine/vllm:1", runtime: "docker" }).start()"#;
     let dry = |allow: &[&str]| {
         let program = Profiler::new().file("s.rhai", script);
         program.args(["run", "s.rhai", "--dry-run"]).args(allow).run()
@@ -107,7 +107,7 @@ fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
         .code(3)
         .stdout("missing: port=1: connect to `127.0.0.1:1`");
     // So is one that the script can do without.
-    let script = r#"import "std/engines" as engines; try { engine::page("http://127.0.0.1:1", "/", "") } catch { }"#;
+    let script = r#"import "std/engines" as engines; try { server::page("http://127.0.0.1:1", "/", "") } catch { }"#;
     let program = Profiler::new()
         .file("s.rhai", script)
         .args(["run", "s.rhai", "--dry-run"]);
@@ -121,9 +121,9 @@ fn a_dry_run_lists_what_is_wanted_and_how_to_allow_it() {
 #[test]
 fn a_refusal_names_all_that_is_wanted_and_one_that_the_script_caught_is_told_too() {
     let tries = r#"import "std/engines" as engines;
-        try { engine::page("http://127.0.0.1:1", "/", "") } catch { }"#;
+        try { server::page("http://127.0.0.1:1", "/", "") } catch { }"#;
     let starts = r#"
-        let probe = |image| engines::launch("vllm", #{ model: "m", image: image, runtime: "docker" }).probe(#{ input: 9, output: 2 });
+        let probe = |image| engines::describe("vllm", #{ model: "m", image: image, runtime: "docker" }).probe(#{ input: 9, output: 2 });
         probe.call("mine/vllm:1");
         probe.call("mine/other:1");"#;
     let program = |script: &str| Profiler::new().file("s.rhai", script);

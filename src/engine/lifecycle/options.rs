@@ -16,7 +16,7 @@ use crate::runtime::{Permits, Services, Target, bytes, environment, gpu_names};
 use crate::task::Tasks;
 use crate::telemetry::Source;
 
-/// Options of `engines::launch` and `engines::attach`. `()` and `""` count as not given. An adapter sees every key.
+/// Options of `engines::describe` and `engines::attach`. `()` and `""` count as not given. An adapter sees every key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LaunchOptions {

@@ -79,7 +79,7 @@ impl Attempt {
             self.at_counted = true;
             if let Some(input) = self.counted() {
                 self.judgement.add(&format!(
-                    "this holds for {input} tokens of input, as the engine counts them"
+                    "measured at {input} input tokens by the engine's own count"
                 ));
             }
         }
@@ -222,7 +222,7 @@ pub(crate) fn attempt(
 }
 
 /// Message for requests whose latencies are meaningless.
-pub(crate) const PAUSED: &str = "the engine's container was paused in the meantime: times are not used";
+pub(crate) const PAUSED: &str = "the container was paused during the probe: its latencies are discarded";
 
 /// Adapts the calibration to the engine's input count. Returns how many counts in a row were wrong.
 pub(crate) fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, attempt: &Attempt) -> u32 {

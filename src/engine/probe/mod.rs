@@ -299,7 +299,7 @@ fn silent_server(answer: &ProbeAnswer) -> Fault {
             Verdict::Timeout => {
                 "see whether it hangs or still loads its model, and start it again; a slow one gets more time with `--set request_timeout=600`"
             }
-            _ => "its own log says why; start it again, and ask for less, such as `--set input=[16,1024]`",
+            _ => "see its log, restart it, and try a smaller range, such as `--set input=[16,1024]`",
         },
     )
 }

@@ -331,6 +331,18 @@ pub mod gpu {
         telemetry::gpus().map_or_else(|fault| fault.message.into(), |_| Dynamic::UNIT)
     }
 
+    /// True if an engine can use a GPU of this machine; `auto` checks this.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let name = if gpu::usable() { "vllm" } else { "sim" };
+    /// assert(name == "vllm" || name == "sim");
+    /// ```
+    pub fn usable() -> bool {
+        telemetry::gpus().is_ok_and(|gpus| !gpus.is_empty())
+    }
+
     /// One sample of every GPU: a map of `devices` (maps of `id`, `name`, `used` and `total`, in bytes), `tenants`
     /// (processes on them: maps of `pid`, `device`, and `used` in bytes, or `()` if the driver does not report it) and
     /// `activity` (maps of `device`, `power_mw` in milliwatts and `busy_percent`, `()` if the driver does not report

@@ -11,19 +11,18 @@ use crate::experiment::{Experiment, Measurements};
 use crate::fault::{Fault, Result};
 use crate::prompt::Content;
 use crate::run::Event;
-use crate::script::convert::deserialize_as;
 use crate::script::host::{EngineHandle, Host, LogOptions};
 use crate::script::signature::misspelt_axis;
 use crate::script::{Caught, from_script, host, options, to_script};
 use crate::{compare, report};
 
-/// Engines and their adapters.
+/// Engines by their adapters, for `std/engines`, which scripts usually use instead.
 #[export_module]
-pub mod engine {
+pub mod described {
     /// Describes an engine by its adapter's name or the path of a user's adapter, without starting it. Used by
     /// `std/engines`.
     ///
-    /// Options: see `engines::launch`.
+    /// Options: see `engines::describe`.
     ///
     /// # Errors
     ///
@@ -32,11 +31,11 @@ pub mod engine {
     /// # Example
     ///
     /// ```rhai
-    /// let engine = engine::describe("sim", #{});
+    /// let engine = host::engine("sim", #{});
     /// engine.info().engine == "sim"
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn describe(context: NativeCallContext, name: &str, options: Map) -> Caught<EngineHandle> {
+    pub fn engine(context: NativeCallContext, name: &str, options: Map) -> Caught<EngineHandle> {
         Ok(EngineHandle::describe(&host(&context), name, [options])?)
     }
 
@@ -46,21 +45,25 @@ pub mod engine {
     ///
     /// # Errors
     ///
-    /// As `engine::describe`.
+    /// As `host::engine`.
     ///
     /// # Example
     ///
     /// ```rhai
-    /// let engine = engine::describe_all("sim", [#{}, #{}]);
+    /// let engine = host::engines("sim", [#{}, #{}]);
     /// engine.info().engine == "sim"
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn describe_all(context: NativeCallContext, name: &str, all: Array) -> Caught<EngineHandle> {
+    pub fn engines(context: NativeCallContext, name: &str, all: Array) -> Caught<EngineHandle> {
         let maps: std::result::Result<Vec<Map>, _> = all.into_iter().map(Dynamic::try_cast_result).collect();
         let maps = maps.map_err(|_| Fault::usage("the options of each engine are a map"))?;
         Ok(EngineHandle::describe(&host(&context), name, maps)?)
     }
+}
 
+/// Servers that run already.
+#[export_module]
+pub mod server {
     /// Checks that a server accepts connections at an address; with `--wait`, waits until it does. Does not check what
     /// it serves.
     ///
@@ -73,7 +76,7 @@ pub mod engine {
     ///
     /// ```rhai
     /// try {
-    ///     engine::check_url("http://127.0.0.1:1");
+    ///     server::check_url("http://127.0.0.1:1");
     /// } catch (problem) {
     ///     assert(problem.kind == "missing" && problem.message.contains("connection refused"));
     /// }
@@ -103,7 +106,7 @@ pub mod engine {
     /// # Example
     ///
     /// ```rhai
-    /// assert(engine::page("http://127.0.0.1:1", "/v1/models", "").status == 0);
+    /// assert(server::page("http://127.0.0.1:1", "/v1/models", "").status == 0);
     /// ```
     #[rhai_fn(return_raw)]
     pub fn page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
@@ -120,49 +123,11 @@ pub mod engine {
     /// # Example
     ///
     /// ```rhai
-    /// assert(engine::await_page("http://127.0.0.1:1", "/v1/models", "").status == 0);
+    /// assert(server::await_page("http://127.0.0.1:1", "/v1/models", "").status == 0);
     /// ```
     #[rhai_fn(return_raw)]
     pub fn await_page(context: NativeCallContext, url: &str, path: &str, key: &str) -> Caught<Dynamic> {
         Ok(page_of(&context, url, path, key, true)?)
-    }
-
-    /// The URL of a running container, through a published port or its Docker network. Permits requests to this URL
-    /// from now on. `port` is the port inside the container; `()` if it has only one.
-    ///
-    /// # Errors
-    ///
-    /// `missing` without Docker, or if the container is not running or not reachable over any network; `usage` if it
-    /// has several ports and none is given; `not_allowed` for a container that the user did not name.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// try {
-    ///     engine::container_url("somebody's", ());
-    /// } catch (problem) {
-    ///     assert(problem.kind == "usage" && problem.message.contains("not a valid container name"));
-    /// }
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn container_url(context: NativeCallContext, name: &str, port: Dynamic) -> Caught<String> {
-        let host = host(&context);
-        let port: Option<u16> = deserialize_as("port", from_script(&port)?)?;
-        Ok(host
-            .tasks
-            .wait(crate::runtime::container_url(name, port, &host.permits))?)
-    }
-
-    /// True if an engine can use a GPU of this machine; `auto` checks this.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let name = if engine::gpu_usable() { "vllm" } else { "sim" };
-    /// assert(name == "vllm" || name == "sim");
-    /// ```
-    pub fn gpu_usable() -> bool {
-        crate::telemetry::gpus().is_ok_and(|gpus| !gpus.is_empty())
     }
 }
 
@@ -181,7 +146,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{ limits: #{ input: 1024, output: 256 } });
+    /// let engine = engines::describe("sim", #{ limits: #{ input: 1024, output: 256 } });
     /// assert(engine.start());
     /// assert(!engine.start());
     /// ```
@@ -196,7 +161,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// engine.probe(#{ input: 100, output: 4 });
     /// engine.stop();
     /// ```
@@ -216,7 +181,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{ limits: #{ input: 1024, output: 256 } });
+    /// let engine = engines::describe("sim", #{ limits: #{ input: 1024, output: 256 } });
     /// assert(engine.serves(#{ input: 1000, output: 100 }) == ());
     /// engine.start();
     /// assert(engine.serves(#{ input: 1000, output: 100 }) && !engine.serves(#{ input: 2000, output: 100 }));
@@ -273,7 +238,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// let answer = engine.probe(#{ input: 512, output: 64 });
     /// assert(answer.verdict == "ok" && answer.input == 512 && answer.output == 64);
     /// ```
@@ -296,7 +261,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// let answer = engine.probe(#{ input: 512, output: 64 }, #{ timeout: 30, retries: 0 });
     /// assert(answer.verdict == "ok");
     /// ```
@@ -324,7 +289,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// assert(engine.send([11, 12, 13]).input == 3);
     /// ```
     #[rhai_fn(return_raw)]
@@ -343,7 +308,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// assert(engine.send("a few words", #{ output: 4 }).output == 4);
     /// ```
     #[rhai_fn(name = "send", return_raw)]
@@ -375,9 +340,9 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let needs = engines::launch("sim", #{}).needs();
+    /// let needs = engines::describe("sim", #{}).needs();
     /// assert(needs.simulated && needs.missing == [] && needs.devices[0].total > 0);
-    /// let needs = engines::launch("sim", #{ profile: "no-such-profile" }).needs();
+    /// let needs = engines::describe("sim", #{ profile: "no-such-profile" }).needs();
     /// assert(needs.missing[0].kind == "usage");
     /// ```
     #[rhai_fn(return_raw)]
@@ -392,7 +357,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.memory().used > 0);
     /// ```
@@ -430,7 +395,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// assert(engine.usage().loaded == ());
     /// engine.probe(#{ input: 100, output: 4 });
     /// let usage = engine.usage();
@@ -453,7 +418,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.metrics().running != ());
     /// ```
@@ -470,7 +435,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.info().simulated && engine.info().kv_tokens > 0);
     /// ```
@@ -492,7 +457,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// engine.start();
     /// let pool = engine.facts().kv_bytes[0];
     /// assert(pool.value > 0 && pool.origin == "log" && pool.text.contains("KV cache"));
@@ -508,7 +473,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.logs().len() > 0);
     /// ```
@@ -523,7 +488,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// engine.probe(#{ input: 100, output: 4 });
     /// assert(engine.logs(#{ last: 1 }).len() == 1);
     /// ```
@@ -544,7 +509,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{ limits: #{ input: 1024, output: 256 } });
+    /// let engine = engines::describe("sim", #{ limits: #{ input: 1024, output: 256 } });
     /// assert(engine.flags().len() > 0);
     /// ```
     #[rhai_fn(return_raw)]
@@ -559,7 +524,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B" });
+    /// let engine = engines::describe("vllm", #{ model: "Qwen/Qwen3-8B" });
     /// assert(engine.flags(#{ input: 4096, output: 512 }).contains("--max-model-len=4608"));
     /// ```
     #[rhai_fn(name = "flags", return_raw)]
@@ -582,7 +547,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// let load = #{ concurrency: 2, requests: 4, input: 128, output: 8 };
     /// let seen = engine.trial(#{ repeat: 0 }, |engine| engine.load(load).completed);
     /// assert(seen == 4);
@@ -597,104 +562,6 @@ pub mod methods {
             Ok(from_script(&measured)?)
         })?;
         Ok(to_script(&answer)?)
-    }
-
-    /// The order of an experiment's starts, as indices of settings: `repeats` rounds of all settings, each in its own
-    /// random order that depends on the run's seed.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for negative numbers, or more than 1000 settings or repeats.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let order = trial_order(2, 3);
-    /// assert(order.len() == 6 && order[0] + order[1] == 1);
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn trial_order(context: NativeCallContext, settings: i64, repeats: i64) -> Caught<Array> {
-        let count = |name: &str, count: i64| {
-            let small = usize::try_from(count).ok().filter(|count| *count <= 1000);
-            small.ok_or_else(|| Fault::usage(format!("`{name}` must be from 0 to 1000, but is {count}")))
-        };
-        let (settings, repeats) = (count("settings", settings)?, count("repeats", repeats)?);
-        let order = crate::experiment::order(settings, repeats, host(&context).settings.seed);
-        let index = |index: usize| Dynamic::from_int(i64::try_from(index).unwrap_or(i64::MAX));
-        Ok(order.into_iter().map(index).collect())
-    }
-
-    /// Compares settings with the first one, by every metric. Returns `measured` with `comparisons`, and empty
-    /// `further` and `conclusions`, which may be filled in before it is shown.
-    ///
-    /// `measured` is `#{ name, asked, settings, order, metrics, trials }`. `settings` are `#{ name, options }`, `order`
-    /// is the result of `trial_order`, `metrics` are `#{ name, unit, resolution }` (`resolution`: the step to which its
-    /// source rounds, default 0) with the unit `bytes`, `tokens`, `tokens/s`, `requests/s`, `s`, `ms`, `%` or `count`,
-    /// and `trials` are `#{ setting, figures, failed, details }`: the setting's index, numbers by metric, and the
-    /// reason if it failed, else `()`. A comparison is `#{ name, unit, values, means, noise, contrasts }`: the value of
-    /// each start and the mean, by setting; the difference between equal settings, `#{ std, largest }`; and for each
-    /// further setting `#{ setting, difference, percent, interval, verdict }`. The interval is Welch's at 95 %. The
-    /// verdict is `better` or `worse`, or `higher` or `lower` for a metric without a better side; `negligible` (below 1
-    /// %, and below 0.1 GiB of memory); `not significant`, `too few starts` or `not measured`.
-    ///
-    /// # Errors
-    ///
-    /// `usage` for fewer than two settings, or two with the same name.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let trials = [5, 6, 7].map(|n| #{ setting: 0, figures: #{ n: n } }) + [1, 2, 3].map(|n| #{ setting: 1, figures: #{ n: n } });
-    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
-    /// let metrics = [#{ name: "n", unit: "count" }];
-    /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [], metrics: metrics, trials: trials });
-    /// let off = found.comparisons[0].contrasts[0];
-    /// assert(off.difference == -4.0 && off.verdict == "lower");
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn hold_settings(measured: Map) -> Caught<Dynamic> {
-        let measured: Measurements = options(measured)?;
-        Ok(to_script(&Experiment::new(measured, compare::higher_is_better)?)?)
-    }
-
-    /// Shows and records an experiment: the result of `hold_settings`, optionally with `further` values
-    /// (`#{ name, unit, value }`) and `conclusions` (sentences). Returns it with `finding`, the result in one sentence.
-    ///
-    /// # Errors
-    ///
-    /// `usage` if `found` has another form.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
-    /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [], metrics: [], trials: [] });
-    /// found.conclusions.push("nothing was measured");
-    /// assert(note_experiment(found).finding != "");
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn note_experiment(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
-        Ok(to_script(&record_experiment(&context, found, None)?)?)
-    }
-
-    /// Records an unfinished experiment, as `show_so_far` records an unfinished result. `missing` says what is still to
-    /// be measured.
-    ///
-    /// # Errors
-    ///
-    /// As `note_experiment`.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
-    /// let found = hold_settings(#{ name: "mine", asked: "", settings: settings, order: [0, 1], metrics: [], trials: [] });
-    /// note_experiment_so_far(found, "2 of 2 starts");
-    /// ```
-    #[rhai_fn(return_raw)]
-    pub fn note_experiment_so_far(context: NativeCallContext, found: Map, missing: &str) -> Caught<()> {
-        record_experiment(&context, found, Some(missing.to_owned()))?;
-        Ok(())
     }
 
     /// Runs a load on the engine, which is started if necessary, and returns its statistics.
@@ -734,7 +601,7 @@ pub mod methods {
     /// `request_throughput`, `input_throughput`, `output_throughput`, `total_token_throughput` (per second); `ttft_ms`,
     /// `tpot_ms`, `itl_ms`, `e2el_ms`, measured from the time when requests were sent, each a map of `mean`, `median`,
     /// `std`, `p90`, `p95`, `p99`, `p99_9`, `ci` (95 % intervals, `()` where the sample is too small) and `thin` (by
-    /// percentile: true if the sample is too small; draw no conclusions from such a percentile; `load::row` returns all
+    /// percentile: true if the sample is too small; draw no conclusions from such a percentile; `levels::row` returns all
     /// of this as a flat map); `response` (the same, measured from the time when requests were due), `adjusted` (failed
     /// requests count as infinite), `steady`, `goodput`, `tokens`, `client`, `failures` (by form); what was observed
     /// during the load: `kv_usage`, `running`, `waiting`, `in_flight`, `preemptions`, `prefix_hits`, `memory`, `power`,
@@ -759,7 +626,7 @@ pub mod methods {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// let load = engine.load(#{ concurrency: 2, requests: 6, input: 128, output: 8 });
     /// assert(load.issued == 6 && load.completed == 6 && load.ttft_ms.thin.p99 && load.ttft_ms.ci.p99 == ());
     /// let open = engine.load(#{ rate: 50, requests: 10, warmup: #{ requests: 2 }, input: #{ uniform: [64, 128] }, output: 4 });
@@ -772,19 +639,107 @@ pub mod methods {
             &options(given)?,
         )?)?)
     }
+}
 
-    /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the progress
-    /// display can show which load is running and estimate the remaining time.
+/// Trials of an experiment: starts of an engine with different settings.
+#[export_module]
+pub mod trials {
+    /// The order of an experiment's starts, as indices of settings: `repeats` rounds of all settings, each in its own
+    /// random order that depends on the run's seed.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for negative numbers, or more than 1000 settings or repeats.
     ///
     /// # Example
     ///
     /// ```rhai
-    /// plan_loads([1, 8, 64].map(|level| #{ concurrency: level, requests: 5 * level, input: 128, output: 8 }));
+    /// let order = trials::order(2, 3);
+    /// assert(order.len() == 6 && order[0] + order[1] == 1);
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn plan_loads(context: NativeCallContext, loads: Array) -> Caught<()> {
-        let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
-        Ok(host(&context).run.note(Event::Planned { loads })?)
+    pub fn order(context: NativeCallContext, settings: i64, repeats: i64) -> Caught<Array> {
+        let count = |name: &str, count: i64| {
+            let small = usize::try_from(count).ok().filter(|count| *count <= 1000);
+            small.ok_or_else(|| Fault::usage(format!("`{name}` must be from 0 to 1000, but is {count}")))
+        };
+        let (settings, repeats) = (count("settings", settings)?, count("repeats", repeats)?);
+        let order = crate::experiment::order(settings, repeats, host(&context).settings.seed);
+        let index = |index: usize| Dynamic::from_int(i64::try_from(index).unwrap_or(i64::MAX));
+        Ok(order.into_iter().map(index).collect())
+    }
+
+    /// Compares settings with the first one, by every metric. Returns `measured` with `comparisons`, and empty
+    /// `further` and `conclusions`, which may be filled in before it is shown.
+    ///
+    /// `measured` is `#{ name, asked, settings, order, metrics, trials }`. `settings` are `#{ name, options }`, `order`
+    /// is the result of `trials::order`, `metrics` are `#{ name, unit, resolution }` (`resolution`: the step to which its
+    /// source rounds, default 0) with the unit `bytes`, `tokens`, `tokens/s`, `requests/s`, `s`, `ms`, `%` or `count`,
+    /// and `trials` are `#{ setting, figures, failed, details }`: the setting's index, numbers by metric, and the
+    /// reason if it failed, else `()`. A comparison is `#{ name, unit, values, means, noise, contrasts }`: the value of
+    /// each start and the mean, by setting; the difference between equal settings, `#{ std, largest }`; and for each
+    /// further setting `#{ setting, difference, percent, interval, verdict }`. The interval is Welch's at 95 %. The
+    /// verdict is `better` or `worse`, or `higher` or `lower` for a metric without a better side; `negligible` (below 1
+    /// %, and below 0.1 GiB of memory); `not significant`, `too few starts` or `not measured`.
+    ///
+    /// # Errors
+    ///
+    /// `usage` for fewer than two settings, or two with the same name.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let trials = [5, 6, 7].map(|n| #{ setting: 0, figures: #{ n: n } }) + [1, 2, 3].map(|n| #{ setting: 1, figures: #{ n: n } });
+    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
+    /// let metrics = [#{ name: "n", unit: "count" }];
+    /// let found = trials::compare(#{ name: "mine", asked: "", settings: settings, order: [], metrics: metrics, trials: trials });
+    /// let off = found.comparisons[0].contrasts[0];
+    /// assert(off.difference == -4.0 && off.verdict == "lower");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn compare(measured: Map) -> Caught<Dynamic> {
+        let measured: Measurements = options(measured)?;
+        Ok(to_script(&Experiment::new(measured, compare::higher_is_better)?)?)
+    }
+
+    /// Shows and records an experiment: the result of `trials::compare`, optionally with `further` values
+    /// (`#{ name, unit, value }`) and `conclusions` (sentences). Returns it with `finding`, the result in one sentence.
+    ///
+    /// # Errors
+    ///
+    /// `usage` if `found` has another form.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
+    /// let found = trials::compare(#{ name: "mine", asked: "", settings: settings, order: [], metrics: [], trials: [] });
+    /// found.conclusions.push("nothing was measured");
+    /// assert(trials::note(found).finding != "");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn note(context: NativeCallContext, found: Map) -> Caught<Dynamic> {
+        Ok(to_script(&record_experiment(&context, found, None)?)?)
+    }
+
+    /// Records an unfinished experiment, as `show_so_far` records an unfinished result. `missing` says what is still to
+    /// be measured.
+    ///
+    /// # Errors
+    ///
+    /// As `trials::note`.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// let settings = [#{ name: "on", options: #{} }, #{ name: "off", options: #{} }];
+    /// let found = trials::compare(#{ name: "mine", asked: "", settings: settings, order: [0, 1], metrics: [], trials: [] });
+    /// trials::note_so_far(found, "2 of 2 starts");
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn note_so_far(context: NativeCallContext, found: Map, missing: &str) -> Caught<()> {
+        record_experiment(&context, found, Some(missing.to_owned()))?;
+        Ok(())
     }
 }
 

@@ -314,11 +314,7 @@ pub mod files {
     pub fn append(context: NativeCallContext, name: &str, text: &str) -> Caught<Dynamic> {
         Ok(written(host(&context).run.append_file(name, text)?))
     }
-}
 
-/// Reads and writes results of other tools.
-#[export_module]
-pub mod results {
     /// Reads the boundary in a file of another tool: `#{ format, model, axes, points, notes }`.
     ///
     /// `points` is a list of `#{ point, answer }` in the order of the file, for `map.record(point, answer)`. An answer
@@ -335,14 +331,14 @@ pub mod results {
     ///
     /// ```rhai
     /// let p = params(#{ resume_from: param((), "a file of tgi-profiler to go on from") });
-    /// let earlier = if p.resume_from == () { [] } else { read_results(p.resume_from).points };
+    /// let earlier = if p.resume_from == () { [] } else { files::results(p.resume_from).points };
     /// let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
     /// for row in earlier {
     ///     map.record(row.point, row.answer);
     /// }
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn read_results(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
+    pub fn results(context: NativeCallContext, path: &str) -> Caught<Dynamic> {
         Ok(to_script(&read_results_file(&host(&context), path)?)?)
     }
 
@@ -353,7 +349,7 @@ pub mod results {
     /// Options: `model` (`""`), `gpus` (`[0]`), `search` (`#{}`), the options of `neighbours::search`, and
     /// `output_tolerance` (0 tokens), which is written as a share of the shortest output. That format has only success
     /// and failure. An inconclusive point is written as a failure, with our verdict as `error_type` and its cause as
-    /// `error_msg`, so that `read_results` and `profiler show` recognize it. For a short output only the verdict is
+    /// `error_msg`, so that `files::results` and `profiler show` recognize it. For a short output only the verdict is
     /// kept, not what it proves.
     ///
     /// # Errors
@@ -365,10 +361,10 @@ pub mod results {
     /// ```rhai
     /// let map = boundary(#{ input: [128, 8192], output: [128, 4096] }, #{});
     /// map.record(#{ input: 1000, output: 500 }, "ok");
-    /// export_results(map, "tgi-profiler", #{ model: "Qwen/Qwen3-8B" });
+    /// files::write_results(map, "tgi-profiler", #{ model: "Qwen/Qwen3-8B" });
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn export_results(
+    pub fn write_results(
         context: NativeCallContext,
         map: BoundaryHandle,
         format: &str,

@@ -10,14 +10,15 @@ use crate::fault::{Fault, Kind, Result};
 use crate::load::LoadAnswer;
 use crate::load::engine_side::{LevelFigures, SweepAxis, SweepFindings};
 use crate::prompt::{Content, Origin, PromptForm, PromptSpec};
+use crate::run::Event;
 use crate::script::convert::deserialize_as;
 use crate::script::params::type_with_article;
 use crate::script::{Caught, Host, from_script, host, to_script};
 
 /// Analysis of several loads. A row is any map with the level and the results of `engine.load`.
 #[export_module]
-pub mod load {
-    /// The answer of `engine.load` as one flat map, the row of a table: every name of `load::columns()`, `()` if
+pub mod levels {
+    /// The answer of `engine.load` as one flat map, the row of a table: every name of `levels::columns()`, `()` if
     /// unknown. Names are those of vLLM's bench (`mean_ttft_ms`, `median_ttft_ms`, `p99_e2el_ms`, `output_throughput`);
     /// shares are from 0 to 1. Each percentile `NAME` has `NAME_low` and `NAME_high`, its 95 % interval by order
     /// statistics, and `NAME_thin`, true if too few independent requests support it, so that it has no interval.
@@ -26,8 +27,8 @@ pub mod load {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
-    /// let row = load::row(engine.load(#{ concurrency: 2, requests: 8, input: 128, output: 8 }));
+    /// let engine = engines::describe("sim", #{});
+    /// let row = levels::row(engine.load(#{ concurrency: 2, requests: 8, input: 128, output: 8 }));
     /// assert(row.completed == 8 && row.p99_ttft_ms > 0.0 && row.p99_ttft_ms_thin && row.p99_ttft_ms_low == ());
     /// ```
     #[rhai_fn(return_raw)]
@@ -36,12 +37,12 @@ pub mod load {
         Ok(to_script(&load_metrics::row(&answer))?)
     }
 
-    /// The names of all cells of `load::row`, in order. They do not depend on the measured values.
+    /// The names of all cells of `levels::row`, in order. They do not depend on the measured values.
     ///
     /// # Example
     ///
     /// ```rhai
-    /// assert(load::columns()[0] == "issued" && "p95_ttft_ms_thin" in load::columns());
+    /// assert(levels::columns()[0] == "issued" && "p95_ttft_ms_thin" in levels::columns());
     /// ```
     pub fn columns() -> Array {
         load_metrics::columns().into_iter().map(Dynamic::from).collect()
@@ -54,7 +55,7 @@ pub mod load {
     /// # Example
     ///
     /// ```rhai
-    /// let kv = load::metrics().find(|metric| metric.name == "kv_usage");
+    /// let kv = levels::metrics().find(|metric| metric.name == "kv_usage");
     /// assert(kv.heading == "KV cache used, %" && kv.scale == 100.0);
     /// ```
     #[rhai_fn(return_raw)]
@@ -92,13 +93,27 @@ pub mod load {
     /// ```rhai
     /// let rising = [[1, 20.0], [8, 160.0], [32, 640.0], [64, 650.0], [256, 655.0]];
     /// let rows = rising.map(|at| #{ concurrency: at[0], output_throughput: at[1], preemptions: if at[0] > 32 { 3 } else { 0 } });
-    /// let found = load::findings(rows, "concurrency");
+    /// let found = levels::findings(rows, "concurrency");
     /// assert(found.finding.starts_with("saturates at 32 concurrent requests: 640 output tokens/s"));
     /// assert(found.knee.x == 32 && found.preemption.first_with == 64 && found.best == 256 && found.cheapest == ());
     /// ```
     #[rhai_fn(return_raw)]
     pub fn findings(rows: Array, axis: &str) -> Caught<Dynamic> {
         Ok(found_over(&rows, axis)?)
+    }
+
+    /// Announces the loads that the script runs next, as a list of options of `engine.load`, so that the progress
+    /// display can show which load is running and estimate the remaining time.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// levels::plan([1, 8, 64].map(|level| #{ concurrency: level, requests: 5 * level, input: 128, output: 8 }));
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn plan(context: NativeCallContext, loads: Array) -> Caught<()> {
+        let loads = loads.iter().map(from_script).collect::<Result<_>>()?;
+        Ok(host(&context).run.note(Event::Planned { loads })?)
     }
 }
 

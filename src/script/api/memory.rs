@@ -19,9 +19,9 @@ use crate::script::host::{EngineHandle, ModelHandle};
 use crate::script::{Caught, Host, from_script, host, options, to_script, type_of};
 use crate::{engine, memory as models, prompt, report};
 
-/// Memory by component.
+/// Memory by component, as a result of the run.
 #[export_module]
-pub mod memory {
+pub mod breakdown {
     /// Shows and records how the memory of an engine is used, and returns it as
     /// `#{ finding, all, per_gpu, overhead, details }`, where `finding` says in one sentence what uses the memory.
     /// `memory::breakdown` of `std/memory` determines the parts; this function makes them add up.
@@ -45,11 +45,11 @@ pub mod memory {
     ///
     /// ```rhai
     /// let parts = [#{ component: "weights", bytes: 60, provenance: "measured", source: "by hand" }];
-    /// let found = note_breakdown("mine", #{ devices: [#{ device: "gpu0", total: 100, parts: parts }] });
+    /// let found = breakdown::note("mine", #{ devices: [#{ device: "gpu0", total: 100, parts: parts }] });
     /// assert(found.all.parts[1].component == "unexplained" && found.all.parts[1].bytes == 40);
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn note_breakdown(context: NativeCallContext, name: &str, given: Map) -> Caught<Dynamic> {
+    pub fn note(context: NativeCallContext, name: &str, given: Map) -> Caught<Dynamic> {
         Ok(to_script(&record_breakdown(&context, name, given, None)?)?)
     }
 
@@ -58,21 +58,25 @@ pub mod memory {
     ///
     /// # Errors
     ///
-    /// Those of `note_breakdown`.
+    /// As `breakdown::note`.
     ///
     /// # Example
     ///
     /// ```rhai
     /// let parts = [#{ component: "weights", bytes: 60, provenance: "measured", source: "by hand" }];
     /// let given = #{ devices: [#{ device: "gpu0", total: 100, parts: parts }] };
-    /// note_breakdown_so_far("mine", given, "2 of 3 repeats");
+    /// breakdown::note_so_far("mine", given, "2 of 3 repeats");
     /// ```
     #[rhai_fn(return_raw)]
-    pub fn note_breakdown_so_far(context: NativeCallContext, name: &str, given: Map, missing: &str) -> Caught<()> {
+    pub fn note_so_far(context: NativeCallContext, name: &str, given: Map, missing: &str) -> Caught<()> {
         record_breakdown(&context, name, given, Some(missing.to_owned()))?;
         Ok(())
     }
+}
 
+/// Memory models and estimates.
+#[export_module]
+pub mod memory {
     /// Fits a memory model to points that fitted and their peaks: weights, KV cache per token in flight (in whole
     /// blocks), activations per token of a prefill, and attention scores if they are visible. It is a prediction and
     /// proves nothing.
@@ -242,7 +246,7 @@ pub mod memory {
     ///
     /// ```rhai
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("sim", #{});
+    /// let engine = engines::describe("sim", #{});
     /// let needed = estimate(engine, #{ input: 512, output: 64, offline: true });
     /// assert(needed.kv_bytes_per_token == 131072);
     /// ```

@@ -35,7 +35,9 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("draw", exported_module!(output::draw).into());
     engine.register_global_module(exported_module!(search::search).into());
     name_type::<super::host::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
-    engine.register_static_module("engine", exported_module!(engine::engine).into());
+    engine.register_static_module("host", exported_module!(engine::described).into());
+    engine.register_static_module("server", exported_module!(engine::server).into());
+    engine.register_static_module("trials", exported_module!(engine::trials).into());
     engine.register_global_module(exported_module!(engine::methods).into());
     engine.register_static_module("files", exported_module!(files::files).into());
     engine.register_static_module("command", exported_module!(jobs::command).into());
@@ -47,7 +49,8 @@ pub(super) fn register(engine: &mut Engine) {
         "A parameter declared by `param`: its default and its meaning.",
     );
     engine.register_static_module("gpu", exported_module!(basics::gpu).into());
-    engine.register_static_module("load", exported_module!(load::load).into());
+    engine.register_static_module("levels", exported_module!(load::levels).into());
+    engine.register_static_module("breakdown", exported_module!(memory::breakdown).into());
     engine.register_global_module(exported_module!(memory::memory).into());
     name_type::<super::host::ModelHandle>(
         engine,
@@ -58,7 +61,6 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_static_module("plot", exported_module!(output::plot).into());
     engine.register_static_module("prompt", exported_module!(load::prompt).into());
     engine.register_global_module(exported_module!(output::record).into());
-    engine.register_global_module(exported_module!(files::results).into());
     name_type::<Server>(engine, "Server", "The server that an adapter's `ready(engine)` checks.");
     name_type::<Service>(engine, "Service", "A server that a script started.");
     engine.register_global_module(exported_module!(service::service).into());

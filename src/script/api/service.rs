@@ -18,6 +18,7 @@ use crate::fault::{Fault, Result};
 use crate::run::hide_variable;
 use crate::runtime::{self, Launch, Mount, Origin, RuntimeKind, bytes, environment, placeholder_launch};
 use crate::script::adapter::{REQUEST_TIMEOUT, Server};
+use crate::script::convert::deserialize_as;
 use crate::script::host::{EngineHandle, LogOptions, Service};
 use crate::script::resolver::open_named;
 use crate::script::{Caught, Host, Source, from_script, host, shipped, to_script};
@@ -292,7 +293,7 @@ pub mod service {
     ///
     /// ```rhai,needs-docker
     /// import "std/engines" as engines;
-    /// let engine = engines::launch("vllm", #{ model: "Qwen/Qwen3-8B", in_process: true });
+    /// let engine = engines::describe("vllm", #{ model: "Qwen/Qwen3-8B", in_process: true });
     /// engine.start();
     /// for process in engine.run_probe("allocator", #{}).processes {
     ///     for gpu in process.devices { print(`${gpu.reserved} bytes reserved, ${gpu.allocated} of them allocated`); }
@@ -322,9 +323,35 @@ fn duration(function: &str, seconds: &Dynamic) -> Result<Duration, Fault> {
         .ok_or_else(|| Fault::usage(format!("`{function}` takes seconds, not `{seconds}`")))
 }
 
-/// Containers started by a script. Engines are started by `engines::launch`; this is for anything else.
+/// Containers started by a script. Engines are started by `engines::describe`; this is for anything else.
 #[export_module]
 pub mod docker {
+    /// The URL of a running container, through a published port or its Docker network. Permits requests to this URL
+    /// from now on. `port` is the port inside the container; `()` if it has only one.
+    ///
+    /// # Errors
+    ///
+    /// `missing` without Docker, or if the container is not running or not reachable over any network; `usage` if it
+    /// has several ports and none is given; `not_allowed` for a container that the user did not name.
+    ///
+    /// # Example
+    ///
+    /// ```rhai
+    /// try {
+    ///     docker::url("somebody's", ());
+    /// } catch (problem) {
+    ///     assert(problem.kind == "usage" && problem.message.contains("not a valid container name"));
+    /// }
+    /// ```
+    #[rhai_fn(return_raw)]
+    pub fn url(context: NativeCallContext, name: &str, port: Dynamic) -> Caught<String> {
+        let host = host(&context);
+        let port: Option<u16> = deserialize_as("port", from_script(&port)?)?;
+        Ok(host
+            .tasks
+            .wait(crate::runtime::container_url(name, port, &host.permits))?)
+    }
+
     /// Starts a container and returns it as a service. It is stopped at the end of the run at the latest.
     ///
     /// Options: `image`; `entrypoint`, `args` (arrays of strings); `env` (a map of strings); `port` (inside the

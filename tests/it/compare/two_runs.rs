@@ -9,7 +9,7 @@ pub(super) fn searched(memory: f64, seed: u64, out: &str) -> Outcome {
         r#"import "std/engines" as engines;
         import "std/search" as search;
         let map = boundary(#{{ input: [128, 8192], output: [128, 4096] }}, #{{}});
-        let engine = engines::launch("sim", #{{ memory_fraction: {memory}, sim: #{{ time_scale: 0.0 }} }});
+        let engine = engines::describe("sim", #{{ memory_fraction: {memory}, sim: #{{ time_scale: 0.0 }} }});
         search::adaptive(map, |point| engine.probe(point), #{{ seed: {seed} }});
         report(map)"#
     );
@@ -21,7 +21,7 @@ pub(super) fn searched(memory: f64, seed: u64, out: &str) -> Outcome {
 pub(super) fn loaded(scale: f64, repeats: usize) -> Outcome {
     let script = format!(
         r#"import "std/engines" as engines;
-        let engine = engines::launch("sim", #{{ limits: #{{ input: 64, output: 16, concurrency: 2 }}, sim: #{{ time_scale: {scale}, gather_ms: 0 }} }});
+        let engine = engines::describe("sim", #{{ limits: #{{ input: 64, output: 16, concurrency: 2 }}, sim: #{{ time_scale: {scale}, gather_ms: 0 }} }});
         for repeat in 0..{repeats} {{ engine.load(#{{ concurrency: 2, requests: 8, input: 64, output: 16 }}); }}
         0"#
     );

@@ -26,7 +26,7 @@ fn created(engine: &str, options: &str) -> (Value, Daemon) {
     let daemon = daemon();
     let script = format!(
         "import \"std/engines\" as engines;
-         engines::launch(\"{engine}\", #{{ model: \"org/model\", limits: #{{ input: 6000, output: 500, concurrency: 16 }}, {options} }}).start()"
+         engines::describe(\"{engine}\", #{{ model: \"org/model\", limits: #{{ input: 6000, output: 500, concurrency: 16 }}, {options} }}).start()"
     );
     // The container has exited at the first inspection.
     let _ = daemon.run(&script, &[]).code(3);

@@ -40,7 +40,7 @@ fn run(engine: &str, flags: &str, profile: &str, options: &str, script: &str) ->
     let path = run.folder().join("engine");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     let script = format!(
-        "import \"std/engines\" as engines;\nlet engine = engines::launch(\"{engine}\", #{{ runtime: \"process\", program: \"{}\", {options} }});\n{script}",
+        "import \"std/engines\" as engines;\nlet engine = engines::describe(\"{engine}\", #{{ runtime: \"process\", program: \"{}\", {options} }});\n{script}",
         path.display()
     );
     let outcome = run

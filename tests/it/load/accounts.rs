@@ -46,7 +46,7 @@ fn a_resumed_run_takes_finished_loads_from_the_journal() {
         let same = engine.load(#{ concurrency: 2, requests: 4, input: 16, output: 2 });
         if exists() { throw \"later\"; }
         [first.records, same.records, engine.load(#{ rate: 100, requests: 3, input: 16, output: 2 }).records]";
-    let begin = "import \"std/engines\" as engines;\nlet engine = engines::launch(\"sim\", #{});\n";
+    let begin = "import \"std/engines\" as engines;\nlet engine = engines::describe(\"sim\", #{});\n";
     let text = |fails: bool| format!("fn exists() {{ {fails} }}\n{begin}{body}");
     fs::write(folder.path().join("main.rhai"), text(true)).unwrap();
     let run = |args: &[&str]| {

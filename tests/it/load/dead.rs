@@ -12,7 +12,7 @@ use crate::support::Profiler;
 fn a_process_that_lives_and_serves_no_more_is_started_again() {
     let text = r#"import "std/engines" as engines;
         let wrong = #{ after: 20, fail_request: #{ after: 3, message: "EngineCore is gone", log: ["EngineCore died"], then: "dead" } };
-        let engine = engines::launch("sim", #{ sim: #{ time_scale: 0.02, misbehave: wrong } });
+        let engine = engines::describe("sim", #{ sim: #{ time_scale: 0.02, misbehave: wrong } });
         let load = |requests| engine.load(#{ concurrency: 4, requests: requests, input: 16, output: 8 });
         [load.call(60), load.call(12)]"#;
     let load = finished(Profiler::new().file("main.rhai", text), &[]);

@@ -40,7 +40,7 @@ fn a_death_ends_the_load_and_is_told_with_its_evidence() {
 #[test]
 fn the_next_load_starts_a_dead_engine_again() {
     let text = "import \"std/engines\" as engines;
-        let engine = engines::launch(\"sim\", #{ sim: #{ time_scale: 0.02, misbehave: #{ die_mid_stream: 12 } } });
+        let engine = engines::describe(\"sim\", #{ sim: #{ time_scale: 0.02, misbehave: #{ die_mid_stream: 12 } } });
         let long = engine.load(#{ concurrency: 2, requests: 20, input: 16, output: 16 });
         let short = engine.load(#{ concurrency: 2, requests: 4, input: 16, output: 4 });
         [long.stopped, short.stopped, short.completed]";

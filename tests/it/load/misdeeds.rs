@@ -14,7 +14,7 @@ const ENGINES: [&str; 6] = ["vllm", "sglang", "tensorrt_llm", "tgi", "llamacpp",
 fn misled(engine: &str, how: &str) -> Loaded {
     let text = format!(
         "import \"std/engines\" as engines;
-        let engine = engines::launch(\"{engine}\", #{{
+        let engine = engines::describe(\"{engine}\", #{{
             runtime: \"sim\", sim: #{{ time_scale: 0.0, misbehave: #{{ after: 5, every: 3, {how} }} }},
         }});
         engine.load(#{{ concurrency: 3, requests: 20, input: 32, output: 8 }})"
@@ -102,7 +102,7 @@ fn answers_shorter_than_asked_for_are_failures() {
 #[test]
 fn a_death_at_half_keeps_what_was_measured_and_the_next_load_begins_anew() {
     let text = "import \"std/engines\" as engines;
-        let engine = engines::launch(\"sim\", #{ sim: #{ time_scale: 0.02, misbehave: #{ after: 40, die_mid_stream: 4 } } });
+        let engine = engines::describe(\"sim\", #{ sim: #{ time_scale: 0.02, misbehave: #{ after: 40, die_mid_stream: 4 } } });
         let load = |requests| engine.load(#{ concurrency: 4, requests: requests, input: 16, output: 8 });
         [load.call(800), load.call(30)]";
     let load = finished(Profiler::new().file("main.rhai", text), &[]);
@@ -179,7 +179,7 @@ fn a_sweep_goes_on_after_the_level_that_killed_the_engine() {
 #[test]
 fn an_engine_that_lets_nobody_in_is_given_up() {
     let text = "import \"std/engines\" as engines;
-        let engine = engines::launch(\"sim\", #{ sim: #{ misbehave: #{ starve: true } } });
+        let engine = engines::describe(\"sim\", #{ sim: #{ misbehave: #{ starve: true } } });
         engine.load(#{ concurrency: 4, requests: 40, input: 16, output: 8, stall: 0.4 })";
     let load = finished(Profiler::new().file("main.rhai", text), &[]);
     assert_eq!(
@@ -196,7 +196,7 @@ fn an_engine_that_lets_nobody_in_is_given_up() {
 #[test]
 fn an_engine_that_falls_silent_at_half_is_given_up() {
     let text = "import \"std/engines\" as engines;
-        let engine = engines::launch(\"sim\", #{ sim: #{ time_scale: 0.0, misbehave: #{ after: 6, hang: 2 } } });
+        let engine = engines::describe(\"sim\", #{ sim: #{ time_scale: 0.0, misbehave: #{ after: 6, hang: 2 } } });
         let load = |requests| engine.load(#{ concurrency: 12, requests: requests, input: 16, output: 8, timeout: 0.3 });
         [load.call(400), load.call(6)]";
     let load = finished(Profiler::new().file("main.rhai", text), &[]);

@@ -36,7 +36,7 @@ fn flags(limits) {{ [] }}
 }
 
 const LAUNCH: &str = r#"import "std/engines" as engines;
-let engine = engines::launch("./mine.rhai", #{ runtime: "docker", in_process: true, stop_grace: 0.1 });
+let engine = engines::describe("./mine.rhai", #{ runtime: "docker", in_process: true, stop_grace: 0.1 });
 "#;
 
 #[test]

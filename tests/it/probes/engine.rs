@@ -23,7 +23,7 @@ fn flags(limits) {{ [] }}
 fn with_engine(options: &str, body: &str) -> Outcome {
     let text = format!(
         r#"import "std/engines" as engines;
-let engine = engines::launch("./mine.rhai", #{{ runtime: "process", {options} }});
+let engine = engines::describe("./mine.rhai", #{{ runtime: "process", {options} }});
 {body}"#
     );
     let program = "import json, os\nprint(json.dumps({'serving': os.environ.get('PROFILER_SERVING'), 'token': os.environ.get('MY_TOKEN')}))";
@@ -63,11 +63,11 @@ let told = engine.run_probe("allocator", #{});
 fn without_the_option_nothing_of_it_is_there() {
     let outcome = with_engine("", r#"engine.start(); engine.run_probe("allocator", #{})"#).code(3);
     outcome.stderr("not launched with `in_process: true`");
-    let sim = script(r#"import "std/engines" as engines; engines::launch("sim", #{ in_process: true })"#);
+    let sim = script(r#"import "std/engines" as engines; engines::describe("sim", #{ in_process: true })"#);
     sim.run()
         .code(2)
         .stderr("`in_process` means nothing to the runtime `sim`");
-    let sim = script(r#"import "std/engines" as engines; engines::launch("sim", #{}).run_probe("allocator", #{})"#);
+    let sim = script(r#"import "std/engines" as engines; engines::describe("sim", #{}).run_probe("allocator", #{})"#);
     sim.run().code(2).stderr("cannot run in-process probes");
 }
 

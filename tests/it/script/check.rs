@@ -39,6 +39,18 @@ fn a_sound_script_has_no_findings() {
 }
 
 #[test]
+fn a_deprecated_function_is_a_warning_with_its_place_and_successor() {
+    let script = "import \"std/engines\" as engines;\nif true { engines::launch(\"sim\", #{}); }\nengines::describe(\"sim\", #{});";
+    let bench = Bench::script(script);
+    let main = bench.path("main.rhai");
+    assert_eq!(found(&bench), Vec::<String>::new());
+    let warnings = script::warnings(&bench.host(), &main);
+    assert_eq!(warnings.len(), 1, "{warnings:?}");
+    let [place, called, successor] = ["main.rhai:2:", "`engines::launch`", "`engines::describe`"];
+    assert!(warnings[0].contains(place) && warnings[0].contains(called) && warnings[0].contains(successor), "{warnings:?}");
+}
+
+#[test]
 fn unknown_functions_and_wrong_arities_are_found_before_anything_runs() {
     finds(
         "if false {\n  slep(1);\n}",

@@ -143,7 +143,7 @@ fn mistakes_of_the_user_show_the_remedy_and_no_line_of_ours() {
     }
     let own = "import \"std/engines\" as engines;\nimport \"std/search\" as search;\n\
                let map = boundary(#{ input: [1, 9], output: [1, 9] }, #{});\n\
-               let engine = engines::launch(\"sim\", #{ profile: \"no-such\" });\n\
+               let engine = engines::describe(\"sim\", #{ profile: \"no-such\" });\n\
                search::adaptive(map, |p| engine.probe(p), #{})";
     let own = Profiler::new()
         .file("own.rhai", own)

@@ -25,13 +25,13 @@ error: unknown variable `totl`
 #[test]
 fn a_primitive_of_a_module() {
     shows(
-        "let a = 1;\nfn ask(name) {\n    engine::describe(name, #{})\n}\nask(`none`);",
+        "let a = 1;\nfn ask(name) {\n    host::engine(name, #{})\n}\nask(`none`);",
         "
 error: there is no engine adapter `none`
- --> main.rhai:3:13
+ --> main.rhai:3:11
   |
-3 |     engine::describe(name, #{})
-  |             ^^^^^^^^
+3 |     host::engine(name, #{})
+  |           ^^^^^^
   |
   = note: `ask` called from main.rhai:5:1
   = help: available: `llamacpp`, `ollama`, `openai`, `sglang`, `sim`, `tensorrt_llm`, `tgi`, `transformers`, `vllm`; give your own by its path, such as `./mine.rhai`",

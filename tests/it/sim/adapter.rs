@@ -11,7 +11,7 @@ use profiler::task::Tasks;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-/// An engine from `engines::launch(name, options)`.
+/// An engine from `engines::describe(name, options)`.
 pub struct Probed {
     engine: Pool,
     _runtime: Runtime,

@@ -81,7 +81,7 @@ impl Case {
             import "std/engines" as engines;
             import "std/search" as search;
             let sim = #{{ time_scale: 0.1, gpu_memory_utilization: {share:?}, misbehave: #{{ {misbehave} }} }};
-            let engine = engines::launch("sim", #{{ runtime: "sim", sim: sim }});
+            let engine = engines::describe("sim", #{{ runtime: "sim", sim: sim }});
             let map = boundary(#{{ input: [16, 2048], output: [4, 16] }}, #{{}});
             {search}
             {result}

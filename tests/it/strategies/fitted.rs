@@ -11,7 +11,7 @@ const SETUP: &str = r#"import "std/engines" as engines;
     import "std/model_guided" as model_guided;
     import "std/search" as search;
     let map = boundary(#{ input: [128, 120000], output: [128, 4096] }, #{});
-    let engine = engines::launch("transformers", #{ runtime: "sim", sim: #{ time_scale: 0.01 } });"#;
+    let engine = engines::describe("transformers", #{ runtime: "sim", sim: #{ time_scale: 0.01 } });"#;
 
 /// The result of a search, and the state of its map.
 fn run(search: &str) -> Value {
@@ -108,7 +108,7 @@ fn an_engine_that_takes_its_memory_beforehand_tells_no_model_but_reports() {
         r#"import "std/engines" as engines;
         import "std/model_guided" as model_guided;
         let box = #{ input: [128, 8192], output: [128, 4096] };
-        let engine = engines::launch("sim", #{ sim: #{ time_scale: 0.0 } });
+        let engine = engines::describe("sim", #{ sim: #{ time_scale: 0.0 } });
         let map = boundary(box, #{});
         let alone = model_guided::search(map, |p| engine.probe(p), #{ max_probes: 12 });
         let map = boundary(box, #{});

@@ -134,7 +134,7 @@ fn our_own_file_is_gone_on_from_too() {
 #[test]
 fn no_file_is_read_that_the_user_did_not_name() {
     let script = format!(
-        "params(#{{ resume_from: param((), \"a file\") }}); read_results(\"{}\")",
+        "params(#{{ resume_from: param((), \"a file\") }}); files::results(\"{}\")",
         fixture("tgi-profiler.json")
     );
     let run = |arguments: &[&str]| {
@@ -158,7 +158,7 @@ fn no_file_is_read_that_the_user_did_not_name() {
 #[test]
 fn a_resumed_run_has_what_it_read_before() {
     let script = r#"let p = params(#{ resume_from: param((), "a file") });
-        print(`${read_results(p.resume_from).points.len()} points`);
+        print(`${files::results(p.resume_from).points.len()} points`);
         throw "later";"#;
     let text = std::fs::read_to_string(fixture("tgi-profiler.json")).unwrap();
     let folder = temp();
@@ -188,14 +188,14 @@ fn what_is_no_boundary_is_refused() {
     };
     let _ = run("vllm-bench-run.json").code(2).stderr("no points that fit or fail");
     let _ = run("not-there.json").code(2).stderr("not-there.json");
-    let script = "export_results(boundary(#{ concurrency: [1, 9] }, #{}), \"tgi-profiler\", #{})";
+    let script = "files::write_results(boundary(#{ concurrency: [1, 9] }, #{}), \"tgi-profiler\", #{})";
     let _ = Profiler::new()
         .file("m.rhai", script)
         .args(["run", "m.rhai"])
         .run()
         .code(2)
         .stderr("knows the axes `input` and `output`");
-    let script = "export_results(boundary(#{ input: [1, 9] }, #{}), \"vllm\", #{})";
+    let script = "files::write_results(boundary(#{ input: [1, 9] }, #{}), \"vllm\", #{})";
     let _ = Profiler::new()
         .file("m.rhai", script)
         .args(["run", "m.rhai"])

@@ -11,7 +11,7 @@ use crate::script::bench::Bench;
 #[track_caller]
 fn with(options: &str, body: &str) -> Value {
     value(&format!(
-        "let engine = engines::launch(\"ollama\", #{{ runtime: \"sim\", {options} }});
+        "let engine = engines::describe(\"ollama\", #{{ runtime: \"sim\", {options} }});
          {body}"
     ))
 }
@@ -107,7 +107,7 @@ fn asking(from: &str, to: &str) -> Value {
     let text = std::fs::read_to_string(path).unwrap();
     assert!(text.contains(from), "the adapter has changed");
     let main = "import \"std/engines\" as engines;
-        let engine = engines::launch(\"./mine.rhai\", #{
+        let engine = engines::describe(\"./mine.rhai\", #{
             runtime: \"sim\", limits: #{ input: 300, output: 50 }, sim: #{ time_scale: 0.0, ctx_size: 351 },
         });
         engine.probe(#{ input: 300, output: 50 }, #{ retries: 0, timeout: 5 })";

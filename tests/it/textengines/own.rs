@@ -62,7 +62,7 @@ fn the_adapter_of_the_readme_is_sound_and_drives_a_server() {
     std::fs::set_permissions(&server, std::fs::Permissions::from_mode(0o755)).unwrap();
     let script = format!(
         "import \"std/engines\" as engines;
-         let engine = engines::launch(\"./mine.rhai\", #{{
+         let engine = engines::describe(\"./mine.rhai\", #{{
              runtime: \"process\", program: \"{server}\", model: \"our-model\", tokenizer: \"{folder}/tokenizer.json\", gpus: [],
              limits: #{{ input: 900, output: 100 }},
          }});

@@ -9,7 +9,7 @@ use crate::script::bench::Bench;
 #[track_caller]
 fn probes(engine: &str, options: &str, probes: &str) -> Value {
     value(&format!(
-        "let engine = engines::launch(\"{engine}\", #{{ runtime: \"sim\", {options} }});
+        "let engine = engines::describe(\"{engine}\", #{{ runtime: \"sim\", {options} }});
          {probes}"
     ))
 }
@@ -59,7 +59,7 @@ fn a_prompt_that_the_engine_counts_too_long_is_made_anew_where_its_limits_leave_
     for engine in ["tgi", "ollama"] {
         let main = format!(
             "import \"std/engines\" as engines;
-             let engine = engines::launch(\"{engine}\", #{{
+             let engine = engines::describe(\"{engine}\", #{{
                  runtime: \"sim\", limits: #{{ input: 300, output: 40 }}, sim: #{{ time_scale: 0.0, tokenizer: \"tokenizer.json\" }},
              }});
              engine.probe(#{{ input: 300, output: 40 }}, #{{ retries: 0 }})"
