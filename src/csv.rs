@@ -129,15 +129,14 @@ pub fn rows(text: &str) -> Result<Vec<Row>, String> {
 /// A message if the text is not CSV.
 pub fn sheet(text: &str) -> Result<(Vec<String>, Vec<Vec<String>>), String> {
     let heading = columns(text).ok_or("it is empty")?;
-    let records = rows(text)?.into_iter();
     let cells = |row: Row| {
         heading
             .iter()
             .map(|name| row.get(name).cloned().unwrap_or_default())
             .collect()
     };
-    let cells = records.map(cells).collect();
-    Ok((heading, cells))
+    let records = rows(text)?.into_iter().map(cells).collect();
+    Ok((heading, records))
 }
 
 /// The rows as maps. Numeric cells become numbers, empty cells null.

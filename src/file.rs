@@ -21,9 +21,10 @@ pub fn open(path: &Path) -> Result<File> {
     // Opening a pipe must not wait for its other end.
     let flags = OFlag::O_NONBLOCK.bits();
     let file = File::options().read(true).custom_flags(flags).open(path).map_err(io)?;
-    match file.metadata().map_err(io)?.is_file() {
-        true => Ok(file),
-        false => Err(Fault::usage(format!("`{}` is not a regular file", path.display()))),
+    if file.metadata().map_err(io)?.is_file() {
+        Ok(file)
+    } else {
+        Err(Fault::usage(format!("`{}` is not a regular file", path.display())))
     }
 }
 
@@ -47,7 +48,7 @@ pub fn hashed(mut file: File) -> std::io::Result<Sha256> {
 ///
 /// # Errors
 ///
-/// Those of [`open`]; `limit` for more than `most` bytes, because a file can claim any length.
+/// Fails as [`open`] does; `limit` for more than `most` bytes, because a file can claim any length.
 pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     read_opened(open(path)?, path, most)
 }
@@ -56,15 +57,16 @@ pub fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 ///
 /// # Errors
 ///
-/// Those of [`read`].
+/// Fails as [`read`] does.
 pub fn read_opened(file: File, path: &Path, most: u64) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let read = file.take(most + 1).read_to_end(&mut bytes);
-    match read.map_err(|error| Fault::io(path, &error))? as u64 > most {
-        true => Err(Fault::new(
+    if read.map_err(|error| Fault::io(path, &error))? as u64 > most {
+        Err(Fault::new(
             Kind::Limit,
             format!("`{}` has more than {}", path.display(), Bytes(most)),
-        )),
-        false => Ok(bytes),
+        ))
+    } else {
+        Ok(bytes)
     }
 }

@@ -56,9 +56,10 @@ pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
         let why = "the name leads to this machine, which `net=` does not allow: give and allow the address instead";
         return Err(io::Error::new(ErrorKind::PermissionDenied, why));
     }
-    match found.is_empty() {
-        true => Err(io::Error::new(ErrorKind::NotFound, "it has no address")),
-        false => Ok(found),
+    if found.is_empty() {
+        Err(io::Error::new(ErrorKind::NotFound, "it has no address"))
+    } else {
+        Ok(found)
     }
 }
 
@@ -66,7 +67,7 @@ pub fn addresses(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
 ///
 /// # Errors
 ///
-/// Those of [`addresses`].
+/// Fails as [`addresses`] does.
 pub async fn lookup(host: String, port: u16) -> io::Result<Vec<SocketAddr>> {
     spawn_blocking(move || addresses(&host, port)).await?
 }
@@ -187,7 +188,7 @@ pub async fn text(mut response: reqwest::Response, most: usize) -> reqwest::Resu
 ///
 /// # Errors
 ///
-/// Those of [`RequestBuilder::send`].
+/// Fails as [`RequestBuilder::send`] does.
 pub async fn send(request: RequestBuilder) -> reqwest::Result<Response> {
     match world::current() {
         Some(world) => Ok(world.page(request.build()?).await),
@@ -208,9 +209,10 @@ pub fn build_for_engines(builder: ClientBuilder) -> Result<reqwest::Client> {
 }
 
 fn with_tls(builder: ClientBuilder, config: &ClientConfig) -> Result<reqwest::Client> {
-    let builder = builder.tls_backend_preconfigured(config.clone());
-    let fault = |error| Fault::internal(format!("cannot create an HTTP client: {}", root(&error)));
-    builder.build().map_err(fault)
+    builder
+        .tls_backend_preconfigured(config.clone())
+        .build()
+        .map_err(|error| Fault::internal(format!("cannot create an HTTP client: {}", root(&error))))
 }
 
 /// Why a server gave no answer, and the remedy if repeating the request cannot help.

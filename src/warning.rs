@@ -104,9 +104,10 @@ impl WarningGroup {
         if self.loads > 1 {
             more.push(format!("in {} loads", self.loads));
         }
-        match more.is_empty() {
-            true => self.worst.message.clone(),
-            false => format!("{} ({})", self.worst.message, more.join(", ")),
+        if more.is_empty() {
+            self.worst.message.clone()
+        } else {
+            format!("{} ({})", self.worst.message, more.join(", "))
         }
     }
 }

@@ -25,8 +25,10 @@ pub fn advise(boundary: &Boundary) -> Result<Option<Advice>> {
     let safe = match limit {
         Some(limit) => Some(limit.at),
         None => {
-            let scored = boundary.frontier()?;
-            let scored = scored.into_iter().map(|point| (score(axes, &point), point));
+            let scored = boundary
+                .frontier()?
+                .into_iter()
+                .map(|point| (score(axes, &point), point));
             scored.max_by(|(a, _), (b, _)| a.total_cmp(b)).map(|(_, point)| point)
         }
     };
@@ -73,8 +75,9 @@ fn step_back(axis: &Axis, value: Scalar) -> Scalar {
         (Easier::Up, Scalar::Int(_)) => (real + margin).ceil(),
         (Easier::Down, Scalar::Float(_)) => rounded(real - margin, 6),
         (Easier::Up, Scalar::Float(_)) => rounded(real + margin, 6),
-    };
-    let eased = eased.max(low.as_f64()).min(high.as_f64());
+    }
+    .max(low.as_f64())
+    .min(high.as_f64());
     match value {
         Scalar::Int(_) => Scalar::Int(eased as i64),
         Scalar::Float(_) => Scalar::Float(eased),

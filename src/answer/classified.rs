@@ -9,7 +9,7 @@ use super::context::{Context, RunFacts, Search, Workload};
 use super::evidence::nearest_failing;
 use super::limit::{Bound, StatedLimit};
 use super::offers::{Offer, offers};
-use super::outcome::{Gap, Outcome, State, Untested};
+use super::outcome::{Gap, Outcome, OutcomeKind, Untested};
 use crate::boundary::{Axis, Boundary, Limit, Moves, Point, Quantity, Record};
 use crate::fault::Result;
 
@@ -61,7 +61,7 @@ impl Classified {
     ///
     /// # Errors
     ///
-    /// Those of the adapter's `flags`, and `limit` for a boundary with too many corners.
+    /// Errors of the adapter's `flags`; `limit` for a boundary with too many corners.
     pub(super) fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let search = context.search.map(Search::read).unwrap_or_default();
         let outcome = Outcome::new(boundary, &search)?;
@@ -83,12 +83,13 @@ impl Classified {
                 Some(_) => notes.push(Note::Untested(untested)),
             }
         }
-        if why.is_none() && outcome.state() == State::Undecided {
+        if why.is_none() && outcome.state() == OutcomeKind::Undecided {
             why = unclear(boundary);
         }
         notes.extend(counted(boundary));
-        let length_limit = boundary.length_limit();
-        let length_limit = length_limit.filter(|length| outcome.limit().map(|stated| &stated.limit) != Some(length));
+        let length_limit = boundary
+            .length_limit()
+            .filter(|length| outcome.limit().map(|stated| &stated.limit) != Some(length));
         notes.extend(length_limit.map(|length| Note::LengthLimit(StatedLimit::new(boundary, length))));
         Ok(Self {
             offers: offers(boundary, &outcome, &search, context)?,
@@ -150,20 +151,22 @@ fn memory(
     let is_allocated = kv_cache_tokens(boundary, limit, safe, search).is_some()
         || limit.is_some_and(|limit| limit.bound == Bound::KvCache);
     let at = safe.clone();
-    Some(match (context.run.on_host, is_allocated) {
-        (true, _) => Note::HostMemory { bytes, at },
-        (false, true) => Note::OutsideShare { bytes },
-        (false, false) => Note::GpuMemory { bytes, at },
+    Some(if context.run.on_host {
+        Note::HostMemory { bytes, at }
+    } else if is_allocated {
+        Note::OutsideShare { bytes }
+    } else {
+        Note::GpuMemory { bytes, at }
     })
 }
 
 /// The range of the engine's own input token counts, if the search used a single input length.
 fn counted(boundary: &Boundary) -> Option<Note> {
     let input = boundary.smallest().int("input").filter(|_| !boundary.varies("input"))?;
-    let counted = boundary
+    let counted: Vec<u64> = boundary
         .records()
-        .filter_map(|(_, record)| record.evidence()?["counted"].as_u64());
-    let counted: Vec<u64> = counted.collect();
+        .filter_map(|(_, record)| record.evidence()?["counted"].as_u64())
+        .collect();
     Some(Note::Counted {
         input,
         least: *counted.iter().min()?,
@@ -212,12 +215,12 @@ fn further(boundary: &Boundary, longest: bool, run: &RunFacts) -> Option<Map<Str
     let (smallest, largest) = (boundary.smallest(), boundary.largest());
     let mut set = run.set.clone();
     let axes = boundary.lattice().axes().iter().map(Axis::name);
-    let asked = axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency"));
-    for axis in asked.clone() {
+    let searched = axes.filter(|axis| boundary.varies(axis) && (!longest || *axis == "concurrency"));
+    for axis in searched.clone() {
         let (low, high) = (smallest.int(axis)?, largest.int(axis)?);
         set.insert(axis.to_owned(), json!([low, high.saturating_mul(4)]));
     }
-    are_declared(asked, run).then_some(set)
+    are_declared(searched, run).then_some(set)
 }
 
 fn are_declared<'a>(names: impl IntoIterator<Item = &'a str>, run: &RunFacts) -> bool {

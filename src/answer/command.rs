@@ -17,8 +17,10 @@ pub fn run_command(script: &str, set: &Map<String, Value>, flags: &[String]) -> 
 
 /// `--allow WHAT` for each permission.
 pub fn allow_flags(permissions: &[String]) -> Vec<String> {
-    let allowed = permissions.iter();
-    allowed.map(|what| format!("--allow {}", shell_quoted(what))).collect()
+    permissions
+        .iter()
+        .map(|what| format!("--allow {}", shell_quoted(what)))
+        .collect()
 }
 
 /// A value in the form that `--set` parses back: strings unquoted unless they would parse as something else.

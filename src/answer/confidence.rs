@@ -1,7 +1,7 @@
 //! How sure an answer is: what was confirmed, at what cost, and why the search ended.
 
 use super::context::{Context, Predictor, Search, SearchEnd};
-use super::outcome::{Outcome, State};
+use super::outcome::{Outcome, OutcomeKind};
 use crate::boundary::{Boundary, Moves};
 use crate::fault::Result;
 
@@ -110,10 +110,10 @@ impl Certainty {
         let untested = boundary.untested().map_or(0, |_| volume.clipped);
         let open = share(volume.open + untested);
         match outcome.state() {
-            State::Undecided => return Ok(Self::Undecided),
-            State::Table if is_cut_short => return Ok(Self::Undecided),
-            State::NotReached | State::NothingFits => return Ok(Self::Whole),
-            State::Limit | State::Table => {}
+            OutcomeKind::Undecided => return Ok(Self::Undecided),
+            OutcomeKind::Table if is_cut_short => return Ok(Self::Undecided),
+            OutcomeKind::NotReached | OutcomeKind::NothingFits => return Ok(Self::Whole),
+            OutcomeKind::Limit | OutcomeKind::Table => {}
         }
         Ok(match &search.verified {
             None if open > 0.5 => Self::MostlyUnknown { open },

@@ -22,8 +22,11 @@ pub(crate) fn nearest_failure(boundary: &Boundary, point: &Point) -> Option<Stri
 /// on every axis.
 pub(super) fn nearest_failing<'a>(boundary: &'a Boundary, point: &Point) -> Option<(Point, &'a Record)> {
     let distance = |other: &Point| -> Option<f64> {
-        let axes = boundary.lattice().axes().iter();
-        let apart = axes.map(|axis| Some((axis.share(axis.of(other)?) - axis.share(axis.of(point)?)).abs()));
+        let apart = boundary
+            .lattice()
+            .axes()
+            .iter()
+            .map(|axis| Some((axis.share(axis.of(other)?) - axis.share(axis.of(point)?)).abs()));
         apart.sum()
     };
     let failing = boundary
@@ -80,11 +83,12 @@ pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
     let evidence = record.evidence().unwrap_or_default();
     let cause = record.cause.as_ref();
     let figure = evidence["reported"].as_u64().map(|tokens| tokens.to_string());
-    let quoted = said_by_engine(&evidence).map(|said| match figure {
-        Some(figure) => sentence_with(&said, &figure),
-        None => said,
-    });
-    let quoted = quoted.map(|said| format!(": “{}”", truncated(&said, MAX_CHARS)));
+    let quoted = said_by_engine(&evidence)
+        .map(|message| match figure {
+            Some(figure) => sentence_with(&message, &figure),
+            None => message,
+        })
+        .map(|message| format!(": “{}”", truncated(&message, MAX_CHARS)));
     if record.moves == Moves::Bounds {
         let reported = reported(&evidence, cause).unwrap_or_else(|| "the engine's own report rules it out".to_owned());
         return format!("{point} was not sent; {reported}{}", quoted.unwrap_or_default());
@@ -99,8 +103,7 @@ pub(super) fn failure_sentence(point: &Point, record: &Record) -> String {
 
 /// A verdict in words: `the engine ran out of GPU memory (cuda)`.
 fn verdict_text(verdict: Verdict, cause: Option<&Cause>) -> String {
-    let phrase = cause.and_then(|cause| cause.phrase(verdict));
-    let phrase = phrase.unwrap_or(match verdict {
+    let phrase = cause.and_then(|cause| cause.phrase(verdict)).unwrap_or(match verdict {
         Verdict::Ok => "the engine served it",
         Verdict::Oom => "the engine ran out of memory",
         Verdict::Refused => "the engine refused it",
@@ -178,8 +181,11 @@ fn log_lines(evidence: &Value) -> Vec<&str> {
 /// The log line or rejection message that a failure rule matched; `None` if the log is only a tail of many lines.
 fn said_by_engine(evidence: &Value) -> Option<String> {
     let lines = log_lines(evidence);
-    let picked = lines.iter().find(|line| names_cause(line)).or(lines.first());
-    let picked = picked.filter(|_| lines.len() <= MAX_RULE_LINES)?;
+    let picked = lines
+        .iter()
+        .find(|line| names_cause(line))
+        .or(lines.first())
+        .filter(|_| lines.len() <= MAX_RULE_LINES)?;
     Some(without_prefix(picked)).filter(|line| !line.is_empty())
 }
 

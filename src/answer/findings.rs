@@ -41,7 +41,7 @@ impl Findings {
     ///
     /// # Errors
     ///
-    /// Those of [`Answer::new`].
+    /// Fails as [`Answer::new`] does.
     pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let answer = Answer::new(boundary, context)?;
         let advice = advise(boundary)?;

@@ -23,6 +23,6 @@ pub use advice::{Advice, advise};
 pub use command::{allow_flags, run_command};
 pub use context::{Context, RunFacts};
 pub use findings::Findings;
-pub use outcome::State;
+pub use outcome::OutcomeKind;
 pub use rows::{Candidate, candidates};
 pub use words::{Answer, Command};

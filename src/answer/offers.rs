@@ -50,8 +50,10 @@ pub(super) fn offers(boundary: &Boundary, outcome: &Outcome, search: &Search, co
         Some(limit) if !boundary.varies("concurrency") => Ok(vec![of_one_request(boundary, context, limit)?]),
         limit => {
             let exact = limit.is_some_and(StatedLimit::is_exact);
-            let rows = offered(boundary, search)?.into_iter();
-            rows.map(|row| of_row(boundary, context, row, exact)).collect()
+            offered(boundary, search)?
+                .into_iter()
+                .map(|row| of_row(boundary, context, row, exact))
+                .collect()
         }
     }
 }
@@ -66,8 +68,11 @@ impl Offer {
 /// The engine's flags. They limit concurrency only if concurrency was searched or given.
 fn flags(boundary: &Boundary, context: &Context, point: &Point) -> Result<Vec<String>> {
     let one = (Scalar::Int(1), Scalar::Int(1));
-    let mut axes = boundary.lattice().axes().iter();
-    let concurrency = axes.any(|axis| axis.name() == "concurrency" && axis.range() != one);
+    let concurrency = boundary
+        .lattice()
+        .axes()
+        .iter()
+        .any(|axis| axis.name() == "concurrency" && axis.range() != one);
     (context.flags)(point, concurrency)
 }
 

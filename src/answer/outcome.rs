@@ -11,7 +11,7 @@ use crate::fault::Result;
 /// The kind of an answer, as written in journals and `--json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum OutcomeKind {
     /// One inequality agrees with every answer, or the boundary on the only axis is known to within the tolerance.
     Limit,
     /// No inequality agrees with every answer: a table lists the largest values that fitted.
@@ -145,13 +145,13 @@ impl Outcome {
     }
 
     /// The kind of this outcome.
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> OutcomeKind {
         match self {
-            Self::NotReached { .. } => State::NotReached,
-            Self::Limit(_) | Self::Edge { .. } => State::Limit,
-            Self::Table { .. } | Self::Contradictory { .. } => State::Table,
-            Self::NothingFits { .. } => State::NothingFits,
-            Self::Undecided(_) => State::Undecided,
+            Self::NotReached { .. } => OutcomeKind::NotReached,
+            Self::Limit(_) | Self::Edge { .. } => OutcomeKind::Limit,
+            Self::Table { .. } | Self::Contradictory { .. } => OutcomeKind::Table,
+            Self::NothingFits { .. } => OutcomeKind::NothingFits,
+            Self::Undecided(_) => OutcomeKind::Undecided,
         }
     }
 

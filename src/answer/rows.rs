@@ -189,8 +189,10 @@ impl TableRow {
 pub(super) fn table_rows(boundary: &Boundary, search: &Search) -> Result<Vec<TableRow>> {
     let mut rows = rows(boundary)?;
     let last = rows.pop();
-    let first = rows.into_iter().next();
-    let first = first.filter(|first| last.as_ref().is_some_and(|last| first.value() != last.value()));
+    let first = rows
+        .into_iter()
+        .next()
+        .filter(|first| last.as_ref().is_some_and(|last| first.value() != last.value()));
     let ends = first.into_iter().chain(last);
     ends.map(|row| TableRow::new(boundary, search, row)).collect()
 }

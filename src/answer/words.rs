@@ -13,7 +13,7 @@ use super::context::{Context, Predictor, RunFacts, Workload};
 use super::evidence::{NOT_SENT, failure_sentence};
 use super::limit::{Above, Beyond, Bound, Report, StatedLimit};
 use super::offers::{Basis, Offer};
-use super::outcome::{End, Gap, Misfit, Outcome, State, Untested};
+use super::outcome::{End, Gap, Misfit, Outcome, OutcomeKind, Untested};
 use super::rows::{Row, TableRow};
 use crate::boundary::{Boundary, Limit, Point, Verdict};
 use crate::fault::Result;
@@ -23,7 +23,7 @@ use crate::fmt::{Bytes, Clock, Count, thousands};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Answer {
     /// The kind of the answer.
-    pub state: State,
+    pub state: OutcomeKind,
     /// The main finding as a sentence: usually the limit.
     pub limit: String,
     /// The limit in numbers, if it is an inequality.
@@ -60,7 +60,7 @@ impl Answer {
     ///
     /// # Errors
     ///
-    /// Those of the adapter's `flags`, and `limit` for a boundary with too many corners.
+    /// Errors of the adapter's `flags`; `limit` for a boundary with too many corners.
     pub fn new(boundary: &Boundary, context: &Context) -> Result<Self> {
         let found = Classified::new(boundary, context)?;
         Ok(Self {
@@ -149,8 +149,11 @@ fn end_text(end: End) -> &'static str {
 /// `input + output ≤ 8,352 tokens (KV cache), confirmed to ±32`; if nothing beyond it was sent, `…: fits up to 8,320
 /// (tested); the engine reports 8,352; nothing above was sent`.
 fn limit_text(stated: &StatedLimit) -> String {
-    let held = stated.held.iter().map(|(axis, value)| format!(" {axis}={value}"));
-    let held: String = held.collect();
+    let held: String = stated
+        .held
+        .iter()
+        .map(|(axis, value)| format!(" {axis}={value}"))
+        .collect();
     let at = if held.is_empty() { "" } else { " at" };
     let beyond = match stated.beyond {
         Beyond::Refused(value) => format!("; {} is refused", thousands(value)),
@@ -204,11 +207,13 @@ fn bound_text(bound: Bound) -> &'static str {
 
 /// `24 concurrent requests of 4,096 + 128 tokens, …`; without rows the largest point that fits.
 fn table_text(ends: &[TableRow], fits: &Point) -> String {
-    let ends = ends.iter().map(|TableRow { row, predicted }| match predicted {
-        Some(most) => format!("at least {} ({} predicted)", requests_text(row), thousands(*most)),
-        None => requests_text(row),
-    });
-    let ends: Vec<String> = ends.collect();
+    let ends: Vec<String> = ends
+        .iter()
+        .map(|TableRow { row, predicted }| match predicted {
+            Some(most) => format!("at least {} ({} predicted)", requests_text(row), thousands(*most)),
+            None => requests_text(row),
+        })
+        .collect();
     if ends.is_empty() {
         return fits.to_string();
     }
@@ -238,8 +243,8 @@ fn requests_text(row: &Row) -> String {
         return format!("a request of {lengths}");
     };
     let noun = if many == "1" { "request" } else { "requests" };
-    let of = if lengths.is_empty() { "" } else { " of " };
-    format!("{many} concurrent {noun}{of}{lengths}")
+    let separator = if lengths.is_empty() { "" } else { " of " };
+    format!("{many} concurrent {noun}{separator}{lengths}")
 }
 
 /// A workload to run, and how it relates to the tested points.
@@ -262,21 +267,22 @@ fn offer_text(offer: &Offer) -> String {
 
 /// `chat: input 4,083, output 451 tokens, the 95th percentiles of its lengths`.
 fn workload_text(workload: &Workload) -> String {
-    let lengths = workload.lengths.iter();
-    let lengths: Vec<String> = lengths
+    let lengths: Vec<String> = workload
+        .lengths
+        .iter()
         .map(|(axis, tokens)| format!("{axis} {}", thousands(*tokens)))
         .collect();
     if lengths.is_empty() {
         return workload.name.clone();
     }
-    let lengths = lengths.join(", ");
     format!(
-        "{}: {lengths} tokens, the 95th percentiles of its lengths",
-        workload.name
+        "{}: {} tokens, the 95th percentiles of its lengths",
+        workload.name,
+        lengths.join(", ")
     )
 }
 
-fn confidence_text(found: &Confidence, state: State) -> String {
+fn confidence_text(found: &Confidence, state: OutcomeKind) -> String {
     let mut parts = certainty_parts(found, state);
     parts.extend(found.cut_short.as_ref().map(cut_short_text));
     parts.extend(
@@ -291,7 +297,7 @@ fn confidence_text(found: &Confidence, state: State) -> String {
 }
 
 /// The known part of the search range, and the number of probes behind it.
-fn certainty_parts(found: &Confidence, state: State) -> Vec<String> {
+fn certainty_parts(found: &Confidence, state: OutcomeKind) -> Vec<String> {
     let probes = Count(found.probes, "probe");
     let of_expected = match found.expected {
         Some(expected) => format!("{} of about {expected} probes", found.probes),
@@ -313,8 +319,10 @@ fn certainty_parts(found: &Confidence, state: State) -> Vec<String> {
             predicted,
         } => {
             parts.push(checked_text(*ends, *middle, *both_sides));
-            let predicted = predicted.map(|by| predictor_text(by, state == State::Table));
-            parts.extend(predicted.map(|by| format!("between them predicted by {by}")));
+            if let Some(predictor) = predicted {
+                let text = predictor_text(*predictor, state == OutcomeKind::Table);
+                parts.push(format!("between them predicted by {text}"));
+            }
         }
         Certainty::Proven { proven, ruled_out } => parts.push(format!(
             "{:.0} % of the search range is proven, {:.0} % ruled out by the engine's own report",
@@ -383,8 +391,10 @@ fn why_text(why: &Why) -> String {
 fn untested_text(untested: &Untested) -> String {
     let Untested { point, verdict, .. } = untested;
     if !untested.ended_server {
-        let message = untested.message.as_deref();
-        let message = message.unwrap_or("not all requests ran together; memory was not tested");
+        let message = untested
+            .message
+            .as_deref()
+            .unwrap_or("not all requests ran together; memory was not tested");
         return format!("at {point} {message}");
     }
     let ended = match verdict {
@@ -456,8 +466,10 @@ mod tests {
     ) -> Answer {
         let flags = |point: &Point, concurrency: bool| {
             let total = Quantity::Total.of(point).unwrap_or(0);
-            let many = point.int("concurrency").filter(|_| concurrency);
-            let many = many.map(|many| format!("--max-num-seqs={many}"));
+            let many = point
+                .int("concurrency")
+                .filter(|_| concurrency)
+                .map(|many| format!("--max-num-seqs={many}"));
             Ok(std::iter::once(format!("--max-model-len={total}"))
                 .chain(many)
                 .collect())
@@ -515,7 +527,7 @@ mod tests {
         ]);
         let search = json!({ "stopped": "coverage", "probes": 4, "starts": 1, "verified": { "ends": 2, "middle": 1 } });
         let answer = answer(&map, Some(&search), None);
-        assert_eq!(answer.state, State::Limit);
+        assert_eq!(answer.state, OutcomeKind::Limit);
         assert_eq!(
             answer.limit,
             "input + output ≤ 8,352 tokens (KV cache), confirmed to ±32"
@@ -542,7 +554,7 @@ mod tests {
     fn a_range_that_fits_as_a_whole_is_no_limit() {
         let ok = json!({ "verdict": "ok", "report": { "tokens": 458_224 } });
         let answer = answer(&lengths(&[(8192, 4096, ok)]), None, None);
-        assert_eq!(answer.state, State::NotReached);
+        assert_eq!(answer.state, OutcomeKind::NotReached);
         assert!(answer.limit.starts_with("limit not reached"), "{}", answer.limit);
         assert_eq!(
             answer.run[0].flags,
@@ -575,7 +587,7 @@ mod tests {
     #[test]
     fn little_is_undecided_and_a_failing_smallest_point_is_not() {
         let one = answer(&lengths(&[(8192, 4096, json!("oom"))]), None, Some("stopped by Ctrl-C"));
-        assert_eq!(one.state, State::Undecided);
+        assert_eq!(one.state, OutcomeKind::Undecided);
         assert!(
             one.sure.starts_with("undecided: 1 probe, stopped by Ctrl-C"),
             "{}",
@@ -583,7 +595,7 @@ mod tests {
         );
         assert!(one.run.is_empty() && one.limit.starts_with("undecided"), "{one:?}");
         let none = answer(&lengths(&[(128, 128, json!("oom"))]), None, None);
-        assert_eq!(none.state, State::NothingFits);
+        assert_eq!(none.state, OutcomeKind::NothingFits);
     }
 
     #[test]
@@ -593,10 +605,10 @@ mod tests {
             (4096, 600, "ok"),
             (8192, 1024, "oom"),
             (4096, 1024, "oom"),
-        ];
-        let points = points.map(|(input, output, verdict)| (input, output, json!(verdict)));
+        ]
+        .map(|(input, output, verdict)| (input, output, json!(verdict)));
         let answer = answer(&lengths(&points), None, None);
-        assert_eq!(answer.state, State::Table);
+        assert_eq!(answer.state, OutcomeKind::Table);
         assert_eq!(
             answer.run.last().unwrap().workload,
             "a request of 7,782 + 486 tokens (8,192 + 512 tokens fitted, less 5 %)"
@@ -605,8 +617,8 @@ mod tests {
 
     #[test]
     fn without_a_formula_the_largest_request_that_fitted_is_said() {
-        let points = [(5000, 512, "ok"), (7000, 300, "oom"), (4096, 1024, "oom")];
-        let points = points.map(|(input, output, verdict)| (input, output, json!(verdict)));
+        let points = [(5000, 512, "ok"), (7000, 300, "oom"), (4096, 1024, "oom")]
+            .map(|(input, output, verdict)| (input, output, json!(verdict)));
         let answer = answer(&lengths(&points), None, None);
         assert!(
             answer.limit.starts_with("a request of 5,000 + 512 tokens; no single"),

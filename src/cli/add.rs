@@ -1,7 +1,7 @@
 //! `profiler add` stores a script by somebody else, pinned by its hash, so that it can be run and imported by name.
 //! `profiler update` fetches it again and pins the new version; `profiler remove` removes it.
 
-use super::doc::said;
+use super::doc::header_lines;
 use super::program::{Program, Status};
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::Count;
@@ -39,7 +39,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let entry = &fetched.entry;
     let mut lines = vec![format!("added {name}, {}", Count(entry.files.len(), "file"))];
     lines.extend(entry.commit.iter().map(|commit| format!("commit {commit}")));
-    lines.extend(said(&fetched.header()));
+    lines.extend(header_lines(&fetched.header()));
     lines.push(match &entry.main {
         Some(_) => format!("run it: profiler run {name}; what it does: profiler run {name} --help"),
         None => {
@@ -56,8 +56,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 
 /// Whether `profiler check` has no findings in its scripts. Prints the findings.
 pub(super) fn is_sound(fetched: &Fetched, program: &Program) -> Result<bool> {
-    let folder = tempfile::tempdir().map_err(|error| Fault::internal(format!("no temporary folder: {error}")))?;
-    let folder = folder.path().join(&fetched.name);
+    let temporary = tempfile::tempdir().map_err(|error| Fault::internal(format!("no temporary folder: {error}")))?;
+    let folder = temporary.path().join(&fetched.name);
     fetched.write(&folder)?;
     let mut sound = true;
     for name in fetched.scripts() {
@@ -98,7 +98,7 @@ pub(super) fn update(args: &UpdateArgs, program: &Program) -> Result<Status> {
         } else if is_sound(&new, program)? {
             Lock::set(name, Some(&new))?;
             let mut lines = changes(name, old, &new.entry);
-            lines.extend(said(&new.header()));
+            lines.extend(header_lines(&new.header()));
             program.terminal.print(&lines.join("\n  "))?;
         } else {
             status = Kind::Compile.exit_code();

@@ -64,9 +64,10 @@ impl Args {
         let mut texts = self.threshold.clone();
         texts.extend(self.max_regression.map(|percent| format!("*={percent}%")));
         if let Some(percent) = self.fail_above {
-            let names = match self.only.is_empty() {
-                true => vec!["*".to_owned()],
-                false => self.only.clone(),
+            let names = if self.only.is_empty() {
+                vec!["*".to_owned()]
+            } else {
+                self.only.clone()
             };
             texts.extend(names.iter().map(|name| format!("{name}=±{percent}%")));
         }
@@ -83,8 +84,11 @@ impl Args {
 /// Compares and prints; an exceeded threshold is an error.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     let thresholds = args.thresholds()?;
-    let inputs = args.inputs.iter().map(|path| compare::open(path));
-    let inputs: Vec<ComparisonInput> = inputs.collect::<Result<_>>()?;
+    let inputs: Vec<ComparisonInput> = args
+        .inputs
+        .iter()
+        .map(|path| compare::open(path))
+        .collect::<Result<_>>()?;
     let estimates = match &args.with {
         Some(with) => Some(compare_memory(
             &inputs,
@@ -112,8 +116,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             program.note(format!("warning: {}: {}", finding.summary(), finding.verdict_text()));
         }
     }
-    let exceeded = findings.iter().filter(|finding| finding.verdict == Verdict::Exceeded);
-    let mut exceeded: Vec<String> = exceeded.map(Finding::summary).collect();
+    let mut exceeded: Vec<String> = findings
+        .iter()
+        .filter(|finding| finding.verdict == Verdict::Exceeded)
+        .map(Finding::summary)
+        .collect();
     if !thresholds.rules.is_empty() {
         exceeded.extend(inputs.iter().flat_map(implausible));
     }
@@ -142,10 +149,10 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     } else {
         let blocks = match &estimates {
             Some(estimates) => memory_blocks(&inputs, estimates, &findings),
-            None => {
-                let sections = report::comparison_sections(&inputs, &comparison, &findings).into_iter();
-                sections.flat_map(|section| section.blocks).collect()
-            }
+            None => report::comparison_sections(&inputs, &comparison, &findings)
+                .into_iter()
+                .flat_map(|section| section.blocks)
+                .collect(),
         };
         let text = report::text(&blocks, Page::from(&program.terminal));
         program.terminal.print_wrapped(&text)?;
@@ -195,12 +202,14 @@ impl MemoryCase<'_> {
     /// is wrong where it differs from the measurement.
     fn findings(&self) -> Vec<Finding> {
         let bytes = |bytes: Option<i64>| bytes.map(|bytes| bytes as f64);
-        let rows = self.comparison.rows.iter();
-        rows.map(|row| {
-            let (measured, said) = (bytes(row.measured), bytes(row.said));
-            Finding::new(self.case, row.term.name(), Unit::Bytes, measured, said)
-        })
-        .collect()
+        self.comparison
+            .rows
+            .iter()
+            .map(|row| {
+                let (measured, said) = (bytes(row.measured), bytes(row.said));
+                Finding::new(self.case, row.term.name(), Unit::Bytes, measured, said)
+            })
+            .collect()
     }
 }
 
@@ -245,9 +254,12 @@ fn memory_blocks(inputs: &[ComparisonInput], estimates: &[MemoryCase], findings:
     }
     let several = inputs.len() > 1;
     let notes = inputs.iter().flat_map(|input| {
-        input.notes.iter().map(move |note| match several {
-            true => format!("{}: {note}", input.title),
-            false => note.clone(),
+        input.notes.iter().map(move |note| {
+            if several {
+                format!("{}: {note}", input.title)
+            } else {
+                note.clone()
+            }
         })
     });
     blocks.extend(Block::list("notes", notes.collect(), Weight::Normal));
@@ -339,11 +351,13 @@ fn elsewhere(fault: Fault) -> Fault {
 
 /// A case of another run or file as an estimate.
 fn of_case(other: &ComparisonInput, claimed: &Case) -> Option<ExternalEstimate> {
-    let by = format!("{} of {}", claimed.name, other.title);
-    let mut claim = ExternalEstimate::from_breakdown(by, claimed.breakdown.as_ref()?, claimed.facts.clone());
+    let title = format!("{} of {}", claimed.name, other.title);
+    let mut claim = ExternalEstimate::from_breakdown(title, claimed.breakdown.as_ref()?, claimed.facts.clone());
     claim.notes.extend(other.notes.iter().cloned());
-    let implausible = claimed.implausible.iter();
-    let implausible = implausible.map(|found| format!("implausible: {}: {}", found.name, found.text));
+    let implausible = claimed
+        .implausible
+        .iter()
+        .map(|found| format!("implausible: {}: {}", found.name, found.text));
     claim.notes.extend(implausible);
     Some(claim)
 }

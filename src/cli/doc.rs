@@ -47,14 +47,14 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     // The interpreter runs nothing.
     let here = Path::new(".");
     let reference = Reference::new(&interpreter(&program.idle_host(here), here));
-    let words = args.words.join(" ");
-    let part = match words.as_str() {
+    let subject = args.words.join(" ");
+    let part = match subject.as_str() {
         "" => None,
-        words => Some(reference.find(words)),
+        subject => Some(reference.find(subject)),
     };
     let text = match (args.format, part) {
         (Format::Md, None) => reference.markdown(),
-        (Format::Md, Some(part)) => found(&reference, part, &words)?,
+        (Format::Md, Some(part)) => found(&reference, part, &subject)?,
         (Format::Json, None) => format!("{:#}", reference.json()),
         (Format::Json, Some(part)) => format!("{:#}", part?.json()),
         (Format::Definitions, None) => reference.definitions(),
@@ -71,20 +71,22 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 
 /// The documentation of the item with this name, and a line for each other function whose text contains the words, best
 /// first.
-fn found(reference: &Reference, part: Result<Reference>, words: &str) -> Result<String> {
+fn found(reference: &Reference, part: Result<Reference>, subject: &str) -> Result<String> {
     let named: Vec<String> = part
         .iter()
         .flat_map(Reference::functions)
         .map(FunctionDoc::title)
         .collect();
-    let mentioned = reference.search(words).into_iter();
-    let mentioned = mentioned.filter(|function| !named.contains(&function.title()));
+    let mentioned = reference
+        .search(subject)
+        .into_iter()
+        .filter(|function| !named.contains(&function.title()));
     let lines: Vec<String> = mentioned
         .map(|function| format!("- `{}`: {}", function.title(), function.summary.replace('\n', " ")))
         .collect();
     let heading = match &part {
         Err(fault) if lines.is_empty() => return Err(fault.clone()),
-        Err(_) => format!("# Functions whose text has `{words}`"),
+        Err(_) => format!("# Functions whose text has `{subject}`"),
         Ok(part) if lines.is_empty() => return Ok(part.excerpt()),
         Ok(part) => format!("{}\n# Also in the text of", part.excerpt()),
     };
@@ -172,12 +174,12 @@ struct Listing {
     scripts: Vec<Shipped>,
     modules: Vec<Shipped>,
     probes: Vec<Shipped>,
-    added: Vec<Listed>,
+    added: Vec<ListedScript>,
 }
 
 /// An added script.
 #[derive(Serialize)]
-struct Listed {
+struct ListedScript {
     #[serde(flatten)]
     shown: Shipped,
     /// Whether its files match the lock.
@@ -188,7 +190,7 @@ struct Listed {
     entry: Added,
 }
 
-impl Listed {
+impl ListedScript {
     fn new(name: String, entry: Added) -> Self {
         let intact = entry.is_intact(&name);
         let text = entry.text(&name);
@@ -214,7 +216,7 @@ pub(super) fn list(args: &ListArgs, program: &Program) -> Result<Status> {
         added: Lock::read()?
             .all
             .into_iter()
-            .map(|(name, entry)| Listed::new(name, entry))
+            .map(|(name, entry)| ListedScript::new(name, entry))
             .collect(),
     };
     let text = if args.json {
@@ -237,10 +239,15 @@ fn listing_text(listing: &Listing, modules: bool, width: usize) -> String {
         parts.push(table("Probes, for `engine.run_probe(NAME)`:", &listing.probes, width));
     }
     if !listing.added.is_empty() {
-        let row = |one: &Listed| {
-            let said = said(&one.header).join(", ");
-            let said = if said.is_empty() { said } else { format!(" ({said})") };
-            (one.shown.name.clone(), format!("{}{said}", one.shown.summary))
+        let row = |one: &ListedScript| {
+            let notes = header_lines(&one.header).join(", ");
+            let summary = &one.shown.summary;
+            let text = if notes.is_empty() {
+                summary.clone()
+            } else {
+                format!("{summary} ({notes})")
+            };
+            (one.shown.name.clone(), text)
         };
         let rows: Vec<_> = listing.added.iter().map(row).collect();
         parts.push(format!("Added by `profiler add`:\n{}", columns(&rows, width)));
@@ -272,14 +279,15 @@ pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result
         Err(found) => return Ok(program.complain(&found)),
     };
     let name = path.display().to_string();
-    let about: Vec<&str> = script::description(&main.source.text).collect();
-    let about = about.join("\n");
-    let paragraphs = about
+    let description: Vec<&str> = script::description(&main.source.text).collect();
+    let mut parts: Vec<String> = description
+        .join("\n")
         .split("\n\n")
-        .map(|paragraph| wrap(paragraph, program.terminal.width, 0));
-    let mut parts: Vec<String> = paragraphs.filter(|paragraph| !paragraph.is_empty()).collect();
-    let said = said(&Header::of(&main.source.text));
-    parts.extend((!said.is_empty()).then(|| said.join("\n")));
+        .map(|paragraph| wrap(paragraph, program.terminal.width, 0))
+        .filter(|paragraph| !paragraph.is_empty())
+        .collect();
+    let header = header_lines(&Header::of(&main.source.text));
+    parts.extend((!header.is_empty()).then(|| header.join("\n")));
     parts.push(format!("Usage: profiler run {name} [OPTIONS]"));
     match unlisted {
         Some(why) => parts.push(wrap(&why, program.terminal.width, 0)),
@@ -296,7 +304,7 @@ pub(super) fn script_help(path: &Path, main: &Main, program: &Program) -> Result
 }
 
 /// Lines about a script's version, author and requirements; empty if it states none.
-pub(super) fn said(header: &Header) -> Vec<String> {
+pub(super) fn header_lines(header: &Header) -> Vec<String> {
     let lines = [
         header.version.as_ref().map(|version| format!("version {version}")),
         header.author.as_ref().map(|author| format!("author {author}")),
@@ -311,13 +319,15 @@ fn parameters(declared: &[Declared], path: &Path, program: &Program) -> Vec<Stri
     if declared.is_empty() {
         return vec!["It takes no parameters.".to_owned()];
     }
-    let shared = "import \"std/engines\" as engines; params(engines::parameters())";
-    let shared = Main {
-        source: Source::new("engine parameters", shared),
+    let engine_script = Main {
+        source: Source::new(
+            "engine parameters",
+            "import \"std/engines\" as engines; params(engines::parameters())",
+        ),
         root: ".".into(),
         shipped: true,
     };
-    let shared = script::describe_params(&program.idle_host(path), &shared).unwrap_or_default();
+    let shared = script::describe_params(&program.idle_host(path), &engine_script).unwrap_or_default();
     let hidden = flags::hidden_by_options(&Arguments::command(), declared);
     let row = |one: &Declared| (usage(one, hidden.contains(&one.name.as_str())), explanation(one));
     let is_main = |one: &&Declared| MAIN.contains(&one.name.as_str());
@@ -365,12 +375,13 @@ fn explanation(one: &Declared) -> String {
         Value::Object(map) if map.is_empty() => None,
         Value::String(text) => Some(text.clone()),
         default => Some(in_script(default)),
-    };
-    let default = default
-        .map(|default| format!(" [default: {default}]"))
-        .unwrap_or_default();
-    let example = one.form.example.as_ref();
-    let example = example
+    }
+    .map(|default| format!(" [default: {default}]"))
+    .unwrap_or_default();
+    let example = one
+        .form
+        .example
+        .as_ref()
         .map(|example| format!(" [such as {example}]"))
         .unwrap_or_default();
     format!("{}{default}{example}", one.meaning)

@@ -44,9 +44,10 @@ type Gpus = Result<Vec<GpuInfo>>;
 
 /// Prints one line per check. A missing part is not an error, because not every run needs everything.
 pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
-    let forgotten = match args.forget_allowed {
-        true => Some(forget_allowed()?),
-        false => None,
+    let forgotten = if args.forget_allowed {
+        Some(forget_allowed()?)
+    } else {
+        None
     };
     let (daemon, gpus, hub) = (
         program.tasks.wait(async { Ok(runtime::docker_info().await) })?,
@@ -162,17 +163,19 @@ fn docker(daemon: &Result<DockerInfo>) -> Finding {
 }
 
 fn container_limits(daemon: &DockerInfo) -> Finding {
-    match (daemon.memory_limit, daemon.swap_limit) {
-        (true, true) => Finding::ok("memory and swap limits are kept"),
-        (true, false) => Finding::attention(
-            "memory limits are kept, swap limits are not: a container may swap beyond its memory limit",
-            "turn swap off, or boot with `swapaccount=1`",
-        ),
-        (false, _) => Finding::attention(
+    if !daemon.memory_limit {
+        return Finding::attention(
             "memory limits are not kept",
             "enable the memory controller of cgroups (`cgroup_enable=memory`)",
-        ),
+        );
     }
+    if !daemon.swap_limit {
+        return Finding::attention(
+            "memory limits are kept, swap limits are not: a container may swap beyond its memory limit",
+            "turn swap off, or boot with `swapaccount=1`",
+        );
+    }
+    Finding::ok("memory and swap limits are kept")
 }
 
 fn gpu(gpus: &Gpus) -> Finding {
@@ -195,12 +198,13 @@ fn gpu_in_docker(daemon: &Result<DockerInfo>, gpus: &Gpus) -> Option<Finding> {
     let (daemon, gpus) = (daemon.as_ref().ok()?, gpus.as_ref().ok()?);
     let gpu = gpus.first()?;
     let Some(files) = gpu.vendor.files(gpus) else {
-        return Some(match daemon.runtimes.iter().any(|name| name == "nvidia") {
-            true => Finding::ok("the NVIDIA runtime is set up"),
-            false => Finding::attention(
+        return Some(if daemon.runtimes.iter().any(|name| name == "nvidia") {
+            Finding::ok("the NVIDIA runtime is set up")
+        } else {
+            Finding::attention(
                 "Docker has no runtime called `nvidia`",
                 "install the NVIDIA container toolkit and run `sudo nvidia-ctk runtime configure --runtime=docker`, then restart Docker",
-            ),
+            )
         });
     };
     let missing = files.devices.iter().find(|file| !Path::new(file).exists());
@@ -254,12 +258,13 @@ fn disk(path: &Path) -> Finding {
         );
     };
     let detail = format!("{:.1} GB free at {}", free as f64 / 1e9, shown.display());
-    match free < MIN_FREE {
-        true => Finding::attention(
+    if free < MIN_FREE {
+        Finding::attention(
             detail,
             "an engine's image may need 40 GB: free some with `docker system prune`",
-        ),
-        false => Finding::ok(detail),
+        )
+    } else {
+        Finding::ok(detail)
     }
 }
 

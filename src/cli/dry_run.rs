@@ -115,18 +115,17 @@ pub(super) fn execute(
     for search in &mut preview.boundaries {
         search.expected_probes = is_complete.then_some(search.probes);
     }
-    match json {
-        true => program.print_json(&*preview)?,
-        false => {
-            let notice = preview.simulated.then(|| simulated_line(&host.run.simulated_engines()));
-            let text = describe(&preview, notice);
-            program.terminal.print_wrapped(&text)?;
-        }
+    if json {
+        program.print_json(&*preview)?
+    } else {
+        let notice = preview.simulated.then(|| simulated_line(&host.run.simulated_engines()));
+        let text = describe(&preview, notice);
+        program.terminal.print_wrapped(&text)?;
     }
     // A launch that is not allowed is described instead of ending the script, and a script may continue without a
     // permission.
-    let refused = preview.engines.iter().any(|engine| !engine["not_allowed"].is_null());
-    let refused = refused || preview.wants.iter().any(|want| !want.allowed);
+    let refused = preview.engines.iter().any(|engine| !engine["not_allowed"].is_null())
+        || preview.wants.iter().any(|want| !want.allowed);
     Ok(match missing {
         Some(diagnostic) => program.complain(&diagnostic),
         None if refused => Kind::NotAllowed.exit_code(),
@@ -217,8 +216,11 @@ fn describe(preview: &Preview, notice: Option<String>) -> String {
         }
         lines.extend(entries.into_iter().map(|entry| format!("  {entry}")));
     };
-    let parameters = preview.parameters.iter().filter(|(_, value)| !is_unset(value));
-    let parameters = parameters.map(|(name, value)| format!("{name} = {value}"));
+    let parameters = preview
+        .parameters
+        .iter()
+        .filter(|(_, value)| !is_unset(value))
+        .map(|(name, value)| format!("{name} = {value}"));
     list("parameters", parameters.collect());
     list("permissions", permissions(&preview.wants));
     if !preview.said.is_empty() {

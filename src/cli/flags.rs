@@ -28,7 +28,7 @@ pub(super) fn extract(
     command: &Command,
     words: Vec<OsString>,
 ) -> Result<(Vec<OsString>, Assignments), Box<Diagnostic>> {
-    let Some(line) = Line::read(command, &words) else {
+    let Some(line) = CommandLine::read(command, &words) else {
         return Ok((words, Vec::new()));
     };
     if line.flags.is_empty() {
@@ -80,9 +80,12 @@ fn following<'a>(
     rest: &mut Peekable<impl Iterator<Item = &'a OsString>>,
 ) -> Result<Value, Box<Diagnostic>> {
     let is_bool = flag.form.takes == Takes::Bool;
-    let is_value = |word: &str| match is_bool {
-        true => ["true", "false"].contains(&word),
-        false => !word.starts_with("--"),
+    let is_value = |word: &str| {
+        if is_bool {
+            ["true", "false"].contains(&word)
+        } else {
+            !word.starts_with("--")
+        }
     };
     match rest.next_if(|next| is_value(&next.to_string_lossy())) {
         Some(word) => Ok(flag.form.parse(&word.to_string_lossy())),
@@ -93,7 +96,7 @@ fn following<'a>(
 
 /// The command with the flags of the script on the command line, for shell completion.
 pub(super) fn with_flags(command: Command, words: &[OsString]) -> Command {
-    let declared = Line::read(&command, words).and_then(|line| line.script().ok().flatten());
+    let declared = CommandLine::read(&command, words).and_then(|line| line.script().ok().flatten());
     let Some((_, declared)) = declared else { return command };
     let hosts: Vec<String> = options(&command).into_iter().map(|option| option.name).collect();
     let mut flags = settable(&declared);
@@ -108,17 +111,18 @@ pub(super) fn with_flags(command: Command, words: &[OsString]) -> Command {
 pub(super) fn hidden_by_options<'a>(command: &Command, declared: &'a [Declared]) -> Vec<&'a str> {
     let options = options(command);
     // These options set the parameters with the same name.
-    let alike = ["model", "url"];
+    let set_by_options = ["model", "url"];
     let names = declared.iter().map(|one| one.name.as_str());
     names
-        .filter(|name| !alike.contains(name) && options.iter().any(|option| option.name == flag_name(name)))
+        .filter(|name| !set_by_options.contains(name) && options.iter().any(|option| option.name == flag_name(name)))
         .collect()
 }
 
 /// A script's parameters, for help and completion, when no command is running yet.
 pub(super) fn declared(script: &Path, main: &Main) -> Result<Vec<Declared>, Box<Diagnostic>> {
-    let runtime = Builder::new_current_thread().build();
-    let runtime = runtime.map_err(|error| Fault::no_thread("asynchronous runtime", &error))?;
+    let runtime = Builder::new_current_thread()
+        .build()
+        .map_err(|error| Fault::no_thread("asynchronous runtime", &error))?;
     let settings = Settings {
         script: script.to_owned(),
         ..Settings::default()
@@ -183,7 +187,7 @@ impl<'a> Flag<'a> {
 }
 
 /// A command line that begins with `profiler run`.
-struct Line {
+struct CommandLine {
     options: Vec<HostOption>,
     /// Index of the word `run`.
     at: usize,
@@ -196,7 +200,7 @@ struct Line {
     resume: Option<PathBuf>,
 }
 
-impl Line {
+impl CommandLine {
     fn read(command: &Command, words: &[OsString]) -> Option<Self> {
         let is_option = |word: &OsString| word.to_string_lossy().starts_with('-');
         let mut at = 1;
@@ -284,7 +288,7 @@ fn find(flags: &[Declared], name: &str) -> Option<Declared> {
     })
 }
 
-fn unknown(script: &Path, name: &str, flags: &[Declared], line: &Line) -> Box<Diagnostic> {
+fn unknown(script: &Path, name: &str, flags: &[Declared], line: &CommandLine) -> Box<Diagnostic> {
     let script = script.display();
     let fault = Fault::usage(format!(
         "`{script}` has no parameter, and `profiler run` no option, `--{name}`"
@@ -294,11 +298,14 @@ fn unknown(script: &Path, name: &str, flags: &[Declared], line: &Line) -> Box<Di
     }
     let names: Vec<String> = flags.iter().map(|flag| flag_name(&flag.name)).collect();
     let options = line.options.iter().map(|option| option.name.as_str());
-    let known = names.iter().map(String::as_str).chain(options);
-    let known: Vec<String> = known.map(|name| format!("--{name}")).collect();
-    let known = known.iter().map(String::as_str);
+    let known: Vec<String> = names
+        .iter()
+        .map(String::as_str)
+        .chain(options)
+        .map(|name| format!("--{name}"))
+        .collect();
     let otherwise = format!("`profiler run {script} --help` lists them");
-    Box::new(suggest(fault, &format!("--{name}"), known, otherwise).into())
+    Box::new(suggest(fault, &format!("--{name}"), known.iter().map(String::as_str), otherwise).into())
 }
 
 fn without_value(name: &str, flag: &Declared) -> Fault {

@@ -63,12 +63,16 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if let Some(cluster) = &args.cluster {
         set("cluster", cluster);
     }
-    options.wish = match (args.detach, args.cancel) {
-        (true, _) => "detach".to_owned(),
-        (_, true) => "cancel".to_owned(),
-        _ if args.follow.is_some() => "follow".to_owned(),
-        _ => String::new(),
+    let wish = if args.detach {
+        "detach"
+    } else if args.cancel {
+        "cancel"
+    } else if args.follow.is_some() {
+        "follow"
+    } else {
+        ""
     };
+    options.wish = wish.to_owned();
     let run = run::Args {
         script: args.file.as_ref().map(|_| PathBuf::from("fleet")),
         options,

@@ -113,8 +113,7 @@ pub(super) fn hint(name: &str, has: impl Fn(&str) -> bool) -> Option<String> {
         .into_iter()
         .chain(shipped::scripts())
         .find(|script| declares(script, first))?;
-    let flag = flag(first);
-    Some(format!("`profiler run {script}` has that, as `{flag}`"))
+    Some(format!("`profiler run {script}` has that, as `{}`", flag(first)))
 }
 
 fn declares(script: &str, name: &str) -> bool {

@@ -264,17 +264,19 @@ fn dispatch(command: &Command, program: &Program) -> Result<Status> {
 fn run_help(program: &Program) -> Result<Status> {
     let mut all = command(program.terminal.width);
     all.build();
-    let run = all.find_subcommand_mut("run");
-    let run = run.ok_or_else(|| Fault::internal("there is no command `run`"))?;
+    let run = all
+        .find_subcommand_mut("run")
+        .ok_or_else(|| Fault::internal("there is no command `run`"))?;
     let text = rendered(&run.render_help(), program.terminal.colour);
     program.terminal.print(text.trim_end())?;
     Ok(0)
 }
 
 fn rendered(text: &StyledStr, colour: bool) -> String {
-    match colour {
-        true => text.ansi().to_string(),
-        false => text.to_string(),
+    if colour {
+        text.ansi().to_string()
+    } else {
+        text.to_string()
     }
 }
 

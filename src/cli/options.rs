@@ -69,8 +69,10 @@ pub(super) struct ScriptOptions {
 
 /// A time such as `60s` or `10m`.
 fn wait(text: &str) -> std::result::Result<Duration, String> {
-    let time = text.parse::<jiff::SignedDuration>().ok();
-    let time = time.and_then(|time| Duration::try_from(time).ok());
+    let time = text
+        .parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|time| Duration::try_from(time).ok());
     time.filter(|time| *time <= LONGEST)
         .ok_or_else(|| "give a time with units, such as 60s or 10m; 0s waits for nothing".to_owned())
 }
@@ -115,8 +117,9 @@ impl ScriptOptions {
         let short = [
             ("model", self.model.clone().map(Value::String)),
             ("url", self.url.as_deref().map(json_or_string)),
-        ];
-        let short = short.into_iter().filter_map(|(name, value)| Some(Ok((name, value?))));
+        ]
+        .into_iter()
+        .filter_map(|(name, value)| Some(Ok((name, value?))));
         let set = self.set.iter().map(|text| params::assignment(text));
         let flags = self
             .flags
@@ -212,7 +215,7 @@ impl Author {
 /// How often to check for an interruption while the user thinks.
 const PAUSE: Duration = Duration::from_millis(50);
 
-enum Answer {
+enum ConsentAnswer {
     Once,
     Always,
     No,
@@ -257,14 +260,14 @@ where
             if new.iter().any(|want| denied.contains(&want.allow)) {
                 return Ok(Consent::No);
             }
-            let mut answer = Ok(Answer::No);
+            let mut answer = Ok(ConsentAnswer::No);
             undisturbed(&mut || answer = prompt(&host, &new));
             match answer? {
-                Answer::Once => consent = Consent::Run,
-                Answer::Always => new.iter().try_for_each(|want| {
+                ConsentAnswer::Once => consent = Consent::Run,
+                ConsentAnswer::Always => new.iter().try_for_each(|want| {
                     remember([fact(&host, want)], &format!("{} for {}", want.allow, name(&host)))
                 })?,
-                Answer::No => {
+                ConsentAnswer::No => {
                     denied.extend(new.iter().map(|want| want.allow.clone()));
                     return Ok(Consent::No);
                 }
@@ -290,18 +293,18 @@ fn name(host: &Host) -> String {
     }
 }
 
-fn prompt(host: &Host, wants: &[&Want]) -> Result<Answer> {
+fn prompt(host: &Host, wants: &[&Want]) -> Result<ConsentAnswer> {
     let who = name(host);
-    let lines = wants.iter().map(|want| format!("  {} ({})", want.to, want.allow));
-    let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(lines).collect();
+    let permissions = wants.iter().map(|want| format!("  {} ({})", want.to, want.allow));
+    let lines: Vec<String> = std::iter::once(format!("{who} wants to")).chain(permissions).collect();
     let terminal = Terminal::detect();
     terminal.print_failure(&lines.join("\n"));
     terminal.print_failure("allow it? y: for this run, a: always for this script as it is now (until `profiler doctor --forget-allowed`), N: no");
     let answer = read_line(&host.tasks)?;
     Ok(match answer.trim().to_ascii_lowercase().as_str() {
-        "y" | "yes" => Answer::Once,
-        "a" | "always" => Answer::Always,
-        _ => Answer::No,
+        "y" | "yes" => ConsentAnswer::Once,
+        "a" | "always" => ConsentAnswer::Always,
+        _ => ConsentAnswer::No,
     })
 }
 
@@ -315,11 +318,13 @@ fn choose(tasks: &Tasks, question: &str, choices: &[String]) -> Result<Option<St
     terminal.print_failure(&lines.join("\n"));
     loop {
         terminal.print_failure("which one? its number or its name; nothing: none");
-        let answer = read_line(tasks)?;
-        let answer = answer.trim();
+        let line = read_line(tasks)?;
+        let answer = line.trim();
         let number = answer.parse::<usize>().ok();
-        let found = choices.iter().find(|choice| *choice == answer);
-        let found = found.or_else(|| choices.get(number?.checked_sub(1)?));
+        let found = choices
+            .iter()
+            .find(|choice| *choice == answer)
+            .or_else(|| choices.get(number?.checked_sub(1)?));
         if found.is_some() || answer.is_empty() {
             return Ok(found.cloned());
         }

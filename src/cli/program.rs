@@ -154,9 +154,10 @@ impl Signals {
             |kind| signal(kind).map_err(|error| Fault::internal(format!("cannot listen for signals: {error}")));
         let mut interrupt = stream(SignalKind::interrupt())?;
         let mut terminate = stream(SignalKind::terminate())?;
-        let mut hangup = match is_ignored(Signal::SIGHUP) {
-            true => None,
-            false => Some(stream(SignalKind::hangup())?),
+        let mut hangup = if is_ignored(Signal::SIGHUP) {
+            None
+        } else {
+            Some(stream(SignalKind::hangup())?)
         };
         // With a handler, exceeding the file size limit becomes a write error and does not end the process.
         let mut too_long = stream(SignalKind::from_raw(Signal::SIGXFSZ as i32))?;

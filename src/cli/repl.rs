@@ -58,7 +58,7 @@ pub(super) struct Args {
 
 /// State shared by the threads.
 #[derive(Debug, Default)]
-struct Shared {
+struct InputStatus {
     /// Whether an input is running; false while the editor waits for one.
     running: AtomicBool,
     /// Whether the running input has shown a report, which printing a value would push off the screen.
@@ -79,7 +79,7 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     ask_consent(&host, Some(|ask: &mut dyn FnMut()| ask()));
     // Only a running input has services that a signal should end.
     program.signals.unguard();
-    let shared = Arc::new(Shared::default());
+    let shared = Arc::new(InputStatus::default());
     let listener = Arc::clone(&shared);
     host.run.listen(Box::new(move |event| {
         if matches!(event, Event::Report { .. } | Event::Shown { .. }) {
@@ -99,7 +99,11 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 
 /// Runs the loop on its own thread and waits until it ends. If a signal arrives while the editor waits for input, the
 /// thread is abandoned.
-fn wait(program: &Program, shared: &Shared, run: impl FnOnce() -> Result<Status> + Send + 'static) -> Result<Status> {
+fn wait(
+    program: &Program,
+    shared: &InputStatus,
+    run: impl FnOnce() -> Result<Status> + Send + 'static,
+) -> Result<Status> {
     let modes = tcgetattr(stdin()).ok();
     let (done, ended) = channel();
     std::thread::Builder::new()
@@ -156,9 +160,10 @@ fn broken(error: &ReadlineError) -> Fault {
 }
 
 fn editor(terminal: &Terminal) -> rustyline::Result<Editor<LineHelper, FileHistory>> {
-    let colours = match terminal.colour {
-        true => ColorMode::Enabled,
-        false => ColorMode::Disabled,
+    let colours = if terminal.colour {
+        ColorMode::Enabled
+    } else {
+        ColorMode::Disabled
     };
     let config = Config::builder()
         .max_history_size(MAX_INPUTS)?
@@ -194,7 +199,7 @@ fn end_services(host: &Host) -> Result<()> {
 struct Repl {
     host: Arc<Host>,
     signals: Signals,
-    shared: Arc<Shared>,
+    shared: Arc<InputStatus>,
     session: Session,
     terminal: Terminal,
     /// Whether a person types the input, not a pipe.
@@ -206,7 +211,7 @@ struct Repl {
 
 impl Repl {
     /// Runs until Ctrl-D or `:quit`. The status is 1 if an input from a pipe failed.
-    fn run(host: Arc<Host>, signals: Signals, shared: Arc<Shared>, main: Option<Main>) -> Result<Status> {
+    fn run(host: Arc<Host>, signals: Signals, shared: Arc<InputStatus>, main: Option<Main>) -> Result<Status> {
         let root = main.as_ref().map_or(Path::new("."), |main| main.root.as_path());
         let session = Session::new(&host, root);
         let terminal = Terminal::detect();
@@ -242,10 +247,11 @@ impl Repl {
             match editor.readline(prompt) {
                 Ok(line) if line.trim().is_empty() => {}
                 Ok(line) => {
-                    let added = editor.add_history_entry(&line);
-                    // Saved at once, because the session may be killed.
-                    let added = added.and_then(|_| history.as_ref().map_or(Ok(()), |file| editor.append_history(file)));
-                    added.map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))?;
+                    editor
+                        .add_history_entry(&line)
+                        // Saved at once, because the session may be killed.
+                        .and_then(|_| history.as_ref().map_or(Ok(()), |file| editor.append_history(file)))
+                        .map_err(|error| Fault::usage(format!("cannot keep the history: {error}")))?;
                     if repl.answer(&line) {
                         break;
                     }
@@ -312,12 +318,11 @@ impl Repl {
             format!("{word} {}: {} = {}", one.name, one.kind, one.value)
         };
         let rows: Vec<String> = self.session.variables().iter().map(row).collect();
-        match rows.is_empty() {
-            true => {
-                self.terminal.print_error("no variables");
-                Ok(())
-            }
-            false => self.terminal.print(&rows.join("\n")),
+        if rows.is_empty() {
+            self.terminal.print_error("no variables");
+            Ok(())
+        } else {
+            self.terminal.print(&rows.join("\n"))
         }
     }
 

@@ -157,10 +157,14 @@ fn write(path: &Path, bytes: &[u8], option: &str, args: &Args) -> Result<()> {
         let (folder, name) = match below {
             Some((name, folder)) => (folder.as_path(), name),
             None => {
-                let name = path.file_name().map(PathBuf::from);
-                let name = name.ok_or_else(|| Fault::usage(format!("`{}` is no name of a file", path.display())))?;
-                let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-                let parent = parent.unwrap_or(Path::new("."));
+                let name = path
+                    .file_name()
+                    .map(PathBuf::from)
+                    .ok_or_else(|| Fault::usage(format!("`{}` is no name of a file", path.display())))?;
+                let parent = path
+                    .parent()
+                    .filter(|parent| !parent.as_os_str().is_empty())
+                    .unwrap_or(Path::new("."));
                 create_dir_all(parent).map_err(|error| Fault::io(parent, &error))?;
                 (parent, name)
             }
@@ -214,9 +218,10 @@ pub(super) fn pack(args: &PackArgs, program: &Program) -> Result<Status> {
     })?;
     let size = file.metadata().map_err(|error| Fault::io(&path, &error))?.len();
     program.terminal.print(&path.display().to_string())?;
-    let logs = match args.logs {
-        true => "with logs",
-        false => "without logs; --logs adds them",
+    let logs = if args.logs {
+        "with logs"
+    } else {
+        "without logs; --logs adds them"
     };
     program.note(format!(
         "{packed} files, {}, {logs}. Paths and the host's name are in it",

@@ -109,8 +109,10 @@ const DISK: std::ops::RangeInclusive<f64> = 1e5..=1e15;
 
 /// A time such as `90s` or `2h30m`.
 fn time(text: &str) -> std::result::Result<Duration, String> {
-    let time = text.parse::<jiff::SignedDuration>().ok();
-    let time = time.and_then(|time| Duration::try_from(time).ok());
+    let time = text
+        .parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|time| Duration::try_from(time).ok());
     match time.filter(|time| !time.is_zero()) {
         Some(time) if time > LONGEST => Err("that is more than a year: leave it out for no bound".to_owned()),
         Some(time) => Ok(time),
@@ -281,15 +283,17 @@ fn trusted(args: &Args, folder: &Path) -> Result<Manifest> {
         .filter(|text| !own(text))
         .map(|(_, sha256)| format!("sha256:{sha256}"))
         .collect();
-    let missing: Vec<String> = missing.iter().map(|(name, _)| format!("`{name}`")).collect();
-    let (missing, folder) = (missing.join(", "), folder.display());
-    let message = match args.trust_script.is_empty() {
-        true => format!("`{folder}` is not your run, or was changed: to resume it runs {missing}"),
-        false => format!("`--trust-script` does not name what this run runs: {missing}"),
+    let names: Vec<String> = missing.iter().map(|(name, _)| format!("`{name}`")).collect();
+    let (names, folder) = (names.join(", "), folder.display());
+    let message = if args.trust_script.is_empty() {
+        format!("`{folder}` is not your run, or was changed: to resume it runs {names}")
+    } else {
+        format!("`--trust-script` does not name what this run runs: {names}")
     };
-    let hashes = hashes.join(",");
-    let hint =
-        format!("read it; if you trust it, add `--trust-script {hashes}`. `profiler show {folder}` runs nothing");
+    let hint = format!(
+        "read it; if you trust it, add `--trust-script {}`. `profiler show {folder}` runs nothing",
+        hashes.join(",")
+    );
     Err(Fault::not_allowed(message, hint))
 }
 
@@ -343,7 +347,8 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
         .is_err_and(|diagnostic| matches!(diagnostic.fault.kind, Kind::Usage | Kind::Missing));
     let nothing_found = host.run.not_started() || cannot_be_asked && host.run.nothing_asked();
     let nothing_asked = args.resume.is_none() && nothing_found && !host.state().commands;
-    if let (true, Err(diagnostic)) = (nothing_asked, &ended)
+    if nothing_asked
+        && let Err(diagnostic) = &ended
         && matches!(
             diagnostic.fault.kind,
             Kind::Compile | Kind::Missing | Kind::NotAllowed | Kind::Script | Kind::Usage
@@ -351,7 +356,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
     {
         return discard_run(args, diagnostic, host, program);
     }
-    let status = conclude(args, ended, &live, host, program);
+    let concluded = conclude(args, ended, &live, host, program);
     if !program.signals.superseded() {
         write_page(&host.run, program);
     }
@@ -361,7 +366,7 @@ fn run_to_end(args: &Args, main: &Main, host: &Arc<Host>, program: &Program) -> 
         let (out, folder) = (out.display(), folder.display());
         program.note(format!("`{out}` was taken: this run is in {folder}"));
     }
-    let status = status?;
+    let status = concluded?;
     match stopped {
         Ok(()) => Ok(status),
         Err(fault) => {
@@ -397,9 +402,10 @@ fn tell_refusals(
         Err(diagnostic) if diagnostic.fault.kind == Kind::NotAllowed => {
             let set = host.settings.set.clone();
             // After measurements, running the script once more would take too long.
-            let others = match host.run.has_measured() {
-                true => Vec::new(),
-                false => dry_run::missing(&args.options, &host.settings.script, main, set, program).unwrap_or_default(),
+            let others = if host.run.has_measured() {
+                Vec::new()
+            } else {
+                dry_run::missing(&args.options, &host.settings.script, main, set, program).unwrap_or_default()
             };
             for want in others {
                 if missing.iter().all(|known| known.allow != want.allow) {
@@ -445,13 +451,12 @@ fn conclude(
             if interrupted && program.signals.status().is_some() {
                 diagnostic.fault.message = program.signals.stopped_by().to_owned();
             }
-            let status = match host.state().left {
+            let status = if interrupted && host.state().left {
                 // Jobs that it started elsewhere continue.
-                true if interrupted => {
-                    program.note(&diagnostic.fault.message);
-                    0
-                }
-                _ => program.complain(&diagnostic),
+                program.note(&diagnostic.fault.message);
+                0
+            } else {
+                program.complain(&diagnostic)
             };
             let fault = fault_json(&diagnostic);
             let ended = host

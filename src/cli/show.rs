@@ -85,30 +85,28 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
         program.terminal.print(sheet.text.trim_end_matches('\n'))?;
         return Ok(0);
     }
-    match args.json {
-        true => {
-            let mut document = found.everything();
-            if let Some(so_far) = SoFar::new(&found, &folder) {
-                so_far.add_to(&mut document);
-            }
-            document["html"] = json!(page_of(&folder));
-            // The first lines of the text that `show` prints, also for runs whose journal does not have them.
-            let described = found.boundaries.iter().enumerate();
-            let is_answered = |boundary: &RecordedBoundary| {
-                !boundary.described.is_null() && (boundary.report.is_some() || !boundary.points.is_empty())
-            };
-            for (index, boundary) in described.filter(|(_, boundary)| is_answered(boundary)) {
-                let rebuilt = boundary.rebuild();
-                let answer =
-                    rebuilt.and_then(|rebuilt| Extras::of_run(&found, boundary.report.clone()).answer(&rebuilt));
-                let Ok(answer) = answer.map(|answer| json!(answer)) else {
-                    continue;
-                };
-                document["boundaries"][index]["answer"] = answer;
-            }
-            program.print_json(&document)?;
+    if args.json {
+        let mut document = found.everything();
+        if let Some(so_far) = SoFar::new(&found, &folder) {
+            so_far.add_to(&mut document);
         }
-        false => print(&found, Some(&folder), program)?,
+        document["html"] = json!(page_of(&folder));
+        // The first lines of the text that `show` prints, also for runs whose journal does not have them.
+        let described = found.boundaries.iter().enumerate();
+        let is_answered = |boundary: &RecordedBoundary| {
+            !boundary.described.is_null() && (boundary.report.is_some() || !boundary.points.is_empty())
+        };
+        for (index, boundary) in described.filter(|(_, boundary)| is_answered(boundary)) {
+            let rebuilt = boundary.rebuild();
+            let answer = rebuilt.and_then(|rebuilt| Extras::of_run(&found, boundary.report.clone()).answer(&rebuilt));
+            let Ok(answer) = answer.map(|answer| json!(answer)) else {
+                continue;
+            };
+            document["boundaries"][index]["answer"] = answer;
+        }
+        program.print_json(&document)?;
+    } else {
+        print(&found, Some(&folder), program)?
     }
     Ok(0)
 }
@@ -117,13 +115,16 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
 fn find_sheet(sheets: Vec<Sheet>, name: &str) -> Result<Sheet> {
     let names: Vec<String> = sheets.iter().map(|sheet| format!("`{}`", sheet.name)).collect();
     let found = sheets.into_iter().find(|sheet| name.is_empty() || sheet.name == name);
-    found.ok_or_else(|| match names.is_empty() {
-        true => Fault::new(
-            Kind::Io,
-            "this run has no table: no points, loads, experiments or breakdowns",
-        )
-        .hint("see what it has with --json"),
-        false => Fault::usage(format!("this run has no table `{name}`")).hint(format!("it has {}", names.join(", "))),
+    found.ok_or_else(|| {
+        if names.is_empty() {
+            Fault::new(
+                Kind::Io,
+                "this run has no table: no points, loads, experiments or breakdowns",
+            )
+            .hint("see what it has with --json")
+        } else {
+            Fault::usage(format!("this run has no table `{name}`")).hint(format!("it has {}", names.join(", ")))
+        }
     })
 }
 
@@ -145,9 +146,10 @@ fn print_foreign(input: &ComparisonInput, args: &Args, program: &Program) -> Res
 
 /// Prints the result of a finished run, as the run itself did.
 pub(super) fn print_finished(found: &RecordedRun, json: bool, program: &Program) -> Result<()> {
-    match json {
-        true => program.print_json(&found.document()),
-        false => print(found, None, program),
+    if json {
+        program.print_json(&found.document())
+    } else {
+        print(found, None, program)
     }
 }
 
@@ -164,8 +166,9 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     blocks.extend(folder.and_then(|folder| report::memory(folder, found, page)));
     let tables = folder
         .and_then(|folder| folder.names("tables").ok())
-        .unwrap_or_default();
-    let tables = tables.iter().filter(|file| file.ends_with(".csv"));
+        .unwrap_or_default()
+        .into_iter()
+        .filter(|file| file.ends_with(".csv"));
     blocks.extend(list(
         "tables that the script kept (--csv=tables/NAME prints one)",
         tables.map(|file| format!("tables/{file}")).collect(),
@@ -175,9 +178,10 @@ fn print(found: &RecordedRun, folder: Option<&Folder>, program: &Program) -> Res
     if let Some(result) = found.result().filter(|result| !already_shown(found, result)) {
         // The boundary is drawn above, so thousands of lines of JSON need not repeat it.
         let drawn = result["frontier"].is_array() && found.boundaries.iter().any(|one| !one.points.is_empty());
-        blocks.push(Block::Text(match drawn {
-            true => "result: a boundary report; --json has it".to_owned(),
-            false => format!("result: {}", json_text(result)?),
+        blocks.push(Block::Text(if drawn {
+            "result: a boundary report; --json has it".to_owned()
+        } else {
+            format!("result: {}", json_text(result)?)
         }));
     }
     let warnings = report::group_warnings(&found.totals.warnings, &found.load_warnings());

@@ -71,18 +71,19 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
     if args.json {
         program.print_json(&score)?;
     } else {
-        let lines = score["lines"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str);
-        let of = format!(
+        let scored = format!(
             "{} sha256:{}, profiler {}",
             args.script.display(),
             main.source.sha256,
             env!("CARGO_PKG_VERSION")
         );
-        let lines: Vec<&str> = lines.chain([of.as_str()]).collect();
+        let lines: Vec<&str> = score["lines"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .chain([scored.as_str()])
+            .collect();
         program.terminal.print(&lines.join("\n"))?;
     }
     Ok((score["passed"] != true).into())
@@ -150,8 +151,8 @@ fn warn_of_hidden(script: &Path, program: &Program) {
     // Adapters and modules declare no parameters.
     let declared = Main::open(script)
         .ok()
-        .and_then(|main| flags::declared(script, &main).ok());
-    let declared = declared.unwrap_or_default();
+        .and_then(|main| flags::declared(script, &main).ok())
+        .unwrap_or_default();
     for name in flags::hidden_by_options(&Arguments::command(), &declared) {
         program.note(format!(
             "warning: {}: `--{}` is an option of `profiler run`, so only `--set {name}=VALUE` sets the parameter `{name}`: give it another name",

@@ -102,17 +102,24 @@ fn agreed_value(engines: &[Value], pointers: &[&str]) -> Option<String> {
 
 /// One case per setting with the means of its starts, and one for the experiment's further results.
 fn settings(experiment: &Experiment) -> Vec<Case> {
-    let settings = experiment.measured.settings.iter().enumerate();
-    let mut cases: Vec<Case> = settings
+    let mut cases: Vec<Case> = experiment
+        .measured
+        .settings
+        .iter()
+        .enumerate()
         .map(|(index, setting)| {
             let mut case = Case::new(&setting.name);
             for one in &experiment.comparisons {
-                let mut metrics = experiment.measured.metrics.iter();
-                let metric = metrics.find(|metric| metric.name == one.name);
+                let metric = experiment
+                    .measured
+                    .metrics
+                    .iter()
+                    .find(|metric| metric.name == one.name);
                 let rounded = metric.map_or(0.0, |metric| metric.resolution);
                 let spread = Spread::from_values(one.values[index].iter().map(|value| Some(*value)));
-                let interval = spread.and_then(|spread| spread.ci);
-                let interval = interval.map(|[low, high]| [low - rounded, high + rounded]);
+                let interval = spread
+                    .and_then(|spread| spread.ci)
+                    .map(|[low, high]| [low - rounded, high + rounded]);
                 case.metric_with_interval(&one.name, one.means[index], one.unit, interval);
             }
             case
@@ -158,8 +165,10 @@ fn loads(loads: &[RecordedLoad]) -> Vec<Case> {
 fn load(args: &Value, answer: &LoadAnswer) -> Case {
     let setting = |key: &str| Some(&args["load"][key]).filter(|value| value.is_number());
     let part = |(key, name): (&str, &str)| Some(format!("{name}={}", setting(key)?));
-    let rate = [("concurrency", "concurrency"), ("rate", "request_rate")].into_iter();
-    let parts = rate.chain([("input", "input"), ("output", "output")]).filter_map(part);
+    let parts = [("concurrency", "concurrency"), ("rate", "request_rate")]
+        .into_iter()
+        .chain([("input", "input"), ("output", "output")])
+        .filter_map(part);
     let mut case = Case::new(parts.collect::<Vec<_>>().join(" "));
     if case.name.is_empty() {
         case.name = "load".to_owned();
@@ -185,9 +194,12 @@ fn setup(manifest: &Manifest) -> BTreeMap<String, String> {
     if !manifest.simulated {
         add("GPU", gpus(if used.is_empty() { all() } else { used }));
     }
-    let memory = manifest.engines.iter();
-    let memory = memory.filter_map(|engine| engine["memory_total"].as_u64());
-    let memory: Vec<Value> = memory.map(|bytes| Gib::from(bytes).to_string().into()).collect();
+    let memory: Vec<Value> = manifest
+        .engines
+        .iter()
+        .filter_map(|engine| engine["memory_total"].as_u64())
+        .map(|bytes| Gib::from(bytes).to_string().into())
+        .collect();
     add("memory of the GPUs", distinct(memory.iter()));
     add("driver", manifest.driver.clone().unwrap_or_default());
     add("machine", manifest.host.name.clone());

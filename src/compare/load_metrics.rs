@@ -20,10 +20,10 @@ pub struct LoadMetric {
     pub unit: Unit,
     /// Which direction is better.
     pub better: Direction,
-    source: Source,
+    source: MetricSource,
 }
 
-enum Source {
+enum MetricSource {
     /// Summed over the loads of one level.
     Count(fn(&LoadAnswer) -> Option<u64>),
     Value(fn(&LoadAnswer) -> Option<f64>),
@@ -114,7 +114,7 @@ macro_rules! metrics {
             heading: $heading.to_owned(),
             unit: Unit::$unit,
             better: Direction::$better,
-            source: Source::$source($($of),+),
+            source: MetricSource::$source($($of),+),
         }),*]
     };
 }
@@ -148,7 +148,7 @@ static METRICS: LazyLock<Vec<LoadMetric>> = LazyLock::new(|| {
                 "std" => Direction::Neutral,
                 _ => Direction::Less,
             },
-            source: Source::Latency(latency, statistic),
+            source: MetricSource::Latency(latency, statistic),
         })
     });
     let last = metrics! {
@@ -189,9 +189,9 @@ impl LoadMetric {
     /// The value of one load.
     pub fn value(&self, load: &LoadAnswer) -> Option<f64> {
         match &self.source {
-            Source::Count(count) => count(load).map(|count| count as f64),
-            Source::Value(value) | Source::Repeated(value, _) => value(load),
-            Source::Latency(latency, statistic) => (statistic.value)((latency.summary)(load)),
+            MetricSource::Count(count) => count(load).map(|count| count as f64),
+            MetricSource::Value(value) | MetricSource::Repeated(value, _) => value(load),
+            MetricSource::Latency(latency, statistic) => (statistic.value)((latency.summary)(load)),
         }
         .filter(|value| value.is_finite())
     }
@@ -200,9 +200,9 @@ impl LoadMetric {
     pub fn interval(&self, load: &LoadAnswer) -> Option<[f64; 2]> {
         let repeats = load.repeats.as_ref().map(|repeats| &repeats.stats);
         match &self.source {
-            Source::Count(_) | Source::Value(_) => None,
-            Source::Repeated(_, spread) => spread(repeats?)?.ci,
-            Source::Latency(latency, statistic) => repeats
+            MetricSource::Count(_) | MetricSource::Value(_) => None,
+            MetricSource::Repeated(_, spread) => spread(repeats?)?.ci,
+            MetricSource::Latency(latency, statistic) => repeats
                 .and_then(|repeats| (statistic.spread)((latency.spreads)(repeats))?.ci)
                 .or_else(|| (statistic.interval)(&(latency.summary)(load).ci)),
         }
@@ -211,7 +211,7 @@ impl LoadMetric {
     /// Whether it is a percentile that too few independent requests support.
     pub fn thin(&self, load: &LoadAnswer) -> bool {
         match &self.source {
-            Source::Latency(latency, Statistic { thin: Some(thin), .. }) => thin(&(latency.summary)(load).thin),
+            MetricSource::Latency(latency, Statistic { thin: Some(thin), .. }) => thin(&(latency.summary)(load).thin),
             _ => false,
         }
     }
@@ -222,14 +222,14 @@ impl LoadMetric {
         let sum: f64 = values.iter().sum();
         match (&self.source, values.len()) {
             (_, 0) => None,
-            (Source::Count(_), _) => Some(sum),
+            (MetricSource::Count(_), _) => Some(sum),
             (_, n) => Some(sum / n as f64),
         }
     }
 
     /// Whether tables give it an interval and mark thin values.
     pub fn is_percentile(&self) -> bool {
-        matches!(&self.source, Source::Latency(_, Statistic { thin: Some(_), .. }))
+        matches!(&self.source, MetricSource::Latency(_, Statistic { thin: Some(_), .. }))
     }
 
     /// The factor from its value in JSON to the displayed one: bytes to GiB, shares to per cent.
@@ -259,7 +259,7 @@ pub fn row(load: &LoadAnswer) -> Map<String, Value> {
     for metric in LoadMetric::all() {
         let value = metric.value(load);
         let number = match metric.source {
-            Source::Count(_) => value.map(json_number),
+            MetricSource::Count(_) => value.map(json_number),
             _ => value.map(Value::from),
         };
         row.insert(metric.name.clone(), number.unwrap_or_default());

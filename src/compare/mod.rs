@@ -54,8 +54,10 @@ pub fn read_experiment(value: &Value) -> Result<Experiment> {
 
 /// The experiments of a run by name. Reading the run has already dropped unreadable ones and noted that.
 pub fn experiments(found: &RecordedRun) -> impl Iterator<Item = (&str, Experiment)> {
-    let experiments = found.experiments.iter();
-    experiments.filter_map(|(name, value)| Some((name.as_str(), read_experiment(value).ok()?)))
+    found
+        .experiments
+        .iter()
+        .filter_map(|(name, value)| Some((name.as_str(), read_experiment(value).ok()?)))
 }
 
 /// A run or a file, to show or to compare.
@@ -146,8 +148,10 @@ impl Case {
         }
         let first = &repeats[0];
         let mean = |figure: &Metric| {
-            let same = repeats.iter().map(|case| case.figure(&figure.name));
-            let same: Vec<&Metric> = same.collect::<Option<_>>()?;
+            let same: Vec<&Metric> = repeats
+                .iter()
+                .map(|case| case.figure(&figure.name))
+                .collect::<Option<_>>()?;
             let spread = Spread::from_values(same.iter().map(|one| Some(one.value)))?;
             Some(Metric {
                 value: spread.mean,
@@ -197,8 +201,10 @@ impl Case {
 /// Serializes a boundary: its axes, and its points with the answers as they were read.
 fn serialize_boundary<S: Serializer>(boundary: &Option<RecordedBoundary>, serializer: S) -> Result<S::Ok, S::Error> {
     let document = boundary.as_ref().map(|boundary| {
-        let points = boundary.points.iter();
-        let points = points.map(|(point, answer)| json!({ "point": point, "answer": answer }));
+        let points = boundary
+            .points
+            .iter()
+            .map(|(point, answer)| json!({ "point": point, "answer": answer }));
         json!({ "axes": boundary.described["axes"], "points": points.collect::<Vec<_>>() })
     });
     document.serialize(serializer)
@@ -324,16 +330,18 @@ mod tests {
 
     #[test]
     fn every_metric_of_a_file_of_another_tool_has_a_direction() {
-        let files = entries("tests/data/foreign").into_iter();
-        let files = files.filter(|file| file.extension().is_some_and(|ending| ending != "md"));
+        let files = entries("tests/data/foreign")
+            .into_iter()
+            .filter(|file| file.extension().is_some_and(|ending| ending != "md"));
         let seen: usize = files.map(|file| check_directions(&import::read(&file).unwrap())).sum();
         assert!(seen > 100, "{seen} figures");
     }
 
     #[test]
     fn every_metric_of_a_real_run_has_a_direction() {
-        let runs = entries("tests/data/runs").into_iter();
-        let runs = runs.map(|run| ComparisonInput::from_run(&RecordedRun::read(&run).unwrap(), "a run"));
+        let runs = entries("tests/data/runs")
+            .into_iter()
+            .map(|run| ComparisonInput::from_run(&RecordedRun::read(&run).unwrap(), "a run"));
         let seen: usize = runs.map(|run| check_directions(&run)).sum();
         assert!(seen > 20, "{seen} figures");
     }
@@ -395,8 +403,8 @@ mod tests {
 
     #[test]
     fn no_name_has_two_directions() {
-        let all = [HIGHER, LOWER, NEUTRAL].concat();
-        let all: Vec<&str> = all.split_whitespace().collect();
+        let text = [HIGHER, LOWER, NEUTRAL].concat();
+        let all: Vec<&str> = text.split_whitespace().collect();
         for (index, name) in all.iter().enumerate() {
             assert!(!all[..index].contains(name), "{name}");
         }

@@ -352,8 +352,9 @@ mod tests {
     #[test]
     fn only_listed_variables_and_flags_are_harmless() {
         let args = ["--max_num_seqs=8", "--seed", "-1", "--middleware", "x:y"].map(str::to_owned);
-        let env = [("OMP_NUM_THREADS", "1"), ("NCCL_NET_PLUGIN", "/x")];
-        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let env = [("OMP_NUM_THREADS", "1"), ("NCCL_NET_PLUGIN", "/x")]
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into();
         let listed: Harmless =
             serde_json::from_value(json!({ "env": ["OMP_NUM_THREADS"], "flags": ["--max-num-seqs", "--seed"] }))
                 .unwrap();

@@ -81,7 +81,7 @@ impl Arguments {
     /// # Errors
     ///
     /// `usage` if a value is a map or a nested array.
-    pub fn words(&self) -> Result<Vec<String>> {
+    pub fn command_line(&self) -> Result<Vec<String>> {
         let named = match self {
             Arguments::Words(words) => return Ok(words.clone()),
             Arguments::Named(named) => named,
@@ -137,7 +137,7 @@ impl ProbeProgram {
         Ok(Program {
             file: self.file.clone(),
             files: self.files.clone(),
-            args: options.args.words()?,
+            args: options.args.command_line()?,
             env: options.env.clone(),
             python: options.python.clone(),
             timeout,
@@ -177,8 +177,8 @@ impl ProbeProgram {
             return Ok(());
         }
         let name = format!("probe-{}.log", self.file.trim_end_matches(".py"));
-        let said = String::from_utf8_lossy(&captured.stderr);
-        run.write("logs", &name, |file| file.write_all(hide(&said).as_bytes()))
+        let text = String::from_utf8_lossy(&captured.stderr);
+        run.write("logs", &name, |file| file.write_all(hide(&text).as_bytes()))
             .map(drop)
     }
 }
@@ -236,10 +236,10 @@ fn check_program(engine: &Engine, probe: &ProbeProgram, options: &ProgramOptions
 
 /// Runs the program in the same image with the same devices and mounts, but without the engine.
 fn run_without_engine(engine: &Engine, live: &mut Live, program: &Program) -> Result<Captured> {
-    let launch = engine.launch_for(Limits::SMALLEST)?;
+    let engine_launch = engine.launch_for(Limits::SMALLEST)?;
 
     wait_for_baseline(engine, &mut live.baseline)?;
-    let launch = placeholder_launch(launch, program.python.as_deref());
+    let launch = placeholder_launch(engine_launch, program.python.as_deref());
     let service = engine.wait(start(engine.runtime, &launch, &engine.start_context(engine.origin()?)))?;
     let captured = engine.wait(service.run_program(program));
     engine.context.tasks.finish(service.stop(engine.grace()))?;
@@ -252,15 +252,17 @@ fn document(name: &str, captured: &Captured) -> Result<Value> {
     let document = (!captured.truncated)
         .then(|| serde_json::from_slice::<Map<String, Value>>(text).ok())
         .flatten();
-    let said = |key: &str| document.as_ref().and_then(|document| document.get(key)?.as_str());
-    let words = || match captured.stderr_tail(STDERR_LINES) {
-        words if words.is_empty() => "it wrote nothing to standard error".to_owned(),
-        words => format!("its last lines:\n{words}"),
+    let field = |key: &str| document.as_ref().and_then(|document| document.get(key)?.as_str());
+    let last_lines = || match captured.stderr_tail(STDERR_LINES) {
+        lines if lines.is_empty() => "it wrote nothing to standard error".to_owned(),
+        lines => format!("its last lines:\n{lines}"),
     };
     let code = captured.code.unwrap_or(0);
     if code != 0 {
-        let Some(error) = said("error") else {
-            return Err(Fault::new(Kind::Engine, format!("the probe `{name}` ended with status {code}")).hint(words()));
+        let Some(error) = field("error") else {
+            return Err(
+                Fault::new(Kind::Engine, format!("the probe `{name}` ended with status {code}")).hint(last_lines()),
+            );
         };
         let kind = match code {
             IS_MISSING => Kind::Missing,
@@ -268,7 +270,7 @@ fn document(name: &str, captured: &Captured) -> Result<Value> {
             _ => Kind::Engine,
         };
         let fault = Fault::new(kind, format!("the probe `{name}`: {error}"));
-        return Err(fault.hint(said("hint").map_or_else(words, str::to_owned)));
+        return Err(fault.hint(field("hint").map_or_else(last_lines, str::to_owned)));
     }
     match document {
         Some(document) => Ok(Value::Object(document)),
@@ -280,7 +282,7 @@ fn document(name: &str, captured: &Captured) -> Result<Value> {
                 begin(text)
             ),
         )
-        .hint(words())),
+        .hint(last_lines())),
     }
 }
 
@@ -329,7 +331,7 @@ mod tests {
 
     #[test]
     fn arguments_by_name_are_options() {
-        let words = |value: Value| serde_json::from_value::<Arguments>(value).unwrap().words();
+        let words = |value: Value| serde_json::from_value::<Arguments>(value).unwrap().command_line();
         let named = json!({ "max_tokens": 5, "fast": true, "slow": false, "none": null, "file": ["a", "b"], "x": 0.5 });
         assert_eq!(
             words(named).unwrap(),

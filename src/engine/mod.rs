@@ -47,4 +47,4 @@ pub use probe::answer::{COORDINATES, ProbeOptions};
 pub use send::{SendAnswer, SendOptions, send};
 pub use verdict::rules::{Reading, Rules, check_adapter};
 pub use wire::protocol::decoder;
-pub use wire::refusal::{COMPRESSED, Credentials, remedy, title, wait_longer, words};
+pub use wire::refusal::{COMPRESSED, Credentials, remedy, short_error_detail, title, wait_longer};

@@ -72,8 +72,8 @@ pub fn send(engine: &Engine, prompt: &Content, options: SendOptions) -> Result<S
     let requested = Limits::of_point(&point)?;
     let mut live = engine.lock();
     if let Ensured::Failed(failure) = ensure(engine, &mut live, requested)? {
-        let message = failure.evidence.message.unwrap_or_default();
-        let message = format!("no start serves this prompt: {message}");
+        let reason = failure.evidence.message.unwrap_or_default();
+        let message = format!("no start serves this prompt: {reason}");
         return Err(Fault::new(Kind::Engine, message));
     }
     begin_requests(engine, &mut live)?;

@@ -362,8 +362,11 @@ mod tests {
 
     #[test]
     fn names_an_event_once() {
-        let seen = events(&[b"event: error\ndata: x\n\ndata: y\n\nevent: error\n\n"]);
-        let seen: Vec<_> = seen.iter().map(|(name, data)| (name.as_str(), data.as_str())).collect();
+        let events = events(&[b"event: error\ndata: x\n\ndata: y\n\nevent: error\n\n"]);
+        let seen: Vec<_> = events
+            .iter()
+            .map(|(name, data)| (name.as_str(), data.as_str()))
+            .collect();
         assert_eq!(seen, [("error", "x"), ("", "y"), ("error", "")]);
     }
 

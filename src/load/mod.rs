@@ -134,8 +134,8 @@ impl LoadAnswer {
 
     /// Whether more requests arrived than were served; `None` if unknown.
     pub fn queue_grows(&self) -> Option<bool> {
-        let gauges = [&self.engine.in_flight, &self.engine.waiting];
-        let gauges = gauges.map(|gauge| gauge.as_ref().and_then(|gauge| gauge.grows));
+        let gauges =
+            [&self.engine.in_flight, &self.engine.waiting].map(|gauge| gauge.as_ref().and_then(|gauge| gauge.grows));
         match gauges {
             [None, None] => None,
             gauges => Some(gauges.contains(&Some(true))),
@@ -144,8 +144,11 @@ impl LoadAnswer {
 
     /// Paths of the engine timelines in the run folder: one, or one for each repeat.
     pub fn timelines(&self) -> impl Iterator<Item = &str> {
-        let each = self.repeats.as_ref().map(|repeats| repeats.each.as_slice());
-        let each = each.unwrap_or(std::slice::from_ref(self));
+        let each = self
+            .repeats
+            .as_ref()
+            .map(|repeats| repeats.each.as_slice())
+            .unwrap_or(std::slice::from_ref(self));
         each.iter().filter_map(|one| one.engine.timeline.file.as_deref())
     }
 }

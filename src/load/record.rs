@@ -200,7 +200,7 @@ fn milliseconds(from: Duration, to: Duration) -> Option<f64> {
 
 /// A record as a line of a load's file.
 #[derive(Serialize)]
-struct Line<'a> {
+struct RecordLine<'a> {
     repeat: u64,
     #[serde(flatten)]
     record: &'a Record,
@@ -217,7 +217,7 @@ impl Record {
     ///
     /// `internal` if the record cannot be serialized.
     pub fn to_line(&self, repeat: u64) -> Result<String> {
-        let line = Line {
+        let line = RecordLine {
             repeat,
             record: self,
             outcome: match self.outcome {

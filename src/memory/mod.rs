@@ -316,10 +316,10 @@ impl Breakdown {
             if let Some(outer) = part.within {
                 let around = parts
                     .iter()
-                    .find(|part| part.component == outer && part.within.is_none());
-                let around = around.ok_or_else(|| {
-                    Fault::usage(format!("`{name}` lies within `{outer}`, which is not among the parts"))
-                })?;
+                    .find(|part| part.component == outer && part.within.is_none())
+                    .ok_or_else(|| {
+                        Fault::usage(format!("`{name}` lies within `{outer}`, which is not among the parts"))
+                    })?;
                 if around.bytes < part.bytes {
                     return Err(Fault::usage(format!(
                         "`{name}` is larger than `{outer}`, which it lies within: {} and {} bytes",

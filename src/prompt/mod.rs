@@ -141,9 +141,10 @@ fn unusable(error: &dyn std::fmt::Display) -> Fault {
 }
 
 fn file(path: &Path) -> Result<PathBuf> {
-    let file = match path.is_dir() {
-        true => path.join(TOKENIZER),
-        false => path.to_owned(),
+    let file = if path.is_dir() {
+        path.join(TOKENIZER)
+    } else {
+        path.to_owned()
     };
     if file.is_file() {
         return Ok(file);

@@ -174,8 +174,11 @@ impl Index {
         let map = json["weight_map"]
             .as_object()
             .ok_or_else(|| unusable("has no `weight_map`"))?;
-        let files: Option<BTreeSet<String>> = map.values().map(|file| file.as_str().map(str::to_owned)).collect();
-        let files = files.ok_or_else(|| unusable("names a file that is not a string"))?;
+        let files = map
+            .values()
+            .map(|file| file.as_str().map(str::to_owned))
+            .collect::<Option<BTreeSet<String>>>()
+            .ok_or_else(|| unusable("names a file that is not a string"))?;
         // The name becomes part of a path and of a URL.
         if let Some(odd) = files.iter().find(|file| !is_plain(file)) {
             let why = format!("names a file `{odd}`, which is not a plain file name");

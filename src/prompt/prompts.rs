@@ -250,8 +250,8 @@ impl Prompts {
     fn tokens(&self, serial: u64, spec: &PromptSpec) -> Vec<u32> {
         let mut ids = Vec::with_capacity(spec.tokens);
         let random_word = |rng: &mut PromptRng| self.ids[rng.below(self.ids.len())];
-        let mut rng = PromptRng::for_prefix(self.seed);
-        ids.extend((0..spec.shared_prefix).map(|_| random_word(&mut rng)));
+        let mut prefix_rng = PromptRng::for_prefix(self.seed);
+        ids.extend((0..spec.shared_prefix).map(|_| random_word(&mut prefix_rng)));
         ids.extend(first_two(serial, self.ids.len()).map(|index| self.ids[index]));
         ids.truncate(spec.tokens);
         let mut rng = PromptRng::for_prompt(self.seed, serial);

@@ -81,11 +81,11 @@ fn render_in_child(program: &Path, template: &str, config: &Value) -> Result<Str
         read.map_err(failed)?;
     }
     let status = child.wait().map_err(failed)?;
-    let by = |signals: [Signal; 2]| signals.iter().any(|signal| status.signal() == Some(*signal as i32));
-    if by([Signal::SIGXCPU, Signal::SIGKILL]) {
+    let ended_by = |signals: [Signal; 2]| signals.iter().any(|signal| status.signal() == Some(*signal as i32));
+    if ended_by([Signal::SIGXCPU, Signal::SIGKILL]) {
         return Err(format!("it takes more than {SECONDS} s to render"));
     }
-    if by([Signal::SIGABRT, Signal::SIGSEGV]) {
+    if ended_by([Signal::SIGABRT, Signal::SIGSEGV]) {
         return Err(format!("it takes more than {} MiB to render", MEMORY >> 20));
     }
     serde_json::from_slice(&answer).unwrap_or_else(|_| Err(format!("its process ended with {status}")))

@@ -211,8 +211,8 @@ pub(super) fn common_words(seed: u64, serial: u64, spec: &PromptSpec) -> String 
     let count = spec.tokens.saturating_sub(1).max(1);
     let all: Vec<&str> = WORDS.split(' ').collect();
     let random_word = |rng: &mut PromptRng| all[rng.below(all.len())];
-    let mut rng = PromptRng::for_prefix(seed);
-    let mut words: Vec<&str> = (0..spec.shared_prefix).map(|_| random_word(&mut rng)).collect();
+    let mut prefix_rng = PromptRng::for_prefix(seed);
+    let mut words: Vec<&str> = (0..spec.shared_prefix).map(|_| random_word(&mut prefix_rng)).collect();
     words.extend(first_two(serial, all.len()).map(|index| all[index]));
     words.truncate(count);
     let mut rng = PromptRng::for_prompt(seed, serial);
@@ -375,8 +375,8 @@ impl Lexicon {
         let ends = word_ends(&candidates);
 
         let costs = costs(tokenizer, &text, &ends, &usable_ids.iter().copied().collect())?;
-        let kept = candidates.into_iter().zip(costs).skip(1);
-        let (single, several): (Vec<_>, Vec<_>) = kept
+        let costed = candidates.into_iter().zip(costs).skip(1);
+        let (single, several): (Vec<_>, Vec<_>) = costed
             .filter_map(|(text, cost)| cost.map(|cost| Word { text, cost }))
             .partition(|word| word.cost == 1);
         let mut words = single;
@@ -414,8 +414,8 @@ fn candidates(tokenizer: &Tokenizer) -> Vec<String> {
 
 /// The word in a token. Byte-level vocabularies mark a preceding space as `Ġ`, SentencePiece as `▁`; some mark the end.
 fn word(token: &str) -> Option<&str> {
-    let bare = token.strip_prefix(['Ġ', '▁']).unwrap_or(token);
-    let bare = bare.strip_suffix("</w>").unwrap_or(bare);
+    let unprefixed = token.strip_prefix(['Ġ', '▁']).unwrap_or(token);
+    let bare = unprefixed.strip_suffix("</w>").unwrap_or(unprefixed);
     let good = !bare.is_empty() && bare.len() <= LONGEST && bare.bytes().all(|byte| byte.is_ascii_lowercase());
     good.then_some(bare)
 }

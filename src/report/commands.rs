@@ -75,22 +75,24 @@ pub(super) fn repeat_command(found: &RecordedRun) -> String {
 /// The engine that `auto` resolved to, because it may resolve differently on another machine.
 fn auto_engine(manifest: &Manifest) -> Option<String> {
     let requested = manifest.parameters.as_ref()?.get("engine")?;
-    let engines = manifest.engines.iter();
-    let mut used = engines.filter_map(|engine| engine["info"]["engine"].as_str());
+    let mut used = manifest
+        .engines
+        .iter()
+        .filter_map(|engine| engine["info"]["engine"].as_str());
     let first = used.next()?;
     (*requested == "auto" && used.all(|other| other == first)).then(|| first.to_owned())
 }
 
 fn permission_flags(manifest: &Manifest) -> Vec<String> {
-    let mut words = allow_flags(&manifest.permissions);
+    let mut flags = allow_flags(&manifest.permissions);
     if manifest.shared_gpu {
-        words.push("--shared-gpu".to_owned());
+        flags.push("--shared-gpu".to_owned());
     }
     if manifest.insecure {
-        words.push("--insecure".to_owned());
+        flags.push("--insecure".to_owned());
     }
     if let Some(most) = manifest.max_operations {
-        words.extend(["--max-operations".to_owned(), most.to_string()]);
+        flags.extend(["--max-operations".to_owned(), most.to_string()]);
     }
-    words
+    flags
 }

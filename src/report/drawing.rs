@@ -184,8 +184,9 @@ impl LineChart {
                 let points = series.band.clone();
                 layers.push(Layer::new("", colour, Marks::Ribbon { points }).stepped(self.steps));
             }
-            let line = Layer::line(&series.name, series.points.clone(), colour);
-            let line = line.dashed(series.dashed).stepped(self.steps);
+            let line = Layer::line(&series.name, series.points.clone(), colour)
+                .dashed(series.dashed)
+                .stepped(self.steps);
             layers.push(if few {
                 line.with_markers(Shape::series(index))
             } else {
@@ -231,13 +232,14 @@ impl LineChart {
         }
         let headings = ["series".to_owned(), x.clone(), or(y.clone(), "y")];
         let repeats = |series: &LineSeries| levels([series]).len() < series.points.len();
-        let sheet = match self.series.iter().any(repeats) {
-            true => Sheet::new(headings.clone(), spots.iter().map(|spot| spot.entries.clone())),
-            false => self.table(&x, &y),
+        let sheet = if self.series.iter().any(repeats) {
+            Sheet::new(headings.clone(), spots.iter().map(|spot| spot.entries.clone()))
+        } else {
+            self.table(&x, &y)
         };
         spots.truncate(TOOLTIPS);
-        let panel = Panel::new("", self.x.clone(), self.y.clone(), layers);
-        let panel = panel.with_tooltips(Tooltips::new(headings, spots));
+        let panel =
+            Panel::new("", self.x.clone(), self.y.clone(), layers).with_tooltips(Tooltips::new(headings, spots));
         self.plot(vec![panel], sheet, &sentences, page)
     }
 
@@ -305,8 +307,7 @@ struct BarSeries {
 
 impl BarSeries {
     fn bars(&self) -> impl Iterator<Item = Bar> {
-        let values = self.values.iter().enumerate();
-        values.filter_map(|(index, value)| {
+        self.values.iter().enumerate().filter_map(|(index, value)| {
             let interval = self.intervals.get(index).copied().flatten();
             let bar = Bar::new(index, (*value)?);
             Some(Bar { interval, ..bar })
@@ -439,8 +440,8 @@ impl HeatMap {
         };
         let sentences = [sentence(&name, points)];
         let layers = [Layer::new(&name, Colour::Quiet, Marks::Cells { cells })];
-        let panel = Panel::new("", axis(&x, columns), axis(&y, rows), layers);
-        let panel = panel.with_tooltips(Tooltips::new([or(x, "x"), or(y, "y"), name], spots));
+        let panel = Panel::new("", axis(&x, columns), axis(&y, rows), layers)
+            .with_tooltips(Tooltips::new([or(x, "x"), or(y, "y"), name], spots));
         self.plot(vec![panel], sheet, &sentences, page)
     }
 }

@@ -14,8 +14,13 @@ pub fn estimates(estimates: &[(&str, Estimate)]) -> Vec<Block> {
     let Some((_, first)) = estimates.first() else {
         return Vec::new();
     };
-    let asked = &first.question;
-    let (input, output, concurrency, ranks) = (asked.input, asked.output, asked.concurrency, asked.tensor_parallel);
+    let request = &first.question;
+    let (input, output, concurrency, ranks) = (
+        request.input,
+        request.output,
+        request.concurrency,
+        request.tensor_parallel,
+    );
     let each = if ranks == 1 { "one rank" } else { "each rank" };
     let head = format!(
         "estimate, nothing was started: input {input}, output {output}, concurrency {concurrency}, {each} of {ranks}"
@@ -40,9 +45,10 @@ fn rows(estimates: &[(&str, Estimate)]) -> Vec<Vec<Entry>> {
     };
     let ranks = estimates.first().map_or(1, |(_, one)| one.question.tensor_parallel);
     let component = |component: Component| {
-        let mut all = estimates.iter();
-        let provenance = all.find_map(|(_, one)| Some(part(one, component)?.provenance));
-        let provenance = provenance.map_or_else(String::new, |provenance| format!(" ({provenance})"));
+        let provenance = estimates
+            .iter()
+            .find_map(|(_, one)| Some(part(one, component)?.provenance))
+            .map_or_else(String::new, |provenance| format!(" ({provenance})"));
         let bytes = |one: &Estimate| Entry::from(part(one, component).map(|part| Gib(part.bytes).to_string()));
         row(&format!("{}{provenance}", component.title()), &bytes)
     };
@@ -102,21 +108,21 @@ fn sources(estimate: &Estimate) -> Vec<String> {
         .map(|part| format!("{}, {}: {}", part.component.title(), part.provenance, part.source))
         .collect();
     let kinds = estimate.layers.iter().map(|kind| {
-        let mut kept = Vec::new();
+        let mut state = Vec::new();
         if kind.kv_bytes_per_token > 0 {
-            kept.push(match kind.window {
+            state.push(match kind.window {
                 Some(window) => format!("{} bytes of each of the last {window} tokens", kind.kv_bytes_per_token),
                 None => format!("{} bytes of each token", kind.kv_bytes_per_token),
             });
         }
         if kind.state_bytes > 0 {
-            kept.push(format!("{} bytes of each sequence", kind.state_bytes));
+            state.push(format!("{} bytes of each sequence", kind.state_bytes));
         }
-        if kept.is_empty() {
-            kept.push("nothing".to_owned());
+        if state.is_empty() {
+            state.push("nothing".to_owned());
         }
         let keep = if kind.count == 1 { "layer keeps" } else { "layers keep" };
-        format!("{} {keep} {}", kind.count, kept.join(" and "))
+        format!("{} {keep} {}", kind.count, state.join(" and "))
     });
     lines.extend(kinds);
     lines.extend(estimate.notes.iter().map(|note| format!("note: {note}")));
@@ -152,8 +158,11 @@ const MAX_NAMED: usize = 3;
 /// By how much the estimate is off: `too low: weights (-9.7 %); too high: kv (+32.5 %)`.
 fn estimate_finding(comparison: &Comparison) -> String {
     let off = |low: bool| {
-        let rows = comparison.rows.iter();
-        let mut rows: Vec<_> = rows.filter_map(|row| Some((row.term.name(), row.percent?))).collect();
+        let mut rows: Vec<_> = comparison
+            .rows
+            .iter()
+            .filter_map(|row| Some((row.term.name(), row.percent?)))
+            .collect();
         rows.retain(|(_, percent)| percent.abs() >= 1.0 && (*percent < 0.0) == low);
         rows.sort_by(|a, b| b.1.abs().total_cmp(&a.1.abs()));
         let named = rows.iter().take(MAX_NAMED);
@@ -163,12 +172,15 @@ fn estimate_finding(comparison: &Comparison) -> String {
                 .collect::<Vec<_>>(),
         )
     };
-    let mut parts = vec![("too low", off(true)), ("too high", off(false))];
-    parts.retain(|(_, names)| !names.is_empty());
-    let parts: Vec<String> = parts.iter().map(|(what, names)| format!("{what}: {names}")).collect();
-    match parts.is_empty() {
-        true => "no estimate is off by 1 % or more".to_owned(),
-        false => format!("the estimate is {}", parts.join("; ")),
+    let parts: Vec<String> = [("too low", off(true)), ("too high", off(false))]
+        .iter()
+        .filter(|(_, names)| !names.is_empty())
+        .map(|(direction, names)| format!("{direction}: {names}"))
+        .collect();
+    if parts.is_empty() {
+        "no estimate is off by 1 % or more".to_owned()
+    } else {
+        format!("the estimate is {}", parts.join("; "))
     }
 }
 
@@ -191,23 +203,28 @@ pub fn memory_comparison(name: &str, claim: &ExternalEstimate, comparison: &Comp
         let from = row.measured_as.as_ref()?;
         Some(format!("{}: {from}", row.term.name()))
     });
-    let explanations = comparison.explanations.iter();
-    let explanations = explanations.map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
+    let explanations = comparison
+        .explanations
+        .iter()
+        .map(|found| format!("{} ({}): {}", found.about, found.assumption, found.text));
     let lists = [
         ("what was measured", measured.collect()),
         ("which assumption explains it", explanations.collect()),
         ("notes", claim.notes.clone()),
     ];
     let mut blocks = vec![Block::Finding(finding), Block::Table(Sheet::of(rows))];
-    let lists = lists.into_iter();
-    blocks.extend(lists.filter_map(|(title, items)| Block::list(title, items, Weight::Normal)));
+    for (title, items) in lists {
+        blocks.extend(Block::list(title, items, Weight::Normal));
+    }
     blocks
 }
 
 /// The errors of an estimate by component over several named measurements. `None` for a single measurement.
 pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
-    let compared = cases.iter().flat_map(|(_, case)| &case.rows);
-    let compared = compared.filter(|row| row.percent.is_some());
+    let compared = cases
+        .iter()
+        .flat_map(|(_, case)| &case.rows)
+        .filter(|row| row.percent.is_some());
     let terms: BTreeSet<Term> = compared.map(|row| row.term).collect();
     let rows = terms.into_iter().map(|term| {
         let of_case = |(name, case): &'_ (String, &Comparison)| Some((case.row(term)?.percent?, name.clone()));
@@ -216,15 +233,17 @@ pub fn estimate_errors(cases: &[(String, &Comparison)]) -> Option<Block> {
         let count = errors.len();
         let mean = errors.iter().map(|(error, _)| error).sum::<f64>() / count as f64;
         let median = f64::midpoint(errors[(count - 1) / 2].0.abs(), errors[count / 2].0.abs());
-        let (largest, of) = errors.swap_remove(count - 1);
-        let median = relative(Some(median));
+        let (largest, case) = errors.swap_remove(count - 1);
         [
             ("component", term.name().into()),
             ("compared", (count as f64).into()),
             ("mean error", relative(Some(mean)).into()),
-            ("median, without sign", median.trim_start_matches('+').into()),
+            (
+                "median, without sign",
+                relative(Some(median)).trim_start_matches('+').into(),
+            ),
             ("largest error", relative(Some(largest)).into()),
-            ("of", of.into()),
+            ("of", case.into()),
         ]
     });
     let title = format!("how far the estimate is from {} measurements", cases.len());

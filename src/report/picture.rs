@@ -196,10 +196,10 @@ fn map(boundary: &Boundary, shown: &[&Axis], through: &Point, rows: usize, page:
     let middle = |place: [usize; 2]| {
         let mut point = through.clone();
         for (index, ((axis, AxisLayout { scale, .. }), cells)) in along() {
-            let value = scale.value((place[index] as f64 + 0.5) / cells as f64);
+            let centre = scale.value((place[index] as f64 + 0.5) / cells as f64);
             let value = match axis.range().0 {
-                Scalar::Int(_) => Scalar::Int(value.round() as i64),
-                Scalar::Float(_) => Scalar::Float(value),
+                Scalar::Int(_) => Scalar::Int(centre.round() as i64),
+                Scalar::Float(_) => Scalar::Float(centre),
             };
             point.0.insert(axis.name().to_owned(), value);
         }
@@ -241,13 +241,13 @@ fn count(axis: &Axis, most: usize) -> usize {
 
 /// The values that were probed most; if there are fewer, also the ends of the axis.
 fn slice_values(boundary: &Boundary, axis: &Axis, most: usize) -> Vec<Scalar> {
-    let mut probed: BTreeMap<String, (usize, Scalar)> = BTreeMap::new();
+    let mut counts: BTreeMap<String, (usize, Scalar)> = BTreeMap::new();
     for (point, _) in boundary.records() {
         if let Some(value) = point.0.get(axis.name()) {
-            probed.entry(value.to_string()).or_insert((0, *value)).0 += 1;
+            counts.entry(value.to_string()).or_insert((0, *value)).0 += 1;
         }
     }
-    let mut probed: Vec<(usize, Scalar)> = probed.into_values().collect();
+    let mut probed: Vec<(usize, Scalar)> = counts.into_values().collect();
     probed.sort_by(|(a, _), (b, _)| b.cmp(a));
     let mut values: Vec<Scalar> = probed.into_iter().map(|(_, value)| value).take(most).collect();
     for end in <[Scalar; 2]>::from(axis.range()) {

@@ -51,8 +51,8 @@ impl<'a> SoFar<'a> {
         let load = self.found.loading.as_ref()?;
         let level = ["concurrency", "rate"]
             .iter()
-            .find_map(|name| Some(format!(" at {name} {}", load.get(name)?)));
-        let level = level.unwrap_or_default();
+            .find_map(|name| Some(format!(" at {name} {}", load.get(name)?)))
+            .unwrap_or_default();
         Some(format!(
             "a load{level}, which counts nowhere; what it was answered is in `loads/` of the run's folder"
         ))

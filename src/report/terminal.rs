@@ -74,8 +74,11 @@ impl Terminal {
         let plain = variable("NO_COLOR").is_some() || dumb;
         // Some CI services provide a terminal for their logs, but keep every overwritten line.
         let watched = variable("CI").is_none_or(|ci| ci == "false");
-        let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(variable);
-        let locale = locale.unwrap_or_default().to_lowercase();
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .into_iter()
+            .find_map(variable)
+            .unwrap_or_default()
+            .to_lowercase();
         let out = console::Term::stdout().size_checked();
         let columns = out
             .or_else(|| console::Term::stderr().size_checked())
@@ -124,9 +127,10 @@ impl Terminal {
 
     /// Prose with its long lines wrapped between words, if the width is known.
     pub fn wrapped(&self, text: &str) -> String {
-        match self.wraps {
-            true => wrap_lines(text, self.width),
-            false => text.to_owned(),
+        if self.wraps {
+            wrap_lines(text, self.width)
+        } else {
+            text.to_owned()
         }
     }
 
@@ -138,9 +142,10 @@ impl Terminal {
         }
         let text = prose(&shown(markdown, false), self.width, self.colour);
         let is_long = self.height.is_some_and(|rows| text.lines().count() >= rows);
-        match is_long && stdin().is_terminal() && shown_in_pager(&text) {
-            true => Ok(()),
-            false => self.print(&text),
+        if is_long && stdin().is_terminal() && shown_in_pager(&text) {
+            Ok(())
+        } else {
+            self.print(&text)
         }
     }
 
@@ -224,11 +229,12 @@ impl Page {
             ('”', "\""),
             ('…', "..."),
         ];
-        match self.unicode {
-            true => text,
-            false => ASCII
+        if self.unicode {
+            text
+        } else {
+            ASCII
                 .iter()
-                .fold(text, |text, (sign, ascii)| text.replace(*sign, ascii)),
+                .fold(text, |text, (sign, ascii)| text.replace(*sign, ascii))
         }
     }
 
@@ -301,9 +307,10 @@ fn variable(name: &str) -> Option<String> {
 fn wrap_lines(text: &str, most: usize) -> String {
     let line = |line: &str| {
         let laid_out = line.trim_start().contains("  ") || line.contains(['│', '█', '◄']);
-        match measure_text_width(line) <= most || line.contains(" --") || laid_out {
-            true => line.to_owned(),
-            false => wrap_indented(line, most, 2),
+        if measure_text_width(line) <= most || line.contains(" --") || laid_out {
+            line.to_owned()
+        } else {
+            wrap_indented(line, most, 2)
         }
     };
     text.lines().map(line).collect::<Vec<_>>().join("\n")
@@ -337,9 +344,12 @@ fn prose(markdown: &str, width: usize, colour: bool) -> String {
         }
     }
     lines.dedup_by(|line, before| line.0.is_empty() && before.0.is_empty());
-    let shown = lines.into_iter().map(|(line, is_prose)| match is_prose {
-        true => wrap_indented(&line, width, if is_item(line.trim_start()) { 2 } else { 0 }),
-        false => line,
+    let shown = lines.into_iter().map(|(line, is_prose)| {
+        if is_prose {
+            wrap_indented(&line, width, if is_item(line.trim_start()) { 2 } else { 0 })
+        } else {
+            line
+        }
     });
     shown.collect::<Vec<_>>().join("\n")
 }

@@ -21,7 +21,7 @@ use super::{Host, convert, interpreter, resolver, shipped};
 use crate::boundary::Point;
 use crate::engine::{
     Adapter, COMPRESSED, Credentials, Facts, FailureRule, Harmless, Limits, Patience, Readiness, Rejection,
-    RequestForm, WAIT, remedy, title, wait_longer, words,
+    RequestForm, WAIT, remedy, short_error_detail, title, wait_longer,
 };
 use crate::fault::{Fault, Kind, Result};
 use crate::http::{self, ApiKey};
@@ -300,7 +300,10 @@ impl Server {
             200..300 => answer.remedy.is_some().then(|| format!("`{path}`: {}", answer.body)),
             status => {
                 let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
-                Some(format!("{title}status {status} at `{path}`: {}", words(&answer.body)))
+                Some(format!(
+                    "{title}status {status} at `{path}`: {}",
+                    short_error_detail(&answer.body)
+                ))
             }
         };
         if let Some(rejection) = answer.rejection() {

@@ -60,8 +60,8 @@ impl Spec {
 /// Canonical path of the file, if it lies below the folder.
 fn file_below(folder: &Path, file: &Path) -> Result<PathBuf> {
     // A script in the current folder has an empty folder path.
-    let folder = Path::new(".").join(folder);
-    let folder = folder.canonicalize().map_err(|error| Fault::io(&folder, &error))?;
+    let named = Path::new(".").join(folder);
+    let folder = named.canonicalize().map_err(|error| Fault::io(&named, &error))?;
     let found = folder.join(file).canonicalize().ok();
     found.filter(|found| found.starts_with(&folder)).ok_or_else(|| {
         Fault::not_allowed(

@@ -423,13 +423,13 @@ impl Shape {
         let text = SHIPPED_SHAPES
             .iter()
             .find(|(known, _)| known == name)
-            .map(|(_, text)| *text);
-        let text = text.ok_or_else(|| {
-            let known = SHIPPED_SHAPES.map(|(known, _)| known).join(", ");
-            Fault::usage(format!("unknown `shape` `{name}`")).hint(format!(
-                "shipped: {known}; or write the keys of a `config.json` below `[shape]`"
-            ))
-        })?;
+            .map(|(_, text)| *text)
+            .ok_or_else(|| {
+                let known = SHIPPED_SHAPES.map(|(known, _)| known).join(", ");
+                Fault::usage(format!("unknown `shape` `{name}`")).hint(format!(
+                    "shipped: {known}; or write the keys of a `config.json` below `[shape]`"
+                ))
+            })?;
         serde_json::from_str(text).map_err(|error| Fault::internal(format!("shape `{name}`: {error}")))
     }
 }

@@ -85,16 +85,19 @@ pub(super) fn plan(setup: &Setup, url: &str) -> Result<StartPlan> {
     let (allocation, limits) = limits(setup, &memory);
     let refused = dynamic.as_ref().and_then(|dynamic| dynamic.check_start().err());
     let oom = refused.or(out_of_memory(engine, &memory));
-    let (compile_seconds, graphs_seconds) = match setup.eager {
-        true => (0.0, 0.0),
-        false if engine == Engine::TensorrtLlm => (0.0, time.graphs_seconds * graphs.len() as f64 / PROFILE_GRAPHS),
-        false => (time.compile_seconds, time.graphs_seconds),
+    let (compile_seconds, graphs_seconds) = if setup.eager {
+        (0.0, 0.0)
+    } else if engine == Engine::TensorrtLlm {
+        (0.0, time.graphs_seconds * graphs.len() as f64 / PROFILE_GRAPHS)
+    } else {
+        (time.compile_seconds, time.graphs_seconds)
     };
     let too_small = setup.length.is_some() && limits.max_total > memory.kv_tokens();
     // A pool takes only the memory that the budget leaves; exceeding the device is detected later.
-    let no_cache = match engine.has_pool() {
-        true => memory.blocks == 0,
-        false => memory.used_kv > memory.total,
+    let no_cache = if engine.has_pool() {
+        memory.blocks == 0
+    } else {
+        memory.used_kv > memory.total
     };
     let steps = [
         Then("banner", time.boot_seconds, memory.used_baseline),
@@ -164,9 +167,10 @@ impl StartPlan {
     /// Takes the steps up to the first that fails.
     fn new(engine: Engine, memory: &StartMemory, steps: &[Step], values: &Value, serving: Serving) -> Result<Self> {
         let section = |name: &str, values: &Value| -> Result<Vec<String>> {
-            match engine.has_section(name) {
-                true => Ok(engine.text(name, values)?.lines().map(str::to_owned).collect()),
-                false => Ok(Vec::new()),
+            if engine.has_section(name) {
+                Ok(engine.text(name, values)?.lines().map(str::to_owned).collect())
+            } else {
+                Ok(Vec::new())
             }
         };
         let mut plan = Self {

@@ -346,8 +346,8 @@ mod vllm {
             };
             let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
             let stage_with = |words: &str| {
-                let mut stages = plan.stages.iter();
-                stages
+                plan.stages
+                    .iter()
                     .find(|stage| stage.lines.iter().any(|line| line.contains(words)))
                     .unwrap()
             };

@@ -110,11 +110,12 @@ impl Engine {
         if !line.contains(TIME) {
             return line.to_owned();
         }
-        let format = self.text("time", &Value::UNDEFINED).unwrap_or_default();
-        let format = format.trim_end();
-        let now = match format.ends_with('Z') {
-            true => world::now().to_zoned(TimeZone::UTC),
-            false => world::now().to_zoned(TimeZone::system()),
+        let text = self.text("time", &Value::UNDEFINED).unwrap_or_default();
+        let format = text.trim_end();
+        let now = if format.ends_with('Z') {
+            world::now().to_zoned(TimeZone::UTC)
+        } else {
+            world::now().to_zoned(TimeZone::system())
         };
         line.replacen(TIME, &now.strftime(format).to_string(), 1)
     }

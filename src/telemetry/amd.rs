@@ -223,8 +223,11 @@ impl Card {
     fn at(folder: &Path) -> Option<Self> {
         number(&folder.join("mem_info_vram_total"))?;
         let uevent = text(&folder.join("uevent")).unwrap_or_default();
-        let address = uevent.lines().find_map(|line| line.strip_prefix("PCI_SLOT_NAME="));
-        let address = address.unwrap_or_default().to_owned();
+        let address = uevent
+            .lines()
+            .find_map(|line| line.strip_prefix("PCI_SLOT_NAME="))
+            .unwrap_or_default()
+            .to_owned();
         // The chip's serial number, as in ROCm's tools; small cards have none.
         let id = match text(&folder.join("unique_id")).filter(|id| id.bytes().any(|byte| byte != b'0')) {
             Some(unique) => format!("GPU-{unique}"),
@@ -311,8 +314,7 @@ fn tenants(proc: &Path, cards: &[Card]) -> Vec<Tenant> {
 /// once.
 fn memory_by_card(fdinfo: &Path) -> BTreeMap<String, u64> {
     let entries = fs::read_dir(fdinfo).into_iter().flatten().flatten();
-    let clients = entries.filter_map(|entry| client(&text(&entry.path())?));
-    let clients: BTreeMap<(String, u64), u64> = clients.collect();
+    let clients: BTreeMap<(String, u64), u64> = entries.filter_map(|entry| client(&text(&entry.path())?)).collect();
     let mut memory = BTreeMap::new();
     for ((address, _), bytes) in clients {
         *memory.entry(address).or_default() += bytes;
@@ -323,8 +325,8 @@ fn memory_by_card(fdinfo: &Path) -> BTreeMap<String, u64> {
 /// The content of one fdinfo file: the card's PCI address with the number of the client, and its bytes.
 fn client(text: &str) -> Option<((String, u64), u64)> {
     let field = |key: &str| {
-        let mut lines = text.lines();
-        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::trim))
+        text.lines()
+            .find_map(|line| line.strip_prefix(key)?.strip_prefix(':').map(str::trim))
     };
     if field("drm-driver")? != "amdgpu" {
         return None;

@@ -162,11 +162,11 @@ fn read<T>(
     };
     let mut reader = ReaderBuilder::new().flexible(true).from_reader(&bytes[..end]);
     let header = reader.byte_headers().cloned().unwrap_or_default();
-    let mut names = header.iter().map(|name| String::from_utf8_lossy(name).into_owned());
-    if !first.iter().all(|wanted| names.next().as_deref() == Some(wanted)) {
+    let mut columns = header.iter().map(|name| String::from_utf8_lossy(name).into_owned());
+    if !first.iter().all(|wanted| columns.next().as_deref() == Some(wanted)) {
         return nothing(format!("its columns do not begin with {}", first.join(",")));
     }
-    let names: Vec<String> = names.collect();
+    let names: Vec<String> = columns.collect();
     let (mut rows, mut record, mut before) = (Vec::new(), ByteRecord::new(), 0);
     let (mut skipped, mut line) = (0_u64, 0);
     while reader.read_byte_record(&mut record).unwrap_or(false) {
@@ -207,8 +207,8 @@ fn common_columns(record: &ByteRecord) -> Option<Common> {
         let seconds: f64 = value(record.get(column)?)?;
         (0.0..1e12).contains(&seconds).then(|| (seconds * 1e6).round() as u64)
     };
-    let phase = record.get(2)?;
-    let phase = Phase::ALL.into_iter().find(|known| known.name().as_bytes() == phase)?;
+    let name = record.get(2)?;
+    let phase = Phase::ALL.into_iter().find(|phase| phase.name().as_bytes() == name)?;
     Some((micros(0)?, micros(1)?, phase, value(record.get(3)?)?))
 }
 

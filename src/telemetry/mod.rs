@@ -416,8 +416,10 @@ mod tests {
     #[test]
     fn what_a_scheduler_leaves_visible_is_numbered_by_its_variable() {
         let left = |choice: &str| -> Vec<(u32, String)> {
-            let left = left_visible(available(), choice).into_iter();
-            left.map(|gpu| (gpu.index, gpu.id)).collect()
+            left_visible(available(), choice)
+                .into_iter()
+                .map(|gpu| (gpu.index, gpu.id))
+                .collect()
         };
         let (first, second) = (available()[0].id.clone(), available()[1].id.clone());
         assert_eq!(left("1,0"), [(0, second.clone()), (1, first)]);

@@ -45,9 +45,10 @@ impl GpuVendor for Nvidia {
         // MIG instances share the index of their GPU, and a restricting variable renumbers the GPUs. Use UUIDs in both
         // cases.
         let numbered = self.choices().iter().all(|name| std::env::var_os(name).is_none());
-        let names = match numbered && gpus.iter().all(|gpu| !gpu.id.starts_with("MIG-")) {
-            true => indices(gpus),
-            false => gpus.iter().map(|gpu| gpu.id.as_str()).collect::<Vec<_>>().join(","),
+        let names = if numbered && gpus.iter().all(|gpu| !gpu.id.starts_with("MIG-")) {
+            indices(gpus)
+        } else {
+            gpus.iter().map(|gpu| gpu.id.as_str()).collect::<Vec<_>>().join(",")
         };
         vec![order, ("CUDA_VISIBLE_DEVICES", names)]
     }

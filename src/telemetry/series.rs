@@ -366,8 +366,10 @@ impl SlowSamples {
             self.record_process(at, tenant);
         }
         let here = |pid: u32, device: &str| {
-            let mut tenants = reading.tenants.iter();
-            tenants.any(|tenant| tenant.pid == pid && tenant.device == device)
+            reading
+                .tenants
+                .iter()
+                .any(|tenant| tenant.pid == pid && tenant.device == device)
         };
         self.open.retain(|(pid, device), _| here(*pid, device));
         if self.activity.len() > MOST_SLOW_ROWS {

@@ -25,8 +25,9 @@ pub(super) fn subject(found: &RecordedRun) -> BTreeMap<&'static str, String> {
         ("engine", input.engine),
         ("simulated", Some(manifest.simulated.to_string())),
     ];
-    let some = all.into_iter();
-    let some = some.filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
+    let some = all
+        .into_iter()
+        .filter_map(|(name, value)| Some((name, value.filter(|value| !value.is_empty())?)));
     some.map(|(name, value)| (name, hide(&value).into_owned())).collect()
 }
 
@@ -54,8 +55,9 @@ pub(super) fn figures(found: &RecordedRun) -> Vec<Figure> {
         }));
     }
     // Only points that were probed or are implied by probes, no predicted ones.
-    let frontier = input.boundary;
-    let frontier = frontier.and_then(|boundary| boundary.rebuild().ok()?.frontier().ok());
+    let frontier = input
+        .boundary
+        .and_then(|boundary| boundary.rebuild().ok()?.frontier().ok());
     for (number, point) in (1..).zip(frontier.iter().flatten()) {
         figures.extend(point.0.iter().map(|(axis, value)| Figure {
             name: "largest_that_fits".to_owned(),

@@ -13,10 +13,16 @@ use crate::run::{RecordedRun, hide};
 /// contains the run.
 pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
     let manifest = &found.manifest;
-    let digest = Sha256::digest(manifest.script.name.as_bytes());
-    let experiment: String = digest.iter().take(9).map(|byte| format!("{:02}", byte % 100)).collect();
-    let digest = Sha256::digest(manifest.run.as_bytes());
-    let run: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    let experiment: String = Sha256::digest(manifest.script.name.as_bytes())
+        .iter()
+        .take(9)
+        .map(|byte| format!("{:02}", byte % 100))
+        .collect();
+    let run: String = Sha256::digest(manifest.run.as_bytes())
+        .iter()
+        .take(16)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let [started, ended] = [Some(&manifest.started), manifest.ended.as_ref()].map(milliseconds);
     let folder = PathBuf::from(&experiment).join(&run);
     // JSON is YAML.
@@ -41,14 +47,15 @@ pub fn mlflow(found: &RecordedRun) -> Vec<(PathBuf, String)> {
         let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         files.push((folder.join("params").join(mlflow_name(name)), hide(&text).into_owned()));
     }
-    let mut seen = BTreeMap::new();
+    let mut values = BTreeMap::new();
     for figure in figures(found) {
         let labels = figure.labels.values().map(|value| mlflow_name(value));
         let name: Vec<String> = std::iter::once(mlflow_name(&figure.name)).chain(labels).collect();
-        seen.insert(name.join("."), figure.value);
+        values.insert(name.join("."), figure.value);
     }
-    let seen = seen.into_iter();
-    files.extend(seen.map(|(name, value)| (folder.join("metrics").join(name), format!("{ended} {value} 0\n"))));
+    for (name, value) in values {
+        files.push((folder.join("metrics").join(name), format!("{ended} {value} 0\n")));
+    }
     files
 }
 

@@ -11,23 +11,23 @@ use crate::run::RecordedRun;
 /// end.
 pub fn opentelemetry(found: &RecordedRun) -> Value {
     let attribute = |(name, value): (&&str, &String)| json!({ "key": name, "value": { "stringValue": value } });
-    let mut metrics: BTreeMap<(String, &str), Vec<Value>> = BTreeMap::new();
+    let mut points: BTreeMap<(String, &str), Vec<Value>> = BTreeMap::new();
     let nanoseconds = i128::from(milliseconds(found.manifest.ended.as_ref())) * 1_000_000;
     for figure in figures(found) {
         let name = format!("profiler.{}", figure.name);
-        metrics.entry((name, unit(figure.unit).1)).or_default().push(json!({
+        points.entry((name, unit(figure.unit).1)).or_default().push(json!({
             "timeUnixNano": nanoseconds.to_string(),
             "asDouble": figure.value,
             "attributes": figure.labels.iter().map(attribute).collect::<Vec<_>>(),
         }));
     }
-    let metrics = metrics.into_iter();
-    let metrics =
-        metrics.map(|((name, unit), points)| json!({ "name": name, "unit": unit, "gauge": { "dataPoints": points } }));
-    let subject = subject(found);
+    let metrics = points
+        .into_iter()
+        .map(|((name, unit), points)| json!({ "name": name, "unit": unit, "gauge": { "dataPoints": points } }));
     let mut resource = vec![json!({ "key": "service.name", "value": { "stringValue": "profiler" } })];
-    let subject = subject.iter();
-    resource.extend(subject.map(|(name, value)| attribute((&&*format!("profiler.{name}"), value))));
+    for (name, value) in &subject(found) {
+        resource.push(attribute((&&*format!("profiler.{name}"), value)));
+    }
     json!({ "resourceMetrics": [{
         "resource": { "attributes": resource },
         "scopeMetrics": [{

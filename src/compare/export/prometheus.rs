@@ -26,9 +26,11 @@ pub fn prometheus(found: &RecordedRun) -> String {
         // Writing to a string cannot fail.
         let _ = writeln!(text, "# TYPE {name} gauge");
         for figure in figures {
-            let labels = subject.iter().chain(&figure.labels);
-            let labels = labels.map(|(name, value)| format!("{name}=\"{}\"", escaped(value)));
-            let labels: Vec<String> = labels.collect();
+            let labels: Vec<String> = subject
+                .iter()
+                .chain(&figure.labels)
+                .map(|(name, value)| format!("{name}=\"{}\"", escaped(value)))
+                .collect();
             let _ = writeln!(text, "{name}{{{}}} {}", labels.join(","), figure.value);
         }
     }

@@ -27,9 +27,10 @@ pub fn sheets(found: &RecordedRun, folder: &Folder, missing: &mut Vec<String>) -
         ("loads", loads(found)),
         ("experiments", experiments(found)),
         ("breakdowns", breakdowns(found)),
-    ];
-    let own = own.into_iter().filter(|(_, table)| !table.rows.is_empty());
-    let own = own.map(|(name, table)| Sheet {
+    ]
+    .into_iter()
+    .filter(|(_, table)| !table.rows.is_empty())
+    .map(|(name, table)| Sheet {
         name: name.to_owned(),
         text: csv::write(&table.columns, &table.rows),
     });
@@ -45,8 +46,7 @@ struct Table {
 
 impl Table {
     fn row(&mut self, cells: impl IntoIterator<Item = (impl Into<String>, Value)>) {
-        let cells = cells.into_iter().map(|(name, value)| (name.into(), value));
-        let cells: Vec<(String, Value)> = cells.collect();
+        let cells: Vec<(String, Value)> = cells.into_iter().map(|(name, value)| (name.into(), value)).collect();
         self.columns = cells.iter().map(|(name, _)| name.clone()).collect();
         self.rows.push(cells.into_iter().collect());
     }
@@ -88,8 +88,12 @@ fn points(found: &RecordedRun) -> Table {
                 ("e2el_ms", json!(answer.e2el_ms)),
                 ("seconds", json!(answer.seconds)),
             ];
-            let cells = boundary_number.into_iter().chain(coordinates);
-            let cells = cells.chain(judged).chain(measured).chain(asked.clone());
+            let cells = boundary_number
+                .into_iter()
+                .chain(coordinates)
+                .chain(judged)
+                .chain(measured)
+                .chain(asked.clone());
             table.row(cells.chain([("time", json!(boundary.times.get(number)))]));
         }
     }
@@ -128,25 +132,32 @@ fn evidence(evidence: Option<&Value>) -> Value {
 
 /// One row per load: its settings, and all metrics, measured or not, under the names of vLLM's bench.
 fn loads(found: &RecordedRun) -> Table {
-    let measured = load_metrics::columns();
+    let metrics = load_metrics::columns();
     // A setting and its measured counterpart need different names.
-    let column = |name: &String| match LOAD_SETTINGS.contains(&name.as_str()) {
-        true => format!("measured_{name}"),
-        false => name.clone(),
+    let column = |name: &String| {
+        if LOAD_SETTINGS.contains(&name.as_str()) {
+            format!("measured_{name}")
+        } else {
+            name.clone()
+        }
     };
     let mut table = Table::default();
     for (number, (args, answer)) in found.loads.iter().enumerate() {
         let settings = LOAD_SETTINGS.map(|key| (key.to_owned(), args["load"][key].clone()));
-        let engines = found.manifest.engines.iter();
-        let engines =
-            engines.filter(|engine| engine["options"] == args["launch"] && engine["info"]["engine"] == args["engine"]);
+        let engines = found
+            .manifest
+            .engines
+            .iter()
+            .filter(|engine| engine["options"] == args["launch"] && engine["info"]["engine"] == args["engine"]);
         let [_, asked @ ..] = server_columns(&engines.filter_map(AskedServer::from_engine).collect::<Vec<_>>());
-        let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())];
         let cells = load_metrics::row(answer);
-        let measured = measured.iter();
-        let measured = measured.map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
-        let load = load.into_iter().chain(asked);
-        let load = load.map(|(name, value)| (name.to_owned(), value));
+        let measured = metrics
+            .iter()
+            .map(|name| (column(name), cells.get(name).cloned().unwrap_or_default()));
+        let load = [("load", json!(number + 1)), ("engine", args["engine"].clone())]
+            .into_iter()
+            .chain(asked)
+            .map(|(name, value)| (name.to_owned(), value));
         table.row(load.chain(settings).chain(measured));
     }
     table
@@ -183,8 +194,10 @@ fn experiments(found: &RecordedRun) -> Table {
 fn breakdowns(found: &RecordedRun) -> Table {
     let mut table = Table::default();
     for (name, footprint) in found.footprints() {
-        let devices = footprint.per_gpu.iter();
-        let devices = devices.map(|one| (one.device.as_deref().unwrap_or("not named"), one));
+        let devices = footprint
+            .per_gpu
+            .iter()
+            .map(|one| (one.device.as_deref().unwrap_or("not named"), one));
         for (device, breakdown) in std::iter::once(("all", &footprint.all)).chain(devices) {
             let total = json!({ "component": "physical", "bytes": breakdown.total, "provenance": "measured" });
             for part in breakdown.parts.iter().map(|part| json!(part)).chain([total]) {

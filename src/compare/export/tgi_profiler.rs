@@ -48,11 +48,13 @@ impl TgiProfiler {
             Scalar::Float(other) => Err(Fault::usage(format!("tgi-profiler knows whole lengths, not `{other}`"))),
         };
         let time = zoneless();
-        let results = boundary.records().map(|(point, record)| {
-            let of = |axis| point.int(axis).unwrap_or_default();
-            result(of("input"), of("output"), record, &time)
-        });
-        let results: Vec<Value> = results.collect();
+        let results: Vec<Value> = boundary
+            .records()
+            .map(|(point, record)| {
+                let length = |axis| point.int(axis).unwrap_or_default();
+                result(length("input"), length("output"), record, &time)
+            })
+            .collect();
         let option = |name: &str, default: Value| self.search.get(name).cloned().unwrap_or(default);
         Ok(json!({
             "config": {
@@ -87,8 +89,12 @@ impl TgiProfiler {
 fn result(input: i64, output: i64, record: &Record, time: &str) -> Value {
     let success = record.moves == Moves::Fits;
     let evidence = record.evidence().unwrap_or_default();
-    let lines = evidence["log"].as_array();
-    let lines: Vec<&str> = lines.into_iter().flatten().filter_map(Value::as_str).collect();
+    let lines: Vec<&str> = evidence["log"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
     json!({
         "input_length": input,
         "output_length": output,

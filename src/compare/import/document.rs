@@ -65,8 +65,8 @@ impl Document {
                 what: "a table",
             });
         }
-        let text = repair(text);
-        let root: Value = serde_json::from_str(&text).map_err(|error| {
+        let json = repair(text);
+        let root: Value = serde_json::from_str(&json).map_err(|error| {
             Fault::usage(format!("{} is not whole JSON: {error}", named()))
                 .hint("it was cut off or edited: write it again with the tool that it is from")
         })?;
@@ -78,7 +78,7 @@ impl Document {
         };
         Ok(Self {
             path: path.to_owned(),
-            repaired: matches!(text, Cow::Owned(_)),
+            repaired: matches!(json, Cow::Owned(_)),
             keys: object.map_or_else(Vec::new, |values| values.keys().cloned().collect()),
             what,
             root: Ok(root),
@@ -93,26 +93,32 @@ impl Document {
 
 /// A row of a table, with numeric cells as numbers and the others as texts. Empty cells are left out.
 fn object(row: csv::Row) -> Value {
-    let cells = row.into_iter().filter(|(_, cell)| !cell.trim().is_empty());
-    let cells = cells.map(|(name, cell)| match number(&cell) {
-        Ok(Some(value)) => (name, value.into()),
-        _ => (name, cell.into()),
-    });
+    let cells = row
+        .into_iter()
+        .filter(|(_, cell)| !cell.trim().is_empty())
+        .map(|(name, cell)| match number(&cell) {
+            Ok(Some(value)) => (name, value.into()),
+            _ => (name, cell.into()),
+        });
     Value::Object(cells.collect())
 }
 
 /// Describes the file for a message.
 impl fmt::Display for Document {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.keys.iter().take(MAX_LISTED);
-        let names: Vec<_> = names.map(|key| format!("`{key}`")).collect();
+        let names: Vec<_> = self
+            .keys
+            .iter()
+            .take(MAX_LISTED)
+            .map(|key| format!("`{key}`"))
+            .collect();
         let more = if self.keys.len() > MAX_LISTED { ", …" } else { "" };
-        let names = format!("{}{more}", names.join(", "));
+        let keys = format!("{}{more}", names.join(", "));
         match self.what {
-            "a table" => write!(f, "its columns are {names}"),
+            "a table" => write!(f, "its columns are {keys}"),
             "an object" if self.keys.is_empty() => f.write_str("it is an empty object"),
             what if self.keys.is_empty() => write!(f, "it is {what}"),
-            what => write!(f, "it is {what} of {names}"),
+            what => write!(f, "it is {what} of {keys}"),
         }
     }
 }
@@ -229,14 +235,19 @@ fn number(text: &str) -> Result<Option<f64>, String> {
 
 /// Replaces Python's words that are not valid JSON by `null`, except within strings.
 fn repair(text: &str) -> Cow<'_, str> {
+    if !text.contains("NaN") && !text.contains("Infinity") {
+        return Cow::Borrowed(text);
+    }
     // A string, even an unterminated one, or one of those words.
-    let form = Regex::new(r#"(?s)"(?:[^"\\]|\\.)*"?|-?Infinity|NaN"#);
-    let (true, Ok(form)) = (text.contains("NaN") || text.contains("Infinity"), form) else {
+    let Ok(form) = Regex::new(r#"(?s)"(?:[^"\\]|\\.)*"?|-?Infinity|NaN"#) else {
         return Cow::Borrowed(text);
     };
-    let null = |found: &Captures| match found[0].starts_with('"') {
-        true => found[0].to_owned(),
-        false => "null".to_owned(),
+    let null = |found: &Captures| {
+        if found[0].starts_with('"') {
+            found[0].to_owned()
+        } else {
+            "null".to_owned()
+        }
     };
     match form.replace_all(text, null) {
         repaired if repaired == text => Cow::Borrowed(text),
@@ -256,9 +267,8 @@ mod tests {
 
     #[test]
     fn numbers_in_any_form() {
-        let numbers =
-            value(r#"{"a": 3, "b": "6.7e9", "many": "many", "yes": true, "c": [1], "n": null, "inf": "inf"}"#);
-        let numbers = Node(&numbers);
+        let parsed = value(r#"{"a": 3, "b": "6.7e9", "many": "many", "yes": true, "c": [1], "n": null, "inf": "inf"}"#);
+        let numbers = Node(&parsed);
         assert_eq!(
             (numbers.number("a"), numbers.number("b")),
             (Ok(Some(3.0)), Ok(Some(6.7e9)))

@@ -99,13 +99,16 @@ impl SizerComponent {
             (pool, Component::KvPool) => pool.filter(|pool| *pool > 0.0),
             (value, _) => value,
         };
-        let from = profile.text(&format!("memory_breakdown.confidence_levels.{}", self.confidence));
-        let from = from.unwrap_or_default();
+        let from = profile
+            .text(&format!("memory_breakdown.confidence_levels.{}", self.confidence))
+            .unwrap_or_default();
         let is_log = self.confidence.is_empty() || (from.contains("log") && !from.starts_with("low"));
-        let (unit, provenance, source) = match (is_log, self.formula.is_empty() || from.starts_with("low")) {
-            (true, _) => (GIB * ranks, Provenance::EngineReported, self.log),
-            (_, true) => (GIB, Provenance::Assumed, self.assumed),
-            (_, false) => (GB * ranks, Provenance::Computed, self.formula),
+        let (unit, provenance, source) = if is_log {
+            (GIB * ranks, Provenance::EngineReported, self.log)
+        } else if self.formula.is_empty() || from.starts_with("low") {
+            (GIB, Provenance::Assumed, self.assumed)
+        } else {
+            (GB * ranks, Provenance::Computed, self.formula)
         };
         Ok(bytes(value, unit).map(|bytes| part(self.component, bytes, provenance, source)))
     }
@@ -195,8 +198,9 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         notes.push(note.to_owned());
     }
     // With rocm-smi the total is a constant of the tool, not a measurement.
-    let capacity = file.number_if_any("gpu_info.total_gpu_memory_gb");
-    let capacity = capacity.filter(|_| vendor.as_deref() == Some("cuda"));
+    let capacity = file
+        .number_if_any("gpu_info.total_gpu_memory_gb")
+        .filter(|_| vendor.as_deref() == Some("cuda"));
     let facts = Facts {
         parameters: file.number_if_any("model_info.num_parameters"),
         layers: count("model_info.num_layers"),
@@ -210,8 +214,9 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     };
     let case = case(file, name(file, None)?, facts, &mut notes)?;
     // `info` holds fields that this program's own batch adds.
-    let version = file.chosen("engine_metadata.engine_version");
-    let version = version.or(file.chosen("info.version"));
+    let version = file
+        .chosen("engine_metadata.engine_version")
+        .or(file.chosen("info.version"));
     let engine = file.text("info.engine").unwrap_or_else(|| "vllm".to_owned());
     Ok(ComparisonInput {
         model: file.text("model_info.name").or(file.text("benchmark_parameters.model")),
@@ -256,20 +261,23 @@ pub(super) fn read_batch(file: &Node) -> Result<ComparisonInput, String> {
                 return Err(format!("row {}: `{key}` is not a whole number", index + 1));
             }
         }
-        let mut profile = Map::new();
+        let mut fields = Map::new();
         for (column, path) in COLUMNS {
-            set(&mut profile, path, row.at(column).0.clone());
+            set(&mut fields, path, row.at(column).0.clone());
         }
-        let profile = Value::Object(profile);
-        let profile = Node(&profile);
+        let object = Value::Object(fields);
+        let profile = Node(&object);
         let name = name(&profile, row.text("model_id").filter(|_| models.len() > 1))?;
         if row.text("success").is_none_or(|word| word.eq_ignore_ascii_case("true")) {
             cases.push(case(&profile, name, Facts::default(), &mut notes)?);
             continue;
         }
         // The message is all of stderr; Python's error is its last line.
-        let error = row.at("error_message").0.as_str();
-        let error = error.and_then(|error| error.lines().map(str::trim).rfind(|line| !line.is_empty()));
+        let error = row
+            .at("error_message")
+            .0
+            .as_str()
+            .and_then(|error| error.lines().map(str::trim).rfind(|line| !line.is_empty()));
         notes.push(format!("{name} failed: {}", error.unwrap_or("no message")));
     }
     let versions: Vec<String> = of_all("engine_version").into_iter().collect();

@@ -102,8 +102,7 @@ pub fn read(path: &Path) -> Result<ComparisonInput> {
         ))
     })?;
     let root = document.root.as_ref().map_err(Clone::clone);
-    let input = root.and_then(|root| (format.read)(&Node(root)));
-    let mut input = input.map_err(|what| {
+    let mut input = root.and_then(|root| (format.read)(&Node(root))).map_err(|what| {
         let (path, name) = (document.path.display(), format.name);
         Fault::usage(format!("`{path}` looks like a file of {name}, but {what}"))
             .hint("it was edited or cut off: write it again with the tool that it is from, or take that entry out")

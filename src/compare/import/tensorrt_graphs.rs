@@ -61,18 +61,21 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let summary = std::iter::once(file).chain(&experiments).find(|node| summarizes(node));
     for experiment in experiments.iter().filter(|one| !summarizes(one)) {
         if !experiment.at("error").is_null() {
-            let name = experiment.text("experiment_name");
-            let name = name.unwrap_or_else(|| "an experiment".to_owned());
-            let error = experiment.text("error");
-            let error = error.unwrap_or_else(|| "without a message".to_owned());
+            let name = experiment
+                .text("experiment_name")
+                .unwrap_or_else(|| "an experiment".to_owned());
+            let error = experiment
+                .text("error")
+                .unwrap_or_else(|| "without a message".to_owned());
             input.notes.push(format!("`{name}` failed: \"{error}\""));
             continue;
         }
         let mut case = Case::new(name(experiment)?);
         for (end, object) in MOMENTS {
             for counter in COUNTERS {
-                let bytes = experiment.number(&format!("{object}.{counter}_mb"))?;
-                let bytes = bytes.map(|value| value * MIB);
+                let bytes = experiment
+                    .number(&format!("{object}.{counter}_mb"))?
+                    .map(|value| value * MIB);
                 case.metric(&format!("{counter}_{end}"), bytes, Unit::Bytes);
             }
         }

@@ -36,7 +36,7 @@ impl<'a> Tested<'a> {
         Ok(Self {
             point: Point::default().with("input", input).with("output", output),
             success,
-            error_type: words(result, "error_type"),
+            error_type: text(result, "error_type"),
             result,
         })
     }
@@ -47,7 +47,7 @@ impl<'a> Tested<'a> {
 }
 
 /// The text with that name, of any length.
-fn words<'a>(node: Node<'a>, name: &str) -> &'a str {
+fn text<'a>(node: Node<'a>, name: &str) -> &'a str {
     node.at(name).0.as_str().unwrap_or_default()
 }
 
@@ -56,8 +56,11 @@ fn length(node: &Node, path: &str) -> Result<Option<i64>, String> {
 }
 
 pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
-    let results = file.at("results").objects()?.into_iter().enumerate();
-    let results: Vec<Tested<'_>> = results
+    let results: Vec<Tested<'_>> = file
+        .at("results")
+        .objects()?
+        .into_iter()
+        .enumerate()
         .map(|(index, result)| Tested::read(result, index))
         .collect::<Result<_, _>>()?;
     let totals = |success: bool| -> Vec<i64> {
@@ -82,8 +85,9 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
     let config = file.at("config");
     let gpus = config.at("gpu_ids").objects()?.len() as u64;
     case.facts.tensor_parallel = Some(gpus).filter(|gpus| *gpus > 0);
-    let points = results.iter();
-    let points = points.map(|tested| (tested.point.clone(), JsonText::from(&answer(tested))));
+    let points = results
+        .iter()
+        .map(|tested| (tested.point.clone(), JsonText::from(&answer(tested))));
     Ok(ComparisonInput {
         model: config.text("model_id"),
         engine: Some("tgi".to_owned()),
@@ -104,7 +108,7 @@ fn answer(tested: &Tested<'_>) -> Value {
         return json!({ "verdict": "ok" });
     }
     let kind = tested.error_type;
-    let [message, logs] = ["error_msg", "container_logs"].map(|name| words(tested.result, name));
+    let [message, logs] = ["error_msg", "container_logs"].map(|name| text(tested.result, name));
     if Verdict::from_name(kind).is_some() {
         let cause = (!tested.result.at("error_msg").is_null()).then_some(message);
         return json!({ "verdict": kind, "cause": cause, "evidence": { "log": logs.lines().collect::<Vec<_>>() } });

@@ -121,9 +121,10 @@ fn name(run: &Node) -> String {
     if parts.len() > 1 {
         parts.retain(|part| !part.starts_with("num_prompts"));
     }
-    match parts.is_empty() {
-        true => "run".to_owned(),
-        false => parts.join(" "),
+    if parts.is_empty() {
+        "run".to_owned()
+    } else {
+        parts.join(" ")
     }
 }
 
@@ -174,10 +175,15 @@ fn setting(run: &Node, key: &str) -> Option<String> {
 
 /// Settings that differ between the runs, except those in every name.
 fn swept(runs: &[Node], cases: &[Case]) -> BTreeSet<String> {
-    let measured = cases.iter().flat_map(|case| &case.figures);
-    let measured: BTreeSet<&str> = measured.map(|figure| figure.name.as_str()).collect();
-    let names = runs.iter();
-    let names: BTreeSet<&String> = names.flat_map(|run| run.entries().map(|(name, _)| name)).collect();
+    let measured: BTreeSet<&str> = cases
+        .iter()
+        .flat_map(|case| &case.figures)
+        .map(|figure| figure.name.as_str())
+        .collect();
+    let names: BTreeSet<&String> = runs
+        .iter()
+        .flat_map(|run| run.entries().map(|(name, _)| name))
+        .collect();
     let excluded = |name: &str| OF_EACH.contains(&name) || SETTINGS.contains(&name) || measured.contains(name);
     let differs = |name: &&String| {
         let mut values = runs.iter().map(|run| setting(run, name));

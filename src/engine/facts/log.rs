@@ -16,29 +16,35 @@ pub(crate) type FactValues = BTreeMap<String, Value>;
 /// Finds facts in these lines. Each fact uses its first pattern with any match; the last match wins, because an engine
 /// that retries (llama.cpp's fit) reports the final value last.
 pub(crate) fn find(patterns: &Patterns, lines: &[String]) -> FactValues {
-    let found = matches(patterns, &[], lines, "").into_iter();
-    found.map(|fact| (fact.name, fact.value)).collect()
+    matches(patterns, &[], lines, "")
+        .into_iter()
+        .map(|fact| (fact.name, fact.value))
+        .collect()
 }
 
 /// Every line that reports a fact, for example one per rank or device, with its number. Sorted by fact, then by line.
 /// Per fact, only the first pattern with any match is used. `ranks` find the prefix that names the rank.
 pub(crate) fn matches(patterns: &Patterns, ranks: &[Pattern], lines: &[String], origin: &str) -> Vec<ReportedFact> {
-    let found = |(fact, patterns): (&String, &Vec<Pattern>)| {
-        let found = patterns.iter().map(|pattern| {
-            let numbered = (0..).zip(lines);
-            let reported = numbered.filter_map(|(number, line)| {
-                let reported = reported(fact, pattern, line, ranks)?;
+    let matches_of = |fact: &str, pattern: &Pattern| -> Vec<ReportedFact> {
+        (0..)
+            .zip(lines)
+            .filter_map(|(number, line)| {
                 Some(ReportedFact {
                     origin: origin.to_owned(),
                     line: Some(number),
-                    ..reported
+                    ..reported(fact, pattern, line, ranks)?
                 })
-            });
-            reported.collect::<Vec<_>>()
-        });
-        found.into_iter().find(|found| !found.is_empty()).unwrap_or_default()
+            })
+            .collect()
     };
-    patterns.iter().flat_map(found).collect()
+    let first_with_matches = |(fact, patterns): (&String, &Vec<Pattern>)| {
+        patterns
+            .iter()
+            .map(|pattern| matches_of(fact, pattern))
+            .find(|matches| !matches.is_empty())
+            .unwrap_or_default()
+    };
+    patterns.iter().flat_map(first_with_matches).collect()
 }
 
 fn reported(fact: &str, pattern: &Pattern, line: &str, ranks: &[Pattern]) -> Option<ReportedFact> {
@@ -165,7 +171,7 @@ impl ReportedFact {
 /// Reasons why the engine runs a different configuration than requested: its own log line, and parts that are not on
 /// the GPUs. A part that is wholly on the host counts only if GPUs were requested (`on_gpus`).
 pub(crate) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_gpus: bool) -> Vec<String> {
-    let words = facts
+    let logged = facts
         .get("degraded")
         .map(|line| line.as_str().map_or_else(|| line.to_string(), str::to_owned));
     let count = |fact: &str| facts.get(fact).and_then(Value::as_u64);
@@ -173,7 +179,7 @@ pub(crate) fn degraded(facts: &FactValues, parts: &BTreeMap<String, String>, on_
         let (some, all) = (count(part)?, count(whole)?);
         (some < all && (some > 0 || on_gpus)).then(|| format!("`{part}` is {some} of {all}, the rest is on the host"))
     });
-    words.into_iter().chain(partly).collect()
+    logged.into_iter().chain(partly).collect()
 }
 
 /// The phase before the first match.

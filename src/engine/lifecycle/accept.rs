@@ -11,7 +11,7 @@ use crate::engine::wire::forms::{
     Accepted, LENGTH, NEWER_LENGTH, OPTIONAL, described, failure_text, is_of_the_form, is_of_the_model, remove,
 };
 use crate::engine::wire::prompting::VOCABULARY;
-use crate::engine::wire::refusal::{COMPRESSED, Credentials, complaint, refusal, remedy, title, wait_longer};
+use crate::engine::wire::refusal::{COMPRESSED, Credentials, error_detail, refusal, remedy, title, wait_longer};
 use crate::fault::{Fault, Result};
 use crate::fmt::Count;
 use crate::load::FailureForm;
@@ -85,9 +85,9 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
                 rejected += u64::from(status == 429);
                 continue;
             }
-            let complaint = complaint(&failure.message);
-            let names = |word: &str| complaint.contains(word);
-            if asked.untried && is_of_the_model(failure, &complaint, running.info.model.as_deref()) {
+            let error_detail = error_detail(&failure.message);
+            let names = |word: &str| error_detail.contains(word);
+            if asked.untried && is_of_the_model(failure, &error_detail, running.info.model.as_deref()) {
                 return Err(refused_model(&running.server, asked, &failure_text(failure, timeout)));
             }
             // A program that we started knows its model, so requests may omit a name that nobody confirmed.
@@ -104,7 +104,7 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
             }
         };
         let status = failure.form.status().unwrap_or_default();
-        let said = format!("{} ({})", described(&form), failure_text(&failure, timeout));
+        let refusal = format!("{} ({})", described(&form), failure_text(&failure, timeout));
         if !is_of_the_form(&failure) {
             let remedy = match failure.form {
                 FailureForm::Status(429 | 503) => wait_longer(status).to_owned(),
@@ -116,7 +116,8 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
             };
             let sent = requested.output;
             let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
-            let mut message = format!("{title}the server did not serve a request of {INPUT} + {sent} tokens: {said}");
+            let mut message =
+                format!("{title}the server did not serve a request of {INPUT} + {sent} tokens: {refusal}");
             if let Some(name) = asked.name.as_ref().filter(|_| asked.untried) {
                 message += &format!("; whether it serves `{name}`, which it does not list, is not known");
             }
@@ -128,8 +129,8 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
             nothing_there = false;
         }
         // The server may use this status to say that it lacks the model.
-        nothing_there &= !complaint(&failure.message).contains("model");
-        refused.push(said);
+        nothing_there &= !error_detail(&failure.message).contains("model");
+        refused.push(refusal);
     }
     if asked.untried {
         return Err(refused_model(&running.server, asked, &refused.join("; ")));
@@ -140,9 +141,9 @@ pub(crate) fn find_form(engine: &Engine, running: &mut Running, asked: &AskedMod
             engine.name(),
             refused.join("; ")
         ),
-        if refused.iter().all(|said| said.contains("does not stream")) {
+        if refused.iter().all(|refusal| refusal.contains("does not stream")) {
             "let it stream (`stream: true`): without a stream it is not seen when tokens come"
-        } else if refused.iter().all(|said| said.contains("content encoding")) {
+        } else if refused.iter().all(|refusal| refusal.contains("content encoding")) {
             COMPRESSED
         } else if nothing_there {
             "nothing of the engine's API is at this address: give the path that it begins with, as `--url http://HOST:PORT/PREFIX` (without `/v1`)"

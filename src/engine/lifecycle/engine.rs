@@ -214,8 +214,12 @@ impl Engine {
         let Some(path) = model.filter(|path| path.is_absolute()) else {
             return Vec::new();
         };
-        let folder = path.parent().filter(|_| path.is_file()).unwrap_or(path);
-        let folder = folder.display().to_string();
+        let folder = path
+            .parent()
+            .filter(|_| path.is_file())
+            .unwrap_or(path)
+            .display()
+            .to_string();
         vec![Mount {
             host: folder.clone(),
             container: folder,

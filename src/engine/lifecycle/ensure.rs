@@ -46,8 +46,8 @@ pub fn start(engine: &Engine) -> Result<bool> {
     match ensure(engine, &mut engine.lock(), Limits::SMALLEST)? {
         Ensured::Running(started) => Ok(started),
         Ensured::Failed(failure) => {
-            let message = failure.evidence.message.unwrap_or_default();
-            let message = format!("`{}` did not start: {message}", engine.name());
+            let reason = failure.evidence.message.unwrap_or_default();
+            let message = format!("`{}` did not start: {reason}", engine.name());
             Err(Fault::new(Kind::Engine, message).hint(format!("{}; see its log", failure.cause)))
         }
     }
@@ -138,8 +138,12 @@ pub(crate) fn ensure(engine: &Engine, live: &mut Live, requested: Limits) -> Res
 /// Restores the failed starts that an earlier execution of the run recorded.
 pub(crate) fn recall_failed_starts(engine: &Engine) {
     // Entries by another version of this program may not parse; such starts are tried again.
-    let failed = engine.context.run.failed_starts(&start_args(engine)).into_iter();
-    let failed = failed.filter_map(|failure| serde_json::from_value(failure).ok());
+    let failed = engine
+        .context
+        .run
+        .failed_starts(&start_args(engine))
+        .into_iter()
+        .filter_map(|failure| serde_json::from_value(failure).ok());
     lock(&engine.starts).failed = failed.collect();
 }
 

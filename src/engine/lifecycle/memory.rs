@@ -307,10 +307,11 @@ fn record_after_stop(
     if stages.attached {
         return Ok(());
     }
-    let reading = match stages.alone {
+    let reading = if stages.alone {
         // The memory of the engine's own processes is gone with them.
-        true => Some(emptied(sampler.latest())),
-        false => read_settled_memory(engine, stages.before.as_ref(), server)?,
+        Some(emptied(sampler.latest()))
+    } else {
+        read_settled_memory(engine, stages.before.as_ref(), server)?
     };
     if let Some(reading) = reading {
         sampler.add(&reading);

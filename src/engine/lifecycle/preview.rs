@@ -51,8 +51,11 @@ pub(crate) fn preview(engine: &Engine, whole: Limits) -> Result<Fault> {
 
 /// Checks that the container to attach to is permitted. A URL was checked earlier.
 fn check_container(engine: &Engine) -> Result<()> {
-    let mut container = engine.options.container.iter();
-    container.try_for_each(|name| engine.context.permits.check_attach(name))
+    engine
+        .options
+        .container
+        .iter()
+        .try_for_each(|name| engine.context.permits.check_attach(name))
 }
 
 pub(crate) fn dry_run_fault(engine: &Engine) -> Fault {
@@ -214,9 +217,10 @@ fn devices(names: &[String]) -> Result<Vec<Device>> {
 fn found(program: Option<&String>) -> Result<()> {
     let program = program.map_or("", String::as_str);
     let folders = std::env::var_os("PATH").unwrap_or_default();
-    let here = match program.contains('/') {
-        true => Path::new(program).is_file(),
-        false => !program.is_empty() && std::env::split_paths(&folders).any(|folder| folder.join(program).is_file()),
+    let here = if program.contains('/') {
+        Path::new(program).is_file()
+    } else {
+        !program.is_empty() && std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
     };
     if here {
         return Ok(());

@@ -124,8 +124,10 @@ pub(crate) fn read_lines(
     server: &Server,
     sampler: Option<&Sampler>,
 ) -> Vec<ReportedFact> {
-    let log = lines.iter().map(|line| strip_ansi_codes(&line.text).into_owned());
-    let log: Vec<String> = log.collect();
+    let log: Vec<String> = lines
+        .iter()
+        .map(|line| strip_ansi_codes(&line.text).into_owned())
+        .collect();
     let sampler = sampler.filter(|_| server.ours() && server.simulated().is_none());
     let mut facts = matches(&engine.rules.facts.log, &engine.rules.facts.rank, &log, "log");
     for fact in &mut facts {

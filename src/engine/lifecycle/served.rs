@@ -25,7 +25,7 @@ const NAMES: [&str; 3] = ["id", "name", "model"];
 
 /// A model in a server's list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Listed {
+struct ListedModel {
     name: String,
     /// The model or folder behind the name, as vLLM and SGLang report it.
     root: Option<String>,
@@ -133,21 +133,21 @@ fn is_same(listed: &str, name: &str) -> bool {
 }
 
 /// The models in a page: the items of the list that the rule points into, or the one value that it points to.
-fn models(page: &Value, rule: &InfoRule) -> Vec<Listed> {
+fn models(page: &Value, rule: &InfoRule) -> Vec<ListedModel> {
     let text = |value: Option<&Value>| value?.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
     let Some((list, field)) = rule.pointer.split_once("/0/") else {
         let only = text(page.pointer(&rule.pointer));
         return only
-            .map(|name| Listed {
+            .map(|name| ListedModel {
                 name,
-                ..Listed::default()
+                ..ListedModel::default()
             })
             .into_iter()
             .collect();
     };
     let items = page.pointer(list).and_then(Value::as_array);
     let listed = items.into_iter().flatten().filter_map(|item| {
-        Some(Listed {
+        Some(ListedModel {
             name: text(item.pointer(&format!("/{field}")))?,
             root: text(item.get("root")),
             parent: text(item.get("parent")),
@@ -158,8 +158,8 @@ fn models(page: &Value, rule: &InfoRule) -> Vec<Listed> {
 
 /// The model of a server that serves one: its only base model, under the first of its names. LoRAs belong to their
 /// base, and names with one root are the same model.
-fn only_base(listed: &[Listed]) -> Option<usize> {
-    let is_lora = |one: &Listed| {
+fn only_base(listed: &[ListedModel]) -> Option<usize> {
+    let is_lora = |one: &ListedModel| {
         let parent = one.parent.as_ref();
         parent.is_some_and(|parent| *parent != one.name && listed.iter().any(|other| other.name == *parent))
     };
@@ -174,10 +174,11 @@ fn only_base(listed: &[Listed]) -> Option<usize> {
 /// Chooses the model that requests name. `names` holds the user's value, as typed and as an absolute path; `is_path` is
 /// true if it is a path rather than a name. A `launched` server serves the model that it was started with, under any
 /// name.
-fn choose(listed: &[Listed], names: &[&str], is_path: bool, launched: bool) -> Choice {
-    let position = |test: &dyn Fn(&Listed, &str) -> bool| {
-        let mut found = names.iter();
-        found.find_map(|name| listed.iter().position(|one| test(one, name)))
+fn choose(listed: &[ListedModel], names: &[&str], is_path: bool, launched: bool) -> Choice {
+    let position = |test: &dyn Fn(&ListedModel, &str) -> bool| {
+        names
+            .iter()
+            .find_map(|name| listed.iter().position(|one| test(one, name)))
     };
     let named = position(&|one, name| is_same(&one.name, name))
         .or_else(|| position(&|one, name| one.root.as_deref() == Some(name)));
@@ -208,7 +209,7 @@ fn is_path(options: &LaunchOptions) -> bool {
 /// `usage`, with the server's list, if it serves several models and the user neither names one nor chooses one at the
 /// terminal.
 pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel> {
-    let mut listed: Vec<Listed> = Vec::new();
+    let mut listed: Vec<ListedModel> = Vec::new();
     let usual = InfoRule {
         path: "/v1/models".to_owned(),
         pointer: "/data/0/id".to_owned(),
@@ -221,8 +222,8 @@ pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel
     };
     for rule in rules {
         let url = server.url(&rule.path)?;
-        let page = engine.wait(async { Ok(engine.fetch(&url).await) })?;
-        let page: Value = page
+        let page: Value = engine
+            .wait(async { Ok(engine.fetch(&url).await) })?
             .and_then(|page| serde_json::from_str(&page).ok())
             .unwrap_or_default();
         for one in models(&page, rule) {
@@ -256,13 +257,19 @@ pub(crate) fn asked_model(engine: &Engine, server: &Server) -> Result<AskedModel
 
 /// The name of a listed model in requests: the user's spelling if the server lists it, else the server's name, with a
 /// note to the user.
-fn served_name(engine: &Engine, server: &Server, listed: &[Listed], index: usize, names: &[&str]) -> Result<String> {
+fn served_name(
+    engine: &Engine,
+    server: &Server,
+    listed: &[ListedModel],
+    index: usize,
+    names: &[&str],
+) -> Result<String> {
     let served = &listed[index];
     if let Some(name) = names.iter().find(|name| is_same(&served.name, name)) {
         return Ok((*name).to_owned());
     }
     let others = listed.len() - 1;
-    let said = match names.first() {
+    let note = match names.first() {
         Some(name) => format!("the server serves `{name}` as `{}`, which requests name", served.name),
         None if others > 0 => format!(
             "`{}` is asked, the base model: the server lists {others} more of it, which `--model NAME` asks",
@@ -272,7 +279,7 @@ fn served_name(engine: &Engine, server: &Server, listed: &[Listed], index: usize
     };
     // No note for a server that we started: it serves the model that we gave it.
     if !server.ours() {
-        engine.context.run.note(Event::Note { text: said })?;
+        engine.context.run.note(Event::Note { text: note })?;
     }
     Ok(served.name.clone())
 }
@@ -280,12 +287,12 @@ fn served_name(engine: &Engine, server: &Server, listed: &[Listed], index: usize
 /// Lets the user choose one of several models at the terminal, unless this run has recorded a choice.
 fn ask_model(engine: &Engine, server: &Server, listed: &[String], given: Option<&str>) -> Result<String> {
     let run = &engine.context.run;
-    let before = run.recorded_engine(&engine.shown);
-    let before = before
+    let recorded = run.recorded_engine(&engine.shown);
+    let chosen = recorded
         .as_ref()
         .and_then(|engine| engine.pointer("/info/model")?.as_str());
-    if let Some(before) = before.filter(|before| listed.iter().any(|name| name == before)) {
-        return Ok(before.to_owned());
+    if let Some(model) = chosen.filter(|model| listed.iter().any(|name| name == model)) {
+        return Ok(model.to_owned());
     }
     let at = without_password(server.base_url());
     let which = match given {
@@ -309,9 +316,10 @@ pub(crate) fn refused_model(server: &Server, asked: &AskedModel, said: &str) -> 
         "the server at `{at}` does not serve `{name}` ({said}){}",
         asked.listing()
     );
-    Fault::usage(message).hint(match asked.listed.is_empty() {
-        true => "name a model that it serves: `--model NAME`",
-        false => "name one of them: `--model NAME`",
+    Fault::usage(message).hint(if asked.listed.is_empty() {
+        "name a model that it serves: `--model NAME`"
+    } else {
+        "name one of them: `--model NAME`"
     })
 }
 
@@ -322,8 +330,8 @@ mod tests {
 
     use super::*;
 
-    fn listed(all: &[(&str, Option<&str>, Option<&str>)]) -> Vec<Listed> {
-        let one = |(name, root, parent): &(&str, Option<&str>, Option<&str>)| Listed {
+    fn listed(all: &[(&str, Option<&str>, Option<&str>)]) -> Vec<ListedModel> {
+        let one = |(name, root, parent): &(&str, Option<&str>, Option<&str>)| ListedModel {
             name: (*name).to_owned(),
             root: root.map(str::to_owned),
             parent: parent.map(str::to_owned),
@@ -386,7 +394,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_name_is_never_replaced(names in prop::collection::vec("[a-c]{1,2}", 0..6), named in "[a-c]{1,2}") {
-            let all: Vec<Listed> = names.iter().map(|name| Listed { name: name.clone(), ..Listed::default() }).collect();
+            let all: Vec<ListedModel> = names.iter().map(|name| ListedModel { name: name.clone(), ..ListedModel::default() }).collect();
             match choose(&all, &[&named], false, false) {
                 Choice::Listed(index) => prop_assert_eq!(&names[index], &named),
                 Choice::Unlisted(name) => prop_assert!(name == named && !names.contains(&named)),

@@ -224,8 +224,8 @@ fn poll_readiness(
             Readiness::Rejecting(rejection) if server.ours() => {
                 // A server with such an answer will not become ready.
                 if let Some(remedy) = &rejection.remedy {
-                    let said = format!("{}; {remedy}", rejection.message);
-                    return Ok(Err(NotReady::new(None, Some(said))));
+                    let reason = format!("{}; {remedy}", rejection.message);
+                    return Ok(Err(NotReady::new(None, Some(reason))));
                 }
             }
             Readiness::Rejecting(rejection) => {
@@ -299,7 +299,7 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
 
 /// The fault that ends a run: no other start would succeed either.
 pub(crate) fn cannot_start(engine: &Engine, failure: &StartFailure) -> Fault {
-    let said = failure.evidence.message.as_deref().unwrap_or_default();
+    let reason = failure.evidence.message.as_deref().unwrap_or_default();
     let folder = engine.context.run.folder();
     let logs = folder.map_or_else(String::new, |folder| {
         format!("; its whole log is in `{}`", folder.join("logs").display())
@@ -312,7 +312,7 @@ pub(crate) fn cannot_start(engine: &Engine, failure: &StartFailure) -> Fault {
         .collect();
     Fault::new(
         Kind::StartFailed,
-        format!("`{}` cannot start: {said}{lines}", engine.name()),
+        format!("`{}` cannot start: {reason}{lines}", engine.name()),
     )
     .hint(format!("{}{logs}", failure.cause.remedy().unwrap_or(REMEDY)))
 }

@@ -549,9 +549,9 @@ mod tests {
         let baseline = here.stage_of(&before.devices, before, false);
         let loaded = here.stage(at(ready));
         let before_end = series.rows().iter().filter(|row| row.phase != Phase::After);
-        let peak = before_end.map(|row| row.total).max();
+        let highest = before_end.map(|row| row.total).max().unwrap();
         let peak = PeakSnapshot {
-            devices: reading(&[peak.unwrap()], &[]).devices,
+            devices: reading(&[highest], &[]).devices,
             processes: Reading::default(),
         };
         [baseline, loaded, here.at_peak(&peak)].map(|stage| (stage.sum / MIB, stage.ours.map(|ours| ours / MIB)))

@@ -43,10 +43,12 @@ pub(crate) fn answer(
         Ok(_) => each.remove(0),
         Err(repeats) => {
             let stats: Vec<LoadStats> = each.iter().map(|one| one.stats.clone()).collect();
-            let stats = RepeatStats::new(&stats);
             LoadAnswer {
                 records: each.first().and_then(|first| first.records.clone()),
-                repeats: Some(LoadRepeats { stats, each }),
+                repeats: Some(LoadRepeats {
+                    stats: RepeatStats::new(&stats),
+                    each,
+                }),
                 ..describe(session, &pool(repeats))?
             }
         }
@@ -214,11 +216,15 @@ fn failures(figures: &LoadStats) -> Option<Warning> {
     if figures.failed == 0 {
         return None;
     }
-    let forms = figures.failures.iter().map(|(form, failures)| {
-        let said: String = failures.message.chars().take(MAX_MESSAGE).collect();
-        format!("{} `{form}` ({said})", failures.count)
-    });
-    let forms = forms.collect::<Vec<_>>().join(", ");
+    let forms = figures
+        .failures
+        .iter()
+        .map(|(form, failures)| {
+            let message: String = failures.message.chars().take(MAX_MESSAGE).collect();
+            format!("{} `{form}` ({message})", failures.count)
+        })
+        .collect::<Vec<_>>()
+        .join(", ");
     let message = format!("{} of {} requests failed: {forms}", figures.failed, figures.issued);
     Some(Warning::new("failed_requests", message).sized(figures.failed as f64))
 }

@@ -44,8 +44,8 @@ pub(crate) fn run_client(
     let url = session.url.clone();
     let cancel = config.cancel.clone();
     let source: Arc<dyn RequestSource> = Arc::clone(feed) as _;
-    let client = async move { run_load(&url, config, source).await };
-    let mut client = engine.context.tasks.runtime().spawn(client);
+    let load = async move { run_load(&url, config, source).await };
+    let mut client = engine.context.tasks.runtime().spawn(load);
     // Ends the load's threads on every exit path.
     let _stop = cancel.clone().drop_guard();
     let lost = |error| Fault::internal(format!("load client task failed: {error}"));

@@ -28,12 +28,13 @@ impl ModelClock {
     /// `time_scale` is real seconds per model second; `None` for an engine that is not simulated.
     pub(crate) fn new(time_scale: Option<f64>) -> Self {
         let speed = time_scale.map_or(1.0, |scale| 1.0 / scale);
-        match speed <= MAX_SPEED {
-            true => Self { speed, too_fast: None },
-            false => Self {
+        if speed <= MAX_SPEED {
+            Self { speed, too_fast: None }
+        } else {
+            Self {
                 speed: 1.0,
                 too_fast: Some(speed),
-            },
+            }
         }
     }
 

@@ -129,12 +129,14 @@ pub(crate) fn finish_monitor(
             bytes: row.total,
         });
         seen.memory = memory.collect();
-        let power = sampler.activity_between(monitor.began, now).into_iter();
-        let power = power.map(|sample| PowerSample {
-            from: at(sample.from),
-            to: at(sample.to),
-            devices: sample.devices,
-        });
+        let power = sampler
+            .activity_between(monitor.began, now)
+            .into_iter()
+            .map(|sample| PowerSample {
+                from: at(sample.from),
+                to: at(sample.to),
+                devices: sample.devices,
+            });
         seen.power = power.collect();
     }
     Ok(seen)
@@ -358,8 +360,8 @@ mod tests {
     fn snapshots_of_one_page_are_spaced_evenly_up_to_the_response() {
         let clock = Instant::now();
         let times = |snapshots| -> Vec<(f64, bool)> {
-            let polls = spread(poll(snapshots, clock), clock, clock).into_iter();
-            polls
+            spread(poll(snapshots, clock), clock, clock)
+                .into_iter()
                 .map(|poll| ((poll.at * 1e3).round() / 1e3, poll.metrics.is_some()))
                 .collect()
         };

@@ -265,13 +265,15 @@ impl LoadOptions {
     }
 
     fn check_arrivals(&self) -> Result<()> {
-        let given = [
+        let given: Vec<&str> = [
             self.concurrency.map(|_| "concurrency"),
             self.rate.map(|_| "rate"),
             self.steps.as_ref().map(|_| "steps"),
             self.trace.as_ref().map(|_| "trace"),
-        ];
-        let given: Vec<&str> = given.into_iter().flatten().collect();
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         match given[..] {
             [] => return no_arrivals(),
             [_] => {}
@@ -385,11 +387,13 @@ fn stepped(steps: &[StepOption]) -> Result<Steps> {
             _ => return wrong_step(index, "needs either `rate` or `concurrency`"),
         }
     }
-    match (rates.is_empty(), concurrencies.is_empty()) {
-        (true, true) => wrong("option `steps` is empty", "such as `[#{ rate: 2, seconds: 30 }]`"),
-        (false, false) => wrong_step(1, "mixes rates and concurrencies"),
-        _ => Ok((rates, concurrencies)),
+    if rates.is_empty() && concurrencies.is_empty() {
+        return wrong("option `steps` is empty", "such as `[#{ rate: 2, seconds: 30 }]`");
     }
+    if !rates.is_empty() && !concurrencies.is_empty() {
+        return wrong_step(1, "mixes rates and concurrencies");
+    }
+    Ok((rates, concurrencies))
 }
 
 fn no_arrivals<T>() -> Result<T> {

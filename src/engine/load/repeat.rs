@@ -88,11 +88,14 @@ pub(crate) fn run_repeat(
     }
     let seen = finish_monitor(engine, monitor, running, driven.clock.began)?;
     let progress = feed.progress();
-    let records = driven.records.iter().map(|record| Record {
-        warmup: progress.is_warmup(record.index),
-        ..session.clock.record(record).into_owned()
-    });
-    let mut records: Vec<Record> = records.collect();
+    let mut records: Vec<Record> = driven
+        .records
+        .iter()
+        .map(|record| Record {
+            warmup: progress.is_warmup(record.index),
+            ..session.clock.record(record).into_owned()
+        })
+        .collect();
     let tokenized = session.tokenized(&mut records)?;
     let given_up = lock(&feed.given_up).take();
     let end = if died {

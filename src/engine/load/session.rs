@@ -46,12 +46,14 @@ impl LoadInputs {
             parse(text).map_err(|fault| fault.while_doing(format!("`{name}`")))
         }
         let text = |name: &str, option| permits.read_file(Path::new(name), option);
-        let trace = options.trace.as_deref();
-        let trace = trace
+        let trace = options
+            .trace
+            .as_deref()
             .map(|name| parsed(name, &text(name, "trace")?, read_trace))
             .transpose()?;
-        let corpus = options.prompts.as_deref();
-        let corpus = corpus
+        let corpus = options
+            .prompts
+            .as_deref()
             .map(|name| parsed(name, &text(name, "prompts")?, read_prompts))
             .transpose()?;
         if let Some(corpus) = &corpus

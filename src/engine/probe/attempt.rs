@@ -147,7 +147,9 @@ pub(crate) fn attempt(
         .first()
         .and_then(Record::failure)
         .filter(|failure| needs_key(failure));
-    if let (false, Some(refused)) = (running.server.ours(), away) {
+    if !running.server.ours()
+        && let Some(refused) = away
+    {
         let status = refused.form.status().unwrap_or_default();
         return Err(Fault::missing(
             format!(
@@ -226,9 +228,10 @@ pub(crate) const PAUSED: &str = "the container was paused during the probe: its 
 pub(crate) fn adapt_calibration(live: &mut Live, form: &RequestForm, requested: Limits, attempt: &Attempt) -> u32 {
     let inputs = || attempt.answers.iter().filter_map(|answer| answer.counts.input);
     let other = || inputs().find(|input| *input != requested.input);
-    let seen = match miscounted(&attempt.judgement) {
-        true => attempt.judgement.counted.or_else(other),
-        false => inputs().next().filter(|_| other().is_none()),
+    let seen = if miscounted(&attempt.judgement) {
+        attempt.judgement.counted.or_else(other)
+    } else {
+        inputs().next().filter(|_| other().is_none())
     };
     match (live.prompting.as_mut(), seen) {
         (Some(prompting), Some(seen)) => prompting.observe(form, requested.input, seen),
@@ -248,12 +251,13 @@ pub(crate) fn newest(running: &Running, name: &str) -> Option<u64> {
 /// The engine's prefill budget, in tokens per step: from its log, or its command line.
 fn prefill_budget(engine: &Engine, running: &Running) -> Option<u64> {
     const FACT: &str = "max_num_batched_tokens";
-    let said = newest(running, FACT);
+    let logged = newest(running, FACT);
     let info = running.server.service.info();
-    let words = ["command", "args"]
+    let command_line: Vec<String> = ["command", "args"]
         .into_iter()
         .filter_map(|key| info[key].as_array())
-        .flatten();
-    let words: Vec<String> = words.filter_map(|word| Some(word.as_str()?.to_owned())).collect();
-    said.or_else(|| log::find(&engine.rules.facts.log, &words).remove(FACT)?.as_u64())
+        .flatten()
+        .filter_map(|word| Some(word.as_str()?.to_owned()))
+        .collect();
+    logged.or_else(|| log::find(&engine.rules.facts.log, &command_line).remove(FACT)?.as_u64())
 }

@@ -174,20 +174,20 @@ pub(crate) fn probe_running(
 ///
 /// `missing` if an attached server serves no request before the wait time is over.
 fn waited_for(engine: &Engine, attempt: &Attempt, patience: &mut Patience<'_>) -> Result<bool> {
-    let asked = attempt.rejected().filter_map(|answer| answer.retry_after).max();
-    let (Some(asked), Some(first)) = (asked, attempt.rejected().find_map(Record::failure)) else {
+    let requested_wait = attempt.rejected().filter_map(|answer| answer.retry_after).max();
+    let (Some(requested_wait), Some(first)) = (requested_wait, attempt.rejected().find_map(Record::failure)) else {
         return Ok(false);
     };
     let served = attempt.answers.iter().any(succeeded);
     if served && !patience.waited.is_zero() {
         return Ok(false);
     }
-    let said = refusal(first, &attempt.path, Credentials::None);
-    let waited = patience.wait(&said, Some(asked))?;
+    let reason = refusal(first, &attempt.path, Credentials::None);
+    let waited = patience.wait(&reason, Some(requested_wait))?;
     if !waited && !served && engine.runtime == RuntimeKind::Attach {
-        let (asked, so_far) = (asked.as_secs_f64(), patience.waited.as_secs_f64());
+        let (requested_wait, so_far) = (requested_wait.as_secs_f64(), patience.waited.as_secs_f64());
         return Err(Fault::missing(
-            format!("{said}; after {so_far:.0} s of waiting, the server asks for {asked:.0} s more"),
+            format!("{reason}; after {so_far:.0} s of waiting, the server asks for {requested_wait:.0} s more"),
             format!(
                 "{}; then resume the run",
                 wait_longer(first.form.status().unwrap_or_default())
@@ -209,11 +209,12 @@ fn keep_in_flight(
     first: &mut Attempt,
 ) -> Result<()> {
     let running = live.running.as_ref();
-    let longest = running.and_then(|running| match running.limits {
-        Some(limits) => Some(limits.total),
-        None => running.info.reported.max_model_len,
-    });
-    let longest = longest.map(|total| total.saturating_sub(requested.input));
+    let longest = running
+        .and_then(|running| match running.limits {
+            Some(limits) => Some(limits.total),
+            None => running.info.reported.max_model_len,
+        })
+        .map(|total| total.saturating_sub(requested.input));
     let Some(output) = longest.and_then(|longest| longer_output(&requested, &first.answers, longest)) else {
         return Ok(());
     };
@@ -288,9 +289,12 @@ fn judge_server(answer: &mut ProbeAnswer) {
 
 /// The error if a server that was attached to did not answer its first request.
 fn silent_server(answer: &ProbeAnswer) -> Fault {
-    let said = answer.evidence.message.as_deref().unwrap_or_default();
+    let reason = answer.evidence.message.as_deref().unwrap_or_default();
     Fault::missing(
-        format!("the server did not finish its first request, {}: {said}", answer.point),
+        format!(
+            "the server did not finish its first request, {}: {reason}",
+            answer.point
+        ),
         match answer.verdict {
             Verdict::Timeout => {
                 "see whether it hangs or still loads its model, and start it again; a slow one gets more time with `--set request_timeout=600`"

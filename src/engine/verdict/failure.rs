@@ -63,10 +63,10 @@ impl FailureRule {
             .iter()
             .rposition(|line| taken_back(&line))
             .map_or(0, |last| last + 1);
-        let said = |text: &&String| self.pattern.is_match(text);
+        let matches = |text: &&String| self.pattern.is_match(text);
         messages
-            .find(said)
-            .or_else(|| symptoms.log[from..].iter().find(|line| said(line) && !quotes(line)))
+            .find(matches)
+            .or_else(|| symptoms.log[from..].iter().find(|line| matches(line) && !quotes(line)))
     }
 }
 
@@ -98,14 +98,15 @@ pub(crate) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Sympto
             input: input.and_then(|tokens| tokens.as_str().parse().ok()),
         })
     };
-    let found = match symptoms.exit.is_some_and(|exit| exit.oom_killed) {
-        true => Finding {
+    let found = if symptoms.exit.is_some_and(|exit| exit.oom_killed) {
+        Finding {
             verdict: Verdict::Oom,
             cause: Some(Cause::Host),
             line: None,
             input: None,
-        },
-        false => rules.iter().find_map(by_rule)?,
+        }
+    } else {
+        rules.iter().find_map(by_rule)?
     };
     Some(match phase {
         RulePhase::Start => found.for_start(),

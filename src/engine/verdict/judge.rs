@@ -59,8 +59,8 @@ fn check_failure(rules: &[FailureRule], seen: &Observation<'_>) -> Option<Judgem
     if !dead {
         return Some(unexplained);
     }
-    let said = unexplained.message.unwrap_or_default();
-    let message = format!("the engine no longer serves; {said}");
+    let reason = unexplained.message.unwrap_or_default();
+    let message = format!("the engine no longer serves; {reason}");
     Some(Judgement::new(Verdict::Error, Cause::Dead, message))
 }
 
@@ -111,11 +111,11 @@ fn overloaded_engine(seen: &Observation<'_>) -> Judgement {
     let served = seen.answers.iter().filter(|answer| succeeded(answer)).count();
     let verdict = if served > 0 { Verdict::Queued } else { Verdict::Error };
     let refused = seen.answers.iter().find_map(Record::failure);
-    let words = match refused {
+    let reason = match refused {
         Some(refused) => refusal(refused, seen.path, seen.credentials),
         None => "the engine rejected requests".to_owned(),
     };
-    let message = format!("{words}; {served} of {} were served", seen.answers.len());
+    let message = format!("{reason}; {served} of {} were served", seen.answers.len());
     Judgement::new(verdict, Cause::Overloaded, message)
 }
 
@@ -128,9 +128,8 @@ fn unexplained(answer: &Record, seen: &Observation<'_>) -> Judgement {
     if let Some(message) = in_stream.and_then(error_message) {
         return error(Cause::Engine, format!("error in the stream: {}", excerpt(message)));
     }
-    let cut_off = |answer: &&Record| answer.outcome == Outcome::CutOff;
-    let unfinished = |answer: &&Record| cut_off(answer) || form_is(FailureForm::Deadline)(answer);
-    let unfinished = seen.answers.iter().filter(unfinished).count() as u64;
+    let is_unfinished = |answer: &&Record| answer.outcome == Outcome::CutOff || form_is(FailureForm::Deadline)(answer);
+    let unfinished = seen.answers.iter().filter(is_unfinished).count() as u64;
     let failure = match &answer.outcome {
         Outcome::CutOff => {
             return Judgement::new(
@@ -208,12 +207,12 @@ fn check_counts(answer: &Record, seen: &Observation<'_>) -> Option<Judgement> {
         return None;
     }
     let finish = answer.finish.as_deref().unwrap_or_default();
-    let message = format!("{output} of {} tokens, then `{finish}`", requested.output);
+    let received = format!("{output} of {} tokens, then `{finish}`", requested.output);
     if !answer.ended_at_length() {
-        let message = format!("the text ended early: {message}");
+        let message = format!("the text ended early: {received}");
         return Some(Judgement::new(Verdict::ShortOutput, Cause::EndOfText, message));
     }
-    let message = format!("the engine clipped the output: {message}");
+    let message = format!("the engine clipped the output: {received}");
     let clipped = Judgement::new(Verdict::ShortOutput, Cause::Clipped, message);
     Some(clipped.explained_by(seen.reported.bound_of_output(requested, output)))
 }

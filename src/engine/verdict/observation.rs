@@ -80,9 +80,9 @@ impl Judgement {
 
     /// Adds to the message.
     pub(crate) fn add(&mut self, more: &str) {
-        let said = self.message.get_or_insert_default();
-        said.push_str(if said.is_empty() { "" } else { "; " });
-        said.push_str(more);
+        let message = self.message.get_or_insert_default();
+        message.push_str(if message.is_empty() { "" } else { "; " });
+        message.push_str(more);
     }
 }
 

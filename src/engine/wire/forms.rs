@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::refusal::words;
+use super::refusal::short_error_detail;
 use crate::engine::adapter::RequestForm;
 use crate::load::{Failure, FailureForm};
 use crate::prompt::PromptForm;
@@ -39,12 +39,13 @@ pub(crate) struct Accepted {
 impl Accepted {
     /// The reason and the remedy for texts that end early, if the server refused or ignores the fields that prevent it.
     pub(crate) fn early_end(&self, form: &RequestForm) -> Option<String> {
-        let of = |has: &dyn Fn(&str) -> bool| {
+        let lengthening_fields = |has: &dyn Fn(&str) -> bool| {
             let fields: Vec<&str> = LENGTHENING.iter().copied().filter(|field| has(field)).collect();
             (!fields.is_empty()).then(|| fields.join("` and `"))
         };
-        let refused = of(&|field| self.left_out.iter().any(|left| left == field)).map(|fields| ("take", fields));
-        let sent = || of(&|field| form.body.get(field).is_some()).map(|fields| ("heed", fields));
+        let refused =
+            lengthening_fields(&|field| self.left_out.iter().any(|left| left == field)).map(|fields| ("take", fields));
+        let sent = || lengthening_fields(&|field| form.body.get(field).is_some()).map(|fields| ("heed", fields));
         refused.or_else(sent).map(|(verb, fields)| {
             format!(
                 "texts end early, as the server does not {verb} `{fields}`: ask for short outputs, such as `output=16`, or let the server ignore \
@@ -78,8 +79,8 @@ impl Accepted {
 pub(crate) fn failure_text(failure: &Failure, timeout: Duration) -> String {
     match failure.form {
         FailureForm::Deadline => format!("unfinished after {} s", timeout.as_secs_f64()),
-        FailureForm::Status(status) => format!("{status}: {}", words(&failure.message)),
-        _ => words(&failure.message),
+        FailureForm::Status(status) => format!("{status}: {}", short_error_detail(&failure.message)),
+        _ => short_error_detail(&failure.message),
     }
 }
 

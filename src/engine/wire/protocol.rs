@@ -180,7 +180,7 @@ pub(crate) fn error_text(error: &Value) -> String {
 
 /// An event of the OpenAI protocols, completions and chat.
 #[derive(Deserialize)]
-struct Event<'a> {
+struct OpenAiEvent<'a> {
     #[serde(borrow, default)]
     choices: Choices<'a>,
     usage: Option<Usage>,
@@ -264,7 +264,7 @@ impl Decoder {
         if name == "error" {
             return Err(serde_json::from_str(data).map_or_else(|_| data.to_owned(), |error| error_text(&error)));
         }
-        match serde_json::from_str::<Event<'_>>(data) {
+        match serde_json::from_str::<OpenAiEvent<'_>>(data) {
             Ok(event) => self.openai_event(event, text),
             // transformers writes its errors without JSON escapes.
             Err(_) => Err(match data.trim_start().strip_prefix("{\"error\":") {
@@ -276,7 +276,7 @@ impl Decoder {
         }
     }
 
-    fn openai_event(&mut self, event: Event<'_>, mut text: Option<&mut String>) -> Result<StreamEvent, String> {
+    fn openai_event(&mut self, event: OpenAiEvent<'_>, mut text: Option<&mut String>) -> Result<StreamEvent, String> {
         if let Some(error) = event.error {
             return Err(error_text(&error));
         }

@@ -80,12 +80,12 @@ pub fn wait_longer(status: u16) -> &'static str {
 /// Describes a rejected request: path, status, and the server's message.
 pub(crate) fn refusal(failure: &Failure, path: &str, credentials: Credentials<'_>) -> String {
     let FailureForm::Status(status) = failure.form else {
-        return words(&failure.message);
+        return short_error_detail(&failure.message);
     };
     let title = title(status, credentials).map_or_else(String::new, |title| format!("{title}: "));
     format!(
         "{title}`{path}` answered with status {status}: {}",
-        words(&failure.message)
+        short_error_detail(&failure.message)
     )
 }
 
@@ -95,14 +95,14 @@ pub(crate) fn needs_key(failure: &Failure) -> bool {
 }
 
 /// The error detail in the body of a refusal, without the request that it may echo.
-pub(crate) fn complaint(body: &str) -> String {
+pub(crate) fn error_detail(body: &str) -> String {
     let json = serde_json::from_str(body).ok();
-    let said = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
+    let detail = json.map_or_else(|| body.to_owned(), |json: Value| error_text(&json));
     // Python servers echo the request in a message of their own format.
-    said.split("'input':").next().unwrap_or_default().to_owned()
+    detail.split("'input':").next().unwrap_or_default().to_owned()
 }
 
 /// The error detail, shortened to one line.
-pub fn words(body: &str) -> String {
-    excerpt(&complaint(body))
+pub fn short_error_detail(body: &str) -> String {
+    excerpt(&error_detail(body))
 }

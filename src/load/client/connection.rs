@@ -143,8 +143,9 @@ impl Pool {
     /// A connection that is being opened without a request.
     pub(super) fn first_opening(&self) -> Option<usize> {
         let opening = |connection: &Connection| !connection.ready && connection.exchange.is_none();
-        let mut connections = self.connections.iter();
-        connections.position(|connection| connection.as_ref().is_some_and(opening))
+        self.connections
+            .iter()
+            .position(|connection| connection.as_ref().is_some_and(opening))
     }
 
     /// Requests EPOLLOUT only while there is something to write.
@@ -428,8 +429,10 @@ fn head(url: &Url, host: &str, key: Option<&ApiKey>) -> String {
     let port = url.port().map_or_else(String::new, |port| format!(":{port}"));
     let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
     let basic = || authorization(url);
-    let authorization = key.map(|key| key.header().to_owned()).or_else(basic);
-    let authorization = authorization.map_or_else(String::new, |value| format!("authorization: {value}\r\n"));
+    let authorization = key
+        .map(|key| key.header().to_owned())
+        .or_else(basic)
+        .map_or_else(String::new, |value| format!("authorization: {value}\r\n"));
     format!(
         "POST {}{query} HTTP/1.1\r\nhost: {host}{port}\r\nuser-agent: {USER_AGENT}\r\n{authorization}\
          content-type: application/json\r\naccept: text/event-stream, application/x-ndjson, application/json\r\n",

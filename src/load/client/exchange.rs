@@ -265,16 +265,17 @@ pub fn read_response(decoder: Box<dyn Decode>, bytes: &[u8]) -> Record {
     };
     let mut exchange = Exchange::new(0, (now, now, now), true, &Held::default(), job);
     let over = bytes.chunks(7).any(|part| exchange.feed(part, now));
-    match over || exchange.close() {
-        true => exchange.complete(now),
-        false => exchange.broken(now, FailureForm::Broken, "the connection was closed".to_owned()),
+    if over || exchange.close() {
+        exchange.complete(now)
+    } else {
+        exchange.broken(now, FailureForm::Broken, "the connection was closed".to_owned())
     }
 }
 
 impl ResponseState {
     fn event(&mut self, name: &str, data: &str, at: Duration) {
-        let kept = |record: &Record| record.text.as_ref().map_or(0, String::len);
-        let before = kept(&self.record);
+        let text_bytes = |record: &Record| record.text.as_ref().map_or(0, String::len);
+        let before = text_bytes(&self.record);
         let event = self.decoder.event(name, data, self.record.text.as_mut());
         self.any_event = true;
         let StreamEvent {
@@ -294,7 +295,7 @@ impl ResponseState {
         self.last |= last;
         self.most_tokens = self.most_tokens.saturating_add(most_tokens);
         if self.record.text.is_some()
-            && let Err(fault) = self.held.add(kept(&self.record) - before)
+            && let Err(fault) = self.held.add(text_bytes(&self.record) - before)
         {
             self.malformed.get_or_insert(fault.message);
         }

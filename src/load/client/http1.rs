@@ -13,7 +13,7 @@ const MAX_HEADERS: usize = 128;
 type Result<T> = std::result::Result<T, String>;
 
 #[derive(Debug, Default)]
-enum State {
+enum ParseState {
     /// Before or inside the head.
     #[default]
     Head,
@@ -26,7 +26,7 @@ enum State {
 
 #[derive(Debug, Default)]
 pub(super) struct Response {
-    state: State,
+    state: ParseState,
     // A head that arrived in several chunks.
     head: Vec<u8>,
     /// The status, once the final head is complete.
@@ -42,7 +42,7 @@ pub(super) struct Response {
 
 impl Response {
     pub(super) fn done(&self) -> bool {
-        matches!(self.state, State::Done)
+        matches!(self.state, ParseState::Done)
     }
 
     /// Whether the connection can be reused after this complete response.
@@ -54,7 +54,7 @@ impl Response {
     /// reusable.
     pub(super) fn push(&mut self, mut bytes: &[u8], mut body: impl FnMut(u16, &[u8])) -> Result<()> {
         self.started |= !bytes.is_empty();
-        while matches!(self.state, State::Head) {
+        while matches!(self.state, ParseState::Head) {
             match self.read_head(bytes)? {
                 Some(read) => bytes = &bytes[read..],
                 None => return Ok(()),
@@ -62,32 +62,33 @@ impl Response {
         }
         let status = self.status.unwrap_or_default();
         let read = match &mut self.state {
-            State::Length(left) => {
+            ParseState::Length(left) => {
                 let length = usize::try_from(*left).unwrap_or(usize::MAX).min(bytes.len());
                 if length > 0 {
                     body(status, &bytes[..length]);
                 }
                 *left -= length as u64;
                 if *left == 0 {
-                    self.state = State::Done;
+                    self.state = ParseState::Done;
                 }
                 length
             }
-            State::Chunked(chunks) => {
-                let read = chunks.push(bytes, |part| body(status, part));
-                let read = read.ok_or("the body is not chunked, although its head says so")?;
+            ParseState::Chunked(chunks) => {
+                let read = chunks
+                    .push(bytes, |part| body(status, part))
+                    .ok_or("the body is not chunked, although its head says so")?;
                 if chunks.done() {
-                    self.state = State::Done;
+                    self.state = ParseState::Done;
                 }
                 read
             }
-            State::UntilClose => {
+            ParseState::UntilClose => {
                 if !bytes.is_empty() {
                     body(status, bytes);
                 }
                 bytes.len()
             }
-            State::Head | State::Done => 0,
+            ParseState::Head | ParseState::Done => 0,
         };
         self.reusable &= read == bytes.len();
         Ok(())
@@ -96,8 +97,8 @@ impl Response {
     /// The connection was closed: returns whether that completes the response.
     pub(super) fn close(&mut self) -> bool {
         self.reusable = false;
-        if matches!(self.state, State::UntilClose) {
-            self.state = State::Done;
+        if matches!(self.state, ParseState::UntilClose) {
+            self.state = ParseState::Done;
         }
         self.done()
     }
@@ -167,11 +168,11 @@ impl Response {
         self.status = Some(status);
         self.reusable = !close && (keep_alive || head.version == Some(1));
         self.state = match (status, body_length) {
-            (204 | 304, _) => State::Done,
-            _ if chunked => State::Chunked(Chunked::default()),
-            (_, Some(0)) => State::Done,
-            (_, Some(length)) => State::Length(length),
-            (_, None) => State::UntilClose,
+            (204 | 304, _) => ParseState::Done,
+            _ if chunked => ParseState::Chunked(Chunked::default()),
+            (_, Some(0)) => ParseState::Done,
+            (_, Some(length)) => ParseState::Length(length),
+            (_, None) => ParseState::UntilClose,
         };
         Ok(Some(length))
     }

@@ -106,10 +106,10 @@ fn load(url: &str, config: LoadConfig, source: Arc<dyn RequestSource>, control: 
         ..
     } = client;
     drop((records, pool));
-    let records = join(collector)?;
+    let collected = join(collector)?;
     Ok(LoadRun {
         duration: done?,
-        records,
+        records: collected,
         clock,
         health,
     })

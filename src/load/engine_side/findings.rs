@@ -195,9 +195,10 @@ impl SweepFindings {
         let (lowest, highest) = (highest.clone().reduce(f64::min)?, highest.reduce(f64::max)?);
         let (at, head) = match (self.knee, self.best?) {
             (Some(knee), _) => {
-                let bracket = match knee.low < knee.high {
-                    true => format!(" (between {} and {})", number(knee.low), number(knee.high)),
-                    false => String::new(),
+                let bracket = if knee.low < knee.high {
+                    format!(" (between {} and {})", number(knee.low), number(knee.high))
+                } else {
+                    String::new()
                 };
                 (knee.x, format!("saturates at {}{bracket}", axis.with_unit(knee.x)))
             }
@@ -217,8 +218,9 @@ impl SweepFindings {
         };
         // A thin percentile is too weak for a finding.
         let p95 = mean(&|one| one.p95_ttft_ms.filter(|_| !one.thin("p95", "ttft_ms")));
-        let ttft = p95.map(|value| format!(", p95 TTFT {}", ms(value)));
-        let ttft = ttft.or_else(|| Some(format!(", mean TTFT {}", ms(mean(&|one| one.mean_ttft_ms)?))));
+        let ttft = p95
+            .map(|value| format!(", p95 TTFT {}", ms(value)))
+            .or_else(|| Some(format!(", mean TTFT {}", ms(mean(&|one| one.mean_ttft_ms)?))));
         let tokens = mean(&|one| one.output_throughput)?;
         Some(format!(
             "{head}: {} output tokens/s{}",
@@ -240,10 +242,11 @@ impl SweepFindings {
             .iter()
             .filter(|one| one.waiting.is_some())
             .reduce(|a, b| if b.level > a.level { b } else { a })?;
-        let of = format!("{} of {} requests", number(most.waiting?.round()), number(most.level));
-        Some(match most.level == waits.first_with {
-            true => format!("{of} wait in the queue"),
-            false => format!("from {} on requests wait in the queue, up to {of}", from(waits)),
+        let waiting = format!("{} of {} requests", number(most.waiting?.round()), number(most.level));
+        Some(if most.level == waits.first_with {
+            format!("{waiting} wait in the queue")
+        } else {
+            format!("from {} on requests wait in the queue, up to {waiting}", from(waits))
         })
     }
 
@@ -289,12 +292,12 @@ fn thin_note(axis: SweepAxis, levels: &[LevelFigures]) -> Option<String> {
     let mut at: Vec<f64> = thin.map(|one| one.level).collect();
     at.sort_by(f64::total_cmp);
     at.dedup();
-    let at: Vec<String> = at.into_iter().map(number).collect();
     (!at.is_empty()).then(|| {
+        let names: Vec<String> = at.into_iter().map(number).collect();
         format!(
             "~ marks a thin percentile, one without a confidence interval: too few requests at {} (p95 needs {}, p99 {}; those that waited \
              together took equally long, and count as fewer)",
-            axis.level_text(&list(&at)),
+            axis.level_text(&list(&names)),
             min_sample_size(0.95),
             min_sample_size(0.99)
         )

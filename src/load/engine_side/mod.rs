@@ -117,8 +117,10 @@ pub struct Observations {
 impl Observations {
     /// Moves all times to another clock.
     pub fn retime(&mut self, to: impl Fn(f64) -> f64) {
-        let samples = self.samples.iter_mut();
-        let samples = samples.flat_map(|sample| [&mut sample.requested_at, &mut sample.at]);
+        let samples = self
+            .samples
+            .iter_mut()
+            .flat_map(|sample| [&mut sample.requested_at, &mut sample.at]);
         let memory = self.memory.iter_mut().flat_map(|used| [&mut used.from, &mut used.to]);
         let power = self
             .power

@@ -47,8 +47,11 @@ pub fn timeline(observed: &Observations, records: &[Record]) -> Vec<TimelineRow>
     let mut rows: Vec<TimelineRow> = if has_metrics_page {
         let first = observed.samples.iter().find_map(|sample| sample.metrics.as_ref());
         let mut before = first;
-        let samples = observed.samples.iter();
-        samples.map(|sample| sample_row(sample, first, &mut before)).collect()
+        observed
+            .samples
+            .iter()
+            .map(|sample| sample_row(sample, first, &mut before))
+            .collect()
     } else {
         ticks(observed.hz, records)
     };

@@ -195,14 +195,17 @@ impl Profile {
     ///
     /// `usage` for an invalid rate, or if all are 0.
     pub fn steps(steps_given: impl IntoIterator<Item = (f64, Duration)>) -> Result<Self> {
-        let steps = steps_given.into_iter().enumerate().map(|(index, (rate, time))| {
-            let rate = match rate {
-                0.0 => 0.0,
-                rate => checked(&format!("steps[{index}].rate"), rate)?,
-            };
-            Ok((rate, time.as_secs_f64()))
-        });
-        let steps = steps.collect::<Result<Vec<_>>>()?;
+        let steps = steps_given
+            .into_iter()
+            .enumerate()
+            .map(|(index, (rate, time))| {
+                let rate = match rate {
+                    0.0 => 0.0,
+                    rate => checked(&format!("steps[{index}].rate"), rate)?,
+                };
+                Ok((rate, time.as_secs_f64()))
+            })
+            .collect::<Result<Vec<_>>>()?;
         if steps.iter().all(|(rate, _)| *rate == 0.0) {
             return Err(Fault::usage("option `steps` has no rate above 0"));
         }

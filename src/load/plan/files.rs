@@ -141,8 +141,7 @@ pub fn read_prompts(text: &str) -> Result<Vec<FilePrompt>> {
                 Fault::usage(format!("line {number} of the prompts {why}"))
                     .hint("a line is `{\"prompt\": \"…\"}`, perhaps with `output`, the tokens to generate; or the file is plain text, a prompt a line")
             })
-        });
-    let prompts = prompts.collect::<Result<Vec<_>>>()?;
+        }).collect::<Result<Vec<_>>>()?;
     if prompts.is_empty() {
         return Err(Fault::usage("the file of prompts has none").hint("give a file with a prompt a line"));
     }
@@ -225,8 +224,11 @@ mod corpus_tests {
     use super::*;
 
     fn read(text: &str) -> Vec<(String, Option<u64>)> {
-        let prompts = read_prompts(text).unwrap().into_iter();
-        prompts.map(|written| (written.prompt, written.output)).collect()
+        read_prompts(text)
+            .unwrap()
+            .into_iter()
+            .map(|written| (written.prompt, written.output))
+            .collect()
     }
 
     #[test]

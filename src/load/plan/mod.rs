@@ -231,8 +231,8 @@ mod tests {
     fn distance(mut gaps: Vec<f64>, share: impl Fn(f64) -> f64) -> f64 {
         gaps.sort_unstable_by(f64::total_cmp);
         let count = gaps.len() as f64;
-        let ranked = gaps.iter().enumerate();
-        ranked
+        gaps.iter()
+            .enumerate()
             .map(|(rank, gap)| {
                 let wanted = share(*gap);
                 (wanted - rank as f64 / count)

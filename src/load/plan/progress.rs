@@ -246,8 +246,7 @@ impl Precision {
     pub fn first_check(&self) -> usize {
         let share = self.statistic.share();
         // A percentile needs a value beyond it in each batch.
-        let needed = share.map_or(0.0, |share| (1.0 / (1.0 - share)).ceil());
-        let needed = needed as usize;
+        let needed = share.map_or(0, |share| (1.0 / (1.0 - share)).ceil() as usize);
         BATCHES * needed.max(MIN_BATCH)
     }
 }

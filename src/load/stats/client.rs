@@ -141,14 +141,18 @@ impl ClientStats {
                 change > noise.max(IRRELEVANT * value)
             })
         };
-        let affected = [("`ttft_ms`", &latencies.ttft_ms), ("`e2el_ms`", &latencies.e2el_ms)];
-        let affected: Vec<&str> = affected.into_iter().filter(distorted).map(|(name, _)| name).collect();
+        let affected: Vec<&str> = [("`ttft_ms`", &latencies.ttft_ms), ("`e2el_ms`", &latencies.e2el_ms)]
+            .into_iter()
+            .filter(distorted)
+            .map(|(name, _)| name)
+            .collect();
         if affected.is_empty() {
             return None;
         }
-        let why = match 2.0 * waited >= total {
-            true => ", because other programs had its core: leave it a core of its own;",
-            false => ":",
+        let why = if 2.0 * waited >= total {
+            ", because other programs had its core: leave it a core of its own;"
+        } else {
+            ":"
         };
         let message = format!(
             "the client read answers late, by up to {longest:.1} ms, during {:.1} % of the load{why} {} may be too high by more than \

@@ -68,9 +68,10 @@ impl Window {
     fn share(self, from: Duration, to: Duration) -> f64 {
         let within = self.to.min(to).saturating_sub(self.from.max(from)).as_secs_f64();
         let whole = to.saturating_sub(from).as_secs_f64();
-        match whole > 0.0 {
-            true => within / whole,
-            false => f64::from(u8::from(self.contains(from))),
+        if whole > 0.0 {
+            within / whole
+        } else {
+            f64::from(u8::from(self.contains(from)))
         }
     }
 
@@ -261,7 +262,7 @@ impl Steady {
     pub(super) fn new(all: &[EvaluatedRequest<'_>], target: TargetConcurrency) -> Option<Self> {
         let measured = || all.iter().filter(|request| !request.record.warmup);
         let begun = measured().map(|request| request.record.sent).min()?;
-        let window = match target {
+        let steady = match target {
             TargetConcurrency::Closed { concurrency } => longest(all, concurrency)?,
             TargetConcurrency::Open { ramped } => Window {
                 from: ramped,
@@ -270,8 +271,8 @@ impl Steady {
             TargetConcurrency::Varying => return None,
         };
         let window = Window {
-            from: window.from.max(begun),
-            ..window
+            from: steady.from.max(begun),
+            ..steady
         };
         if window.from >= window.to {
             return None;

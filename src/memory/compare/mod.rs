@@ -86,11 +86,13 @@ impl Term {
             }
             Term::Overhead => {
                 let parts = [Component::CudaGraphs, Component::RuntimeContext, Component::Unexplained];
-                let counted = parts.into_iter().filter(|component| {
-                    Term::from_component(*component).is_none_or(|term| !listed.contains(&term))
-                        && breakdown.part(*component).is_some()
-                });
-                let counted: Vec<Component> = counted.collect();
+                let counted: Vec<Component> = parts
+                    .into_iter()
+                    .filter(|component| {
+                        Term::from_component(*component).is_none_or(|term| !listed.contains(&term))
+                            && breakdown.part(*component).is_some()
+                    })
+                    .collect();
                 let bytes = counted
                     .iter()
                     .filter_map(|component| breakdown.part(*component))

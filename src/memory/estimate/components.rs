@@ -39,8 +39,12 @@ pub(super) fn weights(
     };
     let headers = files.headers.as_ref();
     let stored = shape.dtype.or_else(|| headers?.float());
-    let requested = request.dtype.as_deref().filter(|name| *name != "auto");
-    let requested = requested.map(str::parse::<Dtype>).transpose()?;
+    let requested = request
+        .dtype
+        .as_deref()
+        .filter(|name| *name != "auto")
+        .map(str::parse::<Dtype>)
+        .transpose()?;
     let dtype = requested.or(stored).ok_or_else(|| {
         Fault::usage("`config.json` does not say the type of the weights (`dtype`)")
             .hint("give it as `dtype`: `bfloat16`, for example")
@@ -74,9 +78,10 @@ pub(super) fn weights(
     };
     let Some(scheme) = scheme else {
         // Engines load a vision tower in its own type.
-        let (parameters, counted_by) = match headers.is_some() && (shape.by_headers || !config.is_multimodal()) {
-            true => (parameters, "the headers of the weights"),
-            false => (shape.parameters(), "`config.json`"),
+        let (parameters, counted_by) = if headers.is_some() && (shape.by_headers || !config.is_multimodal()) {
+            (parameters, "the headers of the weights")
+        } else {
+            (shape.parameters(), "`config.json`")
         };
         let source = format!("{parameters} parameters of {dtype}, from {counted_by}");
         return Ok(known(dtype.bytes(parameters), None, source));
@@ -99,8 +104,11 @@ impl ModelFiles {
     /// Bytes of the tensors in the files, and their source.
     fn stored(&self) -> Option<(u64, String)> {
         if let Some(headers) = &self.headers {
-            let types = headers.by_dtype();
-            let types: Vec<String> = types.iter().map(|(name, bytes)| format!("{bytes} of {name}")).collect();
+            let types: Vec<String> = headers
+                .by_dtype()
+                .iter()
+                .map(|(name, bytes)| format!("{bytes} of {name}"))
+                .collect();
             let source = format!("from the headers of the weights: bytes {}", types.join(", "));
             return Some((headers.bytes(), source));
         }
@@ -142,7 +150,7 @@ impl Kv {
         layer
             .per_token
             .as_ref()
-            .map_or(0, |kept| self.dtype.bytes(kept.on_rank(self.ranks)))
+            .map_or(0, |per_token| self.dtype.bytes(per_token.on_rank(self.ranks)))
     }
 
     /// Bytes of one layer's state of a sequence, on one rank.
@@ -170,9 +178,12 @@ impl Kv {
     /// Bytes of a sequence of this many tokens, on one rank.
     pub(super) fn sequence(self, shape: &Shape, tokens: u64) -> u64 {
         over_layers(shape, |layer| {
-            let kept = layer.per_token.as_ref().map_or(0, |kept| kept.kept(tokens));
+            let resident = layer
+                .per_token
+                .as_ref()
+                .map_or(0, |per_token| per_token.resident_tokens(tokens));
             self.token_of(layer)
-                .saturating_mul(kept)
+                .saturating_mul(resident)
                 .saturating_add(self.state_of(layer))
         })
     }

@@ -38,8 +38,8 @@ fn shape(name: &str) -> ModelFiles {
 
 #[test]
 fn parameters_are_as_many_as_transformers_counts() {
-    let counts: Value = serde_json::from_slice(&std::fs::read(data("shapes/counts.json")).unwrap()).unwrap();
-    let counts = counts["parameters"].as_object().unwrap();
+    let file: Value = serde_json::from_slice(&std::fs::read(data("shapes/counts.json")).unwrap()).unwrap();
+    let counts = file["parameters"].as_object().unwrap();
     let shapes = shapes();
     assert_eq!(counts.len(), shapes.len(), "run tests/data/shapes/count.py");
     let mut families = std::collections::BTreeSet::new();

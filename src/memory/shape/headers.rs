@@ -59,7 +59,7 @@ impl StoredTensor {
 }
 
 #[derive(Deserialize)]
-struct Entry {
+struct HeaderEntry {
     dtype: String,
     shape: Vec<u64>,
     data_offsets: (u64, u64),
@@ -96,7 +96,7 @@ impl Headers {
                 continue;
             }
             let wrong = |why: &str| unusable(&format!("its tensor `{name}`{why}"));
-            let entry = Entry::deserialize(entry).map_err(|error| wrong(&format!(": {error}")))?;
+            let entry = HeaderEntry::deserialize(entry).map_err(|error| wrong(&format!(": {error}")))?;
             let (from, to) = entry.data_offsets;
             let bytes = to.checked_sub(from).ok_or_else(|| wrong(" ends before it begins"))?;
             self.tensors.push(StoredTensor {
@@ -173,20 +173,20 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
         .and_then(|tensor| Some((*tensor.dims.first()?, *tensor.dims.get(1)?)));
     let (vocabulary, hidden) =
         embedding.ok_or_else(|| unclear(family, "no tensor has the name of a token embedding"))?;
-    let mut kept: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut kv_widths: BTreeMap<u64, u64> = BTreeMap::new();
     for tensor in &headers.tensors {
         let Some(layer) = layer(&tensor.name) else {
             continue;
         };
-        let numbers = kept.entry(layer).or_default();
+        let numbers = kv_widths.entry(layer).or_default();
         if ends(tensor, &["k_proj", "v_proj", "kv_a_proj_with_mqa"]) {
             *numbers = numbers.saturating_add(tensor.dims.first().copied().unwrap_or(0));
         }
     }
-    if kept.values().all(|numbers| *numbers == 0) {
+    if kv_widths.values().all(|numbers| *numbers == 0) {
         return Err(unclear(family, "no matrix has a name that makes keys or values"));
     }
-    let silent = kept.values().filter(|numbers| **numbers == 0).count();
+    let silent = kv_widths.values().filter(|numbers| **numbers == 0).count();
     let mut left_out = format!(
         "the family `{family}` is not known: weights, keys and values are read from the headers; every token is assumed to be kept in \
          every layer; of activations only the logits are counted"
@@ -196,7 +196,7 @@ pub(super) fn read(config: &Config, headers: &Headers) -> Result<Shape> {
             "; {silent} layers have no matrices of keys and values: what they keep is not counted"
         ));
     }
-    let layers = kept.into_values().map(|numbers| match numbers {
+    let layers = kv_widths.into_values().map(|numbers| match numbers {
         0 => Layer::default(),
         numbers => Layer::default().keeping(1, numbers, None),
     });

@@ -141,7 +141,7 @@ impl PerToken {
     }
 
     /// Tokens kept of a sequence of `tokens`.
-    pub(crate) fn kept(&self, tokens: u64) -> u64 {
+    pub(crate) fn resident_tokens(&self, tokens: u64) -> u64 {
         self.window.map_or(tokens, |window| tokens.min(window))
     }
 }

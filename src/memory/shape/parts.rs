@@ -82,8 +82,8 @@ impl<'a> Reader<'a> {
             return (0..self.layers).map(|_| Ok(layer.clone())).collect();
         }
         let windows = rule != Layers::WindowFrom || config.flag(&["use_sliding_window"], false)?;
-        let types = config.names(&["layer_types", "layers_block_type"]).filter(|_| windows);
-        let types = match types {
+        let listed = config.names(&["layer_types", "layers_block_type"]).filter(|_| windows);
+        let types = match listed {
             Some(types) if types.len() as u64 == self.layers => types,
             Some(types) => {
                 return Err(Fault::usage(format!(

@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 use url::Url;
 
 use super::super::CONFIG;
-use super::{Entry, Hub, ModelId, is_commit, told};
+use super::{CacheEntry, Hub, ModelId, is_commit, with_wait_notice};
 use crate::fault::{Fault, Kind, Result};
 use crate::http;
 
@@ -40,15 +40,17 @@ impl Hub {
     /// `missing` with a remedy if it is neither cached nor available: offline, unreachable, gated, private, or no such
     /// file.
     pub async fn folder(&self, model: &ModelId, needed: &str, wanted: &[&str]) -> Result<PathBuf> {
-        if let Some(folder) = Entry::new(&self.cache, model).snapshot_with(needed) {
+        if let Some(folder) = CacheEntry::new(&self.cache, model).snapshot_with(needed) {
             return Ok(folder);
         }
         if self.offline {
             return Err(self.not_cached(&format!("`{needed}`"), model, &TOKENIZER));
         }
         let fetch = Fetch::new(self, model, &TOKENIZER)?;
-        let commit = fetch.file(&model.revision, needed).await?;
-        let commit = commit.ok_or_else(|| TOKENIZER.no_such_file(model, needed))?;
+        let commit = fetch
+            .file(&model.revision, needed)
+            .await?
+            .ok_or_else(|| TOKENIZER.no_such_file(model, needed))?;
         for file in wanted {
             fetch.file(&commit, file).await?;
         }
@@ -73,7 +75,7 @@ impl Hub {
 pub(super) struct Fetch<'a> {
     hub: &'a Hub,
     pub(super) model: &'a ModelId,
-    pub(super) entry: Entry,
+    pub(super) entry: CacheEntry,
     purpose: &'static Purpose,
     client: Client,
 }
@@ -102,18 +104,19 @@ impl From<Failure> for Fault {
 impl<'a> Fetch<'a> {
     pub(super) fn new(hub: &'a Hub, model: &'a ModelId, purpose: &'static Purpose) -> Result<Self> {
         // A proxy cannot reach a mirror on this machine.
-        let builder = match http::is_loopback(&hub.endpoint) {
-            true => http::direct(),
-            false => http::external(),
+        let base = if http::is_loopback(&hub.endpoint) {
+            http::direct()
+        } else {
+            http::external()
         };
-        let builder = builder
+        let builder = base
             .redirect(redirect::Policy::none())
             .connect_timeout(CONNECT_TIMEOUT)
             .read_timeout(READ_TIMEOUT);
         Ok(Self {
             hub,
             model,
-            entry: Entry::new(&hub.cache, model),
+            entry: CacheEntry::new(&hub.cache, model),
             purpose,
             client: http::build(builder)?,
         })
@@ -219,7 +222,7 @@ impl<'a> Fetch<'a> {
             return Err(Failure::Transient(self.no_answer(&why), None));
         }
         let host = url.host_str().unwrap_or_default();
-        let sent = told(
+        let sent = with_wait_notice(
             request.send(),
             &format!("waiting for `{host}`: {} of `{}`", self.purpose.what, self.model),
         )
@@ -378,7 +381,7 @@ impl Hub {
 
     /// The path of a cached file; never contacts the hub.
     pub fn cached(&self, model: &ModelId, file: &str) -> Option<PathBuf> {
-        let folder = Entry::new(&self.cache, model).snapshot_with(file)?;
+        let folder = CacheEntry::new(&self.cache, model).snapshot_with(file)?;
         Some(folder.join(file))
     }
 

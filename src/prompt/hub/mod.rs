@@ -109,7 +109,7 @@ pub fn tell_waits(tell: fn(&str)) {
 }
 
 /// Waits for the answer, and reports `what` if that takes long.
-pub(super) async fn told<T>(answer: impl Future<Output = T>, what: &str) -> T {
+pub(super) async fn with_wait_notice<T>(answer: impl Future<Output = T>, what: &str) -> T {
     let mut answer = std::pin::pin!(answer);
     match tokio::time::timeout(UNTOLD, &mut answer).await {
         Ok(answer) => answer,
@@ -228,12 +228,12 @@ impl fmt::Debug for Secret {
 
 /// One model in the cache.
 #[derive(Clone, Debug)]
-pub(super) struct Entry {
+pub(super) struct CacheEntry {
     folder: PathBuf,
     revision: String,
 }
 
-impl Entry {
+impl CacheEntry {
     pub(super) fn new(cache: &Path, model: &ModelId) -> Self {
         Self {
             folder: cache.join(model.folder()),
@@ -270,7 +270,7 @@ impl Entry {
         Ok(blobs.join(name))
     }
 
-    /// A temporary file on the file system of [`Entry::keep`]'s destination.
+    /// A temporary file on the file system of [`CacheEntry::keep`]'s destination.
     pub(super) fn temp_file(&self) -> Result<NamedTempFile> {
         let blobs = self.blob("")?;
         NamedTempFile::new_in(&blobs).map_err(|error| Fault::io(&blobs, &error))

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 
 use super::super::CONFIG;
 use super::fetch::{Failure, Fetch, GATE_TIMEOUT, WEIGHTS, hex, is_etag};
-use super::{Entry, Hub, ModelId, is_commit};
+use super::{CacheEntry, Hub, ModelId, is_commit};
 use crate::fault::{Fault, Kind, Result};
 use crate::task::lock;
 use crate::{file, http};
@@ -35,12 +35,12 @@ const LOCK_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Deserialize)]
 struct Listing {
     sha: String,
-    siblings: Vec<Listed>,
+    siblings: Vec<HubFile>,
 }
 
 #[derive(Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Listed {
+struct HubFile {
     rfilename: String,
     #[serde(default)]
     size: u64,
@@ -83,9 +83,10 @@ impl Hub {
     ) -> Result<Option<String>> {
         let cached = self.is_complete(model, weights);
         if self.offline {
-            return match cached {
-                true => Ok(None),
-                false => Err(self.not_cached("the weights", model, &WEIGHTS)),
+            return if cached {
+                Ok(None)
+            } else {
+                Err(self.not_cached("the weights", model, &WEIGHTS))
             };
         }
         let fetch = Fetch::new(self, model, &WEIGHTS)?;
@@ -110,7 +111,7 @@ impl Hub {
 
     /// Whether the cache has the files that an engine loads; without `weights`, all but the weights.
     pub fn is_complete(&self, model: &ModelId, weights: bool) -> bool {
-        let entry = Entry::new(&self.cache, model);
+        let entry = CacheEntry::new(&self.cache, model);
         let snapshot = entry.snapshot(&entry.known_revision());
         let index = |format: &str| fs::read(snapshot.join(format!("model.{format}.index.json"))).ok();
         let listed = |bytes: Vec<u8>| {
@@ -125,9 +126,10 @@ impl Hub {
             let mut files = fs::read_dir(&snapshot).into_iter().flatten().flatten();
             files.any(|file| is_weights(&file.path()) && file.path().is_file())
         };
-        match weights {
-            true => index("safetensors").or_else(|| index("bin")).map_or_else(any, listed),
-            false => snapshot.join(CONFIG).is_file(),
+        if weights {
+            index("safetensors").or_else(|| index("bin")).map_or_else(any, listed)
+        } else {
+            snapshot.join(CONFIG).is_file()
         }
     }
 }
@@ -139,26 +141,26 @@ fn extension(path: &Path) -> &str {
 }
 
 /// The files to download; `None` if there are no weights in a known format. Only plain names become files.
-fn chosen(listed: Vec<Listed>, weights: bool) -> Option<Vec<Listed>> {
+fn chosen(listed: Vec<HubFile>, weights: bool) -> Option<Vec<HubFile>> {
     let plain = |name: &str| {
         !name.starts_with('.')
             && name
                 .bytes()
                 .all(|byte| byte.is_ascii_alphanumeric() || b"-_.+=".contains(&byte))
     };
-    let files: Vec<Listed> = listed.into_iter().filter(|file| plain(&file.rfilename)).collect();
-    let of = |format: &str| -> Vec<Listed> {
-        let is_of = |file: &&Listed| extension(Path::new(&file.rfilename)) == format;
-        files.iter().filter(is_of).cloned().collect()
+    let files: Vec<HubFile> = listed.into_iter().filter(|file| plain(&file.rfilename)).collect();
+    let with_format = |format: &str| -> Vec<HubFile> {
+        let has_format = |file: &&HubFile| extension(Path::new(&file.rfilename)) == format;
+        files.iter().filter(has_format).cloned().collect()
     };
-    let mut chosen: Vec<Listed> = SETTINGS.iter().flat_map(|format| of(format)).collect();
+    let mut chosen: Vec<HubFile> = SETTINGS.iter().flat_map(|format| with_format(format)).collect();
     if weights {
         let mut tensors = FORMATS
             .iter()
-            .map(|format| of(format))
+            .map(|format| with_format(format))
             .find(|found| !found.is_empty())?;
         // Mistral's repositories contain a second copy of the weights.
-        let is_copy = |file: &Listed| file.rfilename.starts_with("consolidated");
+        let is_copy = |file: &HubFile| file.rfilename.starts_with("consolidated");
         if tensors.iter().any(|file| !is_copy(file)) {
             tensors.retain(|file| !is_copy(file));
         }

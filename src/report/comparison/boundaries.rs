@@ -38,9 +38,10 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
             (boundary, _) => boundary.map(|(_, own)| own),
         });
     }
-    let metrics = on_common.iter();
-    let metrics = metrics.map(|boundary| boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics_of));
-    let mut metrics: Vec<Vec<MetricValue>> = metrics.collect::<Result<_>>()?;
+    let mut metrics: Vec<Vec<MetricValue>> = on_common
+        .iter()
+        .map(|boundary| boundary.as_ref().map_or_else(|| Ok(Vec::new()), metrics_of))
+        .collect::<Result<_>>()?;
     let (Some(_), Some(Some(first))) = (common, on_common.first()) else {
         return Ok(metrics);
     };
@@ -80,9 +81,10 @@ pub(super) fn compare(comparison: &mut Comparison, inputs: &[ComparisonInput]) -
 /// an axis where large values are easier, fitting values shrink.
 pub(super) fn possible_values(metric: &MetricValue) -> [f64; 2] {
     let interval = metric.interval.unwrap_or([-UNBOUNDED, UNBOUNDED]);
-    match metric.better == Some(Direction::Less) && !metric.name.starts_with("newly ") {
-        true => [interval[0], metric.value],
-        false => [metric.value, interval[1]],
+    if metric.better == Some(Direction::Less) && !metric.name.starts_with("newly ") {
+        [interval[0], metric.value]
+    } else {
+        [metric.value, interval[1]]
     }
 }
 
@@ -103,12 +105,15 @@ fn common_axes(
         let Some((found, other)) = boundary else { continue };
         let own = other.lattice().axes();
         let same_question = own.len() == axes.len() && workload(asked) == workload(found);
-        let cut = axes.iter().zip(own).map(|(one, other_axis)| {
-            let (name, same) = (one.name(), one.easier() == other_axis.easier());
-            let same = same && name == other_axis.name() && first.varies(name) == other.varies(name);
-            intersection(one, other_axis).filter(|_| same)
-        });
-        let cut: Option<Vec<Axis>> = cut.collect();
+        let cut: Option<Vec<Axis>> = axes
+            .iter()
+            .zip(own)
+            .map(|(one, other_axis)| {
+                let (name, same) = (one.name(), one.easier() == other_axis.easier());
+                let same = same && name == other_axis.name() && first.varies(name) == other.varies(name);
+                intersection(one, other_axis).filter(|_| same)
+            })
+            .collect();
         let Some(cut) = cut.filter(|_| same_question) else {
             comparison.not_judged.push(NotJudged {
                 subject: index,
@@ -122,11 +127,14 @@ fn common_axes(
         others += 1;
     }
     if narrowed {
-        let ranges = axes.iter().map(|axis| {
-            let (low, high) = axis.range();
-            format!("{} {low} to {high}", axis.name())
-        });
-        let ranges = ranges.collect::<Vec<_>>().join(", ");
+        let ranges = axes
+            .iter()
+            .map(|axis| {
+                let (low, high) = axis.range();
+                format!("{} {low} to {high}", axis.name())
+            })
+            .collect::<Vec<_>>()
+            .join(", ");
         comparison.notes.push(format!(
             "boundaries are compared on their common search space: {ranges}"
         ));
@@ -166,11 +174,13 @@ fn spec(axis: &Axis, low: Scalar, high: Scalar) -> Value {
 
 /// Rebuilds the boundary on these axes.
 fn on_axes(found: &RecordedBoundary, own: &Boundary, axes: &[Axis]) -> Result<Boundary> {
-    let specs = axes.iter().map(|axis| {
-        let (low, high) = axis.range();
-        (axis.name().to_owned(), spec(axis, low, high))
-    });
-    let specs: Map<String, Value> = specs.collect();
+    let specs: Map<String, Value> = axes
+        .iter()
+        .map(|axis| {
+            let (low, high) = axis.range();
+            (axis.name().to_owned(), spec(axis, low, high))
+        })
+        .collect();
     let mut boundary = Boundary::new(&Value::Object(specs), own.options())?;
     for (point, answer) in &found.points {
         boundary.record(point, &Answer::parse(&answer.value())?)?;
@@ -253,9 +263,12 @@ fn max_total(boundary: &Boundary, axes: &[Axis]) -> Result<Option<i64>> {
         return Ok(None);
     };
     let mut most: Option<i64> = None;
-    let walls = boundary.bounding()?.into_iter().chain(boundary.clipped());
-    let walls = walls.filter_map(|point| Some((point.int("input")?, point.int("output")?)));
-    let mut walls: Vec<(i64, i64)> = walls.collect();
+    let mut walls: Vec<(i64, i64)> = boundary
+        .bounding()?
+        .into_iter()
+        .chain(boundary.clipped())
+        .filter_map(|point| Some((point.int("input")?, point.int("output")?)))
+        .collect();
     walls.sort_unstable();
     for (wide, high) in walls {
         if high <= corner {
@@ -288,8 +301,9 @@ fn changed_points(
     let records: Vec<(Point, &Record)> = other.records().collect();
     let (mut listed, mut counts) = (Vec::new(), [0, 0]);
     let mut reported = BTreeSet::new();
-    let tested = first.records();
-    let tested = tested.map(|(point, record)| (point, record.moves, verdict_text(record)));
+    let tested = first
+        .records()
+        .map(|(point, record)| (point, record.moves, verdict_text(record)));
     let recommended = recommended.map(|point| (point.clone(), Moves::Fits, "recommended".to_owned()));
     for (point, moves, before) in recommended.into_iter().chain(tested) {
         let fits = match (moves, first.classify(&point)?, other.classify(&point)?) {

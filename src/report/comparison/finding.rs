@@ -72,13 +72,13 @@ pub enum Verdict {
 
 impl From<Verdict> for &'static str {
     fn from(verdict: Verdict) -> Self {
-        verdict.words()
+        verdict.name()
     }
 }
 
 impl Verdict {
     /// The name, as in JSON.
-    pub fn words(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Exceeded => "exceeded",
             Self::NotCompared => "not compared",
@@ -233,8 +233,8 @@ impl Finding {
     /// The verdict with its reason: `not compared: [2] did not come to its end`.
     pub fn verdict_text(&self) -> String {
         match &self.why {
-            Some(why) => format!("{}: {why}", self.verdict.words()),
-            None => self.verdict.words().to_owned(),
+            Some(why) => format!("{}: {why}", self.verdict.name()),
+            None => self.verdict.name().to_owned(),
         }
     }
 
@@ -245,8 +245,11 @@ impl Finding {
             (_, Some(percent)) => format!(" {percent:+.1} %"),
             _ => String::new(),
         };
-        let why = self.why.as_ref().filter(|_| self.verdict == Verdict::Exceeded);
-        let why = why.map_or_else(String::new, |why| format!(" not compared, {why}"));
+        let why = self
+            .why
+            .as_ref()
+            .filter(|_| self.verdict == Verdict::Exceeded)
+            .map_or_else(String::new, |why| format!(" not compared, {why}"));
         let threshold = self.threshold.as_deref().unwrap_or_default();
         format!("{} of {}{change}{why} ({threshold})", self.name, self.case)
     }

@@ -29,15 +29,18 @@ const SETUP: [&str; 8] = [
 /// The comparison in sections. Only Markdown shows their headings. `findings` include their thresholds.
 pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> Vec<Section> {
     let untitled = || Section::new("", "");
-    let first = simulated(inputs).into_iter();
-    let first = first.chain(completeness_warnings(inputs)).collect();
+    let first = simulated(inputs)
+        .into_iter()
+        .chain(completeness_warnings(inputs))
+        .collect();
     let (mut important, mut others) = (Vec::new(), Vec::new());
     for difference in &comparison.setup_differences {
         let (name, before, after) = (&difference.name, &difference.before, &difference.after);
         let text = format!("{name}: {before}, {after} in {}", label(difference.subject));
-        match difference.important {
-            true => important.push(format!("different {text}")),
-            false => others.push(text),
+        if difference.important {
+            important.push(format!("different {text}"));
+        } else {
+            others.push(text);
         }
     }
     let numbered = || inputs.iter().enumerate();
@@ -67,14 +70,16 @@ pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, 
     }
     sections.extend(differences(comparison).into_iter().map(|sheet| {
         // If there are thresholds, metrics without one are details.
-        match has_thresholds {
-            true => untitled().with([Block::Folded(sheet)]),
-            false => Section::new("", sheet.title.clone()).with([sheet]),
+        if has_thresholds {
+            untitled().with([Block::Folded(sheet)])
+        } else {
+            Section::new("", sheet.title.clone()).with([sheet])
         }
     }));
-    let notes =
-        numbered().flat_map(|(index, input)| input.notes.iter().map(move |note| format!("{} {note}", label(index))));
-    let notes = notes.chain(comparison.notes.iter().cloned()).collect();
+    let notes = numbered()
+        .flat_map(|(index, input)| input.notes.iter().map(move |note| format!("{} {note}", label(index))))
+        .chain(comparison.notes.iter().cloned())
+        .collect();
     sections.push(
         untitled()
             .with(Block::list("setup differences", others, Weight::Detail))
@@ -85,9 +90,10 @@ pub fn comparison_sections(inputs: &[ComparisonInput], comparison: &Comparison, 
 
 /// The comparison as a comment on a pull request: the verdict is the heading.
 pub fn comparison_markdown(inputs: &[ComparisonInput], comparison: &Comparison, findings: &[Finding]) -> String {
-    let headline = match findings.iter().any(|one| one.threshold.is_some()) {
-        true => threshold_headline(inputs, findings),
-        false => self::findings(comparison, &labels(inputs.len()), 1).join("; "),
+    let headline = if findings.iter().any(|one| one.threshold.is_some()) {
+        threshold_headline(inputs, findings)
+    } else {
+        self::findings(comparison, &labels(inputs.len()), 1).join("; ")
     };
     let sections = comparison_sections(inputs, comparison, findings);
     markdown(&format!("profiler compare: {headline}"), &sections)
@@ -104,9 +110,10 @@ fn threshold_headline(inputs: &[ComparisonInput], findings: &[Finding]) -> Strin
         exceeded => format!("{} exceeded", Count(exceeded, "threshold")),
     };
     let others = counts(findings, &[Verdict::NotCompared]);
-    let unfinished = (0..inputs.len()).filter(|index| inputs[*index].unfinished.is_some());
-    let unfinished = unfinished.map(|index| format!("; {} did not come to its end", label(index)));
-    let unfinished: String = unfinished.collect();
+    let unfinished: String = (0..inputs.len())
+        .filter(|index| inputs[*index].unfinished.is_some())
+        .map(|index| format!("; {} did not come to its end", label(index)))
+        .collect();
     format!("{verdict}{others}{unfinished}")
 }
 
@@ -116,8 +123,10 @@ pub fn implausible(case: &Case, of: &str) -> Option<Block> {
         "" => "implausible".to_owned(),
         of => format!("implausible ({of})"),
     };
-    let found = case.implausible.iter();
-    let found = found.map(|found| format!("{}: {}", found.name, found.text));
+    let found = case
+        .implausible
+        .iter()
+        .map(|found| format!("{}: {}", found.name, found.text));
     Block::list(&title, found.collect(), Weight::Warning)
 }
 
@@ -139,16 +148,18 @@ pub(in crate::report) fn setup_table(inputs: &[ComparisonInput]) -> Sheet {
 
 /// Warnings for unfinished runs and for inputs without any measurement.
 pub fn completeness_warnings(inputs: &[ComparisonInput]) -> Vec<String> {
-    let numbered = inputs.iter().enumerate();
-    let warnings = numbered.filter_map(|(index, input)| match (&input.unfinished, input.is_empty()) {
-        (_, true) => Some(format!("{} has nothing to compare: nothing was measured", label(index))),
-        (Some(_), _) => Some(format!(
-            "{} did not come to its end: what it has proven is a lower bound, and what it measured may be a part",
-            label(index)
-        )),
-        _ => None,
-    });
-    warnings.collect()
+    let mut warnings = Vec::new();
+    for (index, input) in inputs.iter().enumerate() {
+        let label = label(index);
+        if input.is_empty() {
+            warnings.push(format!("{label} has nothing to compare: nothing was measured"));
+        } else if input.unfinished.is_some() {
+            warnings.push(format!(
+                "{label} did not come to its end: what it has proven is a lower bound, and what it measured may be a part"
+            ));
+        }
+    }
+    warnings
 }
 
 /// The notice for simulated inputs, if there are any.
@@ -200,8 +211,10 @@ pub(in crate::report) fn findings(comparison: &Comparison, names: &[String], mos
 
 fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usize) -> String {
     let (first, name) = (&names[0], &names[subject]);
-    let all = comparison.findings.iter().filter(|one| one.subject == subject);
-    let all: Vec<&Finding> = all
+    let all: Vec<&Finding> = comparison
+        .findings
+        .iter()
+        .filter(|one| one.subject == subject)
         .filter(|one| !is_detail(&one.name) && one.better != Some(Direction::Neutral))
         .collect();
     let named = |wanted: Verdict| -> Option<String> {
@@ -228,11 +241,14 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
     if unclear.0 > 0 {
         changes.push(format!("{unclear} cannot be compared: a run did not come to its end"));
     }
-    let apart = comparison.not_judged.iter().find(|one| one.subject == subject);
-    let apart = apart.map(|one| {
-        let (before, after) = (&one.before, &one.after);
-        format!("{name}: different questions: not judged; {first}: {before}; {name}: {after}")
-    });
+    let apart = comparison
+        .not_judged
+        .iter()
+        .find(|one| one.subject == subject)
+        .map(|one| {
+            let (before, after) = (&one.before, &one.after);
+            format!("{name}: different questions: not judged; {first}: {before}; {name}: {after}")
+        });
     let parts: Vec<String> = apart.into_iter().chain(changes).collect();
     match parts.first() {
         None => format!("{name}: nothing in common to compare"),
@@ -244,8 +260,10 @@ fn finding(comparison: &Comparison, subject: usize, names: &[String], most: usiz
 /// One phrase for each family of metrics, the most important first; then the number of further families that changed.
 fn phrases(comparison: &Comparison, mut changed: Vec<&Finding>, most: usize) -> Vec<String> {
     let rank = |one: &Finding| {
-        let rank = MAIN_METRICS.split(',').position(|name| one.name.starts_with(name));
-        rank.unwrap_or(usize::MAX)
+        MAIN_METRICS
+            .split(',')
+            .position(|name| one.name.starts_with(name))
+            .unwrap_or(usize::MAX)
     };
     let size = |one: &Finding| one.percent.map_or(f64::INFINITY, f64::abs);
     changed.sort_by(|a, b| rank(a).cmp(&rank(b)).then(size(b).total_cmp(&size(a))));
@@ -254,7 +272,10 @@ fn phrases(comparison: &Comparison, mut changed: Vec<&Finding>, most: usize) -> 
     for one in changed {
         let family = FAMILIES.iter().find(|family| one.name.contains(**family));
         let is_new = families.insert(family.copied().unwrap_or(&one.name));
-        if let (true, Some(before), Some(after)) = (is_new && phrases.len() < most, one.before, one.after) {
+        if is_new
+            && phrases.len() < most
+            && let (Some(before), Some(after)) = (one.before, one.after)
+        {
             let change = change_phrase(&metric_label(&one.name), one.unit, before, after);
             phrases.push(format!("{change}{}", at(comparison, one)));
         }
@@ -266,14 +287,17 @@ fn phrases(comparison: &Comparison, mut changed: Vec<&Finding>, most: usize) -> 
 
 /// ` at concurrency=8`: the coordinates that distinguish the case from other cases with the same metric.
 fn at(comparison: &Comparison, one: &Finding) -> String {
-    let having = comparison.findings.iter();
-    let having = having.filter(|other| other.name == one.name && other.before.and(other.after).is_some());
+    let having = comparison
+        .findings
+        .iter()
+        .filter(|other| other.name == one.name && other.before.and(other.after).is_some());
     let cases: Vec<&str> = having.map(|other| other.case.as_str()).collect();
     let differs = |word: &&str| cases.iter().any(|case| case.split(' ').all(|other| other != *word));
     let words: Vec<&str> = one.case.split(' ').filter(differs).collect();
-    match words.is_empty() {
-        true => String::new(),
-        false => format!(" at {}", words.join(" ")),
+    if words.is_empty() {
+        String::new()
+    } else {
+        format!(" at {}", words.join(" "))
     }
 }
 
@@ -283,8 +307,8 @@ fn differences(comparison: &Comparison) -> Vec<Sheet> {
     let mut columns = vec!["metric".to_owned(), label(0)];
     for subject in 1..comparison.inputs {
         // A wide table is split, so each column names its input.
-        let of = if several { label(subject) + " " } else { String::new() };
-        columns.extend([label(subject), format!("{of}against [1]")]);
+        let of_subject = if several { label(subject) + " " } else { String::new() };
+        columns.extend([label(subject), format!("{of_subject}against [1]")]);
     }
     let row = |metric: &[Finding]| {
         let first = &metric[0];
@@ -311,10 +335,10 @@ fn change(one: &Finding) -> Option<String> {
     let verdict = match one.verdict {
         Verdict::Other if one.after > one.before => "higher",
         Verdict::Other => "lower",
-        Verdict::Better | Verdict::Worse => one.verdict.words(),
+        Verdict::Better | Verdict::Worse => one.verdict.name(),
         Verdict::NotCompared if one.before.and(one.after).is_none() => return None,
-        Verdict::NotCompared => one.verdict.words(),
-        verdict => return Some(verdict.words().to_owned()),
+        Verdict::NotCompared => one.verdict.name(),
+        verdict => return Some(verdict.name().to_owned()),
     };
     Some(format!("{} {verdict}", relative(one.percent)).trim_start().to_owned())
 }
@@ -354,9 +378,10 @@ pub fn threshold_blocks(findings: &[Finding], inputs: usize) -> Vec<Block> {
 
 /// ` in [3]`, if there are several other inputs.
 fn in_run(subject: usize, several: bool) -> String {
-    match several {
-        true => format!(" in {}", label(subject)),
-        false => String::new(),
+    if several {
+        format!(" in {}", label(subject))
+    } else {
+        String::new()
     }
 }
 
@@ -380,9 +405,10 @@ fn count(findings: &[Finding], verdict: Verdict) -> usize {
 
 /// `, 1 within, 1 not compared`: the number of thresholds with each verdict, without zeros.
 fn counts(findings: &[Finding], verdicts: &[Verdict]) -> String {
-    let counted = verdicts.iter();
-    let counted = counted.map(|verdict| (count(findings, *verdict), verdict.words()));
-    let counted = counted.filter(|(count, _)| *count > 0);
+    let counted = verdicts
+        .iter()
+        .map(|verdict| (count(findings, *verdict), verdict.name()))
+        .filter(|(count, _)| *count > 0);
     counted.map(|(count, words)| format!(", {count} {words}")).collect()
 }
 

@@ -45,8 +45,10 @@ impl Comparison {
         let boundaries = boundaries::compare(&mut comparison, inputs)?;
         comparison.add("boundary", true, &boundaries, inputs);
         for case in matched_cases(inputs) {
-            let having = case.iter();
-            let mut having = having.zip(inputs).filter_map(|(case, input)| Some(((*case)?, input)));
+            let mut having = case
+                .iter()
+                .zip(inputs)
+                .filter_map(|(case, input)| Some(((*case)?, input)));
             let Some((first, input)) = having.next() else { continue };
             let name = &first.name;
             if having.next().is_none() {
@@ -69,12 +71,13 @@ impl Comparison {
     fn add(&mut self, case: &str, proven: bool, metrics: &[Vec<MetricValue>], inputs: &[ComparisonInput]) {
         let mut seen = BTreeSet::new();
         for one in metrics.iter().flatten().filter(|one| seen.insert(&one.name)) {
-            let of = |index: usize| {
-                let mut own = metrics[index].iter();
-                own.find(|other| other.name == one.name && other.unit == one.unit)
+            let metric_of = |index: usize| {
+                metrics[index]
+                    .iter()
+                    .find(|other| other.name == one.name && other.unit == one.unit)
             };
             for subject in 1..inputs.len() {
-                let (before, after) = (of(0), of(subject));
+                let (before, after) = (metric_of(0), metric_of(subject));
                 if before.is_none() && after.is_none() {
                     continue;
                 }
@@ -83,8 +86,9 @@ impl Comparison {
                     input.unfinished.as_ref().and(metric).map(boundaries::possible_values)
                 };
                 let changed = |fits| {
-                    let mut changed = self.changed_points.iter();
-                    changed.any(|point| point.subject == subject && point.fits == fits)
+                    self.changed_points
+                        .iter()
+                        .any(|point| point.subject == subject && point.fits == fits)
                 };
                 let proof = Proof {
                     newly_fails: changed(false),
@@ -107,8 +111,9 @@ impl Comparison {
     fn ignore_moves_along_the_boundary(&mut self) {
         for subject in 1..self.inputs {
             let findings = self.findings.iter_mut();
-            let moved = findings.filter(|finding| finding.subject == subject && is_recommendation(&finding.name));
-            let moved: Vec<&mut Finding> = moved.collect();
+            let moved: Vec<&mut Finding> = findings
+                .filter(|finding| finding.subject == subject && is_recommendation(&finding.name))
+                .collect();
             let any = |verdict| moved.iter().any(|finding| finding.verdict == verdict);
             if any(Verdict::Better) && any(Verdict::Worse) {
                 moved.into_iter().for_each(|finding| finding.verdict = Verdict::Other);
@@ -124,8 +129,9 @@ fn matched_cases(inputs: &[ComparisonInput]) -> Vec<Vec<Option<&Case>>> {
         return Vec::new();
     };
     let of_first = first.cases.iter().map(|case| {
-        let partners = others.iter();
-        let partners = partners.map(|other| matching_case(case, &first.cases, &other.cases));
+        let partners = others
+            .iter()
+            .map(|other| matching_case(case, &first.cases, &other.cases));
         std::iter::once(Some(case)).chain(partners).collect()
     });
     let mut matched: Vec<Vec<Option<&Case>>> = of_first.collect();

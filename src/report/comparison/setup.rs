@@ -33,8 +33,13 @@ pub(super) fn setup_differences(inputs: &[ComparisonInput]) -> Vec<SetupDifferen
     };
     let mut found = Vec::new();
     for (index, other) in others.iter().enumerate() {
-        let rest = first.setup.keys().chain(other.setup.keys()).map(String::as_str);
-        let mut rest: Vec<&str> = rest.filter(|name| !IMPORTANT.contains(name)).collect();
+        let mut rest: Vec<&str> = first
+            .setup
+            .keys()
+            .chain(other.setup.keys())
+            .map(String::as_str)
+            .filter(|name| !IMPORTANT.contains(name))
+            .collect();
         rest.sort_unstable_by_key(|name| (INCIDENTAL.contains(name), *name));
         rest.dedup();
         for name in IMPORTANT.into_iter().chain(rest) {

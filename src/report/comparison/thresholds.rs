@@ -78,8 +78,9 @@ impl Rule {
         let text = text.trim();
         let wrong = |why: &str| Fault::usage(format!("invalid threshold `{text}`: {why}")).hint(HINT);
         let form = Regex::new(FORM).map_err(Fault::internal)?;
-        let parts = form.captures(text);
-        let parts = parts.ok_or_else(|| wrong("it is not a name, a relation and a number with a unit"))?;
+        let parts = form
+            .captures(text)
+            .ok_or_else(|| wrong("it is not a name, a relation and a number with a unit"))?;
         let part = |index: usize| parts.get(index).map_or("", |part| part.as_str());
         let (name, relation, sign, unit) = (part(1), part(2), part(3), part(5).trim());
         let number: f64 = part(4).parse().map_err(|_| wrong("the limit is not a number"))?;
@@ -114,8 +115,9 @@ impl Rule {
     /// Whether it applies to this metric of this case, by its name or the term that tables show, or as `CASE/METRIC`.
     pub(super) fn matches(&self, case: &str, name: &str) -> bool {
         let case = with_blanks(case);
-        let mut names = [with_blanks(name), metric_term(name).to_owned()].into_iter();
-        names.any(|name| self.pattern.is_match(&name) || self.pattern.is_match(&format!("{case}/{name}")))
+        [with_blanks(name), metric_term(name).to_owned()]
+            .into_iter()
+            .any(|name| self.pattern.is_match(&name) || self.pattern.is_match(&format!("{case}/{name}")))
     }
 
     /// Rejects a decrease by 100 % or more of a metric that is better when higher.
@@ -125,9 +127,10 @@ impl Rule {
     /// `usage` if the threshold allows that.
     pub(super) fn check(&self, better: Option<Direction>) -> Result<()> {
         let loses = self.side == Side::NotWorse && self.relative && self.number >= 100.0;
-        match loses && better == Some(Direction::More) {
-            true => Err(Fault::usage(format!("invalid threshold `{}`: {LOSES_EVERYTHING}", self.text)).hint(HINT)),
-            false => Ok(()),
+        if loses && better == Some(Direction::More) {
+            Err(Fault::usage(format!("invalid threshold `{}`: {LOSES_EVERYTHING}", self.text)).hint(HINT))
+        } else {
+            Ok(())
         }
     }
 
@@ -153,9 +156,10 @@ impl Rule {
             return Ok(None);
         }
         let first = before.filter(|_| self.relative).unwrap_or(0.0);
-        let change = match self.relative && self.unit == "%" {
-            true => self.number / 100.0 * first.abs(),
-            false => self.number * self.factor(figure, unit)?,
+        let change = if self.relative && self.unit == "%" {
+            self.number / 100.0 * first.abs()
+        } else {
+            self.number * self.factor(figure, unit)?
         };
         let (lowest, highest) = (f64::NEG_INFINITY, f64::INFINITY);
         Ok(Some(match self.side {
@@ -313,9 +317,10 @@ impl Thresholds {
         let Some(limits) = bound(finding.before)? else {
             return Ok(None);
         };
-        let undecided = match self.strict {
-            true => Verdict::Exceeded,
-            false => Verdict::NotCompared,
+        let undecided = if self.strict {
+            Verdict::Exceeded
+        } else {
+            Verdict::NotCompared
         };
         let is_exceeded = |before, after| {
             let limits = bound(before).ok().flatten();
@@ -328,9 +333,10 @@ impl Thresholds {
             Some(after) if !exceeds(limits, after) => (Verdict::Within, None),
             Some(after) => {
                 let confirmed = finding.confirms(after > limits[1]);
-                match rule.relative && finding.within_interval() && !confirmed {
-                    true => (Verdict::NotSignificant, Some(UNPROVEN.to_owned())),
-                    false => (Verdict::Exceeded, None),
+                if rule.relative && finding.within_interval() && !confirmed {
+                    (Verdict::NotSignificant, Some(UNPROVEN.to_owned()))
+                } else {
+                    (Verdict::Exceeded, None)
                 }
             }
         };
@@ -350,8 +356,9 @@ fn is_decided(finding: &Finding, after: f64, is_exceeded: impl Fn(Option<f64>, f
     let [befores, afters] = finding.proof.unwrap_or_default().ranges;
     let befores = befores.map_or_else(|| vec![finding.before], |range| range.map(Some).to_vec());
     let afters = afters.map_or_else(|| vec![after], |range| range.to_vec());
-    let sides = befores.iter();
-    let sides = sides.flat_map(|before| afters.iter().map(|after| is_exceeded(*before, *after)));
+    let sides = befores
+        .iter()
+        .flat_map(|before| afters.iter().map(|after| is_exceeded(*before, *after)));
     let exceeded = sides.filter(|exceeded| *exceeded).count();
     exceeded == 0 || exceeded == befores.len() * afters.len()
 }
@@ -390,12 +397,16 @@ fn check(rule: &Rule, comparison: &Comparison) -> Result<()> {
 /// The names most similar to an unknown one, for an error hint.
 fn nearest_names(wanted: &str, findings: &[Finding]) -> String {
     let figure = wanted.rsplit('/').next().unwrap_or(wanted);
-    let in_cases = findings.iter().filter(|one| one.name == figure);
-    let in_cases: Vec<&str> = in_cases.map(|one| one.case.as_str()).collect();
+    let in_cases: Vec<&str> = findings
+        .iter()
+        .filter(|one| one.name == figure)
+        .map(|one| one.case.as_str())
+        .collect();
     let all = || findings.iter().map(|one| one.name.as_str()).collect();
-    let (what, mut names) = match in_cases.is_empty() {
-        true => ("the nearest are".to_owned(), all()),
-        false => (format!("`{figure}` is a figure of"), in_cases),
+    let (what, mut names) = if in_cases.is_empty() {
+        ("the nearest are".to_owned(), all())
+    } else {
+        (format!("`{figure}` is a figure of"), in_cases)
     };
     names.sort_unstable();
     names.dedup();
@@ -495,8 +506,9 @@ mod tests {
         assert!(unfit("x<=3GiB", MS).hint.unwrap().contains("in ms"));
         let deep = Rule::parse("x=1000%").unwrap();
         assert!(deep.check(Some(Direction::More)).is_err() && deep.check(Some(Direction::Less)).is_ok());
-        let neutral = Rule::parse("x=5%").unwrap();
-        let neutral = neutral.bound("x", MS, Some(Direction::Neutral), Some(1.0));
+        let neutral = Rule::parse("x=5%")
+            .unwrap()
+            .bound("x", MS, Some(Direction::Neutral), Some(1.0));
         assert_eq!(neutral.unwrap(), None);
     }
 

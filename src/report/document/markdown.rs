@@ -72,9 +72,12 @@ struct Markdown(String);
 impl Markdown {
     /// A block of the section called `section`. A title that equals the section's is omitted.
     fn block(&mut self, block: &Block, section: &str) {
-        let titled = |title: &str| match title.eq_ignore_ascii_case(section) {
-            true => String::new(),
-            false => title.to_owned(),
+        let titled = |title: &str| {
+            if title.eq_ignore_ascii_case(section) {
+                String::new()
+            } else {
+                title.to_owned()
+            }
         };
         match block {
             Block::Finding(text) => self.add(&format!("\n**{}**\n", paragraph(text))),
@@ -104,25 +107,29 @@ impl Markdown {
             let is_new = fact.term != last;
             last = &fact.term;
             let term = escape(&fact.term);
-            self.add(&match (fact.paste, is_new) {
-                (true, true) => format!("- **{term}**\n{}", fenced(&fact.text, "sh", "  ")),
-                (true, false) => fenced(&fact.text, "sh", "  "),
-                (false, true) => format!("- **{term}**: {}\n", escape(&fact.text)),
-                (false, false) => format!("  - {}\n", escape(&fact.text)),
-            });
+            if fact.paste {
+                let code = fenced(&fact.text, "sh", "  ");
+                self.add(&if is_new { format!("- **{term}**\n{code}") } else { code });
+            } else if is_new {
+                self.add(&format!("- **{term}**: {}\n", escape(&fact.text)));
+            } else {
+                self.add(&format!("  - {}\n", escape(&fact.text)));
+            }
         }
     }
 
     /// Unchanged lines, up to `VERBATIM` bytes, and the number of omitted ones.
     fn verbatim(&mut self, text: &str) {
         let mut bytes = 0;
-        let kept = text.lines().take_while(|line| {
-            bytes += line.len() + 1;
-            bytes <= VERBATIM
-        });
-        let kept: Vec<&str> = kept.collect();
-        self.add(&fenced(&kept.join("\n"), "text", ""));
-        let more = text.lines().count() - kept.len();
+        let lines: Vec<&str> = text
+            .lines()
+            .take_while(|line| {
+                bytes += line.len() + 1;
+                bytes <= VERBATIM
+            })
+            .collect();
+        self.add(&fenced(&lines.join("\n"), "text", ""));
+        let more = text.lines().count() - lines.len();
         if more > 0 {
             self.add(&format!("\nand {more} more lines in the terminal\n"));
         }
@@ -176,9 +183,10 @@ impl Markdown {
     fn figure(&mut self, plot: &Plot) {
         let words = paragraph(&plot.words);
         let beginning: String = words.chars().take(BEGINNING).collect();
-        let mut head = match self.0.contains(&beginning) {
-            true => String::new(),
-            false => format!("{words}\n\n"),
+        let mut head = if self.0.contains(&beginning) {
+            String::new()
+        } else {
+            format!("{words}\n\n")
         };
         let (columns, lines) = table_lines(&plot.sheet);
         if !lines.is_empty() {

@@ -183,9 +183,10 @@ const MAX_COLUMNS: usize = 12;
 
 /// The table, transposed for readability if it is wide with few rows.
 pub(super) fn readable(sheet: &Sheet) -> Cow<'_, Sheet> {
-    match sheet.columns.len() > MAX_COLUMNS.max(sheet.rows.len()) && !sheet.rows.is_empty() {
-        true => Cow::Owned(sheet.transposed()),
-        false => Cow::Borrowed(sheet),
+    if sheet.columns.len() > MAX_COLUMNS.max(sheet.rows.len()) && !sheet.rows.is_empty() {
+        Cow::Owned(sheet.transposed())
+    } else {
+        Cow::Borrowed(sheet)
     }
 }
 

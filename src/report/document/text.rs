@@ -71,13 +71,14 @@ fn facts_text(facts: &[Fact], page: Page) -> String {
     for fact in facts {
         let term = if fact.term == last { "" } else { &fact.term };
         last = &fact.term;
-        let text = match fact.paste {
-            true => page.paint(&fact.text, Style::new().bold()),
-            false => wrap(&page.signs(fact.text.clone()), room, 0),
+        let text = if fact.paste {
+            page.paint(&fact.text, Style::new().bold())
+        } else {
+            wrap(&page.signs(fact.text.clone()), room, 0)
         };
-        let text = text.replace('\n', &format!("\n{}", " ".repeat(indent)));
+        let indented = text.replace('\n', &format!("\n{}", " ".repeat(indent)));
         let blanks = " ".repeat(indent - width(term));
-        lines.push(format!("{}{blanks}{text}", page.paint(term, Style::new().dim())));
+        lines.push(format!("{}{blanks}{indented}", page.paint(term, Style::new().dim())));
     }
     lines.join("\n")
 }
@@ -85,11 +86,16 @@ fn facts_text(facts: &[Fact], page: Page) -> String {
 fn list_text(list: &List, page: Page) -> String {
     // The colour of warnings: yellow is unreadable on white.
     let serious = |text: &str| page.paint(text, Style::new().magenta().bold());
-    let item = |item: &String| match (list.title.is_empty(), list.weight) {
-        (true, Weight::Warning) if item.starts_with("SIMULATED") => page.paint(item, Style::new().black().on_yellow()),
-        (true, Weight::Warning) => serious(item),
-        (true, _) => page.signs(item.clone()),
-        (false, _) => paragraph(item, page),
+    let item = |item: &String| {
+        if !list.title.is_empty() {
+            paragraph(item, page)
+        } else if list.weight != Weight::Warning {
+            page.signs(item.clone())
+        } else if item.starts_with("SIMULATED") {
+            page.paint(item, Style::new().black().on_yellow())
+        } else {
+            serious(item)
+        }
     };
     let mut lines = match list.weight {
         Weight::Warning => vec![serious(&list.title)],
@@ -97,9 +103,10 @@ fn list_text(list: &List, page: Page) -> String {
     };
     lines.retain(|_| !list.title.is_empty());
     // Warnings without a title are never left out.
-    let most = match (list.title.is_empty(), list.weight) {
-        (true, Weight::Warning) => usize::MAX,
-        _ => MAX_LISTED,
+    let most = if list.title.is_empty() && list.weight == Weight::Warning {
+        usize::MAX
+    } else {
+        MAX_LISTED
     };
     lines.extend(list.items.iter().take(most).map(item));
     let more = list.items.len().saturating_sub(most);
@@ -111,11 +118,11 @@ fn list_text(list: &List, page: Page) -> String {
 
 /// A table below its title: words aligned to the left, numbers to the right.
 fn sheet_text(sheet: &Sheet, page: Page) -> String {
-    let text = |entry: &Entry| match entry {
+    let cell = |entry: &Entry| match entry {
         Entry::None => "-".to_owned(),
         entry => page.signs(entry_text(entry)),
     };
-    let rows: Vec<Vec<String>> = sheet.rows.iter().map(|row| row.iter().map(text).collect()).collect();
+    let rows: Vec<Vec<String>> = sheet.rows.iter().map(|row| row.iter().map(cell).collect()).collect();
     let headings: Vec<&str> = sheet.columns.iter().map(String::as_str).collect();
     let text = table(&headings, &rows, page);
     let lines = text.lines().map(str::trim_end).skip_while(|line| line.is_empty());
@@ -127,11 +134,14 @@ fn sheet_text(sheet: &Sheet, page: Page) -> String {
 /// first column is repeated there, and so is the last one if it is a verdict. If no column fits next to the first, each
 /// row becomes a list of its entries.
 pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Page) -> String {
-    let columns = headings.iter().enumerate().map(|(at, heading)| {
-        let entries = rows.iter().map(|row| row.get(at).cloned().unwrap_or_default());
-        Column::of_texts(heading, entries.collect(), is_text(column(rows, at)))
-    });
-    let columns: Vec<Column> = columns.collect();
+    let columns: Vec<Column> = headings
+        .iter()
+        .enumerate()
+        .map(|(at, heading)| {
+            let entries = rows.iter().map(|row| row.get(at).cloned().unwrap_or_default());
+            Column::of_texts(heading, entries.collect(), is_text(column(rows, at)))
+        })
+        .collect();
     let widest = |columns: &[Column]| columns.chunks(1).map(total_width).max().unwrap_or(0);
     let Some(last) = columns.len().checked_sub(1) else {
         return String::new();
@@ -142,10 +152,12 @@ pub(in crate::report) fn table(headings: &[&str], rows: &[Vec<String>], page: Pa
     }
     // A verdict in the last column is repeated in every part of the table.
     let heading = headings[last].trim();
-    let verdict = (heading.is_empty() || heading.starts_with("against")) && is_text(column(rows, last));
-    let end = match last > 1 && verdict {
-        true if first + widest(&columns[1..last]) + total_width(&columns[last..]) <= page.width => last,
-        _ => last + 1,
+    let is_verdict = (heading.is_empty() || heading.starts_with("against")) && is_text(column(rows, last));
+    let has_room = || first + widest(&columns[1..last]) + total_width(&columns[last..]) <= page.width;
+    let end = if last > 1 && is_verdict && has_room() {
+        last
+    } else {
+        last + 1
     };
     continued(
         &columns[..1],
@@ -161,8 +173,9 @@ pub(in crate::report) fn is_text<'a>(entries: impl Iterator<Item = &'a str>) -> 
     let is_word = |entry: &str| {
         let entry = entry.trim_start_matches(['<', '>', '=', ' ']);
         let (number, unit) = entry.split_once(' ').unwrap_or((entry, ""));
-        let mut letters = number.chars();
-        let is_number = letters.all(|letter| letter.is_ascii_digit() || "~+-−±.,".contains(letter));
+        let is_number = number
+            .chars()
+            .all(|letter| letter.is_ascii_digit() || "~+-−±.,".contains(letter));
         !is_number || unit.contains(' ')
     };
     let (mut all, mut words) = (0, 0);
@@ -323,9 +336,10 @@ impl Column {
     /// An entry, aligned within its column.
     fn cell(&self, text: &str) -> String {
         let (gap, blanks) = (" ".repeat(GAP), " ".repeat(self.width.saturating_sub(width(text))));
-        match self.left_aligned {
-            true => format!("{gap}{text}{blanks}"),
-            false => format!("{gap}{blanks}{text}"),
+        if self.left_aligned {
+            format!("{gap}{text}{blanks}")
+        } else {
+            format!("{gap}{blanks}{text}")
         }
     }
 }
@@ -333,8 +347,9 @@ impl Column {
 fn render(columns: &[Column], rows: usize) -> String {
     let head = columns.iter().map(|column| column.heading.len()).max().unwrap_or(0);
     let line = |entry: &dyn Fn(&Column) -> Option<String>| {
-        let cells = columns.iter();
-        let cells = cells.map(|column| column.cell(&entry(column).unwrap_or_default()));
+        let cells = columns
+            .iter()
+            .map(|column| column.cell(&entry(column).unwrap_or_default()));
         cells.collect::<String>().trim_end().to_owned()
     };
     // Headings end right above their columns.
@@ -376,12 +391,11 @@ impl ColumnFormat {
                 (smallest, largest) = (smallest.min(number.abs()), largest.max(number.abs()));
             }
         }
-        let decimals = match smallest.is_finite() {
-            true => {
-                let most = (MOST_DIGITS - 1 - largest.log10().floor() as i32).clamp(1, MOST);
-                (DIGITS - 1 - smallest.log10().floor() as i32).clamp(0, most) as usize
-            }
-            false => 0,
+        let decimals = if smallest.is_finite() {
+            let most = (MOST_DIGITS - 1 - largest.log10().floor() as i32).clamp(1, MOST);
+            (DIGITS - 1 - smallest.log10().floor() as i32).clamp(0, most) as usize
+        } else {
+            0
         };
         Self {
             decimals,
@@ -621,8 +635,8 @@ mod script_table_tests {
     #[test]
     fn a_group_of_columns_continues_below_together() {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
-        let groups = [names(&["n"]), names(&["aaaa", "bbbb"]), names(&["cccc", "dddd"])];
-        let groups: Vec<&[String]> = groups.iter().map(Vec::as_slice).collect();
+        let headings = [names(&["n"]), names(&["aaaa", "bbbb"]), names(&["cccc", "dddd"])];
+        let groups: Vec<&[String]> = headings.iter().map(Vec::as_slice).collect();
         let rows = vec![vec![json!(1), json!(2), json!({ "thin": 3.5 }), json!(4), json!(5)]];
         let page = |width| Page {
             width,

@@ -119,9 +119,12 @@ fn view(documents: &[Document], together: &Together) -> Value {
     let runs: Vec<Value> = documents.iter().enumerate().map(run).collect();
     let mut notices = documents.iter().filter_map(|document| document.simulated.as_deref());
     let first = notices.next();
-    let simulated = first.map(|first| match notices.all(|other| other == first) {
-        true => first,
-        false => SIMULATED,
+    let simulated = first.map(|first| {
+        if notices.all(|other| other == first) {
+            first
+        } else {
+            SIMULATED
+        }
     });
     context! { title, simulated, several, together => common, runs }
 }
@@ -216,13 +219,19 @@ fn data(plot: &Plot, frames: &[Json]) -> String {
         };
         rows.number(entries.iter().map(entry).collect())
     };
-    let panels = plot.panels.iter().map(|panel| {
-        let spots = panel.spots.spots.iter();
-        let points = spots.map(|spot| ([number(spot.at.0), number(spot.at.1)], row(&spot.entries)));
-        let (at, rows): (Vec<[Json; 2]>, Vec<usize>) = points.unzip();
-        json!({ "title": panel.title, "names": panel.spots.columns, "at": at, "rows": rows })
-    });
-    let panels: Vec<Json> = panels.collect();
+    let panels: Vec<Json> = plot
+        .panels
+        .iter()
+        .map(|panel| {
+            let points = panel
+                .spots
+                .spots
+                .iter()
+                .map(|spot| ([number(spot.at.0), number(spot.at.1)], row(&spot.entries)));
+            let (at, rows): (Vec<[Json; 2]>, Vec<usize>) = points.unzip();
+            json!({ "title": panel.title, "names": panel.spots.columns, "at": at, "rows": rows })
+        })
+        .collect();
     let sheet = readable(&plot.sheet);
     let long = sheet.rows.len() > MAX_COMPLETE;
     let table: Vec<usize> = sheet.rows.iter().filter(|_| long).map(row).collect();
@@ -265,8 +274,13 @@ fn table(sheet: &Sheet, complete: bool) -> Value {
     let rest = !complete && sheet.rows.len() > MAX_COMPLETE;
     let most = if rest { FIRST_ROWS } else { sheet.rows.len() };
     let column = |(at, name): (usize, &String)| {
-        let entries = sheet.rows.iter().take(MAX_COMPLETE).filter_map(|row| row.get(at));
-        let entries: Vec<String> = entries.map(entry_text).collect();
+        let entries: Vec<String> = sheet
+            .rows
+            .iter()
+            .take(MAX_COMPLETE)
+            .filter_map(|row| row.get(at))
+            .map(entry_text)
+            .collect();
         // Numbers are aligned right.
         context! { name => name.as_str(), numbers => !is_text(entries.iter().map(String::as_str)) }
     };

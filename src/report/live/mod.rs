@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use console::{Term, measure_text_width};
 use progress::TICK;
 use serde_json::Value;
-use state::{State, one_line};
+use state::{LiveState, one_line};
 
 use crate::answer::evidence::{NOT_SENT, line as evidence_line, reported, with_cause};
 use crate::boundary::{Cause, Verdict};
@@ -30,7 +30,7 @@ use crate::task::lock;
 pub struct Live(Arc<Mutex<View>>);
 
 struct View {
-    state: State,
+    state: LiveState,
     begun: Instant,
     terminal: Terminal,
     output: Output,
@@ -53,11 +53,12 @@ impl Live {
     pub fn watch(run: &Arc<Run>, json: bool) -> Self {
         let terminal = Terminal::detect();
         let live = Self(Arc::new(Mutex::new(View {
-            state: State::default(),
+            state: LiveState::default(),
             begun: Instant::now(),
-            output: match terminal.live {
-                true => Output::Screen(Screen::default()),
-                false => Output::Plain(Plain::default()),
+            output: if terminal.live {
+                Output::Screen(Screen::default())
+            } else {
+                Output::Plain(Plain::default())
             },
             terminal,
             run: Arc::downgrade(run),
@@ -174,13 +175,15 @@ impl View {
             _ => return None,
         };
         let notice = Block::notice(mark.then(|| self.notice()));
-        let asked = self.run.upgrade().map_or_else(Vec::new, |run| run.asked());
-        let asked: Vec<Fact> = asked
+        let asked: Vec<Fact> = self
+            .run
+            .upgrade()
+            .map_or_else(Vec::new, |run| run.asked())
             .iter()
             .map(|asked| Fact::new("asked", asked.to_string()))
             .collect();
-        let asked = (!asked.is_empty()).then_some(Block::Facts(asked));
-        let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain(asked).collect();
+        let questions = (!asked.is_empty()).then_some(Block::Facts(asked));
+        let blocks: Vec<Block> = notice.into_iter().chain(blocks).chain(questions).collect();
         Some(blocks_text(&blocks, page))
     }
 
@@ -199,7 +202,7 @@ impl View {
     }
 
     /// Redraws the screen. Without a screen, prints what `line` returns, if anything.
-    fn advance(&mut self, elapsed: Duration, line: impl FnOnce(&mut Plain, &State) -> Option<String>) {
+    fn advance(&mut self, elapsed: Duration, line: impl FnOnce(&mut Plain, &LiveState) -> Option<String>) {
         match &mut self.output {
             Output::Plain(plain) => {
                 let line = line(plain, &self.state);
@@ -224,10 +227,10 @@ impl View {
         }
         let first_shown = matches!(self.output, Output::Plain(_));
         for group in self.state.warnings.clone() {
-            match group.messages.len() > 1 {
-                true => self.warn(&format!("{}; -v shows each", group.sentence())),
-                false if first_shown => {}
-                false => self.warn(&group.sentence()),
+            if group.messages.len() > 1 {
+                self.warn(&format!("{}; -v shows each", group.sentence()));
+            } else if !first_shown {
+                self.warn(&group.sentence());
             }
         }
     }
@@ -339,19 +342,21 @@ impl Plain {
                 let cause = cause.as_ref();
                 let answer = PointAnswer::read(answer).ok()?;
                 let outcome = not_tried(&answer, cause).unwrap_or_else(|| with_cause(verdict, cause));
-                let said = answer
+                let message = answer
                     .judged
                     .evidence
                     .as_ref()
-                    .and_then(|evidence| evidence["message"].as_str());
-                let said = said.filter(|_| *verdict == Verdict::Error);
-                let said = said.map_or_else(String::new, |said| format!(": {said}"));
-                Some(format!("{point}: {outcome}{said}"))
+                    .and_then(|evidence| evidence["message"].as_str())
+                    .filter(|_| *verdict == Verdict::Error)
+                    .map_or_else(String::new, |message| format!(": {message}"));
+                Some(format!("{point}: {outcome}{message}"))
             }
             Event::StartFailed { failure, .. } => {
                 let failed = with_cause("the start failed", failure["cause"].as_str());
-                let said = evidence_line(failure.get("evidence"));
-                Some(said.map_or_else(|| failed.clone(), |said| format!("{failed}: {said}")))
+                Some(match evidence_line(failure.get("evidence")) {
+                    Some(line) => format!("{failed}: {line}"),
+                    None => failed,
+                })
             }
             Event::Progress {
                 done,
@@ -361,9 +366,9 @@ impl Plain {
             } if *left >= 1.0 && elapsed >= self.last_estimate + Duration::from_secs(ESTIMATE_INTERVAL) => {
                 let left = Duration::try_from_secs_f64(*left).ok()?;
                 self.last_estimate = elapsed;
-                let of = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
+                let of_expected = expected.map_or_else(String::new, |expected| format!(" of about {expected}"));
                 Some(format!(
-                    "{done}{of} probes; {:.0} % resolved; about {} left",
+                    "{done}{of_expected} probes; {:.0} % resolved; about {} left",
                     (100.0 * resolved).floor(),
                     Clock(left)
                 ))
@@ -410,7 +415,7 @@ struct Screen {
 
 impl Screen {
     /// Draws the state, `elapsed` after the start of the run.
-    fn draw(&mut self, state: &mut State, terminal: &Terminal, elapsed: Duration) {
+    fn draw(&mut self, state: &mut LiveState, terminal: &Terminal, elapsed: Duration) {
         if !self.drawn.is_empty() && self.last.is_some_and(|last| elapsed < last + MIN_FRAME_TIME) {
             return;
         }

@@ -106,8 +106,9 @@ impl Levels {
             self.ended.clear();
         }
         self.ended.push(load);
-        let left = self.place(&options);
-        let left = left.and_then(|place| self.following(place, &self.paces()));
+        let left = self
+            .place(&options)
+            .and_then(|place| self.following(place, &self.paces()));
         match left.map(Duration::try_from_secs_f64) {
             Some(Ok(left)) if left.as_secs() > 0 => format!("{line}; about {} left", Clock(left)),
             _ => line,
@@ -147,10 +148,13 @@ impl Levels {
         };
         let mut parts = Vec::new();
         if let Some((done, issued, expected, per_second)) = running.counts {
-            let of = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
-            let warmup = running.options.warmup.and_then(|warmup| warmup.requests);
-            let warmup = warmup.map_or_else(String::new, |requests| format!(" (with {requests} to warm up)"));
-            parts.push(format!("{done}{of} requests done{warmup}"));
+            let of_expected = expected.map_or_else(String::new, |expected| format!(" of {expected}"));
+            let warmup = running
+                .options
+                .warmup
+                .and_then(|warmup| warmup.requests)
+                .map_or_else(String::new, |requests| format!(" (with {requests} to warm up)"));
+            parts.push(format!("{done}{of_expected} requests done{warmup}"));
             parts.push(format!("{} under way", issued.saturating_sub(done)));
             parts.push(format!("{per_second:.1} requests/s"));
         }
@@ -251,8 +255,10 @@ impl EndedLoad {
             return format!("{} of {} requests completed", stats.completed, stats.issued);
         }
         let latencies = &stats.latencies;
-        let p95 = latencies.ttft_ms.p95;
-        let p95 = p95.map_or_else(String::new, |p95| format!(" (p95 {})", number(p95)));
+        let p95 = latencies
+            .ttft_ms
+            .p95
+            .map_or_else(String::new, |p95| format!(" (p95 {})", number(p95)));
         let mut text = format!(
             "{} output tokens/s, mean TTFT {} ms{p95}, mean TPOT {} ms",
             short(stats.rates.output_throughput),

@@ -18,6 +18,9 @@ use crate::warning::{CLOCK_TOO_FAST, add_warning};
 const MAX_BAR: usize = 20;
 const MAX_CURVE: usize = 30;
 
+/// Columns that the bar or the sparkline needs at least.
+const MIN_BAR: usize = 6;
+
 /// Shorter phases show no duration.
 const MIN_TIMED: Duration = Duration::from_secs(2);
 
@@ -25,7 +28,7 @@ const MIN_TIMED: Duration = Duration::from_secs(2);
 const MIN_PICTURE: usize = 10;
 
 #[derive(Debug, Default)]
-pub(super) struct State {
+pub(super) struct LiveState {
     /// One engine, or several that are probed at the same time.
     engines: Vec<Activity>,
     points: usize,
@@ -72,7 +75,7 @@ struct Progress {
     left: Option<Duration>,
 }
 
-impl State {
+impl LiveState {
     /// Updates the state with an event, `elapsed` after the start, which may be about one of several engines. Returns the
     /// figures of a load that ended.
     pub(super) fn update(&mut self, event: &Event, elapsed: Duration) -> Option<String> {
@@ -361,15 +364,16 @@ impl Activity {
         };
         let share = used as f64 / total as f64;
         let text = format!("  memory {} of {}", Bytes(used), Bytes(total));
-        let space = page.width.saturating_sub(measure_text_width(&text) + 2);
-        if space < 6 {
+        let after_text = page.width.saturating_sub(measure_text_width(&text) + 2);
+        if after_text < MIN_BAR {
             return vec![cut(&text, page.width, page)];
         }
-        let bar = progress_bar(share, space.min(MAX_BAR), page);
-        let space = (space - measure_text_width(&bar)).saturating_sub(2);
-        let curve = match space {
-            0..6 => String::new(),
-            space => sparkline(&self.recent.heights(elapsed, total, space.min(MAX_CURVE)), page),
+        let bar = progress_bar(share, after_text.min(MAX_BAR), page);
+        let after_bar = (after_text - measure_text_width(&bar)).saturating_sub(2);
+        let curve = if after_bar < MIN_BAR {
+            String::new()
+        } else {
+            sparkline(&self.recent.heights(elapsed, total, after_bar.min(MAX_CURVE)), page)
         };
         vec![format!("{text}  {bar}  {curve}").trim_end().to_owned()]
     }
@@ -403,8 +407,8 @@ impl Starts {
 
     fn set_log(&mut self, line: &str) {
         // Most engines put the time and the source location in brackets before the message.
-        let said = line.split_once("] ").map_or(line, |(_, said)| said);
-        self.log = one_line(said).trim().to_owned();
+        let message = line.split_once("] ").map_or(line, |(_, message)| message);
+        self.log = one_line(message).trim().to_owned();
     }
 
     /// Estimates the time left from the engine's previous start: `about 0:25 left`.
@@ -524,8 +528,8 @@ mod tests {
         }
     }
 
-    fn busy() -> State {
-        let mut state = State::default();
+    fn busy() -> LiveState {
+        let mut state = LiveState::default();
         let warning = Event::Warning("显存在开始之前没有回到基线\nand so on".into());
         let memory = Event::Memory {
             used: 60 << 30,
@@ -566,7 +570,7 @@ mod tests {
 
     #[test]
     fn the_lines_say_how_far_it_is() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         assert_eq!(state.lines(SECOND, 24, page(80, false)), ["- 0:01 running the script"]);
         let lines = busy().lines(40 * SECOND, 9, page(120, false));
         assert_eq!(
@@ -625,22 +629,23 @@ mod tests {
     fn load(began: bool, concurrency: u64, requests: u64) -> Event {
         let args = json!({ "load": { "concurrency": concurrency, "requests": requests } });
         let kind = "load".to_owned();
-        match began {
-            true => Event::Began { kind, args },
-            false => Event::Done {
+        if began {
+            Event::Began { kind, args }
+        } else {
+            Event::Done {
                 id: 1,
                 args,
                 operation: Operation::Load(Box::new(crate::load::LoadAnswer::read(&json!({
                     "issued": requests, "completed": requests, "output_throughput": 571.2,
                     "ttft_ms": { "n": 60, "mean": 14.06, "p95": 15.02, "ci": {} }, "tpot_ms": { "n": 60, "mean": 1.634, "ci": {} },
                 })))),
-            },
+            }
         }
     }
 
     #[test]
     fn a_sweep_says_which_level_runs_what_the_others_gave_and_how_long_it_takes() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         let all = [(1, 60), (2, 60), (4, 60), (8, 60)];
         let _ = state.update(&planned(&all), Duration::ZERO);
         let mut lines = Vec::new();
@@ -688,7 +693,7 @@ mod tests {
 
     #[test]
     fn a_start_shows_its_log_and_what_the_last_one_took_and_a_probe_its_timeout() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         for (name, at) in [
             ("starting", 0),
             ("loading", 1),
@@ -718,7 +723,7 @@ mod tests {
 
     #[test]
     fn a_map_grows_where_there_is_room() {
-        let mut state = State::default();
+        let mut state = LiveState::default();
         let axes = json!({ "axes": { "input": [1, 100], "output": [1, 100] }, "options": {} });
         let _ = state.update(&Event::Boundary { index: 0, axes }, Duration::ZERO);
         let (point, answer) = (Point::default().with("input", 40).with("output", 40), json!("ok"));

@@ -101,8 +101,9 @@ pub fn png(plot: &Plot, simulated: bool, scale: f32) -> Result<Vec<u8>> {
     let svg = in_file(plot, simulated, &png_css());
     let tree = usvg::Tree::from_str(&svg, &options()).map_err(|error| fault(error.to_string()))?;
     let size = tree.size().to_int_size().scale_by(scale);
-    let pixels = size.and_then(|size| tiny_skia::Pixmap::new(size.width(), size.height()));
-    let mut pixels = pixels.ok_or_else(|| fault("it has no size or is too large".into()))?;
+    let mut pixels = size
+        .and_then(|size| tiny_skia::Pixmap::new(size.width(), size.height()))
+        .ok_or_else(|| fault("it has no size or is too large".into()))?;
     pixels.fill(tiny_skia::Color::WHITE);
     let transform = tiny_skia::Transform::from_scale(scale, scale);
     resvg::render(&tree, transform, &mut pixels.as_mut());
@@ -182,20 +183,22 @@ impl Sketch {
         // Panels of a slider share both axes, so that they stay comparable when drawn one at a time. In a column with
         // the same x axis, only the last panel has its labels.
         let same_x = panels.windows(2).all(|pair| pair[0].x == pair[1].x);
-        let axes = panels.iter().map(|panel| {
-            let own = std::slice::from_ref(panel);
-            let (across, up) = match plot.slider {
-                Some(_) => (plot.panels.as_slice(), plot.panels.as_slice()),
-                None => (if same_x { panels } else { own }, own),
-            };
-            let y = AxisLayout::new(up, true);
-            let mut ticks = y.ticks(((height(panel) / 34.0) as usize).clamp(3, 8));
-            for tick in &mut ticks {
-                tick.label = shorten(&tick.label, font, 0.35 * self.width);
-            }
-            (panel, AxisLayout::new(across, false), y, ticks)
-        });
-        let axes: Vec<(&Panel, AxisLayout, AxisLayout, Vec<Tick>)> = axes.collect();
+        let axes: Vec<(&Panel, AxisLayout, AxisLayout, Vec<Tick>)> = panels
+            .iter()
+            .map(|panel| {
+                let own = std::slice::from_ref(panel);
+                let (across, up) = match plot.slider {
+                    Some(_) => (plot.panels.as_slice(), plot.panels.as_slice()),
+                    None => (if same_x { panels } else { own }, own),
+                };
+                let y = AxisLayout::new(up, true);
+                let mut ticks = y.ticks(((height(panel) / 34.0) as usize).clamp(3, 8));
+                for tick in &mut ticks {
+                    tick.label = shorten(&tick.label, font, 0.35 * self.width);
+                }
+                (panel, AxisLayout::new(across, false), y, ticks)
+            })
+            .collect();
         let labels = axes
             .iter()
             .flat_map(|(.., ticks)| ticks)
@@ -344,13 +347,15 @@ impl Sketch {
             self.y = bottom + 10.0;
             return;
         }
-        let room = |ticks: &[Tick]| rect.width / ticks.len().max(1) as f64;
-        let fit = |ticks: &Vec<Tick>| widest(ticks.iter().map(|tick| tick.label.as_str()), font) + 14.0 <= room(ticks);
-        let ticks = match x.names.is_empty() {
-            true => (2..12).rev().map(|most| x.ticks(most)).find(fit).unwrap_or_default(),
-            false => x.ticks(0),
+        let spacing = |ticks: &[Tick]| rect.width / ticks.len().max(1) as f64;
+        let fit =
+            |ticks: &Vec<Tick>| widest(ticks.iter().map(|tick| tick.label.as_str()), font) + 14.0 <= spacing(ticks);
+        let ticks = if x.names.is_empty() {
+            (2..12).rev().map(|most| x.ticks(most)).find(fit).unwrap_or_default()
+        } else {
+            x.ticks(0)
         };
-        let room = room(&ticks);
+        let room = spacing(&ticks);
         let words = ticks.iter().flat_map(|tick| tick.label.split_whitespace());
         let rotated = widest(words, font) > room - 6.0;
         // If there are too many names, only every second, third, … is written.
@@ -391,8 +396,9 @@ impl Labels {
     /// Writes a text at the first free upper left corner that `corners` returns for its width and height.
     fn place(&mut self, svg: &mut SvgWriter, text: &str, corners: impl FnOnce(f64, f64) -> Vec<(f64, f64)>) {
         let (width, height) = (text_width(text, self.font), self.font * 1.2);
-        let corners = corners(width, height).into_iter();
-        let mut rects = corners.map(|(left, top)| Rect::new(left, top, width, height));
+        let mut rects = corners(width, height)
+            .into_iter()
+            .map(|(left, top)| Rect::new(left, top, width, height));
         let free = |rect: &Rect| rect.within(&self.inside) && !self.taken.iter().any(|taken| taken.overlaps(rect));
         if let Some(rect) = rects.find(free) {
             let style = TextStyle::new(self.font).class("pa-ink p-halo");
@@ -443,8 +449,10 @@ impl Labels {
             .filter_map(|(at, label)| Some((pixel(*at)?, label)))
             .collect();
         let bar_at = |(x, y): (f64, f64)| bars.iter().find(|bar| Rect::new(x, y, 0.0, 0.0).within(bar));
-        let markers = points.iter().filter(|(at, _)| bar_at(*at).is_none());
-        let markers = markers.map(|((x, y), _)| Rect::new(x - MARKER, y - MARKER, 2.0 * MARKER, 2.0 * MARKER));
+        let markers = points
+            .iter()
+            .filter(|(at, _)| bar_at(*at).is_none())
+            .map(|((x, y), _)| Rect::new(x - MARKER, y - MARKER, 2.0 * MARKER, 2.0 * MARKER));
         self.taken.extend(markers);
         for ((x, y), label) in points {
             self.place(svg, label, |width, height| {

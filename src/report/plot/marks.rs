@@ -44,9 +44,10 @@ pub(super) fn bar_rects(layers: &[Layer], area: &Frame) -> Vec<Vec<Rect>> {
     const WIDEST: f64 = 72.0;
     const WIDEST_STACK: f64 = 280.0;
     let stacked = is_stacked(layers);
-    let (count, most) = match stacked {
-        true => (1, WIDEST_STACK),
-        false => (layers.iter().filter(|layer| !bars_of(layer).is_empty()).count(), WIDEST),
+    let (count, most) = if stacked {
+        (1, WIDEST_STACK)
+    } else {
+        (layers.iter().filter(|layer| !bars_of(layer).is_empty()).count(), WIDEST)
     };
     let mut index = 0;
     let rects = |layer: &Layer| {
@@ -73,9 +74,10 @@ fn block(svg: &mut SvgWriter, layer: &Layer, rect: Rect, opacity: f64) {
 }
 
 fn fill(svg: &mut SvgWriter, layer: &Layer, corners: &[PixelPoint], opacity: f64) {
-    match layer.dashed {
-        true => svg.hatch(corners, layer.colour.role()),
-        false => svg.fill(corners, layer.colour.role(), opacity),
+    if layer.dashed {
+        svg.hatch(corners, layer.colour.role())
+    } else {
+        svg.fill(corners, layer.colour.role(), opacity)
     }
 }
 
@@ -152,9 +154,10 @@ pub(super) fn draw_within(
                 }
             }
             Marks::Rule { at, upright } => {
-                let ends = match upright {
-                    true => [area.point(*at, area.y.from), area.point(*at, area.y.to)],
-                    false => [area.point(area.x.from, *at), area.point(area.x.to, *at)],
+                let ends = if *upright {
+                    [area.point(*at, area.y.from), area.point(*at, area.y.to)]
+                } else {
+                    [area.point(area.x.from, *at), area.point(area.x.to, *at)]
                 };
                 svg.line(&ends, role, 1.4, dash);
             }

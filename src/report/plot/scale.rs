@@ -109,9 +109,10 @@ fn fitting(axis: &Axis, panels: &[Panel], upwards: bool) -> AxisScale {
     }
     // Bars are read by their length.
     let bars = layers().any(|layer| matches!(layer.marks, Marks::Bars { .. }));
-    let (low, high) = match upwards && (bars || (0.0..=0.7 * high).contains(&low)) {
-        true => (low.min(0.0), high.max(0.0)),
-        false => (low, high),
+    let (low, high) = if upwards && (bars || (0.0..=0.7 * high).contains(&low)) {
+        (low.min(0.0), high.max(0.0))
+    } else {
+        (low, high)
     };
     let room = match high - low {
         0.0 if low == 0.0 => 1.0,
@@ -227,9 +228,10 @@ impl AxisLayout {
         let least = ((to - from) / most as f64).max(self.least_step);
         let power = 10_f64.powf(least.log10().floor());
         let mut decimal = [1.0, 2.0, 5.0, 10.0].into_iter().map(|part| part * power);
-        let step = match self.powers_of_two && least > 4.0 {
-            true => 2_f64.powf(least.log2().ceil()),
-            false => decimal.find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(least),
+        let step = if self.powers_of_two && least > 4.0 {
+            2_f64.powf(least.log2().ceil())
+        } else {
+            decimal.find(|step| *step >= least * (1.0 - 1e-9)).unwrap_or(least)
         };
         let first = (from / step - 1e-9).ceil();
         let values = (0..=most).map(|index| (first + index as f64) * step);
@@ -239,9 +241,10 @@ impl AxisLayout {
     /// Powers of ten and parts of them; or powers of two.
     fn powers(&self, from: f64, to: f64, most: usize) -> Vec<f64> {
         let range = from * (1.0 - 1e-9)..=to * (1.0 + 1e-9);
-        let (base, choices): (f64, &[&[f64]]) = match self.powers_of_two {
-            true => (2.0, &[&[1.0]]),
-            false => (10.0, &[&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]]),
+        let (base, choices): (f64, &[&[f64]]) = if self.powers_of_two {
+            (2.0, &[&[1.0]])
+        } else {
+            (10.0, &[&[1.0, 2.0, 5.0], &[1.0, 3.0], &[1.0]])
         };
         let mut values = Vec::new();
         for parts in choices {
@@ -326,8 +329,9 @@ mod tests {
     }
 
     fn ticks(unit: Unit, scale: AxisScale, most: usize) -> Vec<Tick> {
-        let axis = Axis::new("", unit).with_range((scale.from, scale.to));
-        let axis = axis.with_scale(if scale.log { Scale::Log } else { Scale::Linear });
+        let axis = Axis::new("", unit)
+            .with_range((scale.from, scale.to))
+            .with_scale(if scale.log { Scale::Log } else { Scale::Linear });
         let panel = Panel::new("", Axis::default(), axis, []);
         AxisLayout::new(&[panel], true).ticks(most)
     }

@@ -31,23 +31,33 @@ pub fn text(plot: &Plot, page: Page) -> String {
             .collect::<Vec<_>>()
             .join("\n\n"),
     };
-    match page.unicode {
-        true => text,
-        false => text.replace('−', "-").replace("°C", "C"),
+    if page.unicode {
+        text
+    } else {
+        text.replace('−', "-").replace("°C", "C")
     }
 }
 
 /// The table of a heat map, below a line that names its values, rows and columns.
 fn heat_table(cells: &Layer, plot: &Plot, page: Page) -> String {
-    let names = plot.sheet.rows.iter().filter_map(|row| row.first());
-    let names: Vec<String> = names.map(entry_text).collect();
+    let names: Vec<String> = plot
+        .sheet
+        .rows
+        .iter()
+        .filter_map(|row| row.first())
+        .map(entry_text)
+        .collect();
     let value = |entry: &Entry| match entry {
         Entry::Number(number) => Value::from(*number),
         Entry::Text(text) => Value::from(text.as_str()),
         Entry::None => Value::Null,
     };
-    let rows = plot.sheet.rows.iter().zip(categories(&names, page));
-    let rows = rows.map(|(row, name)| std::iter::once(name).chain(row.iter().skip(1).map(value)).collect());
+    let rows = plot
+        .sheet
+        .rows
+        .iter()
+        .zip(categories(&names, page))
+        .map(|(row, name)| std::iter::once(name).chain(row.iter().skip(1).map(value)).collect());
     // Both axes in the corner would make its column wide.
     let mut columns = plot.sheet.columns.clone();
     columns.first_mut().map(std::mem::take);
@@ -117,9 +127,10 @@ fn positions(panels: &[Panel]) -> Option<Vec<f64>> {
     let bars = layers.clone().any(|layer| matches!(layer.marks, Marks::Bars { .. }));
     let dots = layers.any(|layer| matches!(layer.marks, Marks::Dots { .. }));
     let points = panels.iter().flat_map(series).flat_map(|(_, points)| points);
-    let mut at: Vec<f64> = match x.names.is_empty() {
-        false => (0..x.names.len()).map(|index| index as f64).collect(),
-        true => points.map(|point| point.0).collect(),
+    let mut at: Vec<f64> = if x.names.is_empty() {
+        points.map(|point| point.0).collect()
+    } else {
+        (0..x.names.len()).map(|index| index as f64).collect()
     };
     at.sort_by(f64::total_cmp);
     at.dedup();
@@ -178,18 +189,23 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
     let (_, most) = extremes(positions.iter().map(|at| at.abs()));
     let most = most.max(0.0);
     let (size, unit) = multiple(first.x.unit, most);
-    let levels: Vec<Value> = match first.x.names.is_empty() {
-        true => positions.iter().map(|at| json_number(at / size)).collect(),
-        false => categories(&first.x.names, page),
+    let levels: Vec<Value> = if first.x.names.is_empty() {
+        positions.iter().map(|at| json_number(at / size)).collect()
+    } else {
+        categories(&first.x.names, page)
     };
     let format = ColumnFormat::new(levels.iter());
-    let bars = panels.iter().flat_map(|panel| BarColumn::of_panel(panel, positions));
-    let bars: Vec<BarColumn> = bars.collect();
-    let marks = positions.iter().map(|position| {
-        let here = labels(first).filter(|(at, _)| at == position);
-        here.map(|(_, label)| label).collect::<Vec<_>>().join(", ")
-    });
-    let marks: Vec<String> = marks.collect();
+    let bars: Vec<BarColumn> = panels
+        .iter()
+        .flat_map(|panel| BarColumn::of_panel(panel, positions))
+        .collect();
+    let marks: Vec<String> = positions
+        .iter()
+        .map(|position| {
+            let here = labels(first).filter(|(at, _)| at == position);
+            here.map(|(_, label)| label).collect::<Vec<_>>().join(", ")
+        })
+        .collect();
     // The length of bars next to the positions, their numbers, and `rest` columns.
     let x_heading = heading(&first.x, unit);
     let names = levels.iter().map(|level| width(&format.apply(level)));
@@ -204,16 +220,17 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
             let (bar, text) = (bar(column.shares[index], long, page), &column.texts[index]);
             format!("{bar:<long$} {text:>figures$}", figures = column.figures).into()
         });
-        let mark = match marks[index].as_str() {
-            "" => String::new(),
-            mark => format!("{} {mark}", page.pick("◄", "<")),
-        };
-        let mark = beside.then_some(mark.into());
+        let mark = beside.then(|| match marks[index].as_str() {
+            "" => String::new().into(),
+            mark => format!("{} {mark}", page.pick("◄", "<")).into(),
+        });
         std::iter::once(level.clone()).chain(cells).chain(mark).collect()
     };
     let rows: Vec<Vec<Value>> = levels.iter().enumerate().map(row).collect();
-    let headings = std::iter::once(x_heading.clone()).chain(bars.iter().map(|column| column.heading.clone()));
-    let headings: Vec<String> = headings.chain(beside.then(String::new)).collect();
+    let headings: Vec<String> = std::iter::once(x_heading.clone())
+        .chain(bars.iter().map(|column| column.heading.clone()))
+        .chain(beside.then(String::new))
+        .collect();
     let mut lines = vec![text_table(&headings, &rows, page)];
     for (level, mark) in levels.iter().zip(&marks) {
         if !beside && !mark.is_empty() {
@@ -228,9 +245,10 @@ fn bar_table(panels: &[Panel], positions: &[f64], page: Page) -> String {
 /// A bar of a share of the length; at least a sliver unless the share is 0.
 fn bar(share: f64, long: usize, page: Page) -> String {
     let eighths = (share.clamp(0.0, 1.0) * 8.0 * long as f64).ceil() as usize;
-    match page.unicode {
-        true => "█".repeat(eighths / 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8],
-        false => "#".repeat(eighths.div_ceil(8)),
+    if page.unicode {
+        "█".repeat(eighths / 8) + ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"][eighths % 8]
+    } else {
+        "#".repeat(eighths.div_ceil(8))
     }
 }
 
@@ -291,13 +309,15 @@ fn scatter(panel: &Panel, page: Page) -> String {
 
 /// The ticks of the vertical axis of a canvas by their row from the top, and the width of their labels.
 fn row_ticks(y: Option<&AxisLayout>, rows: usize) -> (BTreeMap<usize, String>, usize) {
-    let ticks = y.into_iter().flat_map(|y| {
-        let row = |at: f64| rows - 1 - y.scale.cell(at, rows);
-        y.ticks((rows / 3).max(2))
-            .into_iter()
-            .map(move |tick| (row(tick.at), tick.label))
-    });
-    let ticks: BTreeMap<usize, String> = ticks.collect();
+    let ticks: BTreeMap<usize, String> = y
+        .into_iter()
+        .flat_map(|y| {
+            let row = |at: f64| rows - 1 - y.scale.cell(at, rows);
+            y.ticks((rows / 3).max(2))
+                .into_iter()
+                .map(move |tick| (row(tick.at), tick.label))
+        })
+        .collect();
     let widest = ticks.values().map(|text| width(text)).max().unwrap_or(0).max(1);
     (ticks, widest)
 }
@@ -397,7 +417,7 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
         return points.to_vec();
     }
     let column = |point: &(f64, Option<f64>)| scale.cell(point.0, columns);
-    let kept = |points: &[(f64, Option<f64>)]| {
+    let ends_and_extremes = |points: &[(f64, Option<f64>)]| {
         let values = || {
             points
                 .iter()
@@ -411,13 +431,15 @@ pub fn reduced(points: &[(f64, Option<f64>)], columns: usize) -> Vec<(f64, Optio
                 .map(|high| high.0),
             points.iter().position(|point| point.1.is_none()),
         ];
-        let ends = [0, points.len() - 1].into_iter();
-        let kept: BTreeSet<usize> = ends.chain(extremes.into_iter().flatten()).collect();
-        kept.into_iter().map(|index| points[index]).collect::<Vec<_>>()
+        let indices: BTreeSet<usize> = [0, points.len() - 1]
+            .into_iter()
+            .chain(extremes.into_iter().flatten())
+            .collect();
+        indices.into_iter().map(|index| points[index]).collect::<Vec<_>>()
     };
     points
         .chunk_by(|one, other| column(one) == column(other))
-        .flat_map(kept)
+        .flat_map(ends_and_extremes)
         .collect()
 }
 

@@ -53,9 +53,10 @@ pub(super) fn answers(source: &Source) -> Vec<Fact> {
 
 /// The result in one line. An unfinished run is marked as such.
 pub(super) fn headline(source: &Source) -> String {
-    match source.found.done() {
-        true => summary_line(source),
-        false => format!("Unfinished: {}", summary_line(source)),
+    if source.found.done() {
+        summary_line(source)
+    } else {
+        format!("Unfinished: {}", summary_line(source))
     }
 }
 
@@ -77,10 +78,12 @@ fn summary_line(source: &Source) -> String {
 /// The models and GPUs of the run: `meta-llama/Llama-3.1-8B-Instruct on NVIDIA H200`.
 pub(super) fn subject(source: &Source) -> String {
     let manifest = &source.found.manifest;
-    let mut parts = vec![facts::models(manifest), facts::cards(manifest)];
-    parts.retain(|names| !names.is_empty());
-    let parts = parts.iter().map(|names| names.join(", "));
-    parts.collect::<Vec<_>>().join(" on ")
+    let parts: Vec<String> = [facts::models(manifest), facts::cards(manifest)]
+        .iter()
+        .filter(|names| !names.is_empty())
+        .map(|names| names.join(", "))
+        .collect();
+    parts.join(" on ")
 }
 
 /// The answer of a boundary; none if it cannot be read or nothing was tested.
@@ -132,11 +135,11 @@ fn script_note(source: &Source) -> Option<String> {
     let path = &source.found.manifest.script.path;
     // Shipped scripts have a bare name.
     let file = path.contains('/') || path.ends_with(".rhai");
-    let kept = source.folder.has_file("script.rhai");
-    if path == "-" && kept {
+    let has_text = source.folder.has_file("script.rhai");
+    if path == "-" && has_text {
         return Some("it came from standard input; the run's folder keeps its text as `script.rhai`".to_owned());
     }
-    (file && kept).then(|| {
+    (file && has_text).then(|| {
         format!("the commands need the file `{path}`; the run's folder keeps its text as `script.rhai`, and what it imports below `modules/`")
     })
 }
@@ -152,8 +155,12 @@ pub(in crate::report) fn missing(found: &RecordedRun, folder: &Folder) -> Option
     if !found.totals.has_measured() {
         return Some("nothing was measured to its end".to_owned());
     }
-    let jobs = folder.names("jobs").unwrap_or_default();
-    let jobs = jobs.iter().filter(|name| name.ends_with(".json")).count();
+    let jobs = folder
+        .names("jobs")
+        .unwrap_or_default()
+        .iter()
+        .filter(|name| name.ends_with(".json"))
+        .count();
     if jobs > found.jobs.len() {
         return Some(format!(
             "{} of {} had not ended",
@@ -161,9 +168,10 @@ pub(in crate::report) fn missing(found: &RecordedRun, folder: &Folder) -> Option
             Count(jobs, "job")
         ));
     }
-    let open = found.drawn().filter(|boundary| boundary.report.is_none());
-    let open = open.filter_map(|boundary| unknown_share(boundary).ok());
-    let open: Vec<String> = open
+    let open: Vec<String> = found
+        .drawn()
+        .filter(|boundary| boundary.report.is_none())
+        .filter_map(|boundary| unknown_share(boundary).ok())
         .map(|percent| format!("{percent:.1} % of the search range is unknown"))
         .collect();
     (!open.is_empty()).then(|| open.join("; "))

@@ -31,8 +31,10 @@ pub(super) fn sections(source: &Source, _: &mut Vec<String>) -> Vec<Section> {
     let simulated = (found.manifest.simulated).then(|| SIMULATED.to_owned());
     let mut section = Section::new("breakdown", "Where memory goes").with(simulated);
     for (index, (name, footprint)) in found.footprints().enumerate() {
-        let ids = footprint.per_gpu.iter();
-        let ids = ids.map(|device| device.device.as_deref().unwrap_or_default());
+        let ids = footprint
+            .per_gpu
+            .iter()
+            .map(|device| device.device.as_deref().unwrap_or_default());
         let devices = devices_of(&ids.collect::<Vec<_>>(), found);
         let labels: Vec<String> = devices.iter().map(|device| format!("{}, GiB", device.label)).collect();
         let mut blocks = blocks(name, &footprint, &labels, MAX_DEVICE_COLUMNS);
@@ -58,8 +60,10 @@ pub fn breakdown(name: &str, footprint: &Footprint, page: Page) -> Vec<Block> {
     let most = page.width.saturating_sub(REST + (1 + estimate) * FIGURE) / FIGURE;
     let mut blocks = blocks(name, footprint, &labels, most);
     if devices.len() > 1 {
-        let named = labels.iter().zip(devices);
-        let named = named.map(|(label, device)| Fact::new(label, device.device.as_deref().unwrap_or("not named")));
+        let named = labels
+            .iter()
+            .zip(devices)
+            .map(|(label, device)| Fact::new(label, device.device.as_deref().unwrap_or("not named")));
         // Below the table.
         blocks.insert(2, Block::Facts(named.collect()));
     }
@@ -90,9 +94,10 @@ fn blocks(name: &str, footprint: &Footprint, labels: &[String], most: usize) -> 
 pub fn finding(footprint: &Footprint) -> String {
     let all = &footprint.all;
     // A sentence uses only one unit, so that its figures can be compared.
-    let (size, unit) = match all.total >= 1 << 30 {
-        true => (GIB, "GiB"),
-        false => (GIB / 1024.0, "MiB"),
+    let (size, unit) = if all.total >= 1 << 30 {
+        (GIB, "GiB")
+    } else {
+        (GIB / 1024.0, "MiB")
     };
     let figure = |bytes: u64| {
         let value = bytes as f64 / size;
@@ -103,9 +108,11 @@ pub fn finding(footprint: &Footprint) -> String {
     let mut parts: Vec<_> = all.parts.iter().collect();
     parts.retain(|part| part.within.is_none() && part.bytes > 0 && part.component != Component::Unexplained);
     parts.sort_by_key(|part| -part.bytes);
-    let parts = parts.into_iter();
-    let parts = parts.map(|part| format!("{} {}", part.component.title(), bytes(part.bytes)));
-    let mut texts: Vec<String> = parts.take(1 + MAX_NAMED).collect();
+    let mut texts: Vec<String> = parts
+        .into_iter()
+        .take(1 + MAX_NAMED)
+        .map(|part| format!("{} {}", part.component.title(), bytes(part.bytes)))
+        .collect();
     let total = format!("{} used", figure(all.total));
     match texts.first_mut() {
         Some(first) => *first = format!("{first} of {total}"),
@@ -159,8 +166,9 @@ fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<S
             Entry::from(if heading == "lowest" { known.min() } else { known.max() }.map(gib))
         }));
         if estimate.is_some() {
-            let off = bytes(all).zip(expected);
-            let off = off.map(|(found, expected)| signed(gib(found - expected)));
+            let off = bytes(all)
+                .zip(expected)
+                .map(|(found, expected)| signed(gib(found - expected)));
             row.extend([expected.map(gib).into(), off.into()]);
         }
         row.extend(sources);
@@ -170,8 +178,10 @@ fn table(footprint: &Footprint, labels: &[String], most: usize) -> (Sheet, Vec<S
     let (mut rows, mut texts) = (Vec::new(), Vec::new());
     for component in Component::ALL {
         // An estimate has no unexplained rest to compare.
-        let expected = estimate.as_ref().filter(|_| component != Component::Unexplained);
-        let expected = expected.and_then(|estimate| estimate.part(component));
+        let expected = estimate
+            .as_ref()
+            .filter(|_| component != Component::Unexplained)
+            .and_then(|estimate| estimate.part(component));
         let (title, sources) = match (all.part(component), expected) {
             (Some(part), _) => {
                 let share = part.within.is_none().then(|| share(part.bytes)).into();
@@ -230,7 +240,7 @@ fn detail_lines(details: &Value) -> Vec<String> {
 fn alt_text(footprint: &Footprint, devices: &[Device]) -> String {
     let total = footprint.all.total;
     let capacity: Option<u64> = devices.iter().map(|device| device.total).sum();
-    let of = capacity
+    let of_capacity = capacity
         .filter(|&capacity| capacity > 0)
         .map_or_else(String::new, |capacity| {
             let share = 100.0 * total as f64 / capacity as f64;
@@ -242,7 +252,7 @@ fn alt_text(footprint: &Footprint, devices: &[Device]) -> String {
     };
     let finding = finding(footprint);
     format!(
-        "{finding}. {} in use on {on}{of}. The table has every component with its source.",
+        "{finding}. {} in use on {on}{of_capacity}. The table has every component with its source.",
         Gib::from(total)
     )
 }
@@ -264,8 +274,11 @@ fn plot(footprint: &Footprint, devices: &[Device], simulated: bool) -> Plot {
 }
 
 fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
-    let measured = footprint.per_gpu.iter().zip(devices);
-    let measured = measured.map(|(breakdown, device)| (device.named(), breakdown, 1.0));
+    let measured = footprint
+        .per_gpu
+        .iter()
+        .zip(devices)
+        .map(|(breakdown, device)| (device.named(), breakdown, 1.0));
     let mut columns: Vec<(String, &Breakdown, f64)> = measured.collect();
     let estimated = columns.len();
     let estimate = footprint.estimate();
@@ -289,12 +302,11 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
             tops[at] += bytes;
             let mut bar = Bar::new(at, tops[at]);
             bar.base = base;
-            match at == estimated {
-                true => hatched.push(bar),
-                false => {
-                    name.get_or_insert_with(|| format!("{title} ({})", part.provenance));
-                    bars.push(bar);
-                }
+            if at == estimated {
+                hatched.push(bar);
+            } else {
+                name.get_or_insert_with(|| format!("{title} ({})", part.provenance));
+                bars.push(bar);
             }
             let share = part.bytes as f64 / breakdown.total.max(1) as f64;
             let middle = (at as f64, base + bytes / 2.0);
@@ -311,8 +323,9 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
             }
         }
         // A component that only the estimate has needs its own entry in the legend.
-        let of_estimate = name.as_ref();
-        let of_estimate = of_estimate.map_or_else(|| format!("{title} (estimate)"), |_| String::new());
+        let of_estimate = name
+            .as_ref()
+            .map_or_else(|| format!("{title} (estimate)"), |_| String::new());
         for (name, bars, is_hatched) in [(name.unwrap_or_default(), bars, false), (of_estimate, hatched, true)] {
             if !bars.is_empty() {
                 layers.push(Layer::bars(name, bars, colour(component)).dashed(is_hatched));
@@ -320,8 +333,8 @@ fn stacked_panel(footprint: &Footprint, devices: &[Device]) -> Panel {
         }
     }
     let highest = tops.into_iter().fold(1.0, f64::max);
-    let total = devices.first().and_then(|device| device.total);
-    let total = total.filter(|_| devices.iter().all(|device| device.total == total));
+    let first = devices.first().and_then(|device| device.total);
+    let total = first.filter(|_| devices.iter().all(|device| device.total == first));
     let top = memory_top(highest, total);
     let limit = total.filter(|&total| total as f64 <= top);
     let name = |total| format!("capacity: {}", Gib::from(total));
@@ -444,12 +457,12 @@ mod tests {
             part(Component::KvUsed, 3 * GIB, Some(Component::KvPool)),
         ];
         let device = Breakdown::new(Some("a".into()), 54 << 30, parts).unwrap();
-        let expected = vec![
+        let expected_parts = vec![
             part(Component::Weights, 10 * GIB, None),
             part(Component::KvUsed, 3 * GIB, None),
             part(Component::Activations, GIB, None),
         ];
-        let expected = Breakdown::new(None, 14 << 30, expected).unwrap();
+        let expected = Breakdown::new(None, 14 << 30, expected_parts).unwrap();
         let details = json!({ "estimate": { "all": expected } });
         let footprint = Footprint::new(vec![device], None, details).unwrap();
         let mut found = RecordedRun::default();

@@ -65,8 +65,10 @@ fn blocks(found: &Experiment, wide: bool) -> Vec<Block> {
 
 /// How many starts of a setting succeeded.
 fn successful_starts(found: &Experiment, setting: usize) -> usize {
-    let trials = found.measured.trials.iter();
-    trials
+    found
+        .measured
+        .trials
+        .iter()
         .filter(|trial| trial.setting == setting && trial.failed.is_none())
         .count()
 }
@@ -155,19 +157,24 @@ fn derived(found: &Experiment) -> Option<Sheet> {
 
 /// The failed starts with their reasons, each once.
 fn failures(found: &Experiment) -> Option<Block> {
-    let trials = found.measured.trials.iter();
-    let failed = trials.filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)));
+    let failed = found
+        .measured
+        .trials
+        .iter()
+        .filter_map(|trial| Some((trial.setting, trial.failed.as_ref()?)));
     let (skipped, tried): (Vec<_>, Vec<_>) = failed.partition(|(_, failed)| failed["tried"] == false);
     let rest = match skipped.len() {
         0 => String::new(),
         skipped => format!(", and {} like it not tried", Count(skipped, "repeat")),
     };
-    let reasons = tried.iter().map(|(setting, failed)| {
-        let why = failed["message"].as_str().unwrap_or("unknown reason");
-        let why = with_cause(why, failed["cause"].as_str());
-        format!("{}: {why}", found.measured.settings[*setting].name)
-    });
-    let reasons: BTreeSet<String> = reasons.collect();
+    let reasons: BTreeSet<String> = tried
+        .iter()
+        .map(|(setting, failed)| {
+            let message = failed["message"].as_str().unwrap_or("unknown reason");
+            let why = with_cause(message, failed["cause"].as_str());
+            format!("{}: {why}", found.measured.settings[*setting].name)
+        })
+        .collect();
     let title = format!("{} failed{rest}", Count(tried.len(), "start"));
     Block::list(&title, reasons.into_iter().collect(), Weight::Warning)
 }
@@ -175,11 +182,12 @@ fn failures(found: &Experiment) -> Option<Block> {
 /// Lines for a dry run: the settings in the order of their starts.
 pub fn planned_starts(experiment: &Value) -> Vec<String> {
     let order = experiment["order"].as_array().into_iter().flatten();
-    let names = order.map(|index| {
-        let setting = &experiment["settings"][index.as_u64().unwrap_or(0) as usize];
-        setting["name"].as_str().unwrap_or_default()
-    });
-    let names: Vec<&str> = names.collect();
+    let names: Vec<&str> = order
+        .map(|index| {
+            let setting = &experiment["settings"][index.as_u64().unwrap_or(0) as usize];
+            setting["name"].as_str().unwrap_or_default()
+        })
+        .collect();
     vec![
         format!("{} starts, each anew: {}", names.len(), names.join(", ")),
         format!("workload, {}", experiment["asked"].as_str().unwrap_or_default()),
@@ -206,7 +214,7 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
     let (before, after) = if switched_off { (setting, 0) } else { (0, setting) };
     let name = &settings[after].name;
     let subject = name.strip_suffix("=true").map_or_else(|| name.clone(), metric_label);
-    let of = |metric: &str| {
+    let change = |metric: &str| {
         let comparison = found.comparisons.iter().find(|one| one.name == metric)?;
         let contrast = comparison
             .contrasts
@@ -224,28 +232,34 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
             },
         })
     };
-    let throughput = of("request_throughput").or_else(|| of("output_throughput"));
+    let throughput = change("request_throughput").or_else(|| change("output_throughput"));
     let faster = throughput.as_ref().is_some_and(|change| change.verdict.is_difference());
     // In a closed loop, latencies follow from the throughput.
-    let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"].into_iter();
-    let latencies = latencies.filter(|_| !faster);
-    let mut changes: Vec<Change> = throughput.into_iter().chain(of("kv_tokens")).collect();
-    changes.extend(latencies.filter_map(of));
-    changes.extend(of("memory_beside_kv").or_else(|| of("memory")));
-    changes.extend(["failed", "start_time"].into_iter().filter_map(of));
+    let latencies = ["mean_ttft_ms", "mean_tpot_ms", "mean_e2el_ms"]
+        .into_iter()
+        .filter(|_| !faster);
+    let mut changes: Vec<Change> = throughput.into_iter().chain(change("kv_tokens")).collect();
+    changes.extend(latencies.filter_map(change));
+    changes.extend(change("memory_beside_kv").or_else(|| change("memory")));
+    changes.extend(["failed", "start_time"].into_iter().filter_map(change));
     // A difference of less than a second in a duration does not matter.
     changes.retain(|change| change.unit != Unit::Seconds || (change.after - change.before).abs() >= 1.0);
     if changes.is_empty() {
         return format!("{subject}: nothing was measured");
     }
-    let too_few = changes.iter().filter(|change| change.verdict == Verdict::TooFewStarts);
-    let too_few: Vec<&Change> = too_few.collect();
+    let too_few: Vec<&Change> = changes
+        .iter()
+        .filter(|change| change.verdict == Verdict::TooFewStarts)
+        .collect();
     let repeat = "too few starts; set `repeats` to 3 or more";
     if changes.iter().any(|change| change.verdict.is_difference()) {
         let mut finding = change_finding(&subject, &changes);
         if !too_few.is_empty() {
-            let labels = too_few.iter();
-            let labels: Vec<String> = labels.take(MAX_NAMED).map(|change| change.label.clone()).collect();
+            let labels: Vec<String> = too_few
+                .iter()
+                .take(MAX_NAMED)
+                .map(|change| change.label.clone())
+                .collect();
             finding += &format!("; {} cannot be judged from {repeat}", list(&labels));
         }
         return finding;
@@ -253,12 +267,16 @@ fn setting_finding(found: &Experiment, setting: usize) -> String {
     if too_few.is_empty() {
         return change_finding(&subject, &changes);
     }
-    let seen = too_few.iter();
-    let seen = seen.filter(|change| !is_negligible(change.before, change.after, change.unit));
-    let seen: Vec<String> = seen.map(|change| change.phrase()).take(MAX_NAMED).collect();
-    match seen.is_empty() {
-        true => format!("{subject}: no difference can be judged from {repeat}"),
-        false => format!("{subject}: seen, but not judged: {}; {repeat}", list(&seen)),
+    let seen: Vec<String> = too_few
+        .iter()
+        .filter(|change| !is_negligible(change.before, change.after, change.unit))
+        .map(|change| change.phrase())
+        .take(MAX_NAMED)
+        .collect();
+    if seen.is_empty() {
+        format!("{subject}: no difference can be judged from {repeat}")
+    } else {
+        format!("{subject}: seen, but not judged: {}; {repeat}", list(&seen))
     }
 }
 
@@ -295,8 +313,13 @@ fn change_finding(subject: &str, changes: &[Change]) -> String {
     let no_difference = |change: &&Change| matches!(change.verdict, Verdict::NotSignificant | Verdict::Negligible);
     // If something differs, only the first metric, the throughput, is worth reporting as unchanged.
     let most = if parts.is_empty() { changes.len() } else { 1 };
-    let same = changes.iter().take(most).filter(no_difference).take(MAX_NAMED);
-    let same: Vec<String> = same.map(|change| change.label.clone()).collect();
+    let same: Vec<String> = changes
+        .iter()
+        .take(most)
+        .filter(no_difference)
+        .take(MAX_NAMED)
+        .map(|change| change.label.clone())
+        .collect();
     if !same.is_empty() {
         parts.push(format!("no significant difference in {}", list(&same)));
     }
@@ -305,8 +328,12 @@ fn change_finding(subject: &str, changes: &[Change]) -> String {
 
 /// Why no start of a setting succeeded.
 fn never_started(found: &Experiment, setting: usize) -> Option<String> {
-    let trials = found.measured.trials.iter();
-    let mut trials = trials.filter(|trial| trial.setting == setting).peekable();
+    let mut trials = found
+        .measured
+        .trials
+        .iter()
+        .filter(|trial| trial.setting == setting)
+        .peekable();
     let first = trials.peek()?.failed.as_ref()?;
     let why = first["message"].as_str().unwrap_or("unknown reason").to_owned();
     trials.all(|trial| trial.failed.is_some()).then_some(why)

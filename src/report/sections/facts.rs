@@ -57,12 +57,14 @@ pub(super) fn facts(source: &Source) -> Vec<Fact> {
     let manifest = &found.manifest;
     let script = &manifest.script;
     let seed = manifest.seed.map(|seed| seed.to_string()).unwrap_or_default();
-    let allowed = match (manifest.permissions.join(", "), manifest.shared_gpu) {
-        _ if found.manifest_lost => UNKNOWN.to_owned(),
-        (allowed, false) if allowed.is_empty() => "nothing beyond the defaults".to_owned(),
-        (allowed, true) if allowed.is_empty() => SHARED_GPU.to_owned(),
-        (allowed, true) => format!("{allowed}, {SHARED_GPU}"),
-        (allowed, false) => allowed,
+    let mut permissions: Vec<&str> = manifest.permissions.iter().map(String::as_str).collect();
+    permissions.extend(manifest.shared_gpu.then_some(SHARED_GPU));
+    let allowed = if found.manifest_lost {
+        UNKNOWN.to_owned()
+    } else if permissions.is_empty() {
+        "nothing beyond the defaults".to_owned()
+    } else {
+        permissions.join(", ")
     };
     let run = match manifest.profiler.as_str() {
         "" => format!("{}; the version of profiler is not known", manifest.run),
@@ -109,28 +111,38 @@ pub(super) fn details(source: &Source, warnings: &[WarningGroup]) -> Vec<Sheet> 
     let manifest = &source.found.manifest;
     let set = |name: &String| manifest.set.contains_key(name);
     // Includes parameters that were set but not used.
-    let mut parameters = manifest.set.clone();
+    let mut values = manifest.set.clone();
     if let Some(Value::Object(all)) = &manifest.parameters {
-        parameters.extend(all.clone());
+        values.extend(all.clone());
     }
-    let mut parameters: Vec<(String, Value)> = parameters.into_iter().collect();
-    parameters.sort_by_key(|(name, _)| !set(name));
-    let parameters = parameters.into_iter().map(|(name, value)| {
-        let by = if set(&name) { "the user" } else { "default" };
-        vec![name.into(), value.to_string().into(), by.into()]
+    let mut sorted: Vec<(String, Value)> = values.into_iter().collect();
+    sorted.sort_by_key(|(name, _)| !set(name));
+    let parameters = sorted.into_iter().map(|(name, value)| {
+        let origin = if set(&name) { "the user" } else { "default" };
+        vec![name.into(), value.to_string().into(), origin.into()]
     });
-    let modules = manifest.modules.iter();
-    let modules = modules.map(|(name, hash)| vec![name.as_str().into(), hash.as_str().into()]);
+    let modules = manifest
+        .modules
+        .iter()
+        .map(|(name, hash)| vec![name.as_str().into(), hash.as_str().into()]);
     let found = source.found;
-    let loads = found.loads.iter().chain(&found.experiment_loads);
-    let loads: Vec<_> = loads.zip(found.load_warnings()).collect();
-    let grouped = warnings.iter().filter(|one| one.messages.len() > 1);
-    let grouped = grouped.flat_map(|one| &one.messages).map(|text| {
-        let own = loads.iter();
-        let own = own.filter(|(_, warnings)| warnings.iter().any(|one| one.message == *text));
-        let levels = own.map(|((args, _), _)| LoadOptions::deserialize(&args["load"]).unwrap_or_default().level());
-        vec![text.as_str().into(), levels.collect::<Vec<_>>().join(", ").into()]
-    });
+    let loads: Vec<_> = found
+        .loads
+        .iter()
+        .chain(&found.experiment_loads)
+        .zip(found.load_warnings())
+        .collect();
+    let grouped = warnings
+        .iter()
+        .filter(|one| one.messages.len() > 1)
+        .flat_map(|one| &one.messages)
+        .map(|text| {
+            let own = loads
+                .iter()
+                .filter(|(_, warnings)| warnings.iter().any(|one| one.message == *text));
+            let levels = own.map(|((args, _), _)| LoadOptions::deserialize(&args["load"]).unwrap_or_default().level());
+            vec![text.as_str().into(), levels.collect::<Vec<_>>().join(", ").into()]
+        });
     let sheets = [
         Sheet::new(["parameter", "value", "set by"], parameters).titled("Parameters"),
         Sheet::new(["module", "SHA-256"], modules).titled("Modules as they ran"),
@@ -149,8 +161,10 @@ pub(super) fn models(manifest: &Manifest) -> Vec<String> {
 /// Names and versions of the engines, and their runtimes.
 fn engines(manifest: &Manifest) -> Vec<String> {
     let texts = from_engines(manifest, |engine| {
-        let runtime = engine.text("/runtime").map(runtime_text);
-        let runtime = runtime.map_or_else(String::new, |runtime| format!(" ({runtime})"));
+        let runtime = engine
+            .text("/runtime")
+            .map(runtime_text)
+            .map_or_else(String::new, |runtime| format!(" ({runtime})"));
         Some(format!("{}{runtime}", engine.name()?))
     });
     let requested = parameter(manifest, "engine").filter(|_| texts.is_empty());
@@ -181,8 +195,9 @@ fn gpus(found: &RecordedRun) -> Vec<String> {
     let simulated = |engine: &StartedEngine| {
         let profile = engine.text("/launched/profile").filter(|_| engine.is_simulated())?;
         let gpu = engine.text("/launched/gpu").map(|gpu| format!("{gpu}, "));
-        let total = engine.0["memory_total"].as_u64();
-        let total = total.map(|total| format!("{} of memory, ", Bytes(total)));
+        let total = engine.0["memory_total"]
+            .as_u64()
+            .map(|total| format!("{} of memory, ", Bytes(total)));
         let known: String = gpu.into_iter().chain(total).collect();
         Some(format!("SIMULATED: {known}profile {profile}"))
     };
@@ -213,8 +228,11 @@ pub(super) fn cards(manifest: &Manifest) -> Vec<String> {
         let gpu = engine.text("/launched/gpu").filter(|_| engine.is_simulated());
         gpu.map(|gpu| format!("a simulated {gpu}"))
     });
-    let names = used(manifest).0.into_iter();
-    let mut names: Vec<&str> = names.map(|gpu| gpu["name"].as_str().unwrap_or_default()).collect();
+    let mut names: Vec<&str> = used(manifest)
+        .0
+        .into_iter()
+        .map(|gpu| gpu["name"].as_str().unwrap_or_default())
+        .collect();
     names.sort_unstable();
     cards.extend(names.chunk_by(|one, next| one == next).map(|same| match same {
         [one] => (*one).to_owned(),
@@ -267,8 +285,9 @@ fn time_taken(source: &Source) -> String {
     };
     let time = |text: &str| text.parse::<jiff::Timestamp>().ok();
     let times = time(&manifest.started).zip(time(until));
-    let lasted = times.and_then(|(from, until)| Duration::try_from(until.duration_since(from)).ok());
-    let lasted = lasted.map_or_else(String::new, |lasted| format!(" ({})", Clock(lasted)));
+    let lasted = times
+        .and_then(|(from, until)| Duration::try_from(until.duration_since(from)).ok())
+        .map_or_else(String::new, |lasted| format!(" ({})", Clock(lasted)));
     format!("{} {verb} {until}{lasted}", manifest.started)
 }
 
@@ -281,9 +300,10 @@ fn measured_counts(found: &RecordedRun) -> String {
     ];
     let counted = parts.into_iter().filter(|(count, _)| *count > 0);
     let texts: Vec<String> = counted.map(|(count, noun)| Count(count, noun).to_string()).collect();
-    match texts.is_empty() {
-        true => "nothing".to_owned(),
-        false => texts.join(", "),
+    if texts.is_empty() {
+        "nothing".to_owned()
+    } else {
+        texts.join(", ")
     }
 }
 

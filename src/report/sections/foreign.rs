@@ -22,7 +22,7 @@ const MAX_COLUMNS: usize = 6;
 ///
 /// # Errors
 ///
-/// Those of the boundary that it holds.
+/// Errors of the boundary in the file.
 pub fn imported(input: &ComparisonInput) -> Result<Document> {
     let mut document = Document {
         script: input.title.clone(),
@@ -59,7 +59,7 @@ pub fn imported(input: &ComparisonInput) -> Result<Document> {
 ///
 /// # Errors
 ///
-/// Those of the boundary that it holds.
+/// Errors of the boundary in the file.
 pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block>> {
     let mut head = vec![format!("{}: {}", input.title, input.format), input.holds.to_owned()];
     let model = input.model.iter().map(|model| format!("model {model}"));
@@ -69,8 +69,8 @@ pub fn comparison_input(input: &ComparisonInput, page: Page) -> Result<Vec<Block
     let mut blocks: Vec<Block> = Block::list("", head, Weight::Normal).into_iter().collect();
     blocks.extend(Block::notice(input.simulated.then(|| SIMULATED.to_owned())));
     let several = input.cases.len() > 1;
-    let of = |case: &Case| if several { case.name.clone() } else { String::new() };
-    blocks.extend(input.cases.iter().filter_map(|case| implausible(case, &of(case))));
+    let subject = |case: &Case| if several { case.name.clone() } else { String::new() };
+    blocks.extend(input.cases.iter().filter_map(|case| implausible(case, &subject(case))));
     if let Some(found) = input.boundary.as_ref().filter(|found| !found.points.is_empty()) {
         blocks.extend(overview(&found.rebuild()?, &Extras::default(), page)?);
     }

@@ -22,7 +22,7 @@ const MAX_FAILURES: usize = 50;
 /// The result of a job, as the journal keeps it and scripts see it.
 #[derive(Default, Deserialize, Serialize)]
 #[serde(default)]
-struct Found {
+struct JobResult {
     name: String,
     /// `done`, `failed` or `given up`.
     status: String,
@@ -62,9 +62,11 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
     });
     let of_fastest = |name| fastest.and_then(|case| figure(case, name));
     let cost = input.cases.iter().filter_map(|case| figure(case, "cost_output"));
-    let frontier = input.boundary.as_ref();
-    let frontier = frontier.and_then(|found| found.rebuild().ok()?.frontier().ok());
-    let frontier = frontier.unwrap_or_default();
+    let frontier = input
+        .boundary
+        .as_ref()
+        .and_then(|found| found.rebuild().ok()?.frontier().ok())
+        .unwrap_or_default();
     let largest = |axes: &[&str]| {
         let sums = frontier.iter().filter_map(|point| {
             let values = axes.iter().filter_map(|axis| Some(point.0.get(*axis)?.as_f64()));
@@ -74,7 +76,7 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
     };
     let named = |names: Vec<String>| Some(names.join(", ")).filter(|names| !names.is_empty());
     let fault = |key: &str| Some(run.fault.as_ref()?.get(key)?.as_str()?.to_owned());
-    let found = Found {
+    let found = JobResult {
         name: name.to_owned(),
         status: if run.done() { "done" } else { "failed" }.to_owned(),
         script: run.manifest.script.path.clone(),
@@ -105,28 +107,28 @@ pub fn job_result(folder: &Path, name: &str) -> Result<Value> {
 /// `usage` if `found` is not a list of values from [`job_result`].
 pub fn jobs_text(found: &Value, page: Page) -> Result<String> {
     let read = |error| Fault::usage(format!("these are no results of jobs: {error}"));
-    let found: Vec<Found> = serde_json::from_value(found.clone()).map_err(read)?;
+    let found: Vec<JobResult> = serde_json::from_value(found.clone()).map_err(read)?;
     Ok(text(&blocks(&found), page))
 }
 
 /// The section of a run with jobs. Unreadable jobs are reported in `missing`.
 pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
-    let read = |value: &Value| serde_json::from_value::<Found>(value.clone());
-    let found: Vec<Found> = source.found.jobs.iter().filter_map(|job| read(job).ok()).collect();
+    let read = |value: &Value| serde_json::from_value::<JobResult>(value.clone());
+    let found: Vec<JobResult> = source.found.jobs.iter().filter_map(|job| read(job).ok()).collect();
     if found.len() < source.found.jobs.len() {
         missing.push("the results of some jobs cannot be read".to_owned());
     }
     vec![Section::new("jobs", "Jobs").with(blocks(&found))]
 }
 
-fn blocks(found: &[Found]) -> Vec<Block> {
+fn blocks(found: &[JobResult]) -> Vec<Block> {
     let groups = [
         group(found, "model", |job| job.model.as_ref()),
         group(found, "engine", |job| job.engine.as_ref()),
         group(found, "GPU", |job| job.gpu.as_ref()),
     ];
     let mut blocks: Vec<Block> = groups.into_iter().flatten().collect();
-    let mut rows: Vec<&Found> = found.iter().filter(|job| job.status == "done").collect();
+    let mut rows: Vec<&JobResult> = found.iter().filter(|job| job.status == "done").collect();
     rows.sort_by_key(|job| (&job.model, &job.engine, &job.gpu, &job.name));
     let shown = rows.iter().take(MAX_ROWS).map(|job| {
         [
@@ -147,7 +149,7 @@ fn blocks(found: &[Found]) -> Vec<Block> {
         };
         blocks.push(Sheet::of(shown).filled().titled(title).into());
     }
-    let failed: Vec<&Found> = found.iter().filter(|job| job.status != "done").collect();
+    let failed: Vec<&JobResult> = found.iter().filter(|job| job.status != "done").collect();
     let mut why: Vec<String> = failed.iter().take(MAX_FAILURES).map(|job| sentence(job)).collect();
     if failed.len() > MAX_FAILURES {
         why.push(format!("and {} more", failed.len() - MAX_FAILURES));
@@ -156,15 +158,15 @@ fn blocks(found: &[Found]) -> Vec<Block> {
     blocks
 }
 
-fn sentence(job: &Found) -> String {
+fn sentence(job: &JobResult) -> String {
     let why = job.why.as_deref().unwrap_or("its folder does not say why");
     let hint = job.hint.as_ref().map_or_else(String::new, |hint| format!(" ({hint})"));
     format!("{} ({}): {}: {why}{hint}", job.name, job.script, job.status)
 }
 
 /// The best results for each model, engine or GPU; `None` unless there are at least two.
-fn group(found: &[Found], name: &str, of: impl Fn(&Found) -> Option<&String>) -> Option<Block> {
-    let mut groups: BTreeMap<&str, Vec<&Found>> = BTreeMap::new();
+fn group(found: &[JobResult], name: &str, of: impl Fn(&JobResult) -> Option<&String>) -> Option<Block> {
+    let mut groups: BTreeMap<&str, Vec<&JobResult>> = BTreeMap::new();
     for job in found {
         if let Some(value) = of(job) {
             groups.entry(value).or_default().push(job);
@@ -173,7 +175,7 @@ fn group(found: &[Found], name: &str, of: impl Fn(&Found) -> Option<&String>) ->
     if groups.len() < 2 {
         return None;
     }
-    let best = |jobs: &[&Found], value: fn(&Found) -> Option<f64>, better: fn(f64, f64) -> f64| {
+    let best = |jobs: &[&JobResult], value: fn(&JobResult) -> Option<f64>, better: fn(f64, f64) -> f64| {
         let values = jobs.iter().filter_map(|job| value(job));
         Entry::from(values.reduce(better))
     };

@@ -121,8 +121,11 @@ pub fn run_markdown(folder: &Path) -> Result<String> {
 pub fn documents(folders: &[PathBuf]) -> Result<(Vec<Document>, Together)> {
     let folders: Vec<Folder> = folders.iter().map(|path| Folder::open(path)).collect::<Result<_>>()?;
     let found: Vec<RecordedRun> = folders.iter().map(RecordedRun::from_folder).collect::<Result<_>>()?;
-    let sources = folders.into_iter().zip(&found);
-    let sources: Vec<Source> = sources.map(|(folder, found)| Source::new(folder, found)).collect();
+    let sources: Vec<Source> = folders
+        .into_iter()
+        .zip(&found)
+        .map(|(folder, found)| Source::new(folder, found))
+        .collect();
     Ok((sources.iter().map(build).collect(), together::together(&sources)))
 }
 
@@ -182,9 +185,11 @@ fn script_output(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     // Texts about jobs are in the section on jobs.
     let shown = found.shown.iter().filter(|_| found.jobs.is_empty());
     let texts = shown.map(|(_, text)| Block::Text(text.clone()));
-    let recorded = found.records.iter();
-    let recorded = recorded.map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]);
-    let recorded = (!found.records.is_empty()).then(|| Sheet::new(["name", "value"], recorded));
+    let recorded = found
+        .records
+        .iter()
+        .map(|(name, value)| vec![name.as_str().into(), value.to_string().into()]);
+    let recorded_table = (!found.records.is_empty()).then(|| Sheet::new(["name", "value"], recorded));
     let mut tables = Vec::new();
     for table in stored_tables(&source.folder, missing) {
         let file = format!("{}.csv", table.name);
@@ -195,7 +200,7 @@ fn script_output(source: &Source, missing: &mut Vec<String>) -> Vec<Section> {
     }
     vec![
         Section::new("drawn", "What the script shows").with(plots).with(texts),
-        Section::new("records", "What the script recorded").with(recorded),
+        Section::new("records", "What the script recorded").with(recorded_table),
         Section::new("tables", "Tables that the script kept").with(tables),
     ]
 }

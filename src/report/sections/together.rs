@@ -31,31 +31,33 @@ pub(super) fn together(sources: &[Source]) -> Together {
     if sources.len() < 2 {
         return Together::default();
     }
-    let inputs = sources.iter().map(|source| ComparisonInput {
-        // Each run's own part of the page has its notes.
-        notes: Vec::new(),
-        ..ComparisonInput::from_run(source.found, &user_name(source))
-    });
-    let mut inputs: Vec<ComparisonInput> = inputs.collect();
+    let mut inputs: Vec<ComparisonInput> = sources
+        .iter()
+        .map(|source| ComparisonInput {
+            // Each run's own part of the page has its notes.
+            notes: Vec::new(),
+            ..ComparisonInput::from_run(source.found, &user_name(source))
+        })
+        .collect();
     let names = distinct_names(&inputs);
     for (input, name) in inputs.iter_mut().zip(&names) {
         input.title.clone_from(name);
     }
     let named: Vec<(&str, &Source)> = names.iter().map(String::as_str).zip(sources).collect();
-    let differing = Section::new("together-differences", "Differences");
-    let (headline, differing) = match Comparison::new(&inputs) {
+    let section = Section::new("together-differences", "Differences");
+    let (headline, differences) = match Comparison::new(&inputs) {
         Ok(found) => {
             let parts = comparison_sections(&inputs, &found, &found.findings).into_iter();
-            let differing = differing.with(parts.flat_map(|part| part.blocks));
-            (comparison::findings(&found, &names, 1).join("; "), differing)
+            let headline = comparison::findings(&found, &names, 1).join("; ");
+            (headline, section.with(parts.flat_map(|part| part.blocks)))
         }
         Err(fault) => {
             let why = format!("The runs cannot be compared: {}", fault.message);
-            let differing = differing.with([why]).with([setup_table(&inputs)]);
-            (format!("{} runs", names.len()), differing)
+            let headline = format!("{} runs", names.len());
+            (headline, section.with([why]).with([setup_table(&inputs)]))
         }
     };
-    let runs = (1..).zip(&named).map(|(number, (name, source))| {
+    let facts = (1..).zip(&named).map(|(number, (name, source))| {
         let manifest = &source.found.manifest;
         [
             ("name", format!("[{number}] {name}").into()),
@@ -64,8 +66,8 @@ pub(super) fn together(sources: &[Source]) -> Together {
             ("run", manifest.run.as_str().into()),
         ]
     });
-    let runs = Section::new("together-runs", "The runs").with([Sheet::of(runs)]);
-    let mut sections = vec![differing, runs];
+    let runs = Section::new("together-runs", "The runs").with([Sheet::of(facts)]);
+    let mut sections = vec![differences, runs];
     sections.extend(frontiers(&named));
     sections.extend(load_sections(&named));
     Together {
@@ -78,9 +80,12 @@ pub(super) fn together(sources: &[Source]) -> Together {
 /// The name of the run's folder, or its start time if the folder's name was generated.
 fn user_name(source: &Source) -> String {
     let manifest = &source.found.manifest;
-    let folder = source.folder.path();
-    let folder = folder.file_name().map(|name| name.to_string_lossy().into_owned());
-    let folder = folder.filter(|name| *name != manifest.run);
+    let folder = source
+        .folder
+        .path()
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .filter(|name| *name != manifest.run);
     let started = || manifest.started.get(..19).unwrap_or(&manifest.run).replace('T', " ");
     folder.unwrap_or_else(started)
 }
@@ -95,14 +100,12 @@ const PRIMARY_KEYS: [&str; 4] = ["engine", "model", "GPU", "script"];
 fn distinct_names(inputs: &[ComparisonInput]) -> Vec<String> {
     let settings: Vec<Map<String, Value>> = inputs.iter().map(settings).collect();
     let differs = |key: &&str| settings.iter().any(|one| one.get(*key) != settings[0].get(*key));
-    let parameters: BTreeSet<&str> = settings.iter().flat_map(Map::keys).map(String::as_str).collect();
-    let parameters = parameters
+    let set: BTreeSet<&str> = settings.iter().flat_map(Map::keys).map(String::as_str).collect();
+    let parameters = set
         .into_iter()
-        .filter(|key| !PRIMARY_KEYS.contains(key) && differs(key));
-    let keys: Vec<&str> = PRIMARY_KEYS
-        .into_iter()
-        .chain(parameters.take(MAX_PARAMETERS))
-        .collect();
+        .filter(|key| !PRIMARY_KEYS.contains(key) && differs(key))
+        .take(MAX_PARAMETERS);
+    let keys: Vec<&str> = PRIMARY_KEYS.into_iter().chain(parameters).collect();
     let mut names = Vec::new();
     for count in 1..=keys.len() {
         let mut only = settings.clone();
@@ -126,8 +129,9 @@ fn distinct_names(inputs: &[ComparisonInput]) -> Vec<String> {
 /// The settings that may name a run: the known ones of [`PRIMARY_KEYS`], and parameters that do not repeat them.
 fn settings(input: &ComparisonInput) -> Map<String, Value> {
     let unnamed = ["engine", "model", "seed", "port", "url", "container"];
-    let own = [("engine", &input.engine), ("model", &input.model)];
-    let own = own.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
+    let own = [("engine", &input.engine), ("model", &input.model)]
+        .into_iter()
+        .filter_map(|(key, value)| Some((key, value.as_ref()?)));
     let setup = input
         .setup
         .iter()
@@ -151,8 +155,9 @@ fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
         for boundary in source.boundaries.iter().filter_map(|(_, map)| map.as_ref().ok()) {
             let Ok(frontier) = boundary.frontier() else { continue };
             let axes = boundary.lattice().axes().iter().map(boundary::Axis::name);
-            let group = groups.entry(axes.filter(|axis| boundary.varies(axis)).collect());
-            let group = group.or_default();
+            let group = groups
+                .entry(axes.filter(|axis| boundary.varies(axis)).collect())
+                .or_default();
             if group.iter().all(|other| other.0 != *name) {
                 group.push((name, boundary, frontier));
             }
@@ -161,7 +166,7 @@ fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
     groups.retain(|_, runs| runs.len() > 1);
     let mut section = Section::new("together-frontiers", "What fits");
     for (axes, runs) in &groups {
-        let words: Vec<String> = runs.iter().map(frontier_text).collect();
+        let texts: Vec<String> = runs.iter().map(frontier_text).collect();
         let mut all = runs.iter().flat_map(|(_, boundary, _)| boundary.lattice().axes());
         let plot = match axes[..] {
             [x, y] if all.all(|axis| axis.easier() == Easier::Down) => {
@@ -173,11 +178,11 @@ fn frontiers(named: &[(&str, &Source)]) -> Option<Section> {
                 );
                 let caption =
                     "Each line is how far a run is confirmed to fit: everything below and to the left of it fits.";
-                Some(plot.with_words(words.join(" "), caption))
+                Some(plot.with_words(texts.join(" "), caption))
             }
             _ => None,
         };
-        section = section.with(words).with(plot);
+        section = section.with(texts).with(plot);
     }
     (!groups.is_empty()).then_some(section)
 }
@@ -202,11 +207,13 @@ fn frontier_panel(names: [&str; 2], runs: &[Frontier]) -> Panel {
         lows.fold(f64::INFINITY, f64::min)
     });
     let lines = runs.iter().enumerate().map(|(index, (run, _, frontier))| {
-        let points = frontier.iter().filter_map(|point| {
-            let at = |name: &str| point.0.get(name).map(|value| value.as_f64());
-            Some((at(names[0])?, at(names[1])?))
-        });
-        let mut points: Vec<(f64, f64)> = points.collect();
+        let mut points: Vec<(f64, f64)> = frontier
+            .iter()
+            .filter_map(|point| {
+                let at = |name: &str| point.0.get(name).map(|value| value.as_f64());
+                Some((at(names[0])?, at(names[1])?))
+            })
+            .collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
         Layer::line(*run, outline(&points, corner.into()), Colour::Series(index))
     });
@@ -230,15 +237,16 @@ fn outline(points: &[(f64, f64)], corner: (f64, f64)) -> Vec<(f64, Option<f64>)>
 
 /// One section for each sweep axis.
 fn load_sections(named: &[(&str, &Source)]) -> Vec<Section> {
-    let all = named.iter().flat_map(|(name, source)| {
-        let sweeps = sweeps(source.found).into_iter();
-        sweeps.map(move |mut sweep| {
-            let own = std::mem::replace(&mut sweep.name, (*name).to_owned());
-            extend(&mut sweep.name, &own);
-            sweep
+    let all: Vec<Sweep> = named
+        .iter()
+        .flat_map(|(name, source)| {
+            sweeps(source.found).into_iter().map(move |mut sweep| {
+                let own = std::mem::replace(&mut sweep.name, (*name).to_owned());
+                extend(&mut sweep.name, &own);
+                sweep
+            })
         })
-    });
-    let all: Vec<Sweep> = all.collect();
+        .collect();
     let axes: BTreeSet<&str> = all.iter().map(|sweep| sweep.axis.name()).collect();
     let sections = axes.into_iter().filter_map(|axis| {
         let same_axis: Vec<&Sweep> = all.iter().filter(|sweep| sweep.axis.name() == axis).collect();
@@ -252,9 +260,13 @@ fn load_sections(named: &[(&str, &Source)]) -> Vec<Section> {
 /// Workload settings that differ and make the curves incomparable.
 fn workload_differences(sweeps: &[&Sweep]) -> Option<String> {
     let differs = |key: &str| {
-        let values = sweeps.iter().map(|sweep| sweep.settings.get(key));
-        let values = values.map(|value| value.map_or_else(|| "none".to_owned(), ToString::to_string));
-        let values: Vec<String> = values.collect::<BTreeSet<_>>().into_iter().collect();
+        let values: Vec<String> = sweeps
+            .iter()
+            .map(|sweep| sweep.settings.get(key))
+            .map(|value| value.map_or_else(|| "none".to_owned(), ToString::to_string))
+            .collect::<BTreeSet<_>>()
+            .into_iter()
+            .collect();
         (values.len() > 1).then(|| format!("{key} ({})", values.join(" against ")))
     };
     let keys = ["input", "output", "shared_prefix", "prompts"];

@@ -252,8 +252,11 @@ fn admit(core: &Arc<EngineCore>, api: Api, request: &Request) -> Result<(AnswerR
 /// The number of prompts, and the number of tokens of each.
 fn input(core: &EngineCore, api: Api, request: &Request) -> Result<(u64, u64), ApiError> {
     if api == Api::Chat {
-        let texts = request.messages.iter().flatten();
-        let texts = texts.map(|message| message.content.as_deref().unwrap_or_default());
+        let texts = request
+            .messages
+            .iter()
+            .flatten()
+            .map(|message| message.content.as_deref().unwrap_or_default());
         return match core.counter.chat(texts) {
             Ok(tokens) => Ok((1, tokens)),
             Err(fault) => Err(ApiError::bad_request(fault.message)),

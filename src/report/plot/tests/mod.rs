@@ -130,8 +130,8 @@ fn ids_begin_with_the_name_of_the_plot_and_are_unique() {
         let mut page = svg(&plot, Width::Wide).svg;
         page.push_str(&svg(&plot, Width::Narrow).svg);
         page.push_str(&panel(&plot, 0, Width::Wide).svg);
-        let page = format!("<div>{page}</div>");
-        let document = Document::parse(&page).unwrap();
+        let html = format!("<div>{page}</div>");
+        let document = Document::parse(&html).unwrap();
         let ids: Vec<&str> = document.descendants().filter_map(|node| node.attribute("id")).collect();
         let mut once = ids.clone();
         once.sort_unstable();
@@ -160,8 +160,10 @@ fn every_text_lies_within_its_picture() {
                 if let Node::Text(text) = node {
                     let box_ = text.abs_bounding_box();
                     let words: String = text.chunks().iter().map(|chunk| chunk.text().to_owned()).collect();
-                    let within = box_.left() >= -1.0 && box_.right() <= width + 1.0;
-                    let within = within && box_.top() >= -1.0 && box_.bottom() <= height + 1.0;
+                    let within = box_.left() >= -1.0
+                        && box_.right() <= width + 1.0
+                        && box_.top() >= -1.0
+                        && box_.bottom() <= height + 1.0;
                     assert!(within, "{}: {words}: {box_:?} of {width} by {height}", plot.name);
                 }
             });
@@ -421,10 +423,13 @@ fn widths(svg: &str, class: &str) -> Vec<f64> {
     let tree = resvg::usvg::Tree::from_str(
         &format!("<svg xmlns='http://www.w3.org/2000/svg'>{}</svg>", areas(svg, class)),
         &resvg::usvg::Options::default(),
-    );
-    let tree = tree.unwrap();
-    let nodes = tree.root().children().iter();
-    nodes.map(|node| f64::from(node.abs_bounding_box().width())).collect()
+    )
+    .unwrap();
+    tree.root()
+        .children()
+        .iter()
+        .map(|node| f64::from(node.abs_bounding_box().width()))
+        .collect()
 }
 
 fn areas(svg: &str, class: &str) -> String {

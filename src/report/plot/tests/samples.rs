@@ -40,9 +40,10 @@ fn boundary_panel(limit: f64, scale: Scale) -> Panel {
     let (mut fits, mut fails) = (vec![], vec![]);
     for input in [128.0, 512.0, 1024.0, 2048.0, 3072.0, 4096.0, 6144.0, 8192.0] {
         for output in [128.0, 256.0, 1024.0, 2048.0, 3072.0, 4096.0] {
-            match input + 2.0 * output <= limit {
-                true => fits.push((input, output)),
-                false => fails.push((input, output)),
+            if input + 2.0 * output <= limit {
+                fits.push((input, output));
+            } else {
+                fails.push((input, output));
             }
         }
     }

@@ -12,8 +12,8 @@ use self::panel::{FigureContext, MAX_CUTS};
 use self::probes::Probes;
 use super::source::{Source, numbered};
 use crate::answer::evidence::{ProbeClass, nearest_failure};
-use crate::answer::{State, advise};
-use crate::boundary::{Axis, Band, Boundary, Moves, Point, Record, Scalar, Volume};
+use crate::answer::{OutcomeKind, advise};
+use crate::boundary::{Axis, Band, Boundary, Moves, Point, Scalar, Volume};
 use crate::fault::Result;
 use crate::report::document::{Section, sentence};
 use crate::report::picture::{Projection, RULED_OUT, beyond, projection};
@@ -57,10 +57,11 @@ pub(super) fn section(
         probes: &probes,
         advice: advice.as_ref(),
     };
-    let plot = projection(boundary).map(|projection| plot(&context, &projection, &name));
-    let plot = plot.transpose()?;
-    let title = plot.as_ref().map_or("What fits", |plot| &plot.title);
-    let title = number.map_or_else(|| title.to_owned(), |number| format!("Boundary {number}: {title}"));
+    let plot = projection(boundary)
+        .map(|projection| plot(&context, &projection, &name))
+        .transpose()?;
+    let subject = plot.as_ref().map_or("What fits", |plot| &plot.title);
+    let title = number.map_or_else(|| subject.to_owned(), |number| format!("Boundary {number}: {subject}"));
     Ok(Section::new(name, title)
         .with(sketch(boundary, sketches)?)
         .with(plot)
@@ -109,9 +110,9 @@ pub fn overview(boundary: &Boundary, extras: &Extras, page: Page) -> Result<Vec<
         return Ok(all);
     }
     all.extend(sketch(boundary, Some(page))?);
-    let mut blocks = blocks(boundary, answer.state == State::Limit)?;
+    let mut blocks = blocks(boundary, answer.state == OutcomeKind::Limit)?;
     let frontier = boundary.frontier()?;
-    if answer.state == State::Table && !frontier.is_empty() {
+    if answer.state == OutcomeKind::Table && !frontier.is_empty() {
         blocks.insert(1, largest(boundary, &frontier, MAX_FRONTIER_POINTS).into());
     }
     all.extend(blocks);
@@ -191,8 +192,11 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
         ends(&band.to),
         widths.collect::<Vec<_>>().join(", ")
     ));
-    let answers = band.answers.iter().take(MAX_BAND_POINTS);
-    let answers = answers.map(|answer| (&answer.point, answer.fits, answer.fits + answer.fails));
+    let answers = band
+        .answers
+        .iter()
+        .take(MAX_BAND_POINTS)
+        .map(|answer| (&answer.point, answer.fits, answer.fits + answer.fails));
     let repeated = answers.filter(|(_, _, all)| *all > 1);
     lines.extend(repeated.map(|(point, fits, all)| format!("{point} fitted {fits} of {all} times")));
     lines
@@ -202,21 +206,30 @@ fn contradictions(boundary: &Boundary, band: &Band) -> Vec<String> {
 fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
     let mut lines = Vec::new();
     let wide = |(_, width): &(String, Scalar)| width.as_f64() > 0.0;
-    let gap = boundary.gap()?.into_iter().filter(wide);
-    let gap: Vec<String> = gap.map(|(axis, width)| format!("{axis} {width}")).collect();
+    let gap: Vec<String> = boundary
+        .gap()?
+        .into_iter()
+        .filter(wide)
+        .map(|(axis, width)| format!("{axis} {width}"))
+        .collect();
     if !gap.is_empty() && !limit {
         lines.push(format!("largest unresolved range: {}", gap.join(", ")));
     }
-    let unclear = |(_, record): &(Point, &Record)| ProbeClass::of(record) == ProbeClass::Unclear;
-    let unclear = boundary.records().filter(unclear).count();
+    let unclear = boundary
+        .records()
+        .filter(|(_, record)| ProbeClass::of(record) == ProbeClass::Unclear)
+        .count();
     if unclear > 0 {
         lines.push(format!("inconclusive: {}", Count(unclear, "point")));
     }
     if let Some(band) = boundary.band() {
         lines.extend(contradictions(boundary, &band));
     }
-    let untested = boundary.records().filter(|(_, record)| record.is_untested());
-    let untested: Vec<Point> = untested.map(|(point, _)| point).collect();
+    let untested: Vec<Point> = boundary
+        .records()
+        .filter(|(_, record)| record.is_untested())
+        .map(|(point, _)| point)
+        .collect();
     let mut refused = boundary.clipped();
     refused.retain(|point| !untested.contains(point));
     if let Some(point) = refused.first() {
@@ -235,8 +248,10 @@ fn caveats(boundary: &Boundary, limit: bool) -> Result<Vec<String>> {
 fn predicted(boundary: &Boundary) -> Option<String> {
     let places = boundary.predicted().ok()?;
     let middle = places.get(places.len() / 2)?;
-    let high = middle.high.as_ref();
-    let high = high.map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
+    let high = middle
+        .high
+        .as_ref()
+        .map_or_else(|| "the end of the search range".to_owned(), Point::to_string);
     Some(format!(
         "Predicted, not proven: along one line from the smallest point, the limit probably lies between {} and {high}, most likely near \
          {}. Where `predicted to fit` is drawn, more than half of the memory limits that agree with every answer predict a fit.",
@@ -353,9 +368,10 @@ fn largest(boundary: &Boundary, frontier: &[Point], most: usize) -> Sheet {
     let shown = frontier.len().min(most);
     let spread = (0..shown).map(|number| &frontier[number * (frontier.len() - 1) / (shown - 1).max(1)]);
     let rows = spread.map(|point| axes.iter().map(|axis| axis.of(point).into()).collect());
-    let title = match shown < frontier.len() {
-        true => format!("largest points that fit: {shown} of {}", frontier.len()),
-        false => "largest points that fit".to_owned(),
+    let title = if shown < frontier.len() {
+        format!("largest points that fit: {shown} of {}", frontier.len())
+    } else {
+        "largest points that fit".to_owned()
     };
     Sheet::new(axes.iter().map(Axis::name), rows).titled(title)
 }

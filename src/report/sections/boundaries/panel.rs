@@ -51,8 +51,9 @@ pub(super) struct FigureContext<'a> {
 impl FigureContext<'_> {
     /// One panel, or one for each cut of the slider's axis.
     pub(super) fn panels(&self, projection: &Projection) -> Result<Vec<Panel>> {
-        let cuts = projection.slider;
-        let cuts = cuts.map_or_else(Vec::new, |slider| cut_values(self.boundary, slider, self.advice));
+        let cuts = projection
+            .slider
+            .map_or_else(Vec::new, |slider| cut_values(self.boundary, slider, self.advice));
         let mut by_cut: Vec<Vec<&Probe>> = vec![Vec::new(); cuts.len().max(1)];
         for probe in self.probes.list.iter().filter(|probe| constrains(projection, probe)) {
             let cut = match projection.slider {
@@ -63,8 +64,9 @@ impl FigureContext<'_> {
                 by_cut[cut].push(probe);
             }
         }
-        let panels = by_cut.iter().enumerate();
-        panels
+        by_cut
+            .iter()
+            .enumerate()
             .map(|(index, probes)| self.panel(projection, cuts.get(index).copied(), probes))
             .collect()
     }
@@ -93,7 +95,7 @@ impl FigureContext<'_> {
             let at = place(&probe.point, probe.class)?;
             Some(TooltipPoint::new(at, probe.entries.clone()))
         });
-        let spots = Tooltips::new(self.probes.columns.clone(), spots);
+        let tooltips = Tooltips::new(self.probes.columns.clone(), spots);
         // On a strip, a cut from 0 to 1 spans all rows.
         let corner = |(x, y): (f64, f64)| match projection.y {
             Some(_) => (x, y),
@@ -121,7 +123,7 @@ impl FigureContext<'_> {
                 ..Axis::categories(rows.iter().map(|row| row.1.to_owned()))
             },
         };
-        Ok(Panel::new(title, x, y, layers).with_tooltips(spots))
+        Ok(Panel::new(title, x, y, layers).with_tooltips(tooltips))
     }
 }
 
@@ -163,8 +165,10 @@ fn regions(regions: Regions, corner: impl Fn((f64, f64)) -> (f64, f64), beyond: 
     ];
     let some = all.into_iter().filter(|(_, outlines, ..)| !outlines.is_empty());
     let layer = |(name, outlines, colour, hatched): (&str, Outlines, Colour, bool)| {
-        let outlines = outlines.into_iter();
-        let outlines = outlines.map(|line| line.into_iter().map(&corner).collect()).collect();
+        let outlines = outlines
+            .into_iter()
+            .map(|line| line.into_iter().map(&corner).collect())
+            .collect();
         Layer::new(name, colour, Marks::Area { outlines }).dashed(hatched)
     };
     some.map(layer).collect()
@@ -174,10 +178,13 @@ fn regions(regions: Regions, corner: impl Fn((f64, f64)) -> (f64, f64), beyond: 
 fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f64)>) -> Vec<Layer> {
     let layer = |(class, _, name, colour, shape): Row| {
         let mut seen = HashSet::new();
-        let places = probes.iter().filter(|probe| probe.class == class);
-        let places = places.filter_map(|probe| place(&probe.point, class));
-        let points = places.filter(|(x, y)| seen.insert((x.to_bits(), y.to_bits())));
-        let points: Vec<(f64, f64)> = points.collect();
+        let places = probes
+            .iter()
+            .filter(|probe| probe.class == class)
+            .filter_map(|probe| place(&probe.point, class));
+        let points: Vec<(f64, f64)> = places
+            .filter(|(x, y)| seen.insert((x.to_bits(), y.to_bits())))
+            .collect();
         (!points.is_empty()).then(|| Layer::dots(name, points, colour, shape))
     };
     // Probes that fit, fail or were not sent are drawn last, on top of the others.
@@ -188,13 +195,15 @@ fn marks(probes: &[&Probe], place: impl Fn(&Point, ProbeClass) -> Option<(f64, f
 
 impl Projection<'_> {
     pub(super) fn title(&self) -> String {
-        let by = self
+        let by_slider = self
             .slider
             .map_or_else(String::new, |axis| format!(", by {}", axis.name()));
         let names = [Some(self.x), self.y].map(|axis| axis.map(boundary::Axis::name));
         match names {
-            [Some("input" | "output"), Some("input" | "output")] => format!("Largest input and output that fit{by}"),
-            [x, Some(y)] => format!("What fits: {} and {y}{by}", x.unwrap_or_default()),
+            [Some("input" | "output"), Some("input" | "output")] => {
+                format!("Largest input and output that fit{by_slider}")
+            }
+            [x, Some(y)] => format!("What fits: {} and {y}{by_slider}", x.unwrap_or_default()),
             [x, None] => format!("Largest {} that fits", x.unwrap_or_default()),
         }
     }

@@ -38,9 +38,11 @@ impl Probes {
     /// `answers` are the boundary's records with their full answers, in the same order.
     pub(super) fn new(boundary: &Boundary, answers: &[RecordedPoint]) -> Self {
         let axes = boundary.lattice().axes();
-        let columns = ["probe"].into_iter().chain(axes.iter().map(Axis::name));
-        let columns = columns.chain(["verdict", "cause", "evidence"]);
-        let columns = columns.chain(ANSWER_COLUMNS.map(|(heading, ..)| heading));
+        let columns = ["probe"]
+            .into_iter()
+            .chain(axes.iter().map(Axis::name))
+            .chain(["verdict", "cause", "evidence"])
+            .chain(ANSWER_COLUMNS.map(|(heading, ..)| heading));
         let (mut rows, mut places) = (Vec::new(), Vec::new());
         for (index, (point, record)) in boundary.records().enumerate() {
             let answer = answers.get(index).map_or(Value::Null, |(_, answer)| answer.value());

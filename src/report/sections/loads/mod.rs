@@ -26,8 +26,9 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
     let sweeps = sweeps(source.found);
     let all: Vec<&Sweep> = sweeps.iter().collect();
     let several = sweeps.len() > 1;
-    let sections = comparison_section(&all, "loads", "Comparison of loads").into_iter();
-    let mut sections: Vec<Section> = sections.collect();
+    let mut sections: Vec<Section> = comparison_section(&all, "loads", "Comparison of loads")
+        .into_iter()
+        .collect();
     let mut files = LoadFiles::new(&source.folder);
     for (number, sweep) in (1..).zip(&sweeps) {
         let name = numbered("load", number, several);
@@ -62,21 +63,18 @@ fn section(sweep: &Sweep, source: &Source, name: &str, files: &mut LoadFiles, se
         name => format!(" of {name}"),
     };
     let mut plots: Vec<Plot> = Vec::new();
-    let (title, mut paragraphs, sheet) = match sweep.has_curve() {
-        true => {
-            let words = paragraphs(sweep);
-            let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
-            let name_of_curves = format!("{name}-curves");
-            plots.push(curves_plot(&[sweep], name_of_curves, title.clone(), words.join(" ")));
-            if !several {
-                plots.extend(tradeoff(&[sweep], format!("{name}-trade"), key_levels(sweep)));
-            }
-            (title, words, sweeps_table(&[sweep]))
+    let (title, mut paragraphs, sheet) = if sweep.has_curve() {
+        let words = paragraphs(sweep);
+        let title = format!("Throughput and latency along {}{of_sweep}", sweep.axis.name());
+        let name_of_curves = format!("{name}-curves");
+        plots.push(curves_plot(&[sweep], name_of_curves, title.clone(), words.join(" ")));
+        if !several {
+            plots.extend(tradeoff(&[sweep], format!("{name}-trade"), key_levels(sweep)));
         }
-        false => {
-            let words = single_load(sweep).into_iter().collect();
-            (format!("Load{of_sweep}"), words, load_table(sweep))
-        }
+        (title, words, sweeps_table(&[sweep]))
+    } else {
+        let words = single_load(sweep).into_iter().collect();
+        (format!("Load{of_sweep}"), words, load_table(sweep))
     };
     paragraphs.extend(slo_text(sweep, source.found));
     plots.extend(files.plots(sweep, name));
@@ -91,18 +89,24 @@ fn paragraphs(sweep: &Sweep) -> Vec<String> {
 
 /// Throughput and median latencies at the lowest level, the saturation point and the highest level.
 fn key_levels(sweep: &Sweep) -> String {
-    let levels = sweep.key_levels().into_iter().filter_map(|level| {
-        let median = |(name, latency)| Some(format!("{name} {}", median_text(level, latency)?));
-        let latencies = [("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"), ("E2E latency", "e2el_ms")];
-        let latencies: Vec<String> = latencies.into_iter().filter_map(median).collect();
-        let latencies = match latencies.is_empty() {
-            true => String::new(),
-            false => format!(", median {}", list(&latencies)),
-        };
-        let (tokens, at) = (number(level.throughput()?), sweep.level_text(level.at));
-        Some(format!("{at}: {tokens} output tokens/s{latencies}"))
-    });
-    let levels: Vec<String> = levels.collect();
+    let levels: Vec<String> = sweep
+        .key_levels()
+        .into_iter()
+        .filter_map(|level| {
+            let median = |(name, latency)| Some(format!("{name} {}", median_text(level, latency)?));
+            let latencies: Vec<String> = [("TTFT", "ttft_ms"), ("TPOT", "tpot_ms"), ("E2E latency", "e2el_ms")]
+                .into_iter()
+                .filter_map(median)
+                .collect();
+            let (tokens, at) = (number(level.throughput()?), sweep.level_text(level.at));
+            let throughput = format!("{at}: {tokens} output tokens/s");
+            Some(if latencies.is_empty() {
+                throughput
+            } else {
+                format!("{throughput}, median {}", list(&latencies))
+            })
+        })
+        .collect();
     let name = match sweep.name.as_str() {
         "" => String::new(),
         name => format!("{name}, "),
@@ -112,10 +116,12 @@ fn key_levels(sweep: &Sweep) -> String {
 
 /// The median of a latency with its 99th percentile, if enough requests support it: `10 ms (p99 20 ms)`.
 fn median_text(level: &SweepLevel, latency: &str) -> Option<String> {
-    let p99 = LoadMetric::named(&format!("p99_{latency}"))?;
-    let supported = level.loads.iter().all(|load| !p99.thin(load));
-    let p99 = p99.combined(&level.loads).filter(|_| supported);
-    let p99 = p99.map_or_else(String::new, |p99| format!(" (p99 {})", ms(p99)));
+    let metric = LoadMetric::named(&format!("p99_{latency}"))?;
+    let supported = level.loads.iter().all(|load| !metric.thin(load));
+    let p99 = metric
+        .combined(&level.loads)
+        .filter(|_| supported)
+        .map_or_else(String::new, |p99| format!(" (p99 {})", ms(p99)));
     Some(format!("{}{p99}", ms(level.value(&format!("median_{latency}"))?)))
 }
 
@@ -126,8 +132,9 @@ fn single_load(sweep: &Sweep) -> Option<String> {
         SweepAxis::Other => String::new(),
         _ => format!(" at {}", sweep.level_text(level.at)),
     };
-    let tokens = level.throughput();
-    let tokens = tokens.map_or_else(String::new, |tokens| format!(": {} output tokens/s", number(tokens)));
+    let tokens = level
+        .throughput()
+        .map_or_else(String::new, |tokens| format!(": {} output tokens/s", number(tokens)));
     let (completed, issued) = (number(completed), number(issued));
     let mut text = format!("{completed} of {issued} requests{at} completed{tokens}.");
     if let Some(median) = median_text(level, "ttft_ms") {
@@ -154,19 +161,22 @@ struct SloSearch {
 fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
     let mut loads = sweep.levels.iter().flat_map(|level| &level.loads);
     let slo = loads.find_map(|load| load.stats.goodput.as_ref())?.slo;
-    let limits = [
+    let limits: Vec<String> = [
         ("TTFT", slo.ttft_ms),
         ("TPOT", slo.tpot_ms),
         ("ITL", slo.itl_ms),
         ("E2E latency", slo.e2el_ms),
-    ];
-    let limit = |(name, limit): (&str, Option<f64>)| Some(format!("{name} at most {} ms", number(limit?)));
-    let limits = list(&limits.into_iter().filter_map(limit).collect::<Vec<_>>());
-    let search = found.result().and_then(|result| SloSearch::deserialize(result).ok());
+    ]
+    .into_iter()
+    .filter_map(|(name, limit)| Some(format!("{name} at most {} ms", number(limit?))))
+    .collect();
     let known = |at: f64| sweep.levels.iter().any(|level| level.at == at);
-    // A search on another engine has other levels.
-    let search = search.filter(|search| search.axis == sweep.axis.name());
-    let search = search.filter(|search| search.meets.into_iter().chain(search.fails).all(known));
+    let search = found
+        .result()
+        .and_then(|result| SloSearch::deserialize(result).ok())
+        .filter(|search| search.axis == sweep.axis.name())
+        // A search on another engine has other levels.
+        .filter(|search| search.meets.into_iter().chain(search.fails).all(known));
     let result = search.map_or_else(String::new, |search| {
         let level = |at: Option<f64>| at.map(|at| sweep.level_text(at));
         let meets = match level(search.meets) {
@@ -178,7 +188,8 @@ fn slo_text(sweep: &Sweep, found: &RecordedRun) -> Option<String> {
         format!(" Required are {required} % of all requests: {meets}{fails}.")
     });
     Some(format!(
-        "A request meets the SLO with {limits}; failed and cut-off requests do not.{result}"
+        "A request meets the SLO with {}; failed and cut-off requests do not.{result}",
+        list(&limits)
     ))
 }
 
@@ -207,14 +218,15 @@ fn curves_plot(sweeps: &[&Sweep], name: String, title: String, words: String) ->
     let statistics = if single { &STATISTICS[..] } else { &STATISTICS[..1] };
     let latencies = LATENCIES.into_iter().filter_map(|(title, latency)| {
         let metrics: Vec<String> = statistics.iter().map(|(one, _)| format!("{one}_{latency}")).collect();
-        let of = if single { "" } else { "median " };
-        panel(sweeps, &format!("{of}{title}"), Unit::Milliseconds, &metrics)
+        let prefix = if single { "" } else { "median " };
+        panel(sweeps, &format!("{prefix}{title}"), Unit::Milliseconds, &metrics)
     });
     let metric = ["output_throughput".to_owned()];
     let throughput = panel(sweeps, "output throughput", Unit::TokensPerSecond, &metric);
-    let mut caption = match single {
-        true => "Percentiles that too few requests support are drawn too; the table marks them with ~.".to_owned(),
-        false => "Diamonds are saturation points.".to_owned(),
+    let mut caption = if single {
+        "Percentiles that too few requests support are drawn too; the table marks them with ~.".to_owned()
+    } else {
+        "Diamonds are saturation points.".to_owned()
     };
     if sweeps.iter().any(|sweep| sweep.axis == SweepAxis::Rate) {
         caption += " Times count from when a request was sent.";
@@ -236,11 +248,13 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
         for (at, metric) in metrics.iter().enumerate() {
             let points = sweep.points(|level| value(level, metric));
             all.extend(points.iter().filter_map(|point| point.1));
-            let name = match (single, is_latency) {
-                (true, true) => STATISTICS[at].0.to_owned(),
+            let name = if single && is_latency {
+                STATISTICS[at].0.to_owned()
+            } else if single || is_latency {
                 // The panel's title says it, or the legend that all panels share.
-                (true, false) | (false, true) => String::new(),
-                (false, false) => sweep.name.clone(),
+                String::new()
+            } else {
+                sweep.name.clone()
             };
             // Throughput gets a colour that no statistic in the legend has.
             let series = if single && !is_latency {
@@ -257,9 +271,10 @@ fn panel(sweeps: &[&Sweep], title: &str, unit: Unit, metrics: &[String]) -> Opti
         let knees = sweeps.iter().filter_map(|sweep| sweep.findings.knee);
         layers.extend(knee_marks(knees.map(|knee| (knee.x, knee.y)).collect()));
     }
-    let y = match is_latency {
-        true => value_axis("", unit, &all),
-        false => zero_based_axis("", unit, &all),
+    let y = if is_latency {
+        value_axis("", unit, &all)
+    } else {
+        zero_based_axis("", unit, &all)
     };
     let tooltips = tooltips(sweeps, |level| Some((level.at, value(level, &metrics[0])?)));
     (!all.is_empty()).then(|| Panel::new(title, level_axis(sweeps), y, layers).with_tooltips(tooltips))
@@ -288,9 +303,10 @@ fn zero_based_axis(label: &str, unit: Unit, values: &[f64]) -> Axis {
 fn scale(values: &[f64], wide: f64) -> Scale {
     let low = values.iter().copied().fold(f64::INFINITY, f64::min);
     let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    match low > 0.0 && high >= wide * low {
-        true => Scale::Log,
-        false => Scale::Linear,
+    if low > 0.0 && high >= wide * low {
+        Scale::Log
+    } else {
+        Scale::Linear
     }
 }
 
@@ -331,9 +347,9 @@ fn knee_marks(points: Vec<(f64, f64)>) -> Option<Layer> {
 
 /// Throughput against latency, of one sweep or several; none if no sweep has two levels with both values.
 fn tradeoff(sweeps: &[&Sweep], name: String, words: String) -> Option<Plot> {
-    let panels = [("median TTFT", "median_ttft_ms"), ("median TPOT", "median_tpot_ms")];
-    let panels = panels.into_iter();
-    let panels = panels.filter_map(|(label, latency)| tradeoff_panel(sweeps, label, latency));
+    let panels = [("median TTFT", "median_ttft_ms"), ("median TPOT", "median_tpot_ms")]
+        .into_iter()
+        .filter_map(|(label, latency)| tradeoff_panel(sweeps, label, latency));
     let level = if sweeps.first()?.axis == SweepAxis::Rate {
         "request rate"
     } else {
@@ -377,9 +393,10 @@ fn level_table<'a>(sweeps: &[&Sweep], metrics: impl IntoIterator<Item = &'a Load
     let several = sweeps.len() > 1;
     let mut headings: Vec<String> = several.then(String::new).into_iter().collect();
     headings.push(sweeps.first().map_or("", |sweep| sweep.axis.name()).to_owned());
-    let levels = sweeps.iter();
-    let levels = levels.flat_map(|sweep| sweep.levels.iter().map(move |level| (*sweep, level)));
-    let levels: Vec<(&Sweep, &SweepLevel)> = levels.collect();
+    let levels: Vec<(&Sweep, &SweepLevel)> = sweeps
+        .iter()
+        .flat_map(|sweep| sweep.levels.iter().map(move |level| (*sweep, level)))
+        .collect();
     let head = |(sweep, level): &(&Sweep, &SweepLevel)| {
         let name = several.then(|| Entry::from(sweep.name.as_str()));
         name.into_iter().chain([level.at.into()]).collect()
@@ -400,8 +417,9 @@ fn level_table<'a>(sweeps: &[&Sweep], metrics: impl IntoIterator<Item = &'a Load
 /// A metric of a level. Percentiles that too few requests support are marked with `~`.
 fn entry(level: &SweepLevel, metric: &LoadMetric) -> Entry {
     let thin = level.loads.iter().any(|load| metric.thin(load));
-    let value = level.value(&metric.name);
-    let value = value.map(|value| format!("{}{}", if thin { "~" } else { "" }, number(value * metric.scale())));
+    let value = level
+        .value(&metric.name)
+        .map(|value| format!("{}{}", if thin { "~" } else { "" }, number(value * metric.scale())));
     value.into()
 }
 

@@ -49,14 +49,17 @@ impl<'a> LoadFiles<'a> {
             let requests = level.loads.first().and_then(|load| self.requests(load));
             distributions.extend(requests.map(|requests| (level_name(level), requests)));
         }
-        let plots = distribution_plot(&distributions, format!("{name}-spread")).into_iter();
-        let mut plots: Vec<Plot> = plots.collect();
+        let mut plots: Vec<Plot> = distribution_plot(&distributions, format!("{name}-spread"))
+            .into_iter()
+            .collect();
         let Some(level) = sweep.knee().or(sweep.levels.last()) else {
             return plots;
         };
         let what = level_name(level);
-        let failed = distributions.iter().find(|one| one.0 == what);
-        let failed = failed.map_or(&[][..], |(_, requests)| &requests.failed);
+        let failed = distributions
+            .iter()
+            .find(|one| one.0 == what)
+            .map_or(&[][..], |(_, requests)| &requests.failed);
         let timeline = level.loads.first().and_then(|load| self.timeline(load));
         plots.extend(timeline.and_then(|timeline| timeline_plot(&timeline, failed, &what, format!("{name}-time"))));
         plots
@@ -146,13 +149,15 @@ struct Requests {
 /// The distributions of these named loads; none if no request completed.
 fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot> {
     let panel = |label: &str, times: fn(&Requests) -> &[f32]| {
-        let curves = loads.iter().enumerate();
-        let curves = curves.filter(|(_, (_, requests))| !times(requests).is_empty());
-        let curves = curves.map(|(index, (name, requests))| {
-            // Neighbouring curves lie close, so they differ in more than colour.
-            let line = Layer::line(name.clone(), curve(times(requests)), Colour::Series(index));
-            line.dashed(index % 2 == 1).stepped(true)
-        });
+        let curves = loads
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, requests))| !times(requests).is_empty())
+            .map(|(index, (name, requests))| {
+                // Neighbouring curves lie close, so they differ in more than colour.
+                let line = Layer::line(name.clone(), curve(times(requests)), Colour::Series(index));
+                line.dashed(index % 2 == 1).stepped(true)
+            });
         let x = Axis::new(label, Unit::Milliseconds).with_scale(Scale::Log);
         let y = Axis::new("of requests", Unit::Percent).with_range((0.0, 100.0));
         Some(Panel::new(label, x, y, curves)).filter(|panel| !panel.layers.is_empty())
@@ -160,17 +165,20 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
     let panels = [
         panel("time to first token (TTFT)", |requests| &requests.ttft),
         panel("end-to-end latency (E2E)", |requests| &requests.e2el),
-    ];
-    let panels = panels.into_iter().flatten();
-    let words = loads.iter().filter_map(|(name, requests)| {
-        let (slowest, requests) = (ms(f64::from(*requests.ttft.last()?)), requests.ttft.len());
-        Some(format!(
-            "{name}: the slowest TTFT of {requests} requests was {slowest}."
-        ))
-    });
-    let words: Vec<String> = words.collect();
+    ]
+    .into_iter()
+    .flatten();
+    let slowest_requests: Vec<String> = loads
+        .iter()
+        .filter_map(|(name, requests)| {
+            let (slowest, requests) = (ms(f64::from(*requests.ttft.last()?)), requests.ttft.len());
+            Some(format!(
+                "{name}: the slowest TTFT of {requests} requests was {slowest}."
+            ))
+        })
+        .collect();
     let caption = "Where a curve is at 50 %, half of the requests took at most that long.";
-    let plot = Plot::new(name, "Latency distributions", panels).with_words(words.join(" "), caption);
+    let plot = Plot::new(name, "Latency distributions", panels).with_words(slowest_requests.join(" "), caption);
     (!plot.panels.is_empty()).then_some(plot)
 }
 
@@ -178,9 +186,13 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
 fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
     let n = ascending.len();
     let step = n.div_ceil(MAX_POINTS).max(1);
-    let kept = |index: &usize| *index < END_POINTS || index + END_POINTS >= n || index.is_multiple_of(step);
+    let is_drawn = |index: &usize| *index < END_POINTS || index + END_POINTS >= n || index.is_multiple_of(step);
     let point = |index: usize| (f64::from(ascending[index]), Some(100.0 * (index + 1) as f64 / n as f64));
-    (0..n).filter(kept).map(point).filter(|point| point.0 > 0.0).collect()
+    (0..n)
+        .filter(is_drawn)
+        .map(point)
+        .filter(|point| point.0 > 0.0)
+        .collect()
 }
 
 /// The fields of a line in the request file that are needed.
@@ -191,12 +203,12 @@ struct RequestLine {
     first_token: Option<f64>,
     last_token: Option<f64>,
     ended: f64,
-    outcome: Outcome,
+    outcome: RequestOutcome,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Outcome {
+enum RequestOutcome {
     Completed,
     Failed,
     CutOff,
@@ -225,13 +237,13 @@ fn parse_requests(mut lines: impl BufRead) -> std::io::Result<Requests> {
 impl Requests {
     fn add(&mut self, line: RequestLine) {
         match line.outcome {
-            Outcome::Completed => {
+            RequestOutcome::Completed => {
                 let since = |moment: Option<f64>| moment.map(|moment| ((moment - line.sent) * 1e3) as f32);
                 self.ttft.extend(since(line.first_token));
                 self.e2el.extend(since(line.last_token));
             }
-            Outcome::Failed => self.failed.push(line.ended),
-            Outcome::CutOff => {}
+            RequestOutcome::Failed => self.failed.push(line.ended),
+            RequestOutcome::CutOff => {}
         }
     }
 }
@@ -308,8 +320,9 @@ impl Timeline {
         let values = self.column(column)?.get(since..)?;
         let per_point = values.len().div_ceil(MAX_ROWS).max(1);
         let rows = self.seconds.chunks(per_point).zip(values.chunks(per_point));
-        let points = rows.map(|(seconds, values)| (seconds[0], reduced(unit, values)));
-        let mut points: Vec<_> = points.collect();
+        let mut points: Vec<_> = rows
+            .map(|(seconds, values)| (seconds[0], reduced(unit, values)))
+            .collect();
         if let (1, Some(end), Some(last)) = (since, self.seconds.last(), points.last().copied()) {
             points.push((*end, last.1));
         }
@@ -328,8 +341,8 @@ impl Timeline {
             layers.push(line.stepped(true));
         }
         let top = if unit == Unit::Percent { 100.0 } else { 1.06 * top };
-        let x = Axis::new("time", Unit::Seconds);
-        let x = x.with_range(self.seconds.first().copied().zip(self.seconds.last().copied()));
+        let x = Axis::new("time", Unit::Seconds)
+            .with_range(self.seconds.first().copied().zip(self.seconds.last().copied()));
         let y = Axis::new("", unit).with_range((top > 0.0).then_some((0.0, top)));
         (!layers.is_empty()).then(|| Panel::new(title, x, y, layers))
     }
@@ -337,21 +350,23 @@ impl Timeline {
     fn words(&self, failed: usize) -> String {
         let running = |most| format!("at most {} requests ran concurrently", number(most));
         let used = |share| format!("the KV cache was used to {} % at the peak", tenths(100.0 * share));
-        let parts = [
+        let mut parts: Vec<String> = [
             self.highest("running").map(running),
             self.highest("waiting").map(|most| format!("{} waited", number(most))),
             self.highest("kv_usage").map(used),
             self.highest("preemptions")
                 .map(|most| format!("there were {most} preemptions")),
             (failed > 0).then(|| format!("{failed} requests failed, marked below")),
-        ];
-        let mut parts: Vec<String> = parts.into_iter().flatten().collect();
+        ]
+        .into_iter()
+        .flatten()
+        .collect();
         if parts.is_empty() {
             parts.push("the engine reports few metrics".to_owned());
         }
-        let seconds = self.seconds.last().zip(self.seconds.first());
-        let seconds = tenths(seconds.map_or(0.0, |(to, from)| to - from));
-        format!("Over {seconds} s, {}.", list(&parts))
+        let span = self.seconds.last().zip(self.seconds.first());
+        let seconds = span.map_or(0.0, |(to, from)| to - from);
+        format!("Over {} s, {}.", tenths(seconds), list(&parts))
     }
 }
 
@@ -370,14 +385,17 @@ fn timeline_plot(timeline: &Timeline, failed: &[f64], what: &str, name: String) 
     if timeline.seconds.first() >= timeline.seconds.last() {
         return None;
     }
-    let panels = PANELS.iter();
-    let panels = panels.filter_map(|(title, unit, curves)| timeline.panel(title, *unit, curves));
-    let mut panels: Vec<Panel> = panels.collect();
+    let mut panels: Vec<Panel> = PANELS
+        .iter()
+        .filter_map(|(title, unit, curves)| timeline.panel(title, *unit, curves))
+        .collect();
     if !failed.is_empty() {
-        let marks = failed.iter().step_by(failed.len().div_ceil(MAX_MARKS));
-        let marks = marks.map(|at| (*at, 0.0));
-        let marks = Layer::dots("failed", marks, Colour::Limit, Shape::Cross);
-        panels.first_mut()?.layers.push(marks);
+        let marks = failed
+            .iter()
+            .step_by(failed.len().div_ceil(MAX_MARKS))
+            .map(|at| (*at, 0.0));
+        let layer = Layer::dots("failed", marks, Colour::Limit, Shape::Cross);
+        panels.first_mut()?.layers.push(layer);
     }
     let title = format!("Requests and KV cache over time: {what}");
     let plot = Plot::new(name, title, panels).with_words(timeline.words(failed.len()), "");
@@ -393,7 +411,7 @@ mod tests {
 
     use super::*;
     use crate::load::engine_side::{COLUMNS, TimelineRow, write};
-    use crate::load::{Counts, Failure, FailureForm, Outcome as Ended, Record};
+    use crate::load::{Counts, Failure, FailureForm, Outcome, Record};
 
     #[test]
     fn missing_files_are_reported_once() {
@@ -442,7 +460,7 @@ mod tests {
         assert_eq!(curve(&[]), []);
     }
 
-    fn line(index: u64, warmup: bool, outcome: Ended) -> String {
+    fn line(index: u64, warmup: bool, outcome: Outcome) -> String {
         let at = Duration::from_millis;
         let record = Record {
             index,
@@ -472,16 +490,16 @@ mod tests {
 
     #[test]
     fn request_file_is_read_without_warmup_and_truncated_line() {
-        let failed = Ended::Failed(Failure {
+        let failed = Outcome::Failed(Failure {
             form: FailureForm::Broken,
             message: "reset".into(),
         });
         let ended = [
-            (0, true, Ended::Completed),
-            (2, false, Ended::Completed),
-            (1, false, Ended::Completed),
+            (0, true, Outcome::Completed),
+            (2, false, Outcome::Completed),
+            (1, false, Outcome::Completed),
             (3, false, failed),
-            (4, false, Ended::CutOff),
+            (4, false, Outcome::CutOff),
         ];
         let mut text: String = ended
             .map(|(index, warmup, outcome)| line(index, warmup, outcome))

@@ -93,8 +93,9 @@ impl Sweep {
             queue_grows: load.queue_grows(),
             ..LevelFigures::deserialize(Value::Object(load_metrics::row(load))).unwrap_or_default()
         };
-        let levels = self.levels.iter();
-        let levels: Vec<LevelFigures> = levels
+        let levels: Vec<LevelFigures> = self
+            .levels
+            .iter()
             .flat_map(|level| level.loads.iter().map(|load| figures(level.at, load)))
             .collect();
         SweepFindings::new(self.axis, &levels)
@@ -134,8 +135,9 @@ impl LoadArgs {
     /// The axis and the level.
     fn level(&self) -> (SweepAxis, f64) {
         let option = |name: &str| self.load.get(name).filter(|value| !value.is_null());
-        let mut varying = ["steps", "trace", "ramp"].into_iter();
-        let varies = varying.any(|name| option(name).is_some());
+        let varies = ["steps", "trace", "ramp"]
+            .into_iter()
+            .any(|name| option(name).is_some());
         let number = |name: &str| option(name).and_then(Value::as_f64);
         match (number("concurrency"), number("rate")) {
             (Some(concurrency), _) if !varies => (SweepAxis::Concurrency, concurrency),
@@ -329,8 +331,8 @@ pub(super) mod tests {
         let settings = [
             json!({ "engine": "vllm", "dtype": "fp8", "model": "m" }),
             json!({ "engine": "vllm", "model": "m" }),
-        ];
-        let settings = settings.map(|one| one.as_object().unwrap().clone());
+        ]
+        .map(|one| one.as_object().unwrap().clone());
         assert_eq!(distinguishing_labels(&settings), ["dtype=fp8", ""]);
     }
 

@@ -70,23 +70,24 @@ pub(super) fn sections(source: &Source, missing: &mut Vec<String>) -> Vec<Sectio
             return Vec::new();
         }
     };
-    let starts = names
+    let mut starts: Vec<Start> = names
         .iter()
-        .map(|name| Start::read(name, &source.folder, found, missing));
-    let mut starts: Vec<Start> = starts.collect();
+        .map(|name| Start::read(name, &source.folder, found, missing))
+        .collect();
     starts.retain(|start| !start.series.rows().is_empty() && !start.devices.is_empty());
     // By start time; unknown times sort last.
     let began = |start: &Start| start.session.map_or(f64::INFINITY, |session| session.began);
     starts.sort_by(|one, other| began(one).total_cmp(&began(other)));
-    match names.is_empty() {
-        false => missing.extend(lost_series(source, &starts)),
-        // The memory of an attached server cannot be sampled; its answer says so.
-        true if found.sessions.iter().all(|session| session.what.is_empty()) => {}
-        true => missing.push("memory/ has no series: memory over time is not shown".to_owned()),
-    }
-    let title = match names.is_empty() {
-        true => "Memory by stage",
-        false => "Memory over time",
+    // The memory of an attached server cannot be sampled; its answer says so.
+    let all_attached = || found.sessions.iter().all(|session| session.what.is_empty());
+    let title = if names.is_empty() {
+        if !all_attached() {
+            missing.push("memory/ has no series: memory over time is not shown".to_owned());
+        }
+        "Memory by stage"
+    } else {
+        missing.extend(lost_series(source, &starts));
+        "Memory over time"
     };
     let drawn = starts_to_draw(&starts);
     let lines: usize = drawn.iter().map(|&index| starts[index].devices.len()).sum();
@@ -122,8 +123,10 @@ fn lost_series(source: &Source, starts: &[Start]) -> Option<String> {
         let unmatched = starts.iter().filter(|start| start.session.is_none());
         lost = lost.saturating_sub(unmatched.count());
     }
-    let lost = Some(lost).filter(|lost| *lost > 0).map(|lost| Count(lost, "engine"));
-    lost.map(|lost| format!("memory over time is missing for {lost} still running when the run was killed"))
+    (lost > 0).then(|| {
+        let engines = Count(lost, "engine");
+        format!("memory over time is missing for {engines} still running when the run was killed")
+    })
 }
 
 /// Indices of the starts to draw, ascending: the fullest one, and the latest one that failed to start or died, because
@@ -131,9 +134,10 @@ fn lost_series(source: &Source, starts: &[Start]) -> Option<String> {
 fn starts_to_draw(starts: &[Start]) -> Vec<usize> {
     let peak = |start: &Start| (0..start.devices.len()).map(|device| start.peak(device)).max();
     let fullest = (0..starts.len()).max_by_key(|&index| (peak(&starts[index]), Reverse(index)));
-    let died = |start: &Start| start.failure().is_some() || start.deaths().next().is_some();
-    let died = starts.iter().rposition(died);
-    let mut drawn: Vec<usize> = fullest.into_iter().chain(died).collect();
+    let latest_failed = starts
+        .iter()
+        .rposition(|start| start.failure().is_some() || start.deaths().next().is_some());
+    let mut drawn: Vec<usize> = fullest.into_iter().chain(latest_failed).collect();
     drawn.sort_unstable();
     drawn.dedup();
     drawn
@@ -161,7 +165,7 @@ fn plot(start: &Start, columns: usize) -> Plot {
 /// Power and utilisation of the devices that report them.
 fn activity(start: &Start, columns: usize) -> Vec<Panel> {
     let several = start.devices.len() > 1;
-    let of = |title: &str, y: Axis, value: fn(&DeviceActivity) -> Option<f64>| {
+    let device_panel = |title: &str, y: Axis, value: fn(&DeviceActivity) -> Option<f64>| {
         let line = |(index, device): (usize, &Device)| {
             let samples = start.activity.iter().flat_map(|sample| {
                 let own = sample
@@ -181,9 +185,9 @@ fn activity(start: &Start, columns: usize) -> Vec<Panel> {
         panel.low = true;
         (!panel.layers.is_empty()).then_some(panel)
     };
-    let power = of("power", Axis::new("", Unit::Watts), |one| one.power_w);
+    let power = device_panel("power", Axis::new("", Unit::Watts), |one| one.power_w);
     let percent = Axis::new("", Unit::Percent).with_range((0.0, 100.0));
-    let busy = of("GPU utilisation", percent, |one| one.busy_percent);
+    let busy = device_panel("GPU utilisation", percent, |one| one.busy_percent);
     power.into_iter().chain(busy).collect()
 }
 
@@ -309,8 +313,9 @@ fn limits(start: &Start, devices: &[usize]) -> Vec<Layer> {
     let total = device
         .total
         .and_then(|total| limit("capacity".to_owned(), total, false));
-    let budget = device.budget;
-    let budget = budget.and_then(|(fraction, bytes)| limit(format!("memory_fraction {fraction}"), bytes, true));
+    let budget = device
+        .budget
+        .and_then(|(fraction, bytes)| limit(format!("memory_fraction {fraction}"), bytes, true));
     total.into_iter().chain(budget).collect()
 }
 
@@ -332,8 +337,10 @@ fn top(start: &Start, devices: &[usize]) -> f64 {
 /// Vertical lines at deaths.
 fn deaths(start: &Start) -> Vec<Layer> {
     let end = start.end();
-    let failed = start.failure().zip(start.session.and_then(|session| session.ended));
-    let failed = failed.map(|(cause, at)| (start.at(at).unwrap_or(end), format!("did not start: {cause}")));
+    let failed = start
+        .failure()
+        .zip(start.session.and_then(|session| session.ended))
+        .map(|(cause, at)| (start.at(at).unwrap_or(end), format!("did not start: {cause}")));
     let died = start
         .deaths()
         .filter_map(|one| Some((start.at(one.to)?, format!("died: {}", verdict(one)))));
@@ -358,10 +365,10 @@ fn peak_during(start: &Start, devices: &[usize], measurement: &Measurement) -> O
     // The last sample before it began still applies.
     let begin = rows.partition_point(|row| seconds(row.from) <= from).saturating_sub(1);
     let end = rows.partition_point(|row| seconds(row.from) <= to).max(begin + 1);
-    let rows = rows.get(begin..end)?;
+    let during = rows.get(begin..end)?;
     let used = |row: &Row| devices.iter().map(|&device| row.used[device]).max();
-    let bytes = rows.iter().filter_map(used).max()?;
-    let row = rows.iter().find(|row| used(row) == Some(bytes))?;
+    let bytes = during.iter().filter_map(used).max()?;
+    let row = during.iter().find(|row| used(row) == Some(bytes))?;
     Some((seconds(row.from).max(from), bytes))
 }
 
@@ -371,13 +378,14 @@ fn outcome(start: &Start) -> String {
     let what = start
         .session
         .map(|session| &session.what)
-        .filter(|what| !what.is_empty());
-    let what = what.map_or_else(String::new, |what| format!(" ({what})"));
+        .filter(|what| !what.is_empty())
+        .map_or_else(String::new, |what| format!(" ({what})"));
     if let Some(cause) = start.failure() {
         return format!("{name}{what} did not start: {cause}; it was sampled for {end:.1} s.");
     }
-    let deaths = start.deaths();
-    let deaths = deaths.map(|one| format!("; it died during {}: {}", one.what, verdict(one)));
+    let deaths = start
+        .deaths()
+        .map(|one| format!("; it died during {}: {}", one.what, verdict(one)));
     format!("{name}{what} was sampled for {end:.1} s{}.", deaths.collect::<String>())
 }
 
@@ -532,7 +540,7 @@ pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block>
         let columns = page.width.saturating_sub(4).clamp(8, MAX_SPARKS);
         for (index, device) in start.devices.iter().enumerate().filter(|_| !rows.is_empty()) {
             let peak = start.peak(index);
-            let of = device.total.map_or_else(String::new, |total| {
+            let of_total = device.total.map_or_else(String::new, |total| {
                 format!(", {:.0} % of {}", 100.0 * peak as f64 / total as f64, Bytes(total))
             });
             let label = match start.devices.len() {
@@ -541,7 +549,7 @@ pub fn memory(folder: &Folder, found: &RecordedRun, page: Page) -> Option<Block>
             };
             let took = Clock(Duration::from_secs_f64(start.end()));
             lines.push(wrapped(
-                &format!("{label}: peak {}{of}, in {took}", Bytes(peak)),
+                &format!("{label}: peak {}{of_total}, in {took}", Bytes(peak)),
                 page.width,
             ));
             let share = |row: &Row| (seconds(row.from), row.used[index] as f64 / peak.max(1) as f64);
@@ -792,8 +800,8 @@ mod tests {
             row(402, 800, Phase::Load),
             row(801, 905, Phase::Ready),
         ];
-        let spans = spans(&rows);
-        let spans: Vec<_> = spans
+        let found = spans(&rows);
+        let spans: Vec<_> = found
             .iter()
             .map(|span| (span.label.as_str(), span.from, span.to))
             .collect();

@@ -33,10 +33,11 @@ impl<'a> Start<'a> {
     /// Reads a start from its series, `memory/NAME.csv`. Problems are reported in `missing`.
     pub(super) fn read(name: &str, folder: &Folder, found: &'a RecordedRun, missing: &mut Vec<String>) -> Self {
         let series = samples(folder, &format!("memory/{name}.csv"), read_series, missing);
-        let activity = format!("memory/{}.csv", activity_name(name));
-        let activity = match folder.has_file(&activity) {
-            true => samples(folder, &activity, read_activity, missing),
-            false => Vec::new(),
+        let activity_file = format!("memory/{}.csv", activity_name(name));
+        let activity = if folder.has_file(&activity_file) {
+            samples(folder, &activity_file, read_activity, missing)
+        } else {
+            Vec::new()
         };
         let usage = found.stages.iter().find(|(engine, _)| engine == name);
         let UsageFile { usage, sampling } = usage.map_or_else(UsageFile::default, |(_, usage)| UsageFile::read(usage));
@@ -61,8 +62,12 @@ impl<'a> Start<'a> {
 
     /// The memory peak of a device, in bytes.
     pub(super) fn peak(&self, device: usize) -> u64 {
-        let rows = self.series.rows().iter();
-        rows.map(|row| row.used[device]).max().unwrap_or_default()
+        self.series
+            .rows()
+            .iter()
+            .map(|row| row.used[device])
+            .max()
+            .unwrap_or_default()
     }
 
     /// Converts a journal time into seconds of the series.
@@ -175,8 +180,11 @@ pub(in crate::report::sections) fn devices_of(ids: &[&str], found: &RecordedRun)
 
 /// The devices of a start: `ids` are from its series, `usage` is its memory by stage, `engine` its record.
 fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedRun) -> Vec<Device> {
-    let fraction = engine.facts.memory_fraction.or(engine.options.memory_fraction);
-    let fraction = fraction.filter(|share| (0.0..1.0).contains(share));
+    let fraction = engine
+        .facts
+        .memory_fraction
+        .or(engine.options.memory_fraction)
+        .filter(|share| (0.0..1.0).contains(share));
     let device = |id: &&str| {
         // The first of these stages that lists the device.
         let stages = [&usage.peak, &usage.loaded, &usage.baseline, &usage.after];
@@ -185,12 +193,12 @@ fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedR
         let gpu = found.manifest.gpus.iter().find(|gpu| gpu["id"] == **id);
         let total = entry
             .map(|entry| entry.total)
-            .or(gpu.and_then(|gpu| gpu["total"].as_u64()));
-        let total = total
+            .or(gpu.and_then(|gpu| gpu["total"].as_u64()))
             .or(engine.memory_total.filter(|_| ids.len() == 1))
             .filter(|total| *total > 0);
-        let model = entry.map(|entry| entry.name.as_str());
-        let model = model.or(gpu.and_then(|gpu| gpu["name"].as_str()));
+        let model = entry
+            .map(|entry| entry.name.as_str())
+            .or(gpu.and_then(|gpu| gpu["name"].as_str()));
         Device {
             id: (*id).to_owned(),
             label: match gpu.and_then(|gpu| gpu["index"].as_u64()) {
@@ -218,8 +226,11 @@ fn devices(ids: &[&str], usage: &Usage, engine: &EngineRecord, found: &RecordedR
 /// `io` if the folder cannot be read.
 pub(super) fn names(folder: &Folder) -> Result<Vec<String>> {
     let files = folder.names("memory")?;
-    let names = files.iter().filter_map(|file| file.strip_suffix(".csv"));
-    let mut names: Vec<&str> = names.filter(|name| !name.contains('.')).collect();
+    let mut names: Vec<&str> = files
+        .iter()
+        .filter_map(|file| file.strip_suffix(".csv"))
+        .filter(|name| !name.contains('.'))
+        .collect();
     names.sort_by_key(|name| (start_number(name).unwrap_or((u64::MAX, 0)), *name));
     Ok(names.into_iter().map(str::to_owned).collect())
 }
@@ -234,8 +245,9 @@ fn start_number(name: &str) -> Option<(u64, usize)> {
 /// The session with this number. `copy` counts the sessions with this number whose files were written: a resumed run
 /// may have several.
 fn session_of(sessions: &[EngineSession], (number, copy): (u64, usize)) -> Option<&EngineSession> {
-    let written = sessions.iter();
-    let mut written = written.filter(|session| session.files_written && session.number == number);
+    let mut written = sessions
+        .iter()
+        .filter(|session| session.files_written && session.number == number);
     written.nth(copy.checked_sub(1)?)
 }
 
