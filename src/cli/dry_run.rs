@@ -116,7 +116,7 @@ pub(super) fn execute(
         search.expected_probes = is_complete.then_some(search.probes);
     }
     if json {
-        program.print_json(&*preview)?
+        program.print_json(&*preview)?;
     } else {
         let notice = preview.simulated.then(|| simulated_line(&host.run.simulated_engines()));
         let text = describe(&preview, notice);

@@ -76,9 +76,10 @@ pub fn load(host: &Arc<Host>, name: &str) -> Result<Arc<dyn Adapter>> {
 /// The adapter in `source`; `name` is the user's name for it.
 pub(super) fn from_source(host: &Arc<Host>, name: &str, source: &Source) -> Result<Arc<dyn Adapter>> {
     let shipped = source.key.starts_with("std/");
-    let host = &match shipped {
-        true => Arc::clone(host),
-        false => Arc::new(host.for_foreign_code()),
+    let host = &if shipped {
+        Arc::clone(host)
+    } else {
+        Arc::new(host.for_foreign_code())
     };
     host.sources.insert(source.clone());
     let engine = interpreter(host, &host.settings.root());
@@ -140,8 +141,8 @@ impl RhaiAdapter {
     /// Calls a function and converts its result to `T`.
     fn call_as<T: DeserializeOwned>(&self, function: &str, args: impl FuncArgs) -> Result<T> {
         let value = self.call(function, args)?;
-        let value = convert::from_script(&value).and_then(|value| deserialize_as("key", value));
-        self.result_of(function, value)
+        let result = convert::from_script(&value).and_then(|value| deserialize_as("key", value));
+        self.result_of(function, result)
     }
 
     fn result_of<T>(&self, function: &str, result: Result<T>) -> Result<T> {
@@ -215,16 +216,18 @@ impl Adapter for RhaiAdapter {
     }
 
     fn settings(&self, options: &Value) -> Result<Vec<String>> {
-        match missing_exports(&self.ast, &[("settings", &["options"])]).is_empty() {
-            true => self.call_as("settings", (convert::to_script(options)?,)),
-            false => Ok(Vec::new()),
+        if missing_exports(&self.ast, &[("settings", &["options"])]).is_empty() {
+            self.call_as("settings", (convert::to_script(options)?,))
+        } else {
+            Ok(Vec::new())
         }
     }
 
     fn harmless(&self) -> Result<Harmless> {
-        match missing_exports(&self.ast, &[("harmless", &[])]).is_empty() {
-            true => self.call_as("harmless", ()),
-            false => Ok(Harmless::default()),
+        if missing_exports(&self.ast, &[("harmless", &[])]).is_empty() {
+            self.call_as("harmless", ())
+        } else {
+            Ok(Harmless::default())
         }
     }
 }
@@ -325,9 +328,10 @@ impl Server {
 
     /// Appends the path. It must start with `/`, so that it cannot lead to another server: not `//other` or `@other`.
     fn url(&self, path: &str) -> Result<String> {
-        match path.starts_with('/') {
-            true => Ok(format!("{}{path}", self.base)),
-            false => Err(Fault::usage(format!("the path `{path}` does not begin with `/`"))),
+        if path.starts_with('/') {
+            Ok(format!("{}{path}", self.base))
+        } else {
+            Err(Fault::usage(format!("the path `{path}` does not begin with `/`")))
         }
     }
 
@@ -374,8 +378,10 @@ pub(super) fn page(host: &Host, url: &str, path: &str, key: Option<&str>, wait: 
 async fn fetch(request: reqwest::RequestBuilder) -> reqwest::Result<Answer> {
     let response = http::send(request).await?;
     let status = response.status().as_u16();
-    let location = response.headers().get(reqwest::header::LOCATION);
-    let location = location.filter(|_| response.status().is_redirection());
+    let location = response
+        .headers()
+        .get(reqwest::header::LOCATION)
+        .filter(|_| response.status().is_redirection());
     if let Some(location) = location.and_then(|location| location.to_str().ok()) {
         return Ok(Answer {
             status,

@@ -41,8 +41,7 @@ pub(super) struct Shared {
 impl BoundaryHandle {
     /// Creates the script's next boundary and restores its points from earlier executions.
     pub(super) fn new(host: &Host, axes: Map, mut given: Map) -> Result<Self> {
-        let question = given.remove("question").unwrap_or_default();
-        let question = from_script(&question)?;
+        let question = from_script(&given.remove("question").unwrap_or_default())?;
         let described = from_script(&Dynamic::from(given.clone()))?;
         if let Some(fault) = axes.keys().find_map(|name| misspelt_axis(name)) {
             return Err(fault);
@@ -187,12 +186,15 @@ pub(super) fn report(host: &Host, map: &BoundaryHandle, mut search: Option<Value
     };
     let page = host.settings.page;
     let text = text(&overview(&boundary, &extras, page)?, page);
-    let ended = boundary.records().last().filter(|(_, record)| record.ended_server());
     let stopped = search.is_some_and(|search| search["stopped"] == "server");
-    let ended = ended.filter(|_| stopped).map(|(point, record)| match record.verdict {
-        Verdict::Timeout => format!("the server did not answer {point} in time"),
-        _ => format!("the server died at {point}"),
-    });
+    let ended = boundary
+        .records()
+        .last()
+        .filter(|(_, record)| stopped && record.ended_server())
+        .map(|(point, record)| match record.verdict {
+            Verdict::Timeout => format!("the server did not answer {point} in time"),
+            _ => format!("the server died at {point}"),
+        });
     drop(boundary);
     host.run.note(Event::Report {
         boundary: map.0.index,

@@ -132,7 +132,8 @@ pub fn read_prompts(text: &str) -> Result<Vec<FilePrompt>> {
     let json = lines()
         .next()
         .is_some_and(|(_, line)| line.trim_start().starts_with('{'));
-    let prompts = lines().map(|(number, line)| {
+    let prompts = lines()
+        .map(|(number, line)| {
             if !json {
                 let prompt = line.trim_end_matches('\r').to_owned();
                 return Ok(FilePrompt { prompt, output: None });
@@ -141,7 +142,8 @@ pub fn read_prompts(text: &str) -> Result<Vec<FilePrompt>> {
                 Fault::usage(format!("line {number} of the prompts {why}"))
                     .hint("a line is `{\"prompt\": \"…\"}`, perhaps with `output`, the tokens to generate; or the file is plain text, a prompt a line")
             })
-        }).collect::<Result<Vec<_>>>()?;
+        })
+        .collect::<Result<Vec<_>>>()?;
     if prompts.is_empty() {
         return Err(Fault::usage("the file of prompts has none").hint("give a file with a prompt a line"));
     }

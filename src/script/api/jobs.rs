@@ -157,8 +157,8 @@ fn program_name() -> Result<String> {
     if let Some(known) = NAME.get() {
         return Ok(known.clone());
     }
-    let hash = file::hashed(open_program()?).map_err(|error| Fault::io(Path::new("this program"), &error))?;
-    let hash: String = hash
+    let hash: String = file::hashed(open_program()?)
+        .map_err(|error| Fault::io(Path::new("this program"), &error))?
         .finalize()
         .iter()
         .take(8)
@@ -193,8 +193,10 @@ fn checked(host: &Host, options: &JobOptions) -> Result<Arc<OwnTexts>> {
     }
     // A shipped script runs as such, whatever its name.
     let runs_shipped = |text: &Source| text.key == main.source.key && is_shipped(&main.source.sha256);
-    let texts = idle.sources.own().filter(|text| !runs_shipped(text));
-    let mut texts: Vec<(String, PathBuf)> = texts
+    let mut texts: Vec<(String, PathBuf)> = idle
+        .sources
+        .own()
+        .filter(|text| !runs_shipped(text))
         .map(|text| (text.sha256.clone(), PathBuf::from(&*text.key)))
         .collect();
     let named = named_modules(&options.set).filter(|file| !file.starts_with("std/"));

@@ -299,8 +299,10 @@ struct GivenDevice {
 impl GivenDevice {
     /// An existing breakdown may be passed in again: `unexplained` is recomputed.
     fn breakdown(self) -> Result<Breakdown, Fault> {
-        let parts = self.parts.into_iter();
-        let known = parts.filter(|part| part.component != Component::Unexplained);
+        let known = self
+            .parts
+            .into_iter()
+            .filter(|part| part.component != Component::Unexplained);
         Breakdown::new(self.device, self.total, known.collect())
     }
 }

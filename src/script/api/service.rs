@@ -487,14 +487,15 @@ fn program(host: &Host, name: &str) -> Result<ProbeProgram> {
         shipped::probes(),
     )?;
     host.sources.insert(source.clone());
-    let file = Path::new(&*source.key)
+    let given = Path::new(&*source.key)
         .file_name()
         .unwrap_or_default()
         .to_string_lossy();
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
-    let file = match file.chars().all(plain) && !file.starts_with('.') && file.len() <= 100 {
-        true => file.into_owned(),
-        false => "probe.py".to_owned(),
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    let file = if given.chars().all(is_plain) && !given.starts_with('.') && given.len() <= 100 {
+        given.into_owned()
+    } else {
+        "probe.py".to_owned()
     };
     let mut files: BTreeMap<String, String> = shipped::shared_probe_files().into_iter().collect();
     files.insert(file.clone(), source.text.to_string());

@@ -69,9 +69,10 @@ fn known<'a>(vocabulary: &Vocabulary, folder: &Path, before: &'a str) -> (&'a st
         // A key may also be the name of a variable, without a colon.
         return (start, keys.map(|key| format!("{key}: ")).collect());
     }
-    match is_number(start) {
-        true => nothing,
-        false => (start, vocabulary.names().into_iter().collect()),
+    if is_number(start) {
+        nothing
+    } else {
+        (start, vocabulary.names().into_iter().collect())
     }
 }
 
@@ -104,11 +105,15 @@ fn files(folder: &Path, start: &str, import: bool) -> Vec<String> {
             if name.contains(char::is_control) {
                 return None;
             }
-            let shown = match entry.path().is_dir() {
-                true if name.starts_with('.') => return None,
-                true => format!("{name}/"),
-                false if import => name.strip_suffix(".rhai")?.to_owned(),
-                false => name.ends_with(".rhai").then_some(name)?,
+            let shown = if entry.path().is_dir() {
+                if name.starts_with('.') {
+                    return None;
+                }
+                format!("{name}/")
+            } else if import {
+                name.strip_suffix(".rhai")?.to_owned()
+            } else {
+                name.ends_with(".rhai").then_some(name)?
             };
             Some(format!("{above}{shown}"))
         })
@@ -211,12 +216,18 @@ pub(super) fn hint(vocabulary: &Vocabulary, before: &str) -> Option<String> {
         .iter()
         .find(accepts)
         .or_else(|| functions.iter().find(without))?;
-    let rest = function.params.iter().skip(argument + usize::from(started));
-    let rest: Vec<String> = rest.map(ToString::to_string).collect();
-    let before_rest = match started {
-        true if !rest.is_empty() => ", ",
-        false if before.ends_with(',') => " ",
-        _ => "",
+    let rest: Vec<String> = function
+        .params
+        .iter()
+        .skip(argument + usize::from(started))
+        .map(ToString::to_string)
+        .collect();
+    let before_rest = if started && !rest.is_empty() {
+        ", "
+    } else if !started && before.ends_with(',') {
+        " "
+    } else {
+        ""
     };
     let returns = function.returns.as_ref().map(|kind| format!(" -> {kind}"));
     Some(format!(

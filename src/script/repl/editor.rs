@@ -120,9 +120,10 @@ fn indent(text: &str) -> String {
 
 impl Validator for LineHelper {
     fn validate(&self, context: &mut ValidationContext) -> rustyline::Result<ValidationResult> {
-        Ok(match is_complete(context.input()) {
-            true => ValidationResult::Valid(None),
-            false => ValidationResult::Incomplete,
+        Ok(if is_complete(context.input()) {
+            ValidationResult::Valid(None)
+        } else {
+            ValidationResult::Incomplete
         })
     }
 }
@@ -149,9 +150,10 @@ fn highlight(text: &str) -> String {
         // A colour must not cross a line break, where the editor starts to redraw.
         for line in text[piece.range].split_inclusive('\n') {
             let shown = line.trim_end_matches('\n');
-            match colour.is_empty() || shown.is_empty() {
-                true => coloured.push_str(line),
-                false => coloured.extend([colour, shown, END, &line[shown.len()..]]),
+            if colour.is_empty() || shown.is_empty() {
+                coloured.push_str(line);
+            } else {
+                coloured.extend([colour, shown, END, &line[shown.len()..]]);
             }
         }
     }

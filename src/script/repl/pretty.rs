@@ -65,9 +65,10 @@ pub(super) fn line(engine: &Engine, value: &Dynamic, width: usize) -> Line {
         _ => one_line(engine, value, PART, 0),
     };
     let text = opened(value, |[open, close], count, entries| {
-        let mut entries: Vec<_> = match value.is_map() {
-            true => entries.filter(|(_, value)| !value.is_unit()).collect(),
-            false => entries.take(width).collect(),
+        let mut entries: Vec<_> = if value.is_map() {
+            entries.filter(|(_, value)| !value.is_unit()).collect()
+        } else {
+            entries.take(width).collect()
         };
         if value.is_map() {
             let rank = |key: &str| FIRST.iter().position(|first| key.strip_suffix(": ") == Some(first));
@@ -103,11 +104,13 @@ pub(super) fn pretty(engine: &Engine, value: &Dynamic) -> String {
 
 /// The beginning of the value on one line of at most `width` characters.
 pub(super) fn brief(engine: &Engine, value: &Dynamic, width: usize) -> String {
-    let line = one_line(engine, value, width * 2, 0).unwrap_or_else(|| hidden(engine, value));
-    let line = line.replace('\n', " ");
-    match line.chars().count() > width {
-        true => line.chars().take(width.saturating_sub(1)).chain(['…']).collect(),
-        false => line,
+    let line = one_line(engine, value, width * 2, 0)
+        .unwrap_or_else(|| hidden(engine, value))
+        .replace('\n', " ");
+    if line.chars().count() > width {
+        line.chars().take(width.saturating_sub(1)).chain(['…']).collect()
+    } else {
+        line
     }
 }
 
@@ -187,9 +190,10 @@ fn leaf(engine: &Engine, value: &Dynamic) -> String {
 /// A key as in a map literal.
 fn key_text(key: &str) -> String {
     let is_name = key.chars().all(is_word) && !key.starts_with(|c: char| c.is_ascii_digit());
-    match is_name && !key.is_empty() {
-        true => key.to_owned(),
-        false => format!("{key:?}"),
+    if is_name && !key.is_empty() {
+        key.to_owned()
+    } else {
+        format!("{key:?}")
     }
 }
 
