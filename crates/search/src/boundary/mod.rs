@@ -58,7 +58,5 @@ pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;
 pub use search::{Candidate, ExpectedGain};
 pub use slice::{Outlines, Regions};
-pub use verify::{
-    Certificate, Narrowing, Place, PlaceKind, Prediction as LimitPrediction, ReportedLimit, VerificationStep,
-};
+pub use verify::{Certificate, LimitPrediction, Narrowing, Place, PlaceKind, ReportedLimit, VerificationStep};
 pub use view::Volume;

@@ -4,7 +4,7 @@
 use super::super::axis::Axis;
 use super::super::{Boundary, Point};
 use super::place::{NARROW, Place, PlaceKind, axis_of};
-use super::prediction::Prediction;
+use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
 use crate::fault::{Fault, Result as Checked};
 
@@ -71,7 +71,7 @@ impl Boundary {
             return Ok(None);
         }
         let chance = |point: &Point| self.expected_chance(point);
-        let prediction = Prediction::new(self, &chance, true, 0.0, workload);
+        let prediction = LimitPrediction::new(self, &chance, true, 0.0, workload);
         let places = prediction.places()?;
         let mut proven = Vec::new();
         let mut widest = 0.0;
@@ -223,7 +223,7 @@ pub(super) struct OpenPoint {
     settles: f64,
 }
 
-impl<E: From<Fault>> Prediction<'_, E> {
+impl<E: From<Fault>> LimitPrediction<'_, E> {
     /// The open point at which an unexpected answer would settle most; `None` if nothing is open. Candidates lie where
     /// the predicted boundary crosses rays from the smallest point.
     pub(super) fn most_open(&self) -> Result<Option<OpenPoint>, E> {

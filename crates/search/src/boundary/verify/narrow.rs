@@ -3,7 +3,7 @@
 
 use super::super::{Boundary, Point};
 use super::place::{Place, axis_of};
-use super::prediction::{EXPECTED, Prediction};
+use super::prediction::{EXPECTED, LimitPrediction};
 use super::report::ReportedLimit;
 use crate::fault::Result;
 
@@ -27,7 +27,10 @@ impl Boundary {
     pub fn narrow_report(&self, limit: ReportedLimit) -> Result<Narrowing> {
         let chance = |point: &Point| Ok(if limit.admits(point) { 1.0 } else { 0.0 });
         let places = limit.prediction(self, &chance, None).places()?;
-        self.narrow(places, !self.contradicts_report(limit), |point| Ok(limit.admits(point)))
+        let places = on_a_line(places);
+        let points = self.too_wide(&places, |point| Ok(limit.admits(point)))?;
+        let held = !self.contradicts_report(limit);
+        Ok(Narrowing { points, places, held })
     }
 
     /// The next points for the limits that agree with all answers; with `at_places`, also on the lines of their places.
@@ -37,26 +40,34 @@ impl Boundary {
     /// `limit` if the boundary is too large to compute its volume.
     pub fn narrow_fitted(&self, at_places: bool) -> Result<Narrowing> {
         let chance = |point: &Point| self.expected_chance(point);
-        let places = if at_places && !self.predicted()?.is_empty() {
-            Prediction::new(self, &chance, true, 0.0, None).places()?
+        let places = if at_places && self.hypotheses()?.is_some() {
+            LimitPrediction::new(self, &chance, true, 0.0, None).places()?
         } else {
             Vec::new()
         };
-        self.narrow(places, true, |point| Ok(self.expected_chance(point)? >= EXPECTED))
+        let places = on_a_line(places);
+        // Once the limit is exact on all rays, nothing is predicted any more.
+        let lines = if self.predicted()?.is_empty() { &[] } else { &*places };
+        let points = self.too_wide(lines, |point| Ok(self.expected_chance(point)? >= EXPECTED))?;
+        Ok(Narrowing {
+            points,
+            places,
+            held: true,
+        })
     }
 
-    fn narrow(
-        &self,
-        mut places: Vec<Place>,
-        held: bool,
-        expects: impl FnMut(&Point) -> Result<bool>,
-    ) -> Result<Narrowing> {
-        places.retain(|place| place.along.is_some());
+    /// One point for each ray, and each line of a place, that is wider than a tolerance.
+    fn too_wide(&self, places: &[Place], expects: impl FnMut(&Point) -> Result<bool>) -> Result<Vec<Point>> {
         let through = places.iter().filter_map(|place| {
             let axis = axis_of(self, place)?;
             Some((place.point.clone(), axis.name().to_owned()))
         });
-        let points = self.beyond_tolerance(&through.collect::<Vec<_>>(), expects)?;
-        Ok(Narrowing { points, places, held })
+        self.beyond_tolerance(&through.collect::<Vec<_>>(), expects)
     }
+}
+
+/// The places that lie on a line along an axis.
+fn on_a_line(mut places: Vec<Place>) -> Vec<Place> {
+    places.retain(|place| place.along.is_some());
+    places
 }

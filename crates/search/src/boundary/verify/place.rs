@@ -2,7 +2,7 @@
 
 use super::super::axis::Axis;
 use super::super::{Boundary, Point, Scalar, Scale};
-use super::prediction::{EXPECTED, Prediction};
+use super::prediction::{EXPECTED, LimitPrediction};
 use crate::fault::Fault;
 use crate::names;
 
@@ -152,7 +152,7 @@ impl Axis {
     }
 }
 
-impl<E: From<Fault>> Prediction<'_, E> {
+impl<E: From<Fault>> LimitPrediction<'_, E> {
     /// The places where the prediction is probed: each end of the predicted boundary, its middle, and the workload. A
     /// single place without an axis if everything should fit, or nothing.
     pub(super) fn places(&self) -> Result<Vec<Place>, E> {
@@ -416,7 +416,7 @@ mod tests {
     fn places(axes: &Value, within: f64, workload: Option<&Point>, expects: impl Fn(&Point) -> bool) -> Vec<Place> {
         let map = Boundary::new(axes, Options::default()).unwrap();
         let chance = |point: &Point| Ok::<_, Fault>(f64::from(u8::from(expects(point))));
-        Prediction::new(&map, &chance, false, within, workload)
+        LimitPrediction::new(&map, &chance, false, within, workload)
             .places()
             .unwrap()
     }

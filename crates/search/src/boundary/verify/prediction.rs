@@ -6,7 +6,7 @@ use super::super::{Boundary, Point};
 const AGREE: [f64; 2] = [0.9, 0.1];
 
 /// Whether points should fit. It proves nothing.
-pub struct Prediction<'a, E> {
+pub struct LimitPrediction<'a, E> {
     pub(super) map: &'a Boundary,
     /// The chance that a point fits, 0 to 1; monotone as the boundary is.
     pub(super) chance: &'a dyn Fn(&Point) -> Result<f64, E>,
@@ -25,7 +25,7 @@ pub struct Prediction<'a, E> {
 /// A prediction is expected to fit from this chance on.
 pub(super) const EXPECTED: f64 = 0.5;
 
-impl<'a, E> Prediction<'a, E> {
+impl<'a, E> LimitPrediction<'a, E> {
     /// A prediction by `chance`, verified `within` units from where it changes. If it is `graded`, a point surely fits
     /// from a chance of 0.9 on, and may fit from 0.1 on; otherwise its chances are 0 and 1.
     pub fn new(

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{Boundary, BoundsReport, Class, Easier, Lattice, Moves, Point};
 use super::place::Place;
-use super::prediction::Prediction;
+use super::prediction::LimitPrediction;
 use super::stated::Walk;
 use super::step::VerificationStep;
 use crate::fault::{Fault, Result};
@@ -93,8 +93,8 @@ impl ReportedLimit {
         map: &'a Boundary,
         chance: &'a dyn Fn(&Point) -> Result<f64>,
         workload: Option<&'a Point>,
-    ) -> Prediction<'a, Fault> {
-        let mut prediction = Prediction::new(map, chance, false, MARGIN as f64, workload);
+    ) -> LimitPrediction<'a, Fault> {
+        let mut prediction = LimitPrediction::new(map, chance, false, MARGIN as f64, workload);
         prediction.stated = self.max_model_len.and_then(|most| i64::try_from(most).ok());
         prediction.near = self.near.cast_signed();
         prediction
@@ -158,7 +158,7 @@ impl Boundary {
     fn restated(
         &self,
         limit: ReportedLimit,
-        prediction: &Prediction<'_, Fault>,
+        prediction: &LimitPrediction<'_, Fault>,
         point: &Point,
     ) -> Result<Option<ReportedLimit>> {
         let stated = limit.stated();
@@ -202,7 +202,7 @@ impl Boundary {
     }
 
     /// Looks once at the largest undecided region, unless the limit is exact, and takes the answer into account.
-    fn look_between(&self, prediction: &Prediction<'_, Fault>, step: &mut VerificationStep) -> Result<()> {
+    fn look_between(&self, prediction: &LimitPrediction<'_, Fault>, step: &mut VerificationStep) -> Result<()> {
         if step.places.iter().all(|place| prediction.is_stated(&place.point)) {
             return Ok(());
         }

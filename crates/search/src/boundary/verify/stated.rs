@@ -3,7 +3,7 @@
 
 use super::super::{Boundary, Class, Point};
 use super::place::Place;
-use super::prediction::Prediction;
+use super::prediction::LimitPrediction;
 use super::step::VerificationStep;
 use crate::fault::{Fault, Result as Checked};
 
@@ -29,7 +29,7 @@ impl Boundary {
     /// Errors of the prediction.
     pub fn verify_prediction<E: From<Fault>>(
         &self,
-        prediction: &Prediction<'_, E>,
+        prediction: &LimitPrediction<'_, E>,
         parallel: bool,
         only_fits: bool,
     ) -> Result<VerificationStep, E> {
