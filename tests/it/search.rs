@@ -236,14 +236,7 @@ fn what_a_probe_asked_again_by_itself_is_not_asked_again_by_the_search() {
 }
 
 /// The modules of `std/search`.
-const PARTS: [&str; 6] = [
-    "search",
-    "search/steps",
-    "search/choose",
-    "search/cost",
-    "search/places",
-    "search/predicted",
-];
+const PARTS: [&str; 4] = ["search", "search/steps", "search/choose", "search/cost"];
 
 /// The text of one module.
 fn text(name: &str) -> String {

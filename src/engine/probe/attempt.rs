@@ -78,9 +78,8 @@ impl Attempt {
             self.judgement = near;
             self.at_counted = true;
             if let Some(input) = self.counted() {
-                self.judgement.add(&format!(
-                    "measured at {input} input tokens by the engine's own count"
-                ));
+                self.judgement
+                    .add(&format!("measured at {input} input tokens by the engine's own count"));
             }
         }
     }

@@ -6,7 +6,7 @@ use rhai::{Array, FnPtr, Map};
 use crate::boundary::{Axis, PairingOptions, Point, Scalar};
 use crate::fault::{Fault, Result};
 use crate::script::boundary::BoundaryHandle;
-use crate::script::convert::{Thrown, caught, to_map};
+use crate::script::convert::{caught, to_map};
 use crate::script::{Caught, from_script, host, options, to_script};
 
 pub(super) fn to_point(map: &Map) -> Result<Point> {
@@ -477,49 +477,6 @@ pub mod boundary {
             rated.push((worth, candidate));
         }
         Ok(from_points(&map.lock().pick(rated, count)))
-    }
-
-    /// The points to probe so that the tolerances of the axes are met on nine rays from the smallest corner, and on the
-    /// line of each of `places` along its axis (`#{ point, along }`): one point for each line that is too wide, the
-    /// widest line first; `[]` if all tolerances are met. `expects` says whether a point should fit: both sides of
-    /// where that changes are probed.
-    ///
-    /// # Example
-    ///
-    /// ```rhai
-    /// let map = boundary(#{ input: #{ range: [0, 1000], tolerance: 1 } }, #{});
-    /// let next = map.beyond_tolerance([], |p| p.input <= 600);
-    /// while !next.is_empty() {
-    ///     map.record(next[0], if next[0].input <= 600 { "ok" } else { "oom" });
-    ///     next = map.beyond_tolerance([], |p| p.input <= 600);
-    /// }
-    /// assert(map.frontier() == [#{ input: 600 }] && map.failing() == [#{ input: 601 }] && map.points().len() == 2);
-    /// ```
-    #[rhai_fn(return_raw, pure)]
-    pub fn beyond_tolerance(
-        context: NativeCallContext,
-        map: &mut BoundaryHandle,
-        places: Array,
-        expects: FnPtr,
-    ) -> Caught<Array> {
-        let place = |place: Dynamic| -> Result<(Point, String)> {
-            let place = place.try_cast::<Map>().unwrap_or_default();
-            let along = place.get("along").and_then(|along| along.clone().into_string().ok());
-            let point = place.get("point").and_then(|point| point.clone().try_cast::<Map>());
-            match (point, along) {
-                (Some(point), Some(along)) => Ok((to_point(&point)?, along)),
-                _ => Err(Fault::usage(
-                    "a place is a map with a point and the axis `along` which its line goes",
-                )),
-            }
-        };
-        let places = places.into_iter().map(place).collect::<Result<Vec<_>>>()?;
-        // The boundary is not locked while the script states its expectation.
-        let known = map.lock().clone();
-        let next = known.beyond_tolerance(&places, |point| -> Result<bool, Thrown> {
-            Ok(expects.call_within_context(&context, (from_point(point),))?)
-        })?;
-        Ok(from_points(&next))
     }
 
     /// True if `coverage` of the fitting volume is proven, the tolerances are met, and no single open box could hold

@@ -16,6 +16,7 @@ mod memory;
 mod output;
 mod search;
 mod service;
+mod verify;
 
 use rhai::{Engine, Module, Variant, exported_module};
 
@@ -34,6 +35,7 @@ pub(super) fn register(engine: &mut Engine) {
     engine.register_global_module(exported_module!(basics::basics).into());
     engine.register_static_module("draw", exported_module!(output::draw).into());
     engine.register_global_module(exported_module!(search::search).into());
+    engine.register_global_module(exported_module!(verify::verify).into());
     name_type::<super::host::EngineHandle>(engine, "Engine", "An engine under test, started by its first probe.");
     engine.register_static_module("host", exported_module!(engine::described).into());
     engine.register_static_module("server", exported_module!(engine::server).into());

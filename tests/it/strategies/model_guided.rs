@@ -73,13 +73,12 @@ fn where_all_fits_or_nothing_does_as_said_one_probe_tells() {
 fn requests_at_once_share_the_tokens_and_other_axes_turn_round() {
     let result = Bench::script(
         r#"import "std/model_guided" as model_guided;
-        import "std/search/places" as places;
         let box = #{ input: [128, 8192], output: [128, 4096], concurrency: [1, 64] };
         let map = boundary(box, #{});
         let truth = |p| if (p.input + p.output) * p.concurrency <= 12000 { "ok" } else { "oom" };
         let done = model_guided::search(map, truth, #{ tokens: 12000 });
         let shares = boundary(#{ fraction: #{ range: [0.5, 0.9], easier: "up", tolerance: 0.01 } }, #{});
-        #{ done: done, sides: places::of(shares, #{ expects: |p| p.fraction >= 0.7, within: 0.02 })[0] }"#,
+        #{ done: done, sides: shares.next_to_verify(#{ expects: |p| p.fraction >= 0.7, within: 0.02 }).places[0] }"#,
     );
     let result = result.value();
     assert_eq!(result["done"]["stopped"], "verified", "{result}");

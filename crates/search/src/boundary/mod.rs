@@ -11,7 +11,7 @@
 //! The search: `version_space` holds memory limits that agree with every answer (the hypotheses), and `open_region`
 //! uses them to estimate how much of the open region fits. `search` proposes the next points. The hypotheses choose
 //! them by vote (`committee`); with two free axes they follow a `plan` of corners. Otherwise they come from the largest
-//! open boxes (`largest_boxes`), or from `rays` with a tolerance. `predict` reports expectations, which never count as
+//! open boxes (`largest_boxes`), or from `rays` with a tolerance. `verify` plans the probes that verify a predicted limit. `predict` reports expectations, which never count as
 //! proof. [`Limit`] is the boundary as one inequality. [`memory_model`] predicts the memory that a point takes.
 //!
 //! For benchmarks of strategies: `neighbours` is tgi-profiler's search, and [`KnownBoundary`] a boundary to score
@@ -40,6 +40,7 @@ mod rays;
 mod search;
 mod slice;
 mod staircase;
+mod verify;
 mod version_space;
 mod view;
 mod volume;
@@ -57,4 +58,5 @@ pub use predict::{PredictedCrossing, Prediction};
 pub use rays::Bracket;
 pub use search::{Candidate, ExpectedGain};
 pub use slice::{Outlines, Regions};
+pub use verify::{Certificate, LimitPrediction, Narrowing, Place, PlaceKind, ReportedLimit, VerificationStep};
 pub use view::Volume;

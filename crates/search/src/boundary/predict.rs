@@ -53,7 +53,7 @@ impl Boundary {
     /// open interval of the ray, and `low` and `high` are the ends of that interval.
     pub fn predict(&self, point: &Point) -> Result<Prediction> {
         let at = self.lattice.inside(point)?;
-        let (weights, share) = self.weights(&at);
+        let (weights, _) = self.weights(&at);
         let (steps, cell) = self.ray(&weights);
         let (fits, fails) = self.line_bounds(steps, &cell, &cell);
         let known = self.classify(point)?;
@@ -61,15 +61,7 @@ impl Boundary {
             Some([low, _, high]) => (low, high + 1),
             None => (fits, fails),
         };
-        let chance = match known {
-            Class::Fits => Some(1.0),
-            Class::Fails | Class::NotSent => Some(0.0),
-            Class::Unknown if fits < 0 && fails > steps => None,
-            Class::Unknown => Some(match self.hypotheses()? {
-                Some(hypotheses) => hypotheses.share(hypotheses.votes(&at)),
-                None => (fails as f64 - share * steps as f64) / (fails - fits).max(1) as f64,
-            }),
-        };
+        let chance = self.chance(point)?;
         Ok(Prediction {
             verdict: match chance {
                 None => Class::Unknown,
@@ -81,6 +73,27 @@ impl Boundary {
             low: (low >= 0).then(|| self.lattice.point(&cell(low))),
             high: (high <= steps).then(|| self.lattice.point(&cell(high))),
         })
+    }
+
+    /// The probability that a point fits, 0 to 1, clamped to the search range; `None` while nothing is known on the ray
+    /// from the smallest corner through it (see [`Boundary::predict`]).
+    pub fn chance(&self, point: &Point) -> Result<Option<f64>> {
+        match self.classify(point)? {
+            Class::Fits => return Ok(Some(1.0)),
+            Class::Fails | Class::NotSent => return Ok(Some(0.0)),
+            Class::Unknown => {}
+        }
+        let at = self.lattice.inside(point)?;
+        let (weights, share) = self.weights(&at);
+        let (steps, cell) = self.ray(&weights);
+        let is_open = !self.fits.covers(&cell(0)) && !self.is_excluded(&cell(steps));
+        let hypotheses = self.hypotheses()?.filter(|_| !is_open);
+        if let Some(hypotheses) = hypotheses {
+            return Ok(Some(hypotheses.share(hypotheses.votes(&at))));
+        }
+        let (fits, fails) = self.line_bounds(steps, &cell, &cell);
+        let even = (fails as f64 - share * steps as f64) / (fails - fits).max(1) as f64;
+        Ok((!is_open).then_some(even))
     }
 
     /// Whether a point is open and predicted to fit; false without hypotheses.

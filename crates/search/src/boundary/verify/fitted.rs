@@ -1,0 +1,282 @@
+//! Verifies the limits that agree with all answers: at their places, between them where the limits differ most, and
+//! where the largest undecided region is.
+
+use super::super::axis::Axis;
+use super::super::{Boundary, Point};
+use super::place::{NARROW, Place, PlaceKind, axis_of};
+use super::prediction::LimitPrediction;
+use super::step::VerificationStep;
+use crate::error::{Error, Result as Checked};
+
+/// A place is proven from both sides if they are at most this fraction of the value itself (1/8) apart, for ranges that
+/// reach far beyond it.
+const RELATIVE: f64 = 8.0;
+
+/// Between the places, limits that agree with all answers may differ by this share of the value.
+const DIFFER: f64 = 0.15;
+
+/// The chances whose distance says how much the limits differ there.
+const DISAGREE: [f64; 2] = [0.75, 0.25];
+
+/// Points between the places are probed only up to this many probes for each axis.
+const UNSURE: usize = 18;
+
+/// Either answer at a place settles at least this share of its open stretch.
+const SHARE: f64 = 0.125;
+
+/// A further point is worth a probe if it settles at least this share of the volume that fits.
+const WORTH: f64 = 0.1;
+
+/// This many fitting points on the line of a place, and no failing one, suggest that everything fits up to the end of
+/// the range.
+const FITTING: usize = 2;
+
+/// After this many probes near a point on its line it is not approached any further.
+const FOLLOWED: usize = 3;
+
+/// Each place takes two probes, and the whole a few more.
+const PROBES_BY_PLACE: usize = 2;
+const FURTHER_PROBES: usize = 2;
+
+/// The bracket on the axis of a place, as difficulties.
+struct Line {
+    /// The ends of the range.
+    easy: f64,
+    hard: f64,
+    /// The hardest value proven to fit and the easiest proven to fail; the ends of the range where nothing is proven.
+    low: f64,
+    high: f64,
+    fits: bool,
+    fails: bool,
+    whole: bool,
+}
+
+impl Line {
+    /// A step that every line has: 1 if its values are whole numbers.
+    fn step(&self) -> f64 {
+        if self.whole { 1.0 } else { 0.0 }
+    }
+}
+
+impl Boundary {
+    /// The next step of verifying the limits that agree with all answers, and roughly how many probes are left; `None` if
+    /// none agrees, or if only one axis is searched, which is bisected instead. The limits are verified if nothing is
+    /// left to probe and all places are proven.
+    ///
+    /// # Errors
+    ///
+    /// `limit` if the boundary is too large to compute its volume.
+    pub fn verify_fitted(&self, workload: Option<&Point>) -> Checked<Option<(VerificationStep, usize)>> {
+        if self.predicted()?.is_empty() {
+            return Ok(None);
+        }
+        let chance = |point: &Point| self.expected_chance(point);
+        let prediction = LimitPrediction::new(self, &chance, true, 0.0, workload);
+        let places = prediction.places()?;
+        let mut proven = Vec::new();
+        let mut widest = 0.0;
+        let mut next = None;
+        for place in &places {
+            let Some(axis) = axis_of(self, place) else {
+                proven.push(place.clone());
+                continue;
+            };
+            let line = self.line(place, axis)?;
+            let narrow = narrow_enough(&line, place, axis);
+            if line.high - line.low <= narrow && line.fits {
+                proven.push(place.clone());
+                continue;
+            }
+            // The position of the middle depends on the ends.
+            if place.at == PlaceKind::Middle && next.is_some() {
+                continue;
+            }
+            let (urgent, point) = self.probe_at(place, axis, &line, narrow)?;
+            if urgent > widest && self.can_be_asked(&point)? {
+                widest = urgent;
+                next = Some(point);
+            }
+        }
+        if next.is_none() {
+            next = prediction.most_unsure()?;
+        }
+        if next.is_none() {
+            let enough = WORTH * (self.volume()?.fits as f64).max(1.0);
+            let open = prediction.most_open()?;
+            next = open.filter(|open| open.settles >= enough).map(|open| open.point);
+        }
+        let left = PROBES_BY_PLACE * (places.len() - proven.len()) + FURTHER_PROBES;
+        let step = VerificationStep {
+            next,
+            planned: Vec::new(),
+            places,
+            proven,
+            held: true,
+        };
+        Ok(Some((step, left)))
+    }
+
+    /// The point to probe at a place that is not narrow enough, and how urgent it is.
+    fn probe_at(&self, place: &Place, axis: &Axis, line: &Line, narrow: f64) -> Checked<(f64, Point)> {
+        let difficulty = |point: &Point| axis.difficulty(axis.at(point));
+        // While the limits disagree, their median is the most informative point; after that, both sides are probed.
+        let expected = difficulty(&place.point);
+        let most = place.fails.as_ref().map_or(line.hard, difficulty);
+        let spread = most - place.fits.as_ref().map_or(line.easy, difficulty);
+        let target = if spread > narrow {
+            expected
+        } else if line.low < expected - narrow / 2.0 {
+            expected - 0.45 * narrow
+        } else {
+            expected + 0.45 * narrow
+        };
+        let mut point = between(axis, &place.point, line, target);
+        // Everything may fit up to the end of the range if two points fit and none failed, or if the boundary was seen
+        // just beyond that end.
+        let far = axis.moved(&place.point, axis.at(&self.largest()));
+        if !line.fails
+            && !self.recorded(&far)?
+            && (self.fitting_beside(place)? >= FITTING || self.fails_beyond(&far, axis)?)
+        {
+            point = far;
+        }
+        // Widest first, then points that should fit.
+        let urgent = if spread > narrow {
+            2.0 + spread / narrow
+        } else if target < expected {
+            2.0
+        } else {
+            1.0
+        };
+        Ok((urgent, point))
+    }
+
+    /// The chance that a point fits, by the limits that agree with all answers; 0 while nothing is known.
+    pub(super) fn expected_chance(&self, point: &Point) -> Checked<f64> {
+        Ok(self.chance(point)?.unwrap_or(0.0))
+    }
+
+    /// The bracket on the axis of a place.
+    fn line(&self, place: &Place, axis: &Axis) -> Checked<Line> {
+        let bracket = self.bracket(&place.point, axis.name())?;
+        let easy = axis.difficulty(axis.at(&self.smallest()));
+        let hard = axis.difficulty(axis.at(&self.largest()));
+        Ok(Line {
+            easy,
+            hard,
+            low: bracket.fits.map_or(easy, |fits| axis.difficulty(fits.as_f64())),
+            high: bracket.fails.map_or(hard, |fails| axis.difficulty(fails.as_f64())),
+            fits: bracket.fits.is_some(),
+            fails: bracket.fails.is_some(),
+            whole: axis.is_whole(),
+        })
+    }
+
+    /// True if three points near a point, on its line along an axis, were already probed. Limits that agree only nearly
+    /// end just beyond a point that fitted, or just before one that failed, so that the search would follow them token
+    /// by token.
+    fn is_followed(&self, point: &Point, along: usize) -> Checked<bool> {
+        let axis = &self.lattice.axes()[along];
+        let (low, high) = axis.ends();
+        let at = axis.at(point);
+        let on_line = self.recorded_on_line(point, along)?;
+        let near = on_line
+            .iter()
+            .filter(|(value, _)| (value - at).abs() * NARROW <= high - low);
+        Ok(near.count() >= FOLLOWED)
+    }
+
+    /// True if there is a failure near a point that is harder than it along another axis alone.
+    fn fails_beyond(&self, point: &Point, along: &Axis) -> Checked<bool> {
+        for axis in self.free_axes() {
+            let (low, high) = axis.ends();
+            if axis.name() != along.name()
+                && let Some(fails) = self.bracket(point, axis.name())?.fails
+                && (fails.as_f64() - axis.at(point)).abs() * RELATIVE <= high - low
+            {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// How far apart the two sides of a place may be.
+fn narrow_enough(line: &Line, place: &Place, axis: &Axis) -> f64 {
+    let narrow = ((line.hard - line.easy) / NARROW).min(axis.at(&place.point).abs() / RELATIVE);
+    // A finer tolerance is met only after a limit was verified.
+    narrow.max(axis.tolerance().unwrap_or(0.0)).max(line.step())
+}
+
+/// The point on a line as hard as `target`, moved so that either answer settles at least `SHARE` of the open stretch.
+fn between(axis: &Axis, through: &Point, line: &Line, target: f64) -> Point {
+    let margin = (SHARE * (line.high - line.low)).max(line.step());
+    let low = if line.fits { line.low + margin } else { line.low };
+    let high = if line.fails { line.high - margin } else { line.high };
+    let value = axis.difficulty(low.max(high.min(target)));
+    axis.moved(through, axis.in_range(if line.whole { value.round() } else { value }))
+}
+
+/// An open point, and the volume that the unexpected answer would settle.
+pub(super) struct OpenPoint {
+    pub(super) point: Point,
+    settles: f64,
+}
+
+impl<E: From<Error>> LimitPrediction<'_, E> {
+    /// The open point at which an unexpected answer would settle most; `None` if nothing is open. Candidates lie where
+    /// the predicted boundary crosses rays from the smallest point.
+    pub(super) fn most_open(&self) -> Result<Option<OpenPoint>, E> {
+        let mut most: Option<OpenPoint> = None;
+        for place in self.crossings()? {
+            let (Some(along), Some(axis)) = (place.along, axis_of(self.map, &place)) else {
+                continue;
+            };
+            let line = self.map.line(&place, axis)?;
+            for side in place.sides() {
+                // Limits that merely agree with the answers: their side may be known already.
+                let point = match self.levels {
+                    Some(_) => between(axis, &place.point, &line, axis.difficulty(axis.at(side))),
+                    None => side.clone(),
+                };
+                if !self.map.can_be_asked(&point)? || self.map.is_followed(&point, along)? {
+                    continue;
+                }
+                let gain = self.map.expected_gain(&point)?;
+                let settles = if self.expects(&point)? { gain.fits } else { gain.fails };
+                if most.as_ref().is_none_or(|most| settles > most.settles) {
+                    most = Some(OpenPoint { point, settles });
+                }
+            }
+        }
+        Ok(most)
+    }
+
+    /// A point on the line between the places on which the limits differ most, relative to its value; `None` if they
+    /// hardly differ.
+    fn most_unsure(&self) -> Result<Option<Point>, E> {
+        if self.map.records().len() >= UNSURE * self.map.free_axes().len() {
+            return Ok(None);
+        }
+        let mut widest = DIFFER;
+        let mut next = None;
+        for place in self.graded(DISAGREE).crossings()? {
+            let (Some(along), Some(axis)) = (place.along, axis_of(self.map, &place)) else {
+                continue;
+            };
+            let Some(apart) = place.width(axis) else { continue };
+            let line = self.map.line(&place, axis)?;
+            let at = axis.at(&place.point);
+            let point = between(axis, &place.point, &line, axis.difficulty(at));
+            if !self.map.can_be_asked(&point)? || self.map.is_followed(&point, along)? {
+                continue;
+            }
+            let value = at.abs().max((line.hard - line.easy) / NARROW);
+            if apart / value > widest {
+                widest = apart / value;
+                next = Some(point);
+            }
+        }
+        Ok(next)
+    }
+}
