@@ -285,7 +285,8 @@ pub struct InfoRule {
 #[serde(deny_unknown_fields)]
 pub struct FailureRule {
     /// Searched in each log line, response body and stream error. Groups: `input` is the engine's count of the prompt's
-    /// tokens, `limit` its longest input and output together, `input_limit` its longest input.
+    /// tokens, `limit` its longest input and output together, `input_limit` its longest input, `state_slots` the
+    /// sequences for which it has room for the state of recurrent layers.
     pub pattern: Pattern,
     /// The verdict.
     pub verdict: Verdict,
@@ -296,6 +297,58 @@ pub struct FailureRule {
     pub phase: RulePhase,
     /// Finds lines that cancel earlier matches, because the engine recovered.
     pub unless: Option<Pattern>,
+    /// How much the words prove.
+    #[serde(default)]
+    pub rank: RuleRank,
+    /// Where the words count.
+    #[serde(default)]
+    pub place: RulePlace,
+    /// What the user can change, in this engine's flags; by default the remedy of the cause.
+    pub remedy: Option<String>,
+}
+
+#[cfg(test)]
+impl FailureRule {
+    /// A rule that holds in every phase and place, of rank `error`.
+    pub(crate) fn new(pattern: &str, verdict: Verdict, cause: Option<&str>) -> Self {
+        Self {
+            pattern: pattern.to_owned().try_into().unwrap(),
+            verdict,
+            cause: cause.map(Into::into),
+            phase: RulePhase::default(),
+            unless: None,
+            rank: RuleRank::default(),
+            place: RulePlace::default(),
+            remedy: None,
+        }
+    }
+}
+
+/// How much the words of a failure rule prove; the first proves most.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RuleRank {
+    /// The engine ends, or refuses the request, with these words. Later messages are consequences.
+    Fatal,
+    /// A failure, unless a later one explains more.
+    #[default]
+    Error,
+    /// Engines write these words also about what they can do without: they count only if nothing else explains the
+    /// failure, and no exception that no rule knows follows.
+    Warning,
+    /// Another process ended for a reason of its own: explains nothing.
+    Consequence,
+}
+
+/// Where the words of a failure rule count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RulePlace {
+    /// In every line.
+    #[default]
+    Anywhere,
+    /// In the line of a Python exception, from its type on.
+    Exception,
 }
 
 /// Phase in which a failure rule holds.

@@ -25,7 +25,7 @@ mod wire;
 pub use crate::run::Limits;
 pub use adapter::{
     Adapter, Facts, FailureRule, Harmless, InfoRule, MetricFormat, MetricRules, Pattern, Patterns, ProgressRule,
-    Protocol, Readiness, Rejection, RequestForm, RulePhase,
+    Protocol, Readiness, Rejection, RequestForm, RulePhase, RulePlace, RuleRank,
 };
 pub use facts::log::ReportedFact;
 pub use in_process::{Arguments, ProbeProgram, ProgramOptions, run_probe, trial};

@@ -59,6 +59,12 @@ pub struct Evidence {
     pub message: Option<String>,
     /// The decisive log lines, or the end of the log.
     pub log: Vec<String>,
+    /// What the user can change, in the flags of the engine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<String>,
+    /// The limit that the engine states as the reason of a failed start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit: Option<StatedLimit>,
     /// The phase of the failure: `weights`, `profiling`, `kv_cache`, `graph_capture` or `warm_up` during a start,
     /// `request` after it.
     pub phase: Option<String>,
@@ -108,6 +114,15 @@ pub struct Evidence {
     pub queue: Option<EngineQueue>,
     /// Limits of the running engine, or of the start that failed.
     pub limits: Option<Limits>,
+}
+
+/// A limit on sequences that an engine states.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StatedLimit {
+    /// The most sequences at the same time.
+    pub concurrency: u64,
+    /// Its reason: `state_slots`, the memory for the state of recurrent layers.
+    pub by: String,
 }
 
 /// A failed allocation and the GPU's memory at that moment, in bytes. PyTorch prints sizes with two decimals.

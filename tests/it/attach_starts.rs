@@ -40,7 +40,14 @@ fn search_with(script: &str, model: &str, hub: &str) -> Outcome {
         .env("HF_ENDPOINT", hub)
         .args(["run", "adaptive", "--out", "out", "--allow", "process"])
         .args(["--set", "engine=vllm", "--set", "runtime=process", "--set", "gpus=[]"])
-        .args(["--set", "input=[128,4096]", "--set", "output=16"])
+        .args([
+            "--set",
+            "input=[128,4096]",
+            "--set",
+            "output=16",
+            "--set",
+            "search.max_probes=4",
+        ])
         .args(["--set", &format!("program={}", path.display())])
         .args(["--set", &format!("model={model}")])
         .run()
@@ -87,6 +94,48 @@ fn an_exit_that_nobody_knows_shows_the_first_error_and_the_last_lines() {
     .stderr("See root cause above")
     .nowhere("further line 9");
     assert_eq!(starts(&outcome), 1);
+}
+
+/// A warning, the failed import of an optional part and a consequence are all in the log of a start that failed for
+/// another reason.
+#[test]
+fn the_reason_of_a_failed_start_is_what_ended_it() {
+    let noise = "echo '(Worker pid=12) WARNING 08-01 10:00:01 [parallel.py:750] Address already in use. Retrying with a new port.'
+         echo 'Traceback (most recent call last):'
+         echo \"ModuleNotFoundError: No module named 'flash_attn'\"";
+    let end = "echo 'RuntimeError: Engine core initialization failed. See root cause above.'; exit 1";
+    let outcome = search(&format!(
+        "{noise}
+         echo '(EngineCore pid=11) ERROR 08-01 10:00:05 [core.py:1584] OSError: You are trying to access a gated repo.'
+         {end}"
+    ))
+    .code(3)
+    .stderr("OSError: You are trying to access a gated repo.")
+    .stderr("set HF_TOKEN");
+    assert_eq!(starts(&outcome), 1);
+    let outcome = search(&format!(
+        "{noise}
+         echo '  Value error, Total number of attention heads (28) must be divisible by tensor parallel size (8). [type=value_error]'
+         {end}"
+    ))
+    .code(3)
+    .stderr("must be divisible by tensor parallel size (8)")
+    .stderr("set `--tensor-parallel-size` to a divisor");
+    assert_eq!(starts(&outcome), 1);
+    let outcome = search(&format!(
+        "{noise}
+         echo '(EngineCore pid=11) ERROR 08-01 10:00:05 [core.py:1584] ValueError: max_num_seqs (64) exceeds available Mamba cache blocks (3).'
+         {end}"
+    ));
+    let journal = fs::read_to_string(outcome.folder().join("out/journal.jsonl")).unwrap();
+    for part in [
+        r#""verdict":"start_failed""#,
+        r#""cause":"memory""#,
+        r#""limit":{"concurrency":3,"by":"state_slots"}"#,
+        "lower `--max-num-seqs`",
+    ] {
+        assert!(journal.contains(part), "{part}: {journal}");
+    }
 }
 
 #[test]

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use profiler::boundary::Cause;
-use profiler::engine::{FailureRule, Reading, RulePhase, Rules};
+use profiler::boundary::{Cause, Verdict};
+use profiler::engine::{FailureRule, Reading, RulePhase, RulePlace, RuleRank, Rules};
 use profiler::fault::Kind;
 use profiler::script;
 use regex::Regex;
@@ -24,6 +24,8 @@ struct Failure {
     #[serde(skip)]
     engine: String,
     version: String,
+    /// File and line that write it, or the library.
+    source: Option<String>,
     when: When,
     #[serde(default)]
     log: Vec<String>,
@@ -35,6 +37,11 @@ struct Failure {
     /// The limits that the message states: input and output together, and input alone.
     limit: Option<u64>,
     input_limit: Option<u64>,
+    state_slots: Option<u64>,
+    /// A part of the remedy.
+    remedy: Option<String>,
+    /// A line of similar words that gives no reason.
+    near: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq)]
@@ -84,10 +91,18 @@ impl Failure {
         // An unknown failure must not be classified. A known one must have the given cause, if one is given.
         let cause = self.cause.is_none() && self.verdict.is_some() || reading.cause == self.cause;
         let phase = self.phase.is_none() || reading.phase == self.phase;
-        let limits = reading.limits == (self.limit, self.input_limit);
-        (verdict != known || !cause || !phase || !limits)
+        let limits = reading.limits == (self.limit, self.input_limit) && reading.state_slots == self.state_slots;
+        let remedy = remedy(reading).unwrap_or_default();
+        let remedy = self.remedy.as_ref().is_none_or(|part| remedy.contains(part));
+        (verdict != known || !cause || !phase || !limits || !remedy)
             .then(|| format!("{} {}: {self:?}\nis read as {reading:?}", self.engine, self.version))
     }
+}
+
+/// What a user is told to change: by the adapter, else for the cause.
+fn remedy(reading: &Reading) -> Option<&str> {
+    let of_cause = || reading.cause.as_ref().and_then(Cause::remedy);
+    reading.remedy.as_deref().or_else(of_cause)
 }
 
 /// The readings of all failures by the shipped adapters.
@@ -113,6 +128,40 @@ fn every_failure_of_every_engine_is_what_it_is() {
         let told = readings.iter().any(|(failure, _)| failure.engine == name);
         // The simulated engine has no failures of its own.
         assert!(told || name == "sim", "no failures of `{name}` are told");
+    }
+}
+
+#[test]
+fn a_near_miss_gives_no_reason() {
+    let near: Vec<_> = failures()
+        .into_iter()
+        .filter_map(|failure| {
+            let near = failure.near.clone()?;
+            Some(Failure {
+                log: vec![near],
+                message: None,
+                ..failure
+            })
+        })
+        .collect();
+    assert!(near.len() > 30, "{}", near.len());
+    for failure in near {
+        assert!(failure.source.is_some(), "{failure:?}");
+        let reading = failure.read(&rules(&failure.engine));
+        assert_eq!(reading.verdict, None, "{failure:?} is read as {reading:?}");
+    }
+}
+
+/// In each engine's own flags, or a remedy for the cause that names an option of this program.
+#[test]
+fn every_lack_of_memory_and_every_failed_start_has_a_remedy() {
+    for (failure, reading) in readings() {
+        let is_own = !matches!(failure.engine.as_str(), "openai" | "transformers");
+        let is_memory = reading.verdict.is_some_and(|verdict| verdict != Verdict::Error);
+        assert!(
+            !is_own || !is_memory || remedy(&reading).is_some(),
+            "{failure:?}: {reading:?}"
+        );
     }
 }
 
@@ -153,51 +202,49 @@ fn alternatives(pattern: &str) -> Vec<String> {
 /// A rule, split into its alternatives.
 struct Parts {
     phase: RulePhase,
-    unless: Option<Regex>,
+    is_consequence: bool,
     alternatives: Vec<Regex>,
 }
 
 impl Parts {
     fn of(rule: &FailureRule) -> Self {
-        let compile = |pattern: &str| Regex::new(pattern).unwrap();
+        // Within the line of an exception, the pattern begins at its type.
+        let compile = |part: &String| match rule.place {
+            RulePlace::Anywhere => Regex::new(part).unwrap(),
+            RulePlace::Exception => Regex::new(part.trim_start_matches('^')).unwrap(),
+        };
         Self {
             phase: rule.phase,
-            unless: rule.unless.as_deref().cloned(),
-            alternatives: alternatives(rule.pattern.as_str())
-                .iter()
-                .map(|part| compile(part))
-                .collect(),
+            is_consequence: rule.rank == RuleRank::Consequence,
+            alternatives: alternatives(rule.pattern.as_str()).iter().map(compile).collect(),
         }
     }
 
-    /// The alternatives that match this failure. Lines up to the last match of `unless` do not count.
-    fn shown(&self, failure: &Failure) -> Vec<&str> {
-        let back = |unless: &Regex| failure.log.iter().rposition(|line| unless.is_match(line));
-        let from = self.unless.as_ref().and_then(back).map_or(0, |last| last + 1);
-        let texts = || failure.message.iter().chain(&failure.log[from..]);
-        let shown = self
-            .alternatives
-            .iter()
-            .filter(|part| texts().any(|text| part.is_match(text)));
+    /// The alternatives that match this text.
+    fn shown(&self, text: &str) -> Vec<&str> {
+        let shown = self.alternatives.iter().filter(|part| part.is_match(text));
         shown.map(Regex::as_str).collect()
     }
 }
 
-/// The alternatives of all rules that decide none of these failures.
-fn idle(rules: &[Parts], failures: &[&Failure]) -> BTreeSet<String> {
+/// The alternatives of all rules that decide none of these failures; consequences need only be in a log.
+fn idle(rules: &[Parts], failures: &[&(Failure, Reading)]) -> BTreeSet<String> {
     let all = rules.iter().flat_map(|rule| &rule.alternatives);
     let mut idle: BTreeSet<String> = all.map(|part| part.as_str().to_owned()).collect();
-    for failure in failures {
+    for (failure, reading) in failures {
         let phase = match failure.when {
             When::Start => RulePhase::Start,
             When::Request => RulePhase::Request,
         };
+        let line = reading.line.as_deref().unwrap_or_default();
         let decides = rules
             .iter()
-            .filter(|rule| rule.phase == RulePhase::Any || rule.phase == phase)
-            .map(|rule| rule.shown(failure))
+            .filter(|rule| !rule.is_consequence && (rule.phase == RulePhase::Any || rule.phase == phase))
+            .map(|rule| rule.shown(line))
             .find(|shown| !shown.is_empty());
-        for part in decides.into_iter().flatten() {
+        let consequences = rules.iter().filter(|rule| rule.is_consequence);
+        let followed = consequences.flat_map(|rule| failure.log.iter().flat_map(|line| rule.shown(line)));
+        for part in decides.into_iter().flatten().chain(followed) {
             idle.remove(part);
         }
     }
@@ -207,13 +254,16 @@ fn idle(rules: &[Parts], failures: &[&Failure]) -> BTreeSet<String> {
 #[test]
 fn every_rule_of_every_engine_decides_a_failure() {
     let host = Bench::script("").host();
-    let failures = failures();
-    let engines: BTreeSet<&str> = failures.iter().map(|failure| failure.engine.as_str()).collect();
+    let failures = readings();
+    let engines: BTreeSet<&str> = failures.iter().map(|(failure, _)| failure.engine.as_str()).collect();
     let mut idle_of: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for engine in &engines {
         let rules = script::adapter(&host, engine).unwrap().failures().unwrap();
         let rules: Vec<_> = rules.iter().map(Parts::of).collect();
-        let of: Vec<_> = failures.iter().filter(|failure| failure.engine == *engine).collect();
+        let of: Vec<_> = failures
+            .iter()
+            .filter(|(failure, _)| failure.engine == *engine)
+            .collect();
         for pattern in idle(&rules, &of) {
             idle_of.entry(pattern).or_default().insert(engine);
         }

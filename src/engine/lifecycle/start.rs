@@ -16,11 +16,11 @@ use crate::boundary::Cause;
 use crate::engine::adapter::{Readiness, Rejection, RulePhase};
 use crate::engine::facts::log::{FactValues, find, phase_of};
 use crate::engine::verdict::bounds::StartFailure;
-use crate::engine::verdict::failure::{Symptoms, allocations, classify};
+use crate::engine::verdict::failure::{Finding, Symptoms, allocations, classify};
 use crate::engine::wire::refusal::wait_longer;
 use crate::fault::{Fault, Kind, Result};
 use crate::fmt::excerpt;
-use crate::run::{Event, Evidence, Limits};
+use crate::run::{Event, Evidence, Limits, StatedLimit};
 use crate::runtime::{Exit, HubModel, Launch, Origin, RuntimeKind, attach, start};
 use crate::sim::Spec;
 use crate::task::lock;
@@ -261,7 +261,13 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         log,
     };
     let found = classify(&engine.rules.failures, RulePhase::Start, symptoms);
-    let (cause, line) = found.map_or((None, None), |found| (found.cause, found.line));
+    let Finding {
+        cause,
+        line,
+        state_slots,
+        remedy,
+        ..
+    } = found.unwrap_or_default();
     let message = match (line.as_ref().or(said.as_ref()), exit) {
         (Some(said), _) => said.trim().to_owned(),
         (None, Some(exit)) if exit.oom_killed => "the OOM killer ended the engine while it started".to_owned(),
@@ -286,6 +292,11 @@ fn start_failure(engine: &Engine, limits: Limits, why: &NotReady, log: &[String]
         longest: facts.get("longest").and_then(Value::as_u64),
         evidence: Evidence {
             message: Some(message),
+            remedy,
+            limit: state_slots.map(|concurrency| StatedLimit {
+                concurrency,
+                by: "state_slots".to_owned(),
+            }),
             log: log_shown,
             phase: phase_of(&engine.rules.facts.progress, log),
             allocations: if memory { allocations(log) } else { Vec::new() },
@@ -314,12 +325,8 @@ pub(crate) fn cannot_start(engine: &Engine, failure: &StartFailure) -> Fault {
         Kind::StartFailed,
         format!("`{}` cannot start: {reason}{lines}", engine.name()),
     )
-    .hint(format!("{}{logs}", failure.cause.remedy().unwrap_or(REMEDY)))
+    .hint(format!("{}{logs}", failure.remedy()))
 }
-
-/// The remedy for a failed start whose cause suggests no other.
-const REMEDY: &str =
-    "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests";
 
 /// The first error in a log, and its last lines. If several processes fail, the first error gives the reason.
 fn last_words(log: &[String]) -> Vec<String> {

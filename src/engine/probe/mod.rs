@@ -334,6 +334,7 @@ fn describe(point: &Point, requested: Limits, attempt: Attempt, attempts: u64, l
         |figure: &dyn Fn(&Record) -> Option<f64>| Summary::from_values(timed().filter_map(figure).collect()).median;
     let evidence = Evidence {
         message: judgement.message,
+        remedy: judgement.remedy,
         log: match judgement.line {
             Some(line) => vec![line],
             None if judgement.verdict == Verdict::Error || exit.is_some() => attempt.ending,

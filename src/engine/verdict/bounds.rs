@@ -118,6 +118,14 @@ pub(crate) struct StartFailure {
 }
 
 impl StartFailure {
+    /// What the user can change: the adapter's words, else those of the cause.
+    pub(crate) fn remedy(&self) -> &str {
+        const UNKNOWN: &str =
+            "mend what its last lines say; if they say that memory was short, ask for shorter or fewer requests";
+        let known = self.evidence.remedy.as_deref();
+        known.or_else(|| self.cause.remedy()).unwrap_or(UNKNOWN)
+    }
+
     /// Whether another start with the same limits would fail the same way.
     pub(crate) fn is_permanent(&self) -> bool {
         matches!(self.cause, Cause::Memory | Cause::LengthLimit)

@@ -7,8 +7,9 @@
 //! used by five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and
 //! `failed to allocate CUDA0 buffer of size …`.
 
+use super::reason::{in_place, reason};
 use crate::boundary::{Cause, Effect, Verdict};
-use crate::engine::adapter::{FailureRule, RulePhase};
+use crate::engine::adapter::{FailureRule, RulePhase, RuleRank};
 use crate::fault::{Fault, Result};
 use crate::run::Allocation;
 use crate::runtime::Exit;
@@ -24,7 +25,7 @@ pub(crate) struct Symptoms<'a> {
 }
 
 /// The classification of a failure.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Finding {
     pub(crate) verdict: Verdict,
     pub(crate) cause: Option<Cause>,
@@ -32,6 +33,10 @@ pub(crate) struct Finding {
     pub(crate) line: Option<String>,
     /// The engine's count of input tokens, if the rule's pattern has a group `input`.
     pub(crate) input: Option<u64>,
+    /// The sequences for which the engine has room for the state of recurrent layers.
+    pub(crate) state_slots: Option<u64>,
+    /// What the user can change.
+    pub(crate) remedy: Option<String>,
 }
 
 impl FailureRule {
@@ -50,63 +55,35 @@ impl FailureRule {
                 return Err(wrong("only the kernel says `oom` of the `host`")
                     .hint("use cause `allocator` where the engine itself reports that host memory ran out"));
             }
+            if rule.rank == RuleRank::Consequence && (rule.cause.is_some() || rule.verdict != Verdict::Error) {
+                return Err(wrong("a rule of rank `consequence` explains nothing")
+                    .hint("give it the verdict `error` and no cause, or another rank"));
+            }
         }
         Ok(())
     }
-
-    /// The message or log line that matches this rule.
-    fn find<'a>(&self, symptoms: &Symptoms<'a>) -> Option<&'a String> {
-        let taken_back = |text: &&String| self.unless.as_ref().is_some_and(|unless| unless.is_match(text));
-        let mut messages = symptoms.messages.iter().filter(|text| !taken_back(text));
-        let from = symptoms
-            .log
-            .iter()
-            .rposition(|line| taken_back(&line))
-            .map_or(0, |last| last + 1);
-        let matches = |text: &&String| self.pattern.is_match(text);
-        messages
-            .find(matches)
-            .or_else(|| symptoms.log[from..].iter().find(|line| matches(line) && !quotes(line)))
-    }
 }
 
-/// True if a log line may quote the content of a request or an answer, so that a match proves no failure: it logs a
-/// prompt, or its level is below the one at which engines report failures.
-fn quotes(line: &str) -> bool {
-    // Process, date and time may precede the level.
-    const WORDS_BEFORE: usize = 4;
-    let trace = |word: &str| word == "DEBUG" || word == "TRACE";
-    let words = line.split_whitespace().take(WORDS_BEFORE);
-    line.contains("prompt: ")
-        || words
-            .flat_map(|word| word.split(|c: char| !c.is_ascii_alphabetic()))
-            .any(trace)
-}
-
-/// Classifies a failure in `phase`. The first rule with any match wins.
+/// Classifies a failure in `phase`: a kill by the kernel first, then the rules.
 pub(crate) fn classify(rules: &[FailureRule], phase: RulePhase, symptoms: Symptoms<'_>) -> Option<Finding> {
-    let by_rule = |rule: &FailureRule| {
-        if rule.phase != RulePhase::Any && rule.phase != phase {
-            return None;
-        }
-        let line = rule.find(&symptoms)?;
-        let input = rule.pattern.captures(line).and_then(|groups| groups.name("input"));
-        Some(Finding {
-            verdict: rule.verdict,
-            cause: rule.cause.clone(),
-            line: Some(line.clone()),
-            input: input.and_then(|tokens| tokens.as_str().parse().ok()),
-        })
-    };
     let found = if symptoms.exit.is_some_and(|exit| exit.oom_killed) {
         Finding {
             verdict: Verdict::Oom,
             cause: Some(Cause::Host),
-            line: None,
-            input: None,
+            ..Finding::default()
         }
     } else {
-        rules.iter().find_map(by_rule)?
+        let (rule, line) = reason(rules, phase, symptoms)?;
+        let groups = rule.pattern.captures(in_place(rule, line));
+        let number = |name: &str| groups.as_ref()?.name(name)?.as_str().parse().ok();
+        Finding {
+            verdict: rule.verdict,
+            cause: rule.cause.clone(),
+            line: Some(line.clone()),
+            input: number("input"),
+            state_slots: number("state_slots"),
+            remedy: rule.remedy.clone(),
+        }
     };
     Some(match phase {
         RulePhase::Start => found.for_start(),
@@ -225,11 +202,8 @@ mod tests {
 
     fn rules() -> Vec<FailureRule> {
         let rule = |pattern: &str, verdict, cause: Option<&str>, phase| FailureRule {
-            pattern: pattern.to_owned().try_into().unwrap(),
-            verdict,
-            cause: cause.map(Into::into),
             phase,
-            unless: None,
+            ..FailureRule::new(pattern, verdict, cause)
         };
         vec![
             rule("CUDA out of memory", Verdict::Oom, Some("cuda"), RulePhase::Any),
@@ -319,36 +293,42 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_rules_decides_and_not_the_order_of_lines() {
-        let found = classify(
-            RulePhase::Request,
-            None,
-            &[],
-            &["maximum context length", "CUDA out of memory"],
-        );
-        assert_eq!(found, Some((Verdict::Oom, Some("cuda".into()))));
+    fn for_one_line_the_first_rule_decides_and_for_lines_the_last() {
+        let cause = |log: &[&str]| classify(RulePhase::Request, None, &[], log).unwrap().1.unwrap();
+        let (oom, length) = ("CUDA out of memory", "maximum context length");
+        assert_eq!(cause(&[&format!("{length}, {oom}")]), Cause::Cuda);
+        assert_eq!(cause(&[length, oom]), Cause::Cuda);
+        assert_eq!(cause(&[oom, length]), Cause::LengthLimit);
     }
 
     #[test]
     fn a_rule_cannot_claim_a_host_oom_kill() {
-        let rule = FailureRule {
-            pattern: "Killed".to_owned().try_into().unwrap(),
-            verdict: Verdict::Oom,
-            cause: Some("host".into()),
-            phase: RulePhase::Any,
-            unless: None,
-        };
+        let rule = FailureRule::new("Killed", Verdict::Oom, Some("host"));
         assert!(FailureRule::check(&[rule]).unwrap_err().message.contains("kernel"));
+    }
+
+    #[test]
+    fn a_consequence_cannot_give_a_cause() {
+        let rule = |verdict, cause| FailureRule {
+            rank: RuleRank::Consequence,
+            ..FailureRule::new("See above", verdict, cause)
+        };
+        for wrong in [rule(Verdict::Error, Some("port")), rule(Verdict::Oom, None)] {
+            assert!(
+                FailureRule::check(&[wrong])
+                    .unwrap_err()
+                    .message
+                    .contains("consequence")
+            );
+        }
+        FailureRule::check(&[rule(Verdict::Error, None)]).unwrap();
     }
 
     #[test]
     fn an_unless_line_cancels_itself_and_earlier_matches() {
         let rule = FailureRule {
-            pattern: "allocation failed".to_owned().try_into().unwrap(),
-            verdict: Verdict::Oom,
-            cause: Some("cuda".into()),
-            phase: RulePhase::Any,
             unless: Some("retrying".to_owned().try_into().unwrap()),
+            ..FailureRule::new("allocation failed", Verdict::Oom, Some("cuda"))
         };
         let found = |log: &[&str]| {
             let log: Vec<String> = log.iter().map(|line| (*line).to_owned()).collect();

@@ -101,6 +101,7 @@ fn classified_failure(found: Finding, seen: &Observation<'_>) -> Judgement {
         cause,
         message: Some(message),
         line: found.line,
+        remedy: found.remedy,
         counted,
         running: None,
     }
@@ -255,13 +256,7 @@ mod tests {
     }
 
     fn rules() -> Vec<FailureRule> {
-        let rule = |pattern: &str, verdict, cause: &str| FailureRule {
-            pattern: pattern.to_owned().try_into().unwrap(),
-            verdict,
-            cause: Some(cause.into()),
-            phase: RulePhase::Any,
-            unless: None,
-        };
+        let rule = |pattern: &str, verdict, cause: &str| FailureRule::new(pattern, verdict, Some(cause));
         vec![
             rule("CUDA out of memory", Verdict::Oom, "cuda"),
             rule("maximum context", Verdict::Refused, "length_limit"),

@@ -45,6 +45,8 @@ pub(crate) struct Judgement {
     pub(crate) message: Option<String>,
     /// The text that decided the verdict.
     pub(crate) line: Option<String>,
+    /// What the user can change, if the rule says it.
+    pub(crate) remedy: Option<String>,
     /// Input tokens as counted in a refusal, if they differ from the requested number.
     pub(crate) counted: Option<u64>,
     /// The highest number of requests that ran together, if not all did.
@@ -58,6 +60,7 @@ impl Judgement {
             cause: None,
             message,
             line: None,
+            remedy: None,
             counted: None,
             running: None,
         }

@@ -77,6 +77,8 @@ impl Rules {
             reported: group_by_name(matches(&self.facts.log, &self.facts.rank, &log, "log")),
             verdict: found.as_ref().map(|found| found.verdict),
             cause: found.as_ref().and_then(|found| found.cause.clone()),
+            remedy: found.as_ref().and_then(|found| found.remedy.clone()),
+            state_slots: found.as_ref().and_then(|found| found.state_slots),
             line: found.and_then(|found| found.line),
             phase: match phase {
                 RulePhase::Start => phase_of(&self.facts.progress, &log),
@@ -138,6 +140,10 @@ pub struct Reading {
     pub verdict: Option<Verdict>,
     /// Its cause.
     pub cause: Option<Cause>,
+    /// What the user can change, if the rule says it.
+    pub remedy: Option<String>,
+    /// The sequences for which the engine has room for the state of recurrent layers.
+    pub state_slots: Option<u64>,
     /// The matching line.
     pub line: Option<String>,
     /// The limits that the output states: longest input and output together, and longest input.

@@ -220,7 +220,9 @@ pub mod methods {
     /// (all requests were served, but early ones ended before late ones were admitted, so memory was not tested), ….
     /// `std/failures` lists the known causes.
     ///
-    /// `evidence` has the details: `message` (one sentence), `log` (the relevant line, or the end of the log), `phase`
+    /// `evidence` has the details: `message` (one sentence), `remedy` (what to change, in the flags of the engine),
+    /// `limit` (`#{ concurrency, by: "state_slots" }`: the sequences for whose recurrent state there is room, if a start
+    /// failed for more), `log` (the relevant line, or the end of the log), `phase`
     /// (during a start: `weights`, `profiling`, `kv_cache`, `graph_capture`, `warm_up`; otherwise `request`),
     /// `allocations` (the last failed allocation of each GPU, if its allocator reported numbers:
     /// `#{ gpu, tried, total, free, process, allowed, allocated, reserved }`, bytes), `survived` (whether the engine

@@ -201,6 +201,26 @@ fn what_an_adapter_says_without_an_engine_is_checked() {
 }
 
 #[test]
+fn a_failure_rule_of_unknown_rank_or_place_is_refused() {
+    let adapter = |rule: &str| {
+        format!(
+            "import \"std/engines/openai\" as openai;\nfn launch(options) {{ openai::launch(options) }}\n\
+             fn ready(engine) {{ true }}\nfn request(point) {{ openai::request(point) }}\nfn facts() {{ #{{}} }}\n\
+             fn failures() {{ [#{{ pattern: \"x\", verdict: \"error\", {rule} }}] }}\nfn flags(limits) {{ [] }}"
+        )
+    };
+    finds(&adapter("rank: \"critical\""), "main.rhai:6:1", "`fatal`");
+    finds(&adapter("place: \"traceback\""), "main.rhai:6:1", "`exception`");
+    finds(
+        &adapter("rank: \"consequence\", cause: \"port\""),
+        "main.rhai:6:1",
+        "explains nothing",
+    );
+    let right = adapter("rank: \"warning\", place: \"exception\", cause: \"module\", remedy: \"install it\"");
+    assert_eq!(found(&Bench::script(&right)), Vec::<String>::new());
+}
+
+#[test]
 fn everything_that_ships_is_sound() {
     let modules = shipped::modules().map(|name| format!("std/{name}"));
     for name in shipped::scripts().map(str::to_owned).chain(modules) {
