@@ -9,8 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::runtime::eventually;
-use crate::support::{needs_strace, temp};
+use crate::support::{eventually, needs_strace, temp, wait_for_text};
 
 const SCRIPT: &str = r#"
     import "std/engines" as engines;
@@ -184,10 +183,7 @@ fn a_removed_folder_is_noticed() {
         .stderr(Stdio::piped())
         .stdout(Stdio::null());
     let run = command.spawn().unwrap();
-    let journal = folder.join("out/journal.jsonl");
-    eventually("an answer", || {
-        fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""event":"done""#))
-    });
+    wait_for_text(&folder.join("out/journal.jsonl"), r#""event":"done""#, 1);
     // The first removal may fail because the run is writing another file.
     let _ = fs::remove_dir_all(folder.join("out"));
     eventually("gone", || {

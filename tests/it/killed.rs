@@ -12,9 +12,9 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::runtime::{containers_of, eventually};
+use crate::runtime::containers_of;
 use crate::support::engines::{container, in_process, process, processes_of};
-use crate::support::{needs_docker, temp};
+use crate::support::{eventually, needs_docker, temp};
 
 /// A search on the test's engine, without randomness.
 const SEARCH: [&str; 10] = [

@@ -46,7 +46,7 @@ fn a_function_may_span_lines() {
 
 #[test]
 fn words_that_people_type_in_any_shell_work() {
-    for (line, answer) in [("help", ":save FILE"), ("?sleep", "Waits for a number of seconds")] {
+    for (line, answer) in [("help", ":save FILE"), ("?sleep", "sleep(seconds: float)")] {
         let mut repl = repl();
         repl.line(line);
         repl.expect(answer);
@@ -115,7 +115,7 @@ fn tab_completes() {
     repl.line("let measurements = [20, 22];");
     ask(&mut repl, "measu\t.le\t() + 40", "42");
     repl.line(":he\t slee\t");
-    repl.expect("Waits for a number of seconds");
+    repl.expect("sleep(seconds: float)");
     leave(repl);
 }
 

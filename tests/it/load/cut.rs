@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use super::{SLOW, records, script};
-use crate::support::{Profiler, temp};
+use crate::support::{Profiler, temp, wait_for_text};
 
 #[test]
 fn a_killed_load_is_done_again_beside_what_it_left() {
@@ -13,12 +12,7 @@ fn a_killed_load_is_done_again_beside_what_it_left() {
     let program = Profiler::new().file("main.rhai", text);
     let (mut child, folder) = program.args(["run", "main.rhai", "--out", "run"]).spawn();
     let kept = folder.path().join("run/loads/1.jsonl");
-    let lines = || fs::read_to_string(&kept).unwrap_or_default().lines().count();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while lines() < 8 {
-        assert!(Instant::now() < deadline, "no records");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_text(&kept, "\n", 8);
     child.kill().unwrap();
     child.wait().unwrap();
     let before = records(&kept);

@@ -1,12 +1,11 @@
 //! A user's engine dies within a load without an exit: its process lives and serves no more, or it is not our process.
 
 use std::io::{BufRead, BufReader};
-use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use super::{finished, records};
-use crate::support::Profiler;
+use crate::support::{Profiler, wait_for_text};
 
 #[test]
 fn a_process_that_lives_and_serves_no_more_is_started_again() {

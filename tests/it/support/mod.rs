@@ -18,6 +18,7 @@ pub mod slurm;
 pub mod ssh;
 mod temp;
 
+mod wait;
 pub use dialogue::Dialogue;
 pub use killed::{killed_and_resumed, killed_and_resumed_at};
 pub use needs::{
@@ -27,3 +28,4 @@ pub use needs::{
 pub use outcome::Outcome;
 pub use profiler::{Profiler, SHARED_STATE};
 pub use temp::{copy_run, sealed, temp};
+pub use wait::{eventually, wait_for_text};
