@@ -72,7 +72,7 @@ fn the_predecessors_file_is_run_as_it_is() {
     assert_eq!(rows[0]["estimated_bytes"], json!(13_400_000_000_u64 + 144 * 524_288));
     assert_eq!(rows[0]["max_model_len"], 4096);
     assert_eq!(rows[4]["model_id"], "mistralai/Mistral-7B-v0.3");
-    assert_eq!(rows[4]["estimated_bytes"], Value::Null, "its layers are not told");
+    assert_eq!(rows[4]["estimated_bytes"], Value::Null, "its layers are unknown");
     // One start per entry.
     assert_eq!(document["result"]["summary"]["starts"], 2);
 

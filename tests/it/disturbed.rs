@@ -54,8 +54,8 @@ engine.probe(#{{ input: 1000, output: 200 }})"#
         disturb(&docker(&["ps", "--quiet", "--filter", &label]));
     }
     let output = waiting.join().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{told}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{stderr}"));
     answer["result"].clone()
 }
 

@@ -138,8 +138,8 @@ fn kill_a_search(runtime: &str, adapter: &str, coverage: f64) {
         .output()
         .unwrap();
     let took = start.elapsed();
-    let told = String::from_utf8_lossy(&undisturbed.stderr);
-    assert_eq!(undisturbed.status.code(), Some(0), "{told}");
+    let stderr = String::from_utf8_lossy(&undisturbed.stderr);
+    assert_eq!(undisturbed.status.code(), Some(0), "{stderr}");
     let whole: Value = serde_json::from_slice(&undisturbed.stdout).unwrap();
     let needed = finished(&journal(&folder.path().join("whole")).1);
 

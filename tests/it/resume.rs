@@ -273,10 +273,10 @@ fn a_run_that_was_killed_before_its_first_event_is_begun_by_a_resume() {
             fs::write(out.join("journal.jsonl"), text).unwrap();
         }
         let shown = program(&["show", "out"]);
-        let told = String::from_utf8(shown.stdout).unwrap();
+        let stdout = String::from_utf8(shown.stdout).unwrap();
         assert!(
-            told.contains("nothing was recorded yet") && !told.contains("missing"),
-            "{told}"
+            stdout.contains("nothing was recorded yet") && !stdout.contains("missing"),
+            "{stdout}"
         );
         assert!(program(&["report", "out"]).status.success());
         let page = fs::read_to_string(out.join("report.html")).unwrap();

@@ -37,14 +37,14 @@ fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
          let ask = |input| engine.probe(#{ input: input, output: 16 });
          [ask.call(15000), ask.call(4000), ask.call(9000), ask.call(8336), ask.call(8337), ask.call(100)]",
     );
-    let told: Vec<_> = answers
+    let verdicts: Vec<_> = answers
         .as_array()
         .unwrap()
         .iter()
         .map(|answer| &answer["verdict"])
         .collect();
     assert_eq!(
-        json!(told),
+        json!(verdicts),
         json!(["not_sent", "ok", "not_sent", "ok", "not_sent", "ok"]),
         "{answers}"
     );

@@ -158,8 +158,8 @@ fn a_figure_that_is_gone_is_told_and_counts_where_asked() {
     fewer.as_object_mut().unwrap().remove("output_throughput");
     let after = after.file("after.json", fewer.to_string());
     let gate = ["--threshold", "output_throughput>=-3%"];
-    let told = after.args(["compare", &before, "after.json"]).args(gate).run();
-    let _ = told.success().stdout("not compared").stdout("1 not compared");
+    let outcome = after.args(["compare", &before, "after.json"]).args(gate).run();
+    let _ = outcome.success().stdout("not compared").stdout("1 not compared");
     let after = Profiler::new().file("after.json", fewer.to_string());
     let strict = after
         .args(["compare", &before, "after.json", "--strict"])

@@ -94,7 +94,7 @@ fn an_interruption_ends_a_load_at_once_and_keeps_what_ended() {
     assert!(kept.iter().any(|record| record["outcome"] == "completed"));
     assert!(
         kept.iter().any(|record| record["outcome"] == "cut_off"),
-        "what was under way is told too"
+        "requests in flight are reported too"
     );
 }
 

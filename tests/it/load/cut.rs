@@ -53,8 +53,12 @@ fn limited(limit: &str, concurrency: u64) -> std::process::Output {
 #[test]
 fn a_soft_limit_on_open_files_is_raised() {
     let output = limited("-Sn", 1200);
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["result"]["completed"], 1200, "{}", told["result"]["failures"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        document["result"]["completed"], 1200,
+        "{}",
+        document["result"]["failures"]
+    );
 }
 
 #[test]

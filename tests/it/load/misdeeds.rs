@@ -25,9 +25,9 @@ fn misled(engine: &str, how: &str) -> Loaded {
 /// Fails unless five requests failed in this form with this message, and everything else is complete.
 #[track_caller]
 fn check(engine: &str, load: &Loaded, form: &str, said: &str) {
-    let told = &load.answer;
-    assert_eq!(load.counts(), [20, 15, 5, 0], "{engine}: {told}");
-    let failures = told["failures"].as_object().unwrap();
+    let answer = &load.answer;
+    assert_eq!(load.counts(), [20, 15, 5, 0], "{engine}: {answer}");
+    let failures = answer["failures"].as_object().unwrap();
     assert_eq!(
         (failures.len(), &failures[form]["count"]),
         (1, &json!(5)),
@@ -36,11 +36,11 @@ fn check(engine: &str, load: &Loaded, form: &str, said: &str) {
     let message = failures[form]["message"].as_str().unwrap();
     assert!(message.contains(said), "{engine}: {message}");
     assert!(
-        told["ttft_ms"]["mean"].is_number() && told["output_throughput"].is_number(),
-        "{engine}: {told}"
+        answer["ttft_ms"]["mean"].is_number() && answer["output_throughput"].is_number(),
+        "{engine}: {answer}"
     );
     assert_eq!(
-        (&told["died"], &told["stopped"]),
+        (&answer["died"], &answer["stopped"]),
         (&Value::Null, &json!("requests")),
         "{engine}"
     );
@@ -188,9 +188,9 @@ fn an_engine_that_lets_nobody_in_is_given_up() {
         "{}",
         load.answer
     );
-    let told =
+    let message =
         "the load was given up: the engine stalled: its metrics showed nothing running and 4 requests queued for 0.";
-    assert!(load.outcome.stderr.contains(told), "{}", load.outcome.stderr);
+    assert!(load.outcome.stderr.contains(message), "{}", load.outcome.stderr);
 }
 
 #[test]
