@@ -1,6 +1,7 @@
 //! Tools shared by the tests: the program as a user runs it, temporary folders, fake and real servers, and checks of
 //! what the machine has.
 
+pub mod attached;
 pub mod browser;
 mod dialogue;
 pub mod engines;
