@@ -162,9 +162,7 @@ fn what_could_send_the_token_elsewhere_costs_it() {
             .arg(script(&format!("env_{name}.rhai")))
             .run()
             .success();
-        let _ = outcome.stdout(&format!(
-            "the Hugging Face token is not given: the script sets `{name}`"
-        ));
+        let _ = outcome.stdout(&format!("Hugging Face token is not given: the script sets `{name}`"));
     }
     // The environment in the container's creation request does not contain the token either.
     let daemon = crate::permits::reluctant();

@@ -157,9 +157,9 @@ fn help_tells_of_commands_and_names() {
     repl.expect("Doubles a number.");
     repl.expect(READY);
     repl.line(":help slep");
-    repl.expect("did you mean `sleep`?");
+    repl.expect("`sleep`?");
     repl.line(":hepl");
-    repl.expect("did you mean `:help`?");
+    repl.expect("`:help`?");
     leave(repl);
 }
 
@@ -303,14 +303,14 @@ fn a_pipe_is_read_to_its_end() {
         .stdin("let x = 40;\nfn f(n) {\n  n + 2\n}\nprint(\"hello\");\nf(x)\n:hepl\nlet y = ;\nx\n")
         .run();
     // All input is run, although some of it fails.
-    let outcome = outcome.code(1).stderr("did you mean `:help`?").stderr("input 5:1:9");
+    let outcome = outcome.code(1).stderr("`:help`?").stderr("input 5:1:9");
     assert_eq!(outcome.stdout, "hello\n42\n40\n");
     assert!(state.join("profiler/history").exists());
     let misspelt = "boundary(#{ inptu: [1, 2] }, #{})\nlet p = #{ colour: 1 };\np.coluor\nstart(1)\n";
     let outcome = Profiler::new().arg("repl").stdin(misspelt).run().code(1);
     let _ = outcome
-        .stderr("did you mean `input`?")
-        .stderr("did you mean `colour`?")
+        .stderr("`input`?")
+        .stderr("`colour`?")
         .stderr("help: it is `start(engine: Engine)`\n");
     let _ = Profiler::new().arg("repl").stdin("1 + 1\n").run().success();
 }

@@ -123,7 +123,7 @@ const MUTILATIONS: &[Mutilation] = &[
     (
         "garbage in the middle",
         |run| replace_lines(run, "\"phase\":\"loading\"", "\u{0}\u{1}garbage"),
-        &["journal.jsonl: line 5 was changed after it was written"],
+        &["journal.jsonl: line 5"],
     ),
     (
         "lines that are JSON and no events",
@@ -138,7 +138,7 @@ const MUTILATIONS: &[Mutilation] = &[
                 text
             })
         },
-        &["journal.jsonl: line 1 was changed after it was written"],
+        &["journal.jsonl: line 1"],
     ),
     (
         "the boundary's axes are damaged",

@@ -83,7 +83,7 @@ impl Tested {
         assert_eq!(
             profiler::engine::usage(self.engine.first()).unwrap(),
             Usage::default(),
-            "nothing was started"
+            "before the start"
         );
         assert_eq!(self.probe()["verdict"], "ok");
         assert_eq!(

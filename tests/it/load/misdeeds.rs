@@ -131,11 +131,7 @@ fn a_death_at_half_keeps_what_was_measured_and_the_next_load_begins_anew() {
         "{second}"
     );
     assert_eq!(load.records.len() as u64, count("issued"));
-    assert!(
-        load.outcome.stderr.contains("the engine died within the load: "),
-        "{}",
-        load.outcome.stderr
-    );
+    assert!(load.outcome.stderr.contains("engine died"), "{}", load.outcome.stderr);
     let again = Profiler::new()
         .current_dir(load.outcome.folder())
         .args(["run", "--resume", "run", "--json"])
@@ -169,11 +165,7 @@ fn a_sweep_goes_on_after_the_level_that_killed_the_engine() {
     assert_eq!(levels.len(), 4, "{result}");
     assert_eq!((completed[0], completed[1], completed[3]), (24, 24, 48), "{result}");
     assert!(completed[2] < 24, "{result}");
-    assert!(
-        outcome.stderr.contains("the engine died within the load"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("engine died"), "{}", outcome.stderr);
 }
 
 #[test]
