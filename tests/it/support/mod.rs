@@ -18,8 +18,8 @@ pub mod scripted;
 pub mod slurm;
 pub mod ssh;
 mod temp;
-
 mod wait;
+
 pub use dialogue::Dialogue;
 pub use killed::{killed_and_resumed, killed_and_resumed_at};
 pub use needs::{
