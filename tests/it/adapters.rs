@@ -150,7 +150,7 @@ fn what_the_user_named_is_never_replaced_by_a_simulation() {
     let _ = status(&["url=http://127.0.0.1:1"]).code(3).stderr("connection refused");
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("url=http://{}", server.local_addr().unwrap());
-    let _ = status(&[&url]).code(3).stderr("does not answer");
+    let _ = status(&[&url]).code(3).stderr("accepts connections");
     let _ = status(&["engine=sim", "runtime=docker"])
         .code(2)
         .stderr("does not run in `docker`");

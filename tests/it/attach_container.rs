@@ -3,6 +3,7 @@
 
 use std::process::Command;
 
+use crate::support::attached::table;
 use crate::support::{Outcome, Profiler, image, needs_docker, temp};
 
 /// Removes its container when dropped.
@@ -16,9 +17,9 @@ impl Drop for Container {
 
 impl Container {
     /// Starts a container that serves the simulated engine. `options` are passed to `docker create`.
-    fn serving(options: &[&str]) -> Self {
+    fn serving(options: &str) -> Self {
         let mut words = vec!["create", "--label", "profiler-test=attached"];
-        words.extend(options);
+        words.extend(options.split_whitespace());
         words.push(image::sim());
         words.extend(["--time-scale", "0", "--max-model-len", "4096", "--model", "/model"]);
         let container = Self(docker(&words));
@@ -33,13 +34,11 @@ impl Container {
         container
     }
 
-    fn run(&self, script: &str, set: &[&str]) -> Outcome {
-        let set = set.iter().flat_map(|set| ["--set", set]);
-        Profiler::new()
-            .args(["run", script, "--json", "--wait", "5m"])
-            .args(["--set", &format!("container={}", self.0)])
-            .args(set)
-            .run()
+    fn run(&self, command: &str) -> Outcome {
+        let program = Profiler::new()
+            .args(command.split(' '))
+            .args(["--json", "--wait", "5m"]);
+        program.args(["--set", &format!("container={}", self.0)]).run()
     }
 }
 
@@ -50,53 +49,37 @@ fn docker(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).trim().to_owned()
 }
 
-#[test]
-fn a_container_is_asked_by_its_published_port_or_its_network() {
-    if !needs_docker() {
-        return;
-    }
-    for options in [&["--publish", "127.0.0.1:0:8000"] as &[&str], &[]] {
+/// Fails unless the command, with a container that was created with these options, does this.
+fn check(options: &str, command: &str, code: i32, parts: &[&str]) {
+    if needs_docker() {
         let container = Container::serving(options);
-        let outcome = container
-            .run("adaptive", &["input=64", "output=8", "concurrency=1"])
-            .success();
-        let answer = &outcome.json()["result"];
-        assert_eq!(answer["points"][0]["verdict"], "ok", "{options:?} {answer}");
+        let _ = container.run(command).sees(code, parts);
     }
 }
 
-/// With several published ports, the user must choose one.
-#[test]
-fn of_several_ports_the_user_names_one() {
-    if !needs_docker() {
-        return;
-    }
-    let container = Container::serving(&["--publish", "127.0.0.1:0:8000", "--publish", "127.0.0.1:0:9000"]);
-    let _ = container
-        .run("engine_info", &[])
-        .code(2)
-        .stderr("[8000, 9000]")
-        .stderr("port=8000");
-    let outcome = container.run("engine_info", &["port=8000"]).success();
-    assert!(outcome.stdout.contains("vllm"), "{}", outcome.stdout);
+const ONE_PORT: &str = "--publish 127.0.0.1:0:8000";
+const TWO_PORTS: &str = "--publish 127.0.0.1:0:8000 --publish 127.0.0.1:0:9000";
+
+table! { check:
+    a_published_port: ONE_PORT, "run adaptive --input 64 --output 8 --concurrency 1", 0, &["/result/points/0/verdict=\"ok\""];
+    a_network: "", "run adaptive --input 64 --output 8 --concurrency 1", 0, &["/result/points/0/verdict=\"ok\""];
+    several_ports: TWO_PORTS, "run engine_info", 2, &["[8000, 9000]", "port=8000"];
+    one_of_several_ports: TWO_PORTS, "run engine_info --port 8000", 0, &["vllm"];
+    no_network: "--network none", "run engine_info", 3, &["no network", "--publish"];
 }
 
 #[test]
-fn a_container_that_cannot_be_asked_says_why() {
+fn a_container_that_does_not_run() {
     if !needs_docker() {
         return;
     }
-    let hidden = Container::serving(&["--network", "none"]);
-    let _ = hidden
-        .run("engine_info", &[])
-        .code(3)
-        .stderr("no network")
-        .stderr("--publish");
-    docker(&["stop", "--time", "0", &hidden.0]);
-    let stopped = hidden.run("engine_info", &[]).code(3).stderr("is not running");
-    let _ = stopped.stderr(&format!("docker start {}", hidden.0));
+    let stopped = Container::serving("--network none");
+    docker(&["stop", "--time", "0", &stopped.0]);
+    let _ = stopped
+        .run("run engine_info")
+        .sees(3, &[&format!("docker start {}", stopped.0)]);
     let absent = Profiler::new().args(["run", "engine_info", "--set", "container=no-such-container"]);
-    let _ = absent.run().code(3).stderr("no-such-container");
+    let _ = absent.run().sees(3, &["no-such-container"]);
 }
 
 /// The estimate is for the model inside the container, which no hub has.
@@ -105,7 +88,7 @@ fn the_models_configuration_is_read_from_the_container() {
     if !needs_docker() {
         return;
     }
-    let container = Container::serving(&["--publish", "127.0.0.1:0:8000"]);
+    let container = Container::serving(ONE_PORT);
     let script = format!(
         r#"import "std/engines" as engines;
         let engine = engines::describe("auto", #{{ container: "{}" }});

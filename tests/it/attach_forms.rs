@@ -3,26 +3,16 @@
 
 use serde_json::{Value, json};
 
-use crate::support::made_up::{MadeUp, Running, Seen};
+use crate::support::attached::{POINT, attached, table};
+use crate::support::made_up::{MadeUp, Running, made_up};
 use crate::support::{Outcome, Profiler, model, temp};
 
-/// Runs a probe, a prompt of the user and a load. `options` are those of `attach` besides the URL.
-fn used(server: &Running, options: &str) -> Outcome {
-    used_with(server, options, &[])
-}
-
-fn used_with(server: &Running, options: &str, args: &[&str]) -> Outcome {
+/// Runs a script that attaches to the server as `engine`. `options` are those of `attach` besides the URL.
+fn run(server: &Running, options: &str, args: &[&str], body: &str) -> Outcome {
     let script = format!(
         "import \"std/engines\" as engines;
          let engine = engines::attach(\"openai\", #{{ url: \"{}\" }} + #{{ {options} }});
-         let probe = engine.probe(#{{ input: 100, output: 8 }});
-         let sent = engine.send(\"five words of our own\", #{{ output: 4 }});
-         let load = engine.load(#{{ concurrency: 2, requests: 4, input: 50, output: 4 }});
-         #{{
-             probe: [probe.verdict, probe.cause, probe.input, probe.output],
-             sent: [sent.complete, sent.input, sent.output],
-             load: [load.completed, load.failed],
-         }}",
+         {body}",
         server.url,
     );
     Profiler::new()
@@ -32,19 +22,55 @@ fn used_with(server: &Running, options: &str, args: &[&str]) -> Outcome {
         .run()
 }
 
-/// The result of `used` on a server that serves everything.
-fn all_served() -> Value {
-    json!({ "probe": ["ok", null, 100, 8], "sent": [true, 5, 4], "load": [4, 0] })
+/// A probe, a prompt of the user and a load.
+const USE: &str = r#"
+    let probe = engine.probe(#{ input: 100, output: 8 });
+    let sent = engine.send("five words of our own", #{ output: 4 });
+    let load = engine.load(#{ concurrency: 2, requests: 4, input: 50, output: 4 });
+    #{
+        probe: [probe.verdict, probe.cause, probe.input, probe.output],
+        sent: [sent.complete, sent.input, sent.output],
+        load: [load.completed, load.failed],
+    }
+"#;
+
+/// The result of `USE` on a server that serves everything.
+const SERVED: &str = r#"/result={"probe":["ok",null,100,8],"sent":[true,5,4],"load":[4,0]}"#;
+
+fn refused(server: &Running) -> usize {
+    server.completions().iter().filter(|seen| seen.status != 200).count()
 }
 
-/// The request form that the journal records.
-fn journaled(outcome: &Outcome) -> Value {
+/// Fails unless the server is used as `parts` say, with this form in the journal and this many refused requests.
+fn check(server: MadeUp, form: Value, refusals: usize, parts: &[&str]) {
+    let server = server.start();
+    let outcome = run(&server, "", &[], USE).sees(0, parts);
     let journal = std::fs::read_to_string(outcome.folder().join("run/journal.jsonl")).unwrap();
-    let request = journal
+    let lines = journal
         .lines()
-        .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-        .find_map(|line| Some(find(&line, "request")?.clone()));
-    request.unwrap_or_else(|| panic!("no form in\n{journal}"))
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let request = lines
+        .filter_map(|line| Some(find(&line, "request")?.clone()))
+        .next()
+        .unwrap();
+    for (key, value) in form.as_object().unwrap() {
+        assert_eq!(request[key], *value, "{request}");
+    }
+    assert_eq!(refused(&server), refusals);
+}
+
+table! { check:
+    all: made_up! {}, json!({ "form": "token ids to `/v1/completions`" }), 0, &[SERVED, "!refused"];
+    chat_alone: made_up! { completions: false, further_tokens: 7 }, json!({ "form": "text to `/v1/chat/completions`" }), 1,
+        &["/result/probe/0=\"ok\"", "/result/sent=[true,12,4]", "/result/load=[4,0]", "`/v1/chat/completions`", "404"];
+    no_token_ids: made_up! { token_ids: false }, json!({ "form": "text to `/v1/completions`" }), 1, &[SERVED, "422"];
+    unknown_fields: made_up! { unknown_fields: &["min_tokens", "stream_options"] },
+        json!({ "left_out": ["min_tokens", "stream_options"] }), 2, &[SERVED, "`min_tokens`, `stream_options`"];
+    a_newer_name_of_the_length: made_up! { newer_length: true }, json!({ "left_out": ["max_tokens"] }), 1,
+        &[SERVED, "`max_completion_tokens`", "`max_tokens`"];
+    /// The error message repeats the request body: the fields in it are not the rejected ones.
+    a_refusal_that_repeats_the_request: made_up! { token_ids: false, repeats_body: true },
+        json!({ "form": "text to `/v1/completions`" }), 1, &[SERVED, "!`ignore_eos`", "!`min_tokens`"];
 }
 
 /// The first object under this key, at any depth.
@@ -59,277 +85,100 @@ fn find<'a>(value: &'a Value, key: &str) -> Option<&'a Value> {
     }
 }
 
-fn refused(server: &Running) -> Vec<Seen> {
-    let all = server.completions();
-    all.into_iter().filter(|seen| seen.status != 200).collect()
-}
-
-#[test]
-fn a_server_that_takes_everything_is_asked_by_token_ids() {
-    let server = MadeUp::default().start();
-    let outcome = used(&server, "").success().nowhere("refused");
-    assert_eq!(outcome.json()["result"], all_served());
-    assert_eq!(journaled(&outcome)["form"], "token ids to `/v1/completions`");
-    let bodies = server.completions();
-    assert!(bodies.iter().all(|seen| seen.body["model"] == "made-up"));
-    assert!(bodies.iter().all(|seen| seen.body["ignore_eos"] == true));
-}
-
-#[test]
-fn a_server_of_chat_alone_is_asked_by_chat() {
-    let server = MadeUp {
-        completions: false,
-        further_tokens: 7,
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = used(&server, "").success();
-    let mut expected = all_served();
-    expected["sent"][1] = json!(5 + 7);
-    assert_eq!(outcome.json()["result"], expected);
-    let outcome = outcome.stderr("text to `/v1/chat/completions`").stderr("404");
-    assert_eq!(journaled(&outcome)["form"], "text to `/v1/chat/completions`");
-    assert_eq!(refused(&server).len(), 1, "a path that is not there is asked once");
-}
-
-#[test]
-fn a_server_that_takes_no_token_ids_gets_text() {
-    let server = MadeUp {
-        token_ids: false,
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = used(&server, "").success();
-    assert_eq!(outcome.json()["result"], all_served());
-    let _ = outcome
-        .stderr("prompts are sent as text to `/v1/completions`")
-        .stderr("422");
-    assert_eq!(refused(&server).len(), 1);
-}
-
-#[test]
-fn a_field_that_the_server_does_not_know_is_left_out() {
-    let server = MadeUp {
-        unknown_fields: &["min_tokens", "stream_options"],
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = used(&server, "").success();
-    assert_eq!(outcome.json()["result"], all_served());
-    let outcome = outcome.stderr("without `min_tokens`, `stream_options`");
-    assert_eq!(journaled(&outcome)["left_out"], json!(["min_tokens", "stream_options"]));
-    assert_eq!(refused(&server).len(), 2, "each field is refused once");
-}
-
-#[test]
-fn a_newer_name_of_the_length_is_taken_over() {
-    let server = MadeUp {
-        newer_length: true,
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = used(&server, "").success();
-    assert_eq!(outcome.json()["result"], all_served());
-    let outcome = outcome.stderr("they say `max_completion_tokens` instead of `max_tokens`");
-    assert_eq!(journaled(&outcome)["left_out"], json!(["max_tokens"]));
-    assert_eq!(refused(&server).len(), 1);
-}
-
-/// The error message repeats the request body: the fields in it are not the rejected ones.
-#[test]
-fn a_refusal_that_repeats_the_request_costs_no_field() {
-    let server = MadeUp {
-        token_ids: false,
-        repeats_body: true,
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = used(&server, "").success().nowhere("requests go without");
-    assert_eq!(outcome.json()["result"], all_served());
-    assert_eq!(refused(&server).len(), 1);
-}
-
-#[test]
-fn a_server_that_does_not_stream_is_told_so() {
-    let server = MadeUp {
-        streams: false,
-        ..MadeUp::default()
-    }
-    .start();
-    let _ = used(&server, "")
-        .code(3)
-        .stderr("the server does not stream")
-        .stdout("let it stream");
-}
-
-/// The name that the user gives is sent, even if it is the default model of the scripts.
-#[test]
-fn a_model_that_the_user_names_is_sent() {
-    let server = MadeUp {
-        models: false,
-        ..MadeUp::default()
-    }
-    .start();
-    let asked = |set: &[&str]| {
-        let before = server.completions().len();
-        let outcome = Profiler::new()
-            .args([
-                "run",
-                "adaptive",
-                "--set",
-                "input=32",
-                "--set",
-                "output=4",
-                "--set",
-                "concurrency=1",
-            ])
-            .args(["--url", &server.url])
-            .args(set)
-            .run();
-        let _ = outcome.success();
-        server.completions()[before..]
-            .iter()
-            .map(|seen| seen.body["model"].clone())
-            .collect::<Vec<_>>()
-    };
-    assert!(asked(&[]).iter().all(Value::is_null));
+/// Fails unless every request that generates text has this model, or none.
+fn names(server: MadeUp, command: &str, model: Value) {
+    let server = server.start();
+    let _ = attached(&server.url, command).run().success();
+    let seen = server.completions();
     assert!(
-        asked(&["--model", "Qwen/Qwen3-8B"])
-            .iter()
-            .all(|model| model == "Qwen/Qwen3-8B")
+        !seen.is_empty() && seen.iter().all(|seen| seen.body["model"] == model),
+        "{seen:?}"
     );
 }
 
-#[test]
-fn a_server_that_takes_none_is_told_with_each_answer_and_a_remedy() {
-    let server = MadeUp {
-        completions: false,
-        chat: false,
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = Profiler::new()
-        .args(["run", "adaptive", "--set", &format!("url={}", server.url)])
-        .run();
-    let _ = outcome
-        .code(3)
-        .stderr("`/v1/completions` (404: ")
-        .stderr("Not Found")
-        .stderr("`/v1/chat/completions` (404: ")
-        .stderr("engine=vllm");
-    assert_eq!(server.completions().len(), 2);
+table! { names:
+    listed: made_up! {}, POINT, json!("made-up");
+    neither_listed_nor_named: made_up! { models: false }, POINT, Value::Null;
+    /// This is the default model of the scripts.
+    named_but_not_listed: made_up! { models: false },
+        "run adaptive --input 32 --output 4 --concurrency 1 --model Qwen/Qwen3-8B", json!("Qwen/Qwen3-8B");
 }
 
-/// Without a model list the name is unknown: the name that the user gives is sent, and never left out.
+/// The name that the user gives is never left out.
 #[test]
-fn a_server_without_a_model_list_gets_the_name_that_the_user_gives() {
-    let server = MadeUp {
-        models: false,
-        ..MadeUp::default()
-    }
-    .start();
-    assert_eq!(used(&server, "").success().json()["result"], all_served());
-    assert!(server.completions().iter().all(|seen| seen.body["model"].is_null()));
-    let before = server.completions().len();
-    assert_eq!(
-        used(&server, "model: \"mine\"").success().json()["result"],
-        all_served()
-    );
-    assert!(
-        server
-            .completions()
-            .split_off(before)
-            .iter()
-            .all(|seen| seen.body["model"] == "mine")
-    );
-    let server = MadeUp {
-        models: false,
-        only_its_model: true,
-        ..MadeUp::default()
-    }
-    .start();
-    let _ = used(&server, "model: \"mine\"").code(2);
-    assert_eq!(refused(&server).len(), 1);
+fn a_named_model_that_the_server_does_not_have() {
+    let server = made_up! { models: false, only_its_model: true }.start();
+    let _ = run(&server, "model: \"mine\"", &[], USE).code(2);
+    assert_eq!(refused(&server), 1);
 }
 
-/// Covers four ways to count the input; the output is counted from the stream.
-#[test]
-fn a_server_that_counts_nothing_is_counted() {
+/// Runs the command and returns the number of requests that generate text.
+fn refuses(server: MadeUp, command: &str, requests: usize, parts: &[&str]) {
+    let server = server.start();
+    let _ = attached(&server.url, command).run().sees(3, parts);
+    assert_eq!(server.completions().len(), requests);
+}
+
+table! { refuses:
+    nothing_accepted: made_up! { completions: false, chat: false }, "run adaptive", 2,
+        &["`/v1/completions` (404: ", "Not Found", "`/v1/chat/completions` (404: ", "engine=vllm"];
+    no_stream: made_up! { streams: false }, "run adaptive", 3, &["stream"];
+    nothing_counted: made_up! { usage: false, token_ids: false }, "run adaptive", 3, &["tokenizer=NAME"];
+}
+
+/// Fails unless the input of a server without `usage` is counted by `counted`; its output is counted from the stream.
+fn counts(server: MadeUp, tokenizer: bool, counted: &str) {
     let folder = temp();
-    model::write(folder.path());
-    let tokenizer = format!("tokenizer: \"{}\"", folder.path().display());
-    let silent = MadeUp {
-        usage: false,
-        ..MadeUp::default()
-    };
-    let text = MadeUp {
-        token_ids: false,
-        ..silent.clone()
-    };
-    let vllm = MadeUp {
-        tokenize: Some("prompt"),
-        ..text.clone()
-    };
-    let chat = MadeUp {
-        completions: false,
-        further_tokens: 9,
-        ..vllm.clone()
-    };
-    let llamacpp = MadeUp {
-        tokenize: Some("content"),
-        ..text.clone()
-    };
-    for (made_up, options, how) in [
-        (silent, "", "input by the token ids that were sent"),
-        (vllm, "", "input by the server's `/tokenize`"),
-        (chat, "", "input by the server's `/tokenize`"),
-        (llamacpp, "", "input by the server's `/tokenize`"),
-        (text.clone(), tokenizer.as_str(), "input by the tokenizer"),
-    ] {
-        let server = made_up.start();
-        let mount = format!("mount={}", folder.path().display());
-        let outcome = used_with(&server, options, &["--allow", &mount]).success();
-        let mut expected = all_served();
-        expected["sent"] = json!([true, null, null]);
-        assert_eq!(outcome.json()["result"], expected, "{how}");
-        let _ = outcome.stderr(how).stderr("output by the events of the stream");
+    if tokenizer {
+        model::write(folder.path());
     }
-    let server = text.start();
-    let _ = used(&server, "").code(3).stderr("tokenizer=NAME");
+    let folder = folder.path().display();
+    let options = if tokenizer {
+        format!("tokenizer: \"{folder}\"")
+    } else {
+        String::new()
+    };
+    let outcome = run(&server.start(), &options, &["--allow", &format!("mount={folder}")], USE);
+    let result = [
+        "/result/probe=[\"ok\",null,100,8]",
+        "/result/sent=[true,null,null]",
+        "/result/load=[4,0]",
+    ];
+    let _ = outcome.sees(0, &result).stderr(counted);
+}
+
+table! { counts:
+    by_token_ids: made_up! { usage: false }, false, "token ids";
+    by_vllm: made_up! { usage: false, token_ids: false, tokenize: Some("prompt") }, false, "`/tokenize`";
+    by_vllm_of_chat: made_up! { usage: false, token_ids: false, tokenize: Some("prompt"), completions: false, further_tokens: 9 },
+        false, "`/tokenize`";
+    by_llamacpp: made_up! { usage: false, token_ids: false, tokenize: Some("content") }, false, "`/tokenize`";
+    by_a_tokenizer: made_up! { usage: false, token_ids: false }, true, "tokenizer";
 }
 
 /// The server's count changes with every request, so no prompt has exactly the requested length.
 #[test]
 fn a_verdict_holds_for_the_length_that_was_counted() {
-    let server = MadeUp {
-        token_ids: false,
-        uneven: 4,
-        ..MadeUp::default()
-    }
-    .start();
-    let script = format!(
-        "import \"std/engines\" as engines;
-         let engine = engines::attach(\"openai\", #{{ url: \"{}\" }});
-         let map = boundary(#{{ input: [100, 2000], output: [8, 16] }}, #{{}});
+    let server = made_up! { token_ids: false, uneven: 4 }.start();
+    let outcome = run(
+        &server,
+        "",
+        &[],
+        "let map = boundary(#{ input: [100, 2000], output: [8, 16] }, #{});
          let seen = [];
-         for input in [1000, 1500] {{
-             let point = #{{ input: input, output: 8 }};
+         for input in [1000, 1500] {
+             let point = #{ input: input, output: 8 };
              let answer = engine.probe(point);
              map.record(point, answer);
-             seen.push([answer.verdict, answer.input - input, answer.counted == #{{ input: answer.input }}, map.recorded(point)]);
-         }}
-         let alone = boundary(#{{ input: [700, 700], output: [8, 16] }}, #{{}});
-         alone.record(#{{ input: 700, output: 8 }}, engine.probe(#{{ input: 700, output: 8 }}));
-         let off = engine.probe(#{{ input: 100, output: 8 }}).evidence.message;
-         #{{ seen: seen, points: map.points().map(|row| row.point.input), frontier: map.frontier(), alone: alone.frontier(), off: off }}",
-        server.url,
+             seen.push([answer.verdict, answer.input - input, answer.counted == #{ input: answer.input }, map.recorded(point)]);
+         }
+         let alone = boundary(#{ input: [700, 700], output: [8, 16] }, #{});
+         alone.record(#{ input: 700, output: 8 }, engine.probe(#{ input: 700, output: 8 }));
+         let off = engine.probe(#{ input: 100, output: 8 });
+         #{ seen: seen, points: map.points().map(|row| row.point.input), frontier: map.frontier(), alone: alone.frontier(),
+            off: [off.input, off.evidence.message] }",
     );
-    let outcome = Profiler::new()
-        .file("main.rhai", script)
-        .args(["run", "main.rhai", "--allow", "net=127.0.0.1", "--out", "run", "--json"])
-        .run()
-        .success();
-    let result = outcome.json()["result"].clone();
+    let result = outcome.success().json()["result"].clone();
     for seen in result["seen"].as_array().unwrap() {
         let off = seen[1].as_i64().unwrap();
         assert!(off != 0 && off.abs() <= 8, "{result}");
@@ -343,107 +192,44 @@ fn a_verdict_holds_for_the_length_that_was_counted() {
         json!([{ "input": 700, "output": 8 }]),
         "a range of one length has no other"
     );
-    assert!(result["off"].as_str().unwrap().contains("as the engine counts them"));
+    let off = &result["off"];
+    assert!(off[1].as_str().unwrap().contains(&off[0].to_string()), "{off}");
     // One small request finds the form and what is counted; then each length is sent once.
     assert_eq!(server.completions().iter().filter(|seen| seen.status == 200).count(), 5);
 }
 
 #[test]
 fn a_search_goes_on_from_the_lengths_that_were_counted() {
-    let server = MadeUp {
-        completions: false,
-        further_tokens: 30,
-        uneven: 4,
-        limit: Some(3000),
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = Profiler::new()
-        .args(["run", "adaptive", "--json", "--set", &format!("url={}", server.url)])
-        .args([
-            "--set",
-            "output=16",
-            "--set",
-            "input=[128,8192]",
-            "--set",
-            "search.max_probes=40",
-        ])
-        .run()
-        .success();
+    let server = made_up! { completions: false, further_tokens: 30, uneven: 4, limit: Some(3000) }.start();
+    let command = "run adaptive --json --output 16 --input 128..8192 --search.max-probes 40";
+    let outcome = attached(&server.url, command).run().success();
     let frontier = outcome.json()["result"]["frontier"][0]["input"].as_i64().unwrap();
     assert!((2800..=3000 - 16).contains(&frontier), "{frontier}");
     // The count differs on every request, and still no length is probed twice.
     assert!(server.completions().len() <= 16);
 }
 
-#[test]
-fn a_text_that_ends_early_says_what_keeps_it_going() {
-    let server = MadeUp {
-        unknown_fields: &["min_tokens", "ignore_eos"],
-        ends_at: Some(5),
-        ..MadeUp::default()
-    }
-    .start();
-    let script = format!(
-        "import \"std/engines\" as engines;
-         let answer = engines::attach(\"openai\", #{{ url: \"{0}\" }}).probe(#{{ input: 100, output: 8 }});
-         let near = [];
-         for missing in [2, 3] {{
-             near.push(engines::attach(\"openai\", #{{ url: \"{0}\", output_tolerance: missing }}).probe(#{{ input: 100, output: 8 }}).verdict);
-         }}
-         #{{ verdict: answer.verdict, output: answer.output, said: answer.evidence.message, near: near }}",
-        server.url,
-    );
-    let outcome = Profiler::new()
-        .file("main.rhai", script)
-        .args(["run", "main.rhai", "--json", "--allow", "net=127.0.0.1"])
-        .run()
-        .success();
-    let result = outcome.json()["result"].clone();
-    assert_eq!(
-        (&result["verdict"], &result["output"]),
-        (&json!("short_output"), &json!(5))
-    );
-    // The output is three tokens short: `output_tolerance: 3` lets it pass, 2 does not.
-    assert_eq!(result["near"], json!(["short_output", "ok"]));
-    let _ = outcome.stderr("does not take");
-    let said = result["said"].as_str().unwrap();
-    assert!(
-        said.contains("does not take `ignore_eos` and `min_tokens`") && said.contains("output=16"),
-        "{said}"
-    );
+/// The output is three tokens short.
+fn ends_early(options: &str, parts: &[&str]) {
+    let server = made_up! { unknown_fields: &["min_tokens", "ignore_eos"], ends_at: Some(5) }.start();
+    let probe = "engine.probe(#{ input: 100, output: 8 })";
+    let _ = run(&server, options, &[], probe).sees(0, parts);
+}
+
+table! { ends_early:
+    too_early: "", &["/result/verdict=\"short_output\"", "/result/output=5", "`ignore_eos` and `min_tokens`", "output=16"];
+    still_too_early: "output_tolerance: 2", &["/result/verdict=\"short_output\""];
+    early_but_tolerated: "output_tolerance: 3", &["/result/verdict=\"ok\""];
 }
 
 /// Runs a load with nothing but the server's address; the server counts every request differently.
 #[test]
 fn throughput_is_measured_at_a_server_of_chat_alone() {
-    let server = MadeUp {
-        completions: false,
-        uneven: 4,
-        ..MadeUp::default()
-    }
-    .start();
-    let outcome = Profiler::new()
-        .args(["run", "throughput", "--json", "--set", &format!("url={}", server.url)])
-        .args([
-            "--set",
-            "input=200",
-            "--set",
-            "output=16",
-            "--set",
-            "concurrency=[1,2]",
-            "--set",
-            "requests=8",
-        ])
-        .run()
-        .success();
+    let server = made_up! { completions: false, uneven: 4 }.start();
+    let command = "run throughput --json --input 200 --output 16 --concurrency 1,2 --requests 8";
+    let outcome = attached(&server.url, command).run().success();
     let levels = outcome.json()["result"]["workloads"][0]["levels"].clone();
-    for level in levels.as_array().unwrap() {
-        assert_eq!(
-            (&level["completed"], &level["failed"]),
-            (&json!(8), &json!(0)),
-            "{level}"
-        );
-    }
-    assert_eq!(levels.as_array().unwrap().len(), 2);
+    let counts = |level: &Value| (level["completed"].clone(), level["failed"].clone());
+    let counts: Vec<_> = levels.as_array().unwrap().iter().map(counts).collect();
+    assert_eq!(counts, [(json!(8), json!(0)), (json!(8), json!(0))], "{levels}");
 }

@@ -3,37 +3,74 @@
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::Value;
-
-use crate::support::made_up::MadeUp;
+use crate::support::attached::{LOAD, POINT, attached, table};
+use crate::support::made_up::{MadeUp, made_up};
 use crate::support::scripted::{Asked, Scripted, answer, healthy};
-use crate::support::{Outcome, Profiler};
 
-/// Runs `adaptive` against this URL.
-fn probe(url: &str, args: &[&str]) -> Profiler {
-    Profiler::new()
-        .args(["run", "adaptive", "--json", "--url", url])
-        .args(["--set", "input=32", "--set", "output=4", "--set", "concurrency=1"])
-        .args(args)
+/// Runs the command once with each of these engines, each time against a new server.
+fn check(script: fn(&Asked) -> String, engines: &str, command: &str, code: i32, parts: &[&str]) {
+    for engine in engines.split(' ') {
+        let server = Scripted::start(script);
+        let outcome = attached(&server.url, command).args(["--engine", engine]).run();
+        let _ = outcome.sees(code, parts).nowhere("called from");
+    }
 }
 
-fn error(outcome: &Outcome) -> String {
-    let error = outcome.stderr.lines().find(|line| line.starts_with("error"));
-    error
-        .unwrap_or_else(|| panic!("no error in\n{}", outcome.stderr))
-        .to_owned()
+const ALL: &str = "auto openai vllm";
+
+table! { check:
+    a_server_that_loads: |asked| loading(asked, asked.before < 3), "auto openai", POINT, 0, &["waiting", "Loading model"];
+    a_server_that_lists_its_model_before_it_loaded:
+        |asked| loading(asked, asked.generates() && asked.before < 4), "openai", POINT, 0, &["waiting"];
+    a_server_that_loads_and_no_patience: |asked| loading(asked, true), "auto openai", "run adaptive --wait 0s", 3,
+        &["503", "--wait 10m", "!waiting up to"];
+    a_wait_that_is_no_time: healthy, "auto", "run adaptive --wait soon", 2, &["--wait"];
+    /// The small request that finds out what the server accepts still succeeds.
+    a_rate_limit_under_load: |asked| limited(asked, asked.generates() && asked.body["max_tokens"] != 4), "auto", LOAD, 3,
+        &["429", "slow down", "!log in the run's folder"];
+    a_path_that_leads_nowhere: |_| answer(404, "", r#"{"detail":"Not Found"}"#), ALL, POINT, 3,
+        &["404", "/PREFIX", "!name the model"];
+    a_server_that_always_compresses: compressed, "auto", POINT, 3, &["gzip", "!name the model"];
+    a_server_that_compresses_what_it_generates: |asked| if asked.generates() { compressed(asked) } else { healthy(asked) },
+        "auto", POINT, 3, &["gzip", "!name the model"];
 }
 
-/// This key of each probe's evidence in the result.
-fn evidence(outcome: &Outcome, key: &str) -> Vec<Value> {
-    let points = outcome.json()["result"]["points"].clone();
-    let points = points
-        .as_array()
-        .unwrap_or_else(|| panic!("{}", outcome.stdout))
-        .clone();
-    points.into_iter().map(|point| point["evidence"][key].clone()).collect()
+fn loading(asked: &Asked, still: bool) -> String {
+    let busy = || answer(503, "", r#"{"error":{"message":"Loading model"}}"#);
+    if still { busy() } else { healthy(asked) }
+}
+
+fn limited(asked: &Asked, limit: bool) -> String {
+    let limited = || answer(429, "", r#"{"error":"slow down"}"#);
+    if limit { limited() } else { healthy(asked) }
+}
+
+fn compressed(_: &Asked) -> String {
+    answer(200, "content-encoding: gzip\r\n", "\u{1f}")
+}
+
+/// Probes a server that needs a key, at an address with this user, and with this key in the environment.
+fn key(user: &str, key: Option<&str>, parts: &[&str]) {
+    let server = made_up! { key: Some("sk-made-up-1") }.start();
+    for engine in ALL.split(' ') {
+        let url = server.url.replace("http://", &format!("http://{user}"));
+        let program = attached(&url, POINT).args(["--engine", engine]);
+        let outcome = match key {
+            Some(key) => program.env("OPENAI_API_KEY", key),
+            None => program,
+        };
+        let outcome = outcome.run().sees(3, parts);
+        assert!(!outcome.folder().join("runs").exists(), "{engine}: nothing to keep");
+    }
+    assert!(server.all().iter().all(|seen| seen.status == 401));
+}
+
+table! { key:
+    no_key: "", None, &["401", "set OPENAI_API_KEY"];
+    another_key: "", Some("sk-another-2"), &["401", "`OPENAI_API_KEY`", "!set OPENAI_API_KEY", "!sk-another-2"];
+    another_password: "me:wrong-password-3@", None, &["401", "password", "!OPENAI_API_KEY", "!wrong-password-3"];
 }
 
 #[test]
@@ -53,19 +90,13 @@ fn a_rate_limit_is_waited_for_as_the_server_asks_and_counted() {
             let head = format!("retry-after: {}\r\n", retry_after());
             answer(429, &head, r#"{"error":"slow down"}"#)
         });
-        let outcome = probe(&server.url, &["--set", "output=8"])
-            .run()
-            .success()
-            .stderr("waiting");
-        assert_eq!(evidence(&outcome, "rejected"), [1], "{}", outcome.stdout);
+        let command = "run adaptive --json --input 32 --output 8 --concurrency 1";
+        let outcome = attached(&server.url, command).run();
+        let outcome = outcome.sees(0, &["waiting", "/result/points/0/evidence/rejected=1"]);
         assert_eq!(server.asked(|asked| asked.body["max_tokens"] == 8).len(), 2);
         let warnings = outcome.json()["warnings"].clone();
-        let counts = warnings
-            .as_array()
-            .unwrap()
-            .iter()
-            .filter(|warning| warning["code"] == "rate_limited");
-        assert!(counts.map(|warning| &warning["value"]).eq([1.0].iter()), "{warnings}");
+        let mut counts = warnings.as_array().unwrap().iter();
+        assert!(counts.any(|warning| warning["code"] == "rate_limited" && warning["value"] == 1.0));
     }
 }
 
@@ -77,71 +108,17 @@ fn a_rate_limit_that_lasts_is_the_error() {
         true => answer(429, "retry-after: 3600\r\n", r#"{"error":"slow down"}"#),
         false => healthy(asked),
     });
-    let outcome = probe(&server.url, &["--wait", "2s"]).run().code(3).stderr("--wait");
-    assert!(error(&outcome).contains("429 rate limit"), "{}", outcome.stderr);
+    let outcome = attached(&server.url, POINT).args(["--wait", "2s"]).run();
+    let _ = outcome.sees(3, &["429", "slow down", "--wait"]);
     assert_eq!(server.asked(Asked::generates).len(), 1);
-}
-
-#[test]
-fn a_rate_limit_under_load_is_the_error() {
-    // The small request that finds out what the server accepts still succeeds.
-    let server = Scripted::start(
-        |asked: &Asked| match asked.generates() && asked.body["max_tokens"] != 4 {
-            true => answer(429, "", r#"{"error":"slow down"}"#),
-            false => healthy(asked),
-        },
-    );
-    let outcome = Profiler::new()
-        .args(["run", "throughput", "--url", &server.url, "--set", "concurrency=[2]"])
-        .args(["--set", "input=20", "--set", "output=8", "--set", "min_requests=6"])
-        .run()
-        .code(3)
-        .nowhere("log in the run's folder")
-        .nowhere("called from");
-    assert!(error(&outcome).contains("429 rate limit"), "{}", outcome.stderr);
-}
-
-#[test]
-fn a_server_that_still_loads_is_waited_for() {
-    for engine in ["auto", "openai"] {
-        let server = Scripted::start(|asked: &Asked| match asked.before {
-            0..3 => answer(503, "", r#"{"error":{"message":"Loading model"}}"#),
-            _ => healthy(asked),
-        });
-        let outcome = probe(&server.url, &["--set", &format!("engine={engine}")]).run();
-        let _ = outcome.success().stderr("waiting").stderr("Loading model");
-    }
-    // The model list may be available before the model is.
-    let generated = AtomicUsize::new(0);
-    let server = Scripted::start(move |asked: &Asked| {
-        if asked.generates() && generated.fetch_add(1, Ordering::Relaxed) < 2 {
-            answer(503, "", r#"{"error":{"message":"Loading model"}}"#)
-        } else {
-            healthy(asked)
-        }
-    });
-    let _ = probe(&server.url, &["--set", "engine=openai"])
-        .run()
-        .success()
-        .stderr("waiting");
-}
-
-#[test]
-fn how_long_is_waited_is_the_users_choice() {
-    for engine in ["auto", "openai"] {
-        let server = Scripted::start(|_: &Asked| answer(503, "", "Loading model"));
-        let outcome = probe(&server.url, &["--set", &format!("engine={engine}"), "--wait", "0s"]).run();
-        let outcome = outcome.code(3).stderr("--wait 10m").nowhere("waiting up to");
-        assert!(error(&outcome).contains("503"), "{}", outcome.stderr);
-    }
-    let _ = probe("http://127.0.0.1:1", &["--wait", "soon"]).run().code(2);
 }
 
 /// Some engines listen only after they have loaded their model.
 #[test]
 fn a_server_that_does_not_listen_yet_is_waited_for_where_the_user_asks_for_it() {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let (mut child, _folder) = probe(&format!("http://127.0.0.1:{port}"), &["--wait", "5m"]).spawn();
+    let waits = attached(&format!("http://127.0.0.1:{port}"), POINT).args(["--wait", "5m"]);
+    let (mut child, _folder) = waits.spawn();
     let mut lines = BufReader::new(child.stderr.take().unwrap())
         .lines()
         .map_while(Result::ok);
@@ -152,39 +129,7 @@ fn a_server_that_does_not_listen_yet_is_waited_for_where_the_user_asks_for_it() 
 }
 
 #[test]
-fn a_key_that_the_server_refuses_is_not_asked_for_again() {
-    let server = MadeUp {
-        key: Some("sk-made-up-1"),
-        ..MadeUp::default()
-    }
-    .start();
-    for engine in ["auto", "openai", "vllm"] {
-        let engine = format!("engine={engine}");
-        let wrong = probe(&server.url, &["--set", &engine])
-            .env("OPENAI_API_KEY", "sk-another-2")
-            .run();
-        let wrong = wrong.code(3).stderr("`OPENAI_API_KEY`").nowhere("set OPENAI_API_KEY");
-        assert!(error(&wrong).contains("401 wrong key"), "{}", wrong.stderr);
-        let none = probe(&server.url, &["--set", &engine])
-            .run()
-            .code(3)
-            .stderr("set OPENAI_API_KEY");
-        assert!(error(&none).contains("401 no key"), "{}", none.stderr);
-        let url = server.url.replace("http://", "http://me:wrong-password-3@");
-        let user = probe(&url, &["--set", &engine]).run().code(3).nowhere("OPENAI_API_KEY");
-        assert!(
-            error(&user).contains("401 wrong user name or password"),
-            "{}",
-            user.stderr
-        );
-        for outcome in [&wrong, &none, &user] {
-            assert!(!outcome.folder().join("runs").exists(), "{engine}: nothing to keep");
-        }
-    }
-}
-
-#[test]
-fn a_path_that_leads_nowhere_is_told_apart_from_a_model_that_is_not_there() {
+fn a_server_below_a_path() {
     let server = Scripted::start(|asked: &Asked| match asked.path.strip_prefix("/llm") {
         Some(path) => healthy(&Asked {
             path: path.to_owned(),
@@ -192,27 +137,5 @@ fn a_path_that_leads_nowhere_is_told_apart_from_a_model_that_is_not_there() {
         }),
         None => answer(404, "", r#"{"detail":"Not Found"}"#),
     });
-    for engine in ["auto", "openai", "vllm"] {
-        let engine = format!("engine={engine}");
-        let lost = probe(&server.url, &["--set", &engine]).run().code(3);
-        let _ = lost.stderr("404").stderr("/PREFIX").nowhere("name the model");
-    }
-    let _ = probe(&format!("{}/llm", server.url), &[]).run().success();
-}
-
-#[test]
-fn a_server_that_compresses_without_being_asked_is_told_to_stop() {
-    let compress = |asked: &Asked, all: bool| match all || asked.generates() {
-        true => answer(200, "content-encoding: gzip\r\n", "\u{1f}"),
-        false => healthy(asked),
-    };
-    for all in [true, false] {
-        let server = Scripted::start(move |asked: &Asked| compress(asked, all));
-        let outcome = probe(&server.url, &[])
-            .run()
-            .code(3)
-            .stderr("gzip")
-            .stderr("not compress");
-        let _ = outcome.nowhere("name the model");
-    }
+    let _ = attached(&format!("{}/llm", server.url), POINT).run().success();
 }

@@ -1,75 +1,46 @@
 //! A user attaches to servers over TLS: which certificates are trusted, and errors that name TLS and the remedy.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
+use crate::support::Profiler;
+use crate::support::attached::{LOAD, POINT, attached, table};
 use crate::support::made_up::MadeUp;
-use crate::support::scripted::{Asked, SELF_SIGNED, Scripted, healthy};
-use crate::support::{Outcome, Profiler};
+use crate::support::scripted::{Asked, SELF_SIGNED, Scripted, answer, healthy};
 
-const ROOT: &str = env!("CARGO_MANIFEST_DIR");
-
-fn probe(url: &str) -> Profiler {
-    Profiler::new().args(["run", "adaptive", "--url", url]).args([
-        "--set",
-        "input=32",
-        "--set",
-        "output=4",
-        "--set",
-        "concurrency=1",
-    ])
+/// Runs the command with this file of trusted certificates against a server with a self-signed certificate, reached as
+/// `host`. The server gets requests only if the command succeeds.
+fn check(trusted: &str, host: &str, command: &str, code: i32, parts: &[&str]) {
+    let server = Scripted::self_signed(healthy);
+    let mut program = attached(&server.url.replace("127.0.0.1", host), command);
+    if !trusted.is_empty() {
+        program = program.env("SSL_CERT_FILE", format!("{}/{trusted}", env!("CARGO_MANIFEST_DIR")));
+    }
+    let _ = program.run().sees(code, parts);
+    assert_eq!(server.asked(|_| true).is_empty(), code != 0);
 }
 
-fn load(url: &str) -> Profiler {
-    Profiler::new()
-        .args(["run", "throughput", "--url", url, "--set", "concurrency=[2]"])
-        .args(["--set", "input=20", "--set", "output=4", "--set", "min_requests=4"])
-}
+const HERE: &str = "127.0.0.1";
+const OTHER: &str = "tests/data/tls/certificate.pem";
 
-/// Fails unless the error names TLS and no request reached the server.
-fn refused(server: &Scripted, outcome: Outcome) -> Outcome {
-    let outcome = outcome.code(3);
-    let error = outcome.stderr.lines().find(|line| line.starts_with("error"));
-    assert!(error.is_some_and(|error| error.contains("TLS")), "{}", outcome.stderr);
-    assert!(server.asked(|_| true).is_empty());
-    outcome
+table! { check:
+    untrusted: "", HERE, POINT, 3, &["TLS", "SSL_CERT_FILE", "--insecure"];
+    untrusted_by_auto: "", HERE, "run engine_info --engine auto", 3, &["TLS", "SSL_CERT_FILE", "--insecure"];
+    untrusted_by_openai: "", HERE, "run engine_info --engine openai", 3, &["TLS", "SSL_CERT_FILE", "--insecure"];
+    untrusted_by_vllm: "", HERE, "run engine_info --engine vllm", 3, &["TLS", "SSL_CERT_FILE", "--insecure"];
+    trusted_is_another: OTHER, HERE, POINT, 3, &["TLS"];
+    trusted: SELF_SIGNED, HERE, POINT, 0, &[];
+    trusted_for_a_load: SELF_SIGNED, HERE, LOAD, 0, &[];
+    /// The certificate is valid for 127.0.0.1 and `localhost` only.
+    trusted_for_another_name: SELF_SIGNED, "127.0.0.2", POINT, 3, &["TLS", "name"];
+    insecure_load: "", HERE, "run throughput --input 20 --output 4 --concurrency [2] --min-requests 4 --insecure", 0, &[];
+    insecure_elsewhere_by_auto: "", "192.0.2.1", "run engine_info --engine auto --insecure", 2, &["--insecure"];
+    insecure_elsewhere_by_openai: "", "192.0.2.1", "run engine_info --engine openai --insecure", 2, &["--insecure"];
+    insecure_elsewhere_by_vllm: "", "192.0.2.1", "run engine_info --engine vllm --insecure", 2, &["--insecure"];
+    /// A script cannot set it, neither as a parameter nor, below, as an option of an engine.
+    insecure_as_a_parameter: "", HERE, "run adaptive --set insecure=true", 2, &["insecure"];
 }
 
 #[test]
-fn a_certificate_that_is_its_own_issuer_is_trusted_where_the_user_names_it() {
+fn insecure_as_an_option_of_an_engine() {
     let server = Scripted::self_signed(healthy);
-    for engine in ["auto", "openai", "vllm"] {
-        let engine = format!("engine={engine}");
-        let outcome = refused(&server, probe(&server.url).args(["--set", &engine]).run());
-        let _ = outcome.stderr("SSL_CERT_FILE").stderr("--insecure");
-    }
-    let other = format!("{ROOT}/tests/data/tls/certificate.pem");
-    let _ = refused(&server, probe(&server.url).env("SSL_CERT_FILE", &other).run());
-    let named = format!("{ROOT}/{SELF_SIGNED}");
-    let _ = probe(&server.url).env("SSL_CERT_FILE", &named).run().success();
-    let _ = load(&server.url).env("SSL_CERT_FILE", &named).run().success();
-    // The certificate is valid for 127.0.0.1 and `localhost` only.
-    let before = server.asked(|_| true).len();
-    let elsewhere = server.url.replace("127.0.0.1", "127.0.0.2");
-    let outcome = probe(&elsewhere).env("SSL_CERT_FILE", &named).run().code(3);
-    let _ = outcome.stderr("TLS").stderr("name");
-    assert_eq!(server.asked(|_| true).len(), before);
-}
-
-#[test]
-fn only_servers_on_this_machine_go_unverified_and_only_where_the_user_says_so() {
-    let server = Scripted::self_signed(healthy);
-    let run = probe(&server.url).args(["--insecure", "--out", "out"]).run().success();
-    let manifest = std::fs::read_to_string(run.folder().join("out/manifest.json")).unwrap();
-    assert!(manifest.contains("\"insecure\": true"), "{manifest}");
-    let _ = load(&server.url).arg("--insecure").run().success();
-    let asked = server.asked(|_| true).len();
-    for engine in ["auto", "openai", "vllm"] {
-        let elsewhere = probe("https://192.0.2.1").args(["--insecure", "--set", &format!("engine={engine}")]);
-        let _ = elsewhere.run().code(2).stderr("--insecure");
-    }
-    // No script can set it, neither as a parameter nor as an option of an engine.
-    let _ = probe(&server.url).args(["--set", "insecure=true"]).run().code(2);
     let script = format!(
         r#"import "std/engines" as engines;
         engines::attach("openai", #{{ url: "{}", insecure: true }}).start()"#,
@@ -77,29 +48,32 @@ fn only_servers_on_this_machine_go_unverified_and_only_where_the_user_says_so() 
     );
     let own = Profiler::new().file("s.rhai", script);
     let _ = own.args(["run", "s.rhai", "--allow", "net=127.0.0.1"]).run().code(2);
-    assert_eq!(server.asked(|_| true).len(), asked);
+    assert!(server.asked(|_| true).is_empty());
 }
 
 #[test]
-fn a_server_without_tls_is_told_apart() {
-    // The first answers as it does to a malformed request; the second closes the connection.
+fn insecure_is_kept_in_the_manifest() {
+    let server = Scripted::self_signed(healthy);
+    let run = attached(&server.url, POINT).args(["--insecure", "--out", "out"]);
+    let run = run.run().success();
+    let manifest = std::fs::read_to_string(run.folder().join("out/manifest.json")).unwrap();
+    assert!(manifest.contains("\"insecure\": true"), "{manifest}");
+}
+
+/// The first server answers as it does to a malformed request; the second closes the connection.
+#[test]
+fn a_server_without_tls() {
     let (speaks, closes) = (MadeUp::default().start(), Scripted::start(healthy));
     for url in [&speaks.url, &closes.url] {
-        let url = url.replace("http://", "https://");
-        let outcome = probe(&url).run().code(3).stderr("TLS").stderr("`http://`");
-        let _ = outcome.nowhere("SSL_CERT_FILE");
+        let outcome = attached(&url.replace("http://", "https://"), POINT).run();
+        let _ = outcome.sees(3, &["TLS", "`http://`", "!SSL_CERT_FILE"]);
     }
 }
 
 /// The message of a proxy to a request without TLS.
 #[test]
 fn a_server_with_tls_says_so_to_a_request_without() {
-    let count = Arc::new(AtomicUsize::default());
-    let seen = Arc::clone(&count);
-    let server = Scripted::start(move |_: &Asked| {
-        seen.fetch_add(1, Ordering::Relaxed);
-        crate::support::scripted::answer(400, "", "Client sent an HTTP request to an HTTPS server.\n")
-    });
-    let _ = probe(&server.url).run().code(3).stderr("`https://`");
-    assert_eq!(count.load(Ordering::Relaxed), 1);
+    let server = Scripted::start(|_: &Asked| answer(400, "", "Client sent an HTTP request to an HTTPS server.\n"));
+    let _ = attached(&server.url, POINT).run().sees(3, &["`https://`"]);
+    assert_eq!(server.asked(|_| true).len(), 1);
 }

@@ -162,9 +162,7 @@ fn what_could_send_the_token_elsewhere_costs_it() {
             .arg(script(&format!("env_{name}.rhai")))
             .run()
             .success();
-        let _ = outcome.stdout(&format!(
-            "the Hugging Face token is not given: the script sets `{name}`"
-        ));
+        let _ = outcome.stdout(&format!("Hugging Face token is not given: the script sets `{name}`"));
     }
     // The environment in the container's creation request does not contain the token either.
     let daemon = crate::permits::reluctant();
@@ -189,9 +187,9 @@ fn victim(allowed: bool) -> (String, Outcome) {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut told = BufReader::new(victim.stdout.take().unwrap());
+    let mut printed = BufReader::new(victim.stdout.take().unwrap());
     let mut port = String::new();
-    told.read_line(&mut port).unwrap();
+    printed.read_line(&mut port).unwrap();
     let port = port.trim();
     let read = |name: &str| std::fs::read_to_string(script(name)).unwrap();
     let outcome = Profiler::new()
@@ -203,7 +201,7 @@ fn victim(allowed: bool) -> (String, Outcome) {
     victim.kill().unwrap();
     victim.wait().unwrap();
     let mut requests = String::new();
-    told.read_to_string(&mut requests).unwrap();
+    printed.read_to_string(&mut requests).unwrap();
     assert!(
         allowed || outcome.stderr.contains(&format!("--allow port={port}")),
         "{}",
@@ -288,6 +286,6 @@ fn a_run_folder_of_links_leads_nowhere() {
         .env("XDG_STATE_HOME", run.folder().join("state"))
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&tried.stdout);
-    assert!(tried.status.success() && told.contains("held"), "{told}");
+    let stdout = String::from_utf8_lossy(&tried.stdout);
+    assert!(tried.status.success() && stdout.contains("held"), "{stdout}");
 }

@@ -72,7 +72,7 @@ fn the_predecessors_file_is_run_as_it_is() {
     assert_eq!(rows[0]["estimated_bytes"], json!(13_400_000_000_u64 + 144 * 524_288));
     assert_eq!(rows[0]["max_model_len"], 4096);
     assert_eq!(rows[4]["model_id"], "mistralai/Mistral-7B-v0.3");
-    assert_eq!(rows[4]["estimated_bytes"], Value::Null, "its layers are not told");
+    assert_eq!(rows[4]["estimated_bytes"], Value::Null, "its layers are unknown");
     // One start per entry.
     assert_eq!(document["result"]["summary"]["starts"], 2);
 
@@ -174,8 +174,7 @@ fn a_dry_run_tells_what_is_missing_and_starts_nothing() {
         .code(3);
     assert!(!outcome.folder().join("out").exists());
     let _ = outcome
-        .stdout("nothing was started")
-        .stdout("does not answer")
+        .stdout("dry run")
         .stdout("attach to the container `vllm-7b`, which this run did not start")
         .stdout("the engine runs already, which ignores dtype=")
         .stdout("5 configurations of 2 entries")
@@ -259,10 +258,7 @@ fn what_is_wrong_with_a_file_is_told_with_its_place() {
         ("models: []", "it has no list `models`"),
         ("models: [1]", "entry 1 of `models` is no map"),
         ("models: [{model_id: a/b}]\nextra: 1", "unknown key `extra`"),
-        (
-            "models: [{model_id: a/b, batch_size: [1]}]",
-            "did you mean `batch_sizes`",
-        ),
+        ("models: [{model_id: a/b, batch_size: [1]}]", "`batch_sizes`"),
         ("models: [{input_lengths: 1}]", "names no model"),
         (
             "models: [{model_id: a/b, hf_model_id: c/d}]",

@@ -194,8 +194,8 @@ fn a_damaged_tokenizer_is_the_users_to_mend() {
         .current_dir(outcome.folder())
         .args(["estimate", "model"])
         .run();
-    let _ = estimate.stderr("`model/config.json` has more than 64.0 MiB");
-    let _ = outcome.stderr("model/tokenizer_config.json` is not a regular file");
+    let _ = estimate.stderr("`model/config.json`").stderr("64.0 MiB");
+    let _ = outcome.stderr("model/tokenizer_config.json`");
 }
 
 /// A misbehaving engine; it is stopped when dropped.
@@ -247,7 +247,7 @@ fn pages_and_streams_without_end_are_bounded() {
     let metrics = Misbehaving::start("metrics_huge", "0");
     let outcome = metrics.asked("engine_load.rhai", &["--set", "engine=vllm", "--set", "streams=2"]);
     check_peak(&outcome, "metrics_huge", 300 * MIB);
-    let _ = outcome.stdout("VERDICT").stderr("`/metrics` has more than 16 MiB");
+    let _ = outcome.stdout("VERDICT").stderr("`/metrics`").stderr("16 MiB");
     let lines = Misbehaving::start("noline", "1");
     let outcome = lines.asked("engine_load.rhai", &["--set", "streams=64"]);
     let _ = outcome.stdout("LOAD completed=0 failed=128");

@@ -56,10 +56,10 @@ fn stage(used: i64) -> Value {
 fn broken_down(facts: &Value, usage: &Value, options: &str) -> Value {
     Bench::script(&format!(
         "import \"std/memory\" as memory;
-         let p = params(#{{ told: param(#{{}}, \"what the engine told\") }});
-         breakdown::note(\"test\", #{{ devices: memory::explain(p.told, {options}) }})"
+         let p = params(#{{ reported: param(#{{}}, \"what the engine reported\") }});
+         breakdown::note(\"test\", #{{ devices: memory::explain(p.reported, {options}) }})"
     ))
-    .set(json!({ "told": { "facts": facts, "usage": usage } }))
+    .set(json!({ "reported": { "facts": facts, "usage": usage } }))
     .value()
 }
 

@@ -7,7 +7,7 @@ use super::engine::value;
 use super::logs::rules;
 
 /// The counters that the adapter of this engine reads from a page.
-fn told(engine: &str, page: &str) -> Value {
+fn counters(engine: &str, page: &str) -> Value {
     json!(rules(engine).read_metrics(page))
 }
 
@@ -16,7 +16,7 @@ fn a_page_of_real_vllm_counts_what_it_served() {
     // 48 streams of 6000 input and 512 output tokens; five were preempted.
     let page = include_str!("../data/vllm-0.24.0-h200/small.metrics.txt");
     assert_eq!(
-        told("vllm", page),
+        counters("vllm", page),
         json!([{
             "running": 0, "waiting": 0, "kv_usage": 0.0, "preemptions": 5,
             // A queued request is looked up again at every step: 29 times as many queried tokens as prompt tokens.
@@ -31,27 +31,27 @@ fn a_page_of_real_vllm_counts_what_it_served() {
 fn names_of_other_versions_and_engines_are_known() {
     let old = "vllm:gpu_cache_usage_perc{model_name=\"m\"} 0.5\nvllm:gpu_prefix_cache_queries_total{model_name=\"m\"} 64.0\n\
                vllm:gpu_prefix_cache_hits_total{model_name=\"m\"} 48.0\n";
-    let moment = &told("vllm", old)[0];
+    let moment = &counters("vllm", old)[0];
     assert_eq!(
         (&moment["kv_usage"], &moment["prefix_queries"], &moment["prefix_hits"]),
         (&0.5.into(), &64.into(), &48.into())
     );
     let sglang = "sglang:cached_tokens_total{cache_source=\"device\",tp_rank=\"0\"} 30.0\n\
                   sglang:cached_tokens_total{cache_source=\"host\",tp_rank=\"0\"} 2.0\nsglang:prompt_tokens_total{tp_rank=\"0\"} 100.0\n";
-    let moment = &told("sglang", sglang)[0];
+    let moment = &counters("sglang", sglang)[0];
     assert_eq!(
         (&moment["prefix_queries"], &moment["prefix_hits"]),
         (&100.into(), &32.into())
     );
     let llamacpp = |page: &str| {
-        let moment = told("llamacpp", page)[0].clone();
+        let moment = counters("llamacpp", page)[0].clone();
         (moment["prompt_tokens"].clone(), moment["prefix_hits"].clone())
     };
     let newer = "llamacpp:prompt_tokens_total 60\nllamacpp:prompt_tokens_cached_total 40\n";
     assert_eq!(llamacpp(newer), (100.into(), 40.into()));
     assert_eq!(llamacpp("llamacpp:prompt_tokens_total 60\n"), (60.into(), Value::Null));
     let tensorrt = r#"[{"kvCacheStats":{"reusedBlocks":3,"missedBlocks":9,"usedNumBlocks":1,"maxNumBlocks":4}}]"#;
-    let moment = &told("tensorrt_llm", tensorrt)[0];
+    let moment = &counters("tensorrt_llm", tensorrt)[0];
     assert_eq!(
         (&moment["prefix_queries"], &moment["prefix_hits"], &moment["kv_usage"]),
         (&12.into(), &3.into(), &0.25.into())

@@ -10,8 +10,7 @@ use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use crate::runtime::daemon::{Daemon, message};
-use crate::runtime::eventually;
-use crate::support::{Outcome, Profiler, temp};
+use crate::support::{Outcome, Profiler, eventually, temp};
 
 const CREATE: &str = "POST /containers/create";
 const START: &str = r#"docker::start(#{ image: "engine:1", port: 80 })"#;

@@ -1,12 +1,10 @@
 //! A user probes an engine that others disturb: the kernel kills it, or somebody stops, removes or pauses its
 //! container.
 
-use std::time::Duration;
-
 use serde_json::Value;
 
 use crate::runtime::docker;
-use crate::support::{Profiler, image, needs_docker};
+use crate::support::{Profiler, eventually, image, needs_docker};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/probes");
 
@@ -49,16 +47,15 @@ engine.probe(#{{ input: 1000, output: 200 }})"#
     let log = folder.path().join("out/logs/engine-1.log");
     let label = format!("label=profiler.pid={}", child.id());
     let waiting = std::thread::spawn(move || child.wait_with_output().unwrap());
-    while !waiting.is_finished() {
-        if std::fs::read_to_string(&log).is_ok_and(|log| log.contains("asked")) {
-            disturb(&docker(&["ps", "--quiet", "--filter", &label]));
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(20));
+    eventually("a request", || {
+        waiting.is_finished() || std::fs::read_to_string(&log).is_ok_and(|log| log.contains("asked"))
+    });
+    if !waiting.is_finished() {
+        disturb(&docker(&["ps", "--quiet", "--filter", &label]));
     }
     let output = waiting.join().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
-    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{told}"));
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let answer: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{stderr}"));
     answer["result"].clone()
 }
 

@@ -145,7 +145,7 @@ fn an_unknown_name_gets_the_nearest() {
         .code(2)
         .stdout("")
         .stderr("nothing is called `slep`")
-        .stderr("did you mean `sleep`?");
+        .stderr("`sleep`?");
 }
 
 #[test]

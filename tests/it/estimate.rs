@@ -160,9 +160,7 @@ fn what_cannot_be_told_says_what_would() {
         .stderr("safetensors");
     let (_keep, empty) = folder(&[]);
     estimate(&empty, &[]).code(3).stderr("has no `config.json`");
-    estimate(Path::new("./nowhere"), &[])
-        .code(3)
-        .stderr("there is no `./nowhere`");
+    estimate(Path::new("./nowhere"), &[]).code(3).stderr("`./nowhere`");
     let (_keep, model) = folder(&[("config.json", config("llama-8b-shape").as_bytes())]);
     estimate(&model, &["--tensor-parallel", "3"])
         .code(2)

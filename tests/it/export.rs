@@ -141,8 +141,8 @@ fn the_action_says_what_changed_and_fails_where_a_threshold_is_exceeded() {
         };
         let compared = bash(script("compare"), "");
         assert!(compared.status.success(), "{compared:?}");
-        let told = fs::read_to_string(file("output")).unwrap();
-        assert_eq!(told.trim(), format!("status={status}"), "{compared:?}");
+        let output = fs::read_to_string(file("output")).unwrap();
+        assert_eq!(output.trim(), format!("status={status}"), "{compared:?}");
         assert!(fs::read_to_string(file("summary")).unwrap().contains("| "));
         assert!(file("profiler-comparison.md").is_file());
         assert_eq!(bash(script("verdict"), &status.to_string()).status.code(), Some(status));

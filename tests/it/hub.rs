@@ -231,7 +231,7 @@ async fn a_body_that_ends_early_leaves_nothing() {
 
 /// A server that accepts the connection and stays silent, and then disappears.
 #[test]
-fn a_wait_for_the_hub_is_told_and_a_hub_that_is_gone_is_not_waited_for() {
+fn a_wait_for_the_hub_is_reported_and_a_hub_that_is_gone_is_not_waited_for() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let (mut child, _folder) = Profiler::new()
@@ -240,11 +240,11 @@ fn a_wait_for_the_hub_is_told_and_a_hub_that_is_gone_is_not_waited_for() {
         .spawn();
     let (silent, _) = listener.accept().unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let told = lines
+    let line = lines
         .by_ref()
         .map(Result::unwrap)
         .find(|line| line.contains("127.0.0.1"));
-    assert!(told.unwrap().contains("waiting"));
+    assert!(line.unwrap().contains("waiting"));
     drop((silent, listener));
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
@@ -327,12 +327,12 @@ async fn a_download_of_weights_goes_on_where_it_broke_off() {
     let model = "org/name".parse().unwrap();
     assert!(!hub.is_complete(&model, false));
     // Without weights only the configuration is fetched, and its content hash is known.
-    let told = std::sync::Mutex::new(Vec::new());
+    let reports = std::sync::Mutex::new(Vec::new());
     let report = |done, total| {
         // Intermediate reports depend on the time that the download takes.
-        let mut told = told.lock().unwrap();
-        if told.last().is_none_or(|(_, before)| *before != total) {
-            told.push((done, total));
+        let mut reports = reports.lock().unwrap();
+        if reports.last().is_none_or(|(_, before)| *before != total) {
+            reports.push((done, total));
         }
         Ok(())
     };
@@ -346,7 +346,7 @@ async fn a_download_of_weights_goes_on_where_it_broke_off() {
     std::fs::write(&partial, &weights[..900_000]).unwrap();
     let before = server.requests().len();
     hub.complete(&model, true, &report).await.unwrap();
-    assert_eq!(*told.lock().unwrap(), [(0, 2), (900_000, 1_000_000)]);
+    assert_eq!(*reports.lock().unwrap(), [(0, 2), (900_000, 1_000_000)]);
     let asked = &server.requests()[before..];
     assert_eq!(asked.len(), 2, "the list, and the rest of the file: {asked:?}");
     assert!(server.sent() < 110_000, "only the rest was sent");

@@ -9,8 +9,7 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-use crate::runtime::eventually;
-use crate::support::{needs_strace, temp};
+use crate::support::{eventually, needs_strace, temp, wait_for_text};
 
 const SCRIPT: &str = r#"
     import "std/engines" as engines;
@@ -64,10 +63,10 @@ fn check(folder: &Path, what: &str, whole: &Value) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
     command.args(profiler(folder, "out"));
     let output = start(command, folder);
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(0), "{what}: {told}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{what}: {stderr}");
     let document: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(document["result"], *whole, "{what}: {told}");
+    assert_eq!(document["result"], *whole, "{what}: {stderr}");
     let after = journal();
     assert!(after.starts_with(before), "{what}: a line is lost");
     let mut finished = HashMap::new();
@@ -121,20 +120,20 @@ fn a_call_that_fails_is_told_and_loses_nothing() {
                 .arg(env!("CARGO_BIN_EXE_profiler"))
                 .args(profiler(folder, "out"));
             let output = start(command, folder);
-            let told = String::from_utf8_lossy(&output.stderr);
+            let stderr = String::from_utf8_lossy(&output.stderr);
             let trace = fs::read_to_string(folder.join("trace")).unwrap();
             let what = format!("{calls} of {file}, number {nth}: {error}");
             let Some(call) = trace.lines().find(|line| line.ends_with("(INJECTED)")) else {
-                assert!(nth > 1, "{what}: there is no such call: {told}");
-                assert_eq!(output.status.code(), Some(0), "{what}: {told}");
+                assert!(nth > 1, "{what}: there is no such call: {stderr}");
+                assert_eq!(output.status.code(), Some(0), "{what}: {stderr}");
                 fs::remove_dir_all(folder.join("out")).unwrap();
                 break;
             };
             // A failed report page or memory series leaves the answer whole, so it is only a warning; the page itself
             // states what it could not read.
-            let failed = output.status.code() != Some(0) && told.contains("error: ");
-            let warned = told.contains("warning: ") || call.contains("O_RDONLY");
-            assert!(failed || warned, "{what}: {call}: {told}");
+            let failed = output.status.code() != Some(0) && stderr.contains("error: ");
+            let warned = stderr.contains("warning: ") || call.contains("O_RDONLY");
+            assert!(failed || warned, "{what}: {call}: {stderr}");
             check(folder, &format!("{what}: {call}"), &whole);
         }
     }
@@ -156,10 +155,10 @@ fn short_writes_lose_nothing() {
             .arg(env!("CARGO_BIN_EXE_profiler"))
             .args(profiler(folder, "out"));
         let output = start(command, folder);
-        let told = String::from_utf8_lossy(&output.stderr);
+        let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(
-            output.status.code() != Some(0) && told.contains("File too large"),
-            "{blocks} blocks: {told}"
+            output.status.code() != Some(0) && stderr.contains("File too large"),
+            "{blocks} blocks: {stderr}"
         );
         check(folder, &format!("{blocks} blocks"), &whole);
     }
@@ -184,17 +183,14 @@ fn a_removed_folder_is_noticed() {
         .stderr(Stdio::piped())
         .stdout(Stdio::null());
     let run = command.spawn().unwrap();
-    let journal = folder.join("out/journal.jsonl");
-    eventually("an answer", || {
-        fs::read_to_string(&journal).is_ok_and(|text| text.contains(r#""event":"done""#))
-    });
+    wait_for_text(&folder.join("out/journal.jsonl"), r#""event":"done""#, 1);
     // The first removal may fail because the run is writing another file.
     let _ = fs::remove_dir_all(folder.join("out"));
     eventually("gone", || {
         !folder.join("out").exists() || fs::remove_dir_all(folder.join("out")).is_ok()
     });
     let output = run.wait_with_output().unwrap();
-    let told = String::from_utf8_lossy(&output.stderr);
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert_ne!(output.status.code(), Some(0));
-    assert!(told.contains("was removed while the run was under way"), "{told}");
+    assert!(stderr.contains("was removed while the run was under way"), "{stderr}");
 }

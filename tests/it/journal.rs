@@ -77,8 +77,8 @@ fn a_changed_digit_is_noticed_and_proves_nothing() {
         let noticed = format!("line {line} was changed after it was written");
         let (code, shown, _) = profiler(folder.path(), &["show", "out"]);
         assert!(code == Some(0) && shown.contains(&noticed), "{shown}");
-        let (code, _, told) = run(&["--resume", "out"]);
-        assert!(code == Some(0) && told.contains(&noticed), "{told}");
+        let (code, _, stderr) = run(&["--resume", "out"]);
+        assert!(code == Some(0) && stderr.contains(&noticed), "{stderr}");
         assert_eq!(frontier(&out), whole, "digit at {at}");
         let kept = fs::read(out.join("journal.damaged.jsonl")).unwrap();
         assert!(changed.ends_with(&kept) && !kept.is_empty());

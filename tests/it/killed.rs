@@ -12,9 +12,9 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 use serde_json::Value;
 
-use crate::runtime::{containers_of, eventually};
+use crate::runtime::containers_of;
 use crate::support::engines::{container, in_process, process, processes_of};
-use crate::support::{needs_docker, temp};
+use crate::support::{eventually, needs_docker, temp};
 
 /// A search on the test's engine, without randomness.
 const SEARCH: [&str; 10] = [
@@ -138,8 +138,8 @@ fn kill_a_search(runtime: &str, adapter: &str, coverage: f64) {
         .output()
         .unwrap();
     let took = start.elapsed();
-    let told = String::from_utf8_lossy(&undisturbed.stderr);
-    assert_eq!(undisturbed.status.code(), Some(0), "{told}");
+    let stderr = String::from_utf8_lossy(&undisturbed.stderr);
+    assert_eq!(undisturbed.status.code(), Some(0), "{stderr}");
     let whole: Value = serde_json::from_slice(&undisturbed.stdout).unwrap();
     let needed = finished(&journal(&folder.path().join("whole")).1);
 

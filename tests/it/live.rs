@@ -38,8 +38,8 @@ fn on_terminal(columns: u16, rows: u16, variables: &[(&str, &str)], script: &str
         .args([env!("CARGO_BIN_EXE_profiler"), &columns.to_string(), &rows.to_string()]);
     let mut session = spawn_command(command, Some(60_000)).unwrap();
     // The session returns each byte as a character.
-    let told = session.exp_eof().unwrap();
-    let bytes = told.chars().map(|byte| u8::try_from(byte).unwrap());
+    let output = session.exp_eof().unwrap();
+    let bytes = output.chars().map(|byte| u8::try_from(byte).unwrap());
     let raw = String::from_utf8(bytes.collect()).unwrap();
     let mut screen = vt100::Parser::new(rows.try_into().unwrap(), columns.try_into().unwrap(), 0);
     let mut frames = Vec::new();
@@ -90,7 +90,7 @@ const TELLTALE: &str = r#"
     print("asked with hf_never-to-be-seen");
     let map = boundary(#{ input: [1, 9] }, #{});
     map.record(#{ input: 1 }, #{ verdict: "oom", cause: "hf_never-to-be-seen" });
-    show(#{ value: 1 }, "told of hf_never-to-be-seen");
+    show(#{ value: 1 }, "a token: hf_never-to-be-seen");
     sleep(0.6);
     throw "hf_never-to-be-seen";
 "#;

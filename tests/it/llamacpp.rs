@@ -70,7 +70,7 @@ fn what_a_real_server_tells_of_its_memory_adds_up_to_what_it_holds() {
     let Some(image) = image() else { return };
     let folder = temp();
     let file = std::fs::metadata(model::write(folder.path())).unwrap().len();
-    let told = scripted(
+    let result = scripted(
         image,
         folder.path(),
         "engine.probe(#{ input: 900, output: 16 });
@@ -80,17 +80,23 @@ fn what_a_real_server_tells_of_its_memory_adds_up_to_what_it_holds() {
              info: engine.info(), used: engine.memory().used, flags: engine.flags(),
          }",
     );
-    let bytes = |name: &str| told[name].as_u64().unwrap_or_else(|| panic!("no {name}: {told}"));
+    let bytes = |name: &str| result[name].as_u64().unwrap_or_else(|| panic!("no {name}: {result}"));
     let [weights, kv, activations] = ["weights", "kv", "activations"].map(bytes);
     // The log rounds to 0.01 MiB; the file also contains the vocabulary.
-    assert!(weights < file && weights > file * 9 / 10, "{told} of a file of {file}");
-    let tokens = told["info"]["kv_tokens"].as_u64().unwrap();
-    assert_eq!(kv, tokens * model::KV_BYTES_PER_TOKEN, "{told}");
-    assert!(tokens >= 917 && activations > 0, "{told}");
-    assert!(told["info"]["version"].as_str().unwrap().contains("0c1e570"), "{told}");
+    assert!(
+        weights < file && weights > file * 9 / 10,
+        "{result} of a file of {file}"
+    );
+    let tokens = result["info"]["kv_tokens"].as_u64().unwrap();
+    assert_eq!(kv, tokens * model::KV_BYTES_PER_TOKEN, "{result}");
+    assert!(tokens >= 917 && activations > 0, "{result}");
+    assert!(
+        result["info"]["version"].as_str().unwrap().contains("0c1e570"),
+        "{result}"
+    );
     let (sum, used) = (weights + kv + activations, bytes("used"));
-    assert!(used > sum * 9 / 10 && used < MEMORY, "{sum} of {told}");
-    assert_eq!(told["flags"], json!(["--ctx-size", "917", "--parallel", "1"]));
+    assert!(used > sum * 9 / 10 && used < MEMORY, "{sum} of {result}");
+    assert_eq!(result["flags"], json!(["--ctx-size", "917", "--parallel", "1"]));
 }
 
 /// With one axis, the boundary is a pair of lengths, and each of its sides can be started by hand.
@@ -205,13 +211,13 @@ fn the_memory_of_a_real_server_is_broken_down() {
     assert!(total > pool && total < MEMORY, "{total}");
     assert_eq!(found["details"]["repeats"]["physical"]["n"], 2);
 
-    let told = run("engine_info", &["runtime=docker", &image]);
-    assert_eq!(told["info"]["engine"], "llamacpp");
-    assert_eq!(told["memory"]["source"], "host");
+    let result = run("engine_info", &["runtime=docker", &image]);
+    assert_eq!(result["info"]["engine"], "llamacpp");
+    assert_eq!(result["memory"]["source"], "host");
     assert!(
-        told["facts"]["kv_bytes"][0]["value"]
+        result["facts"]["kv_bytes"][0]["value"]
             .as_u64()
             .is_some_and(|bytes| bytes > 1 << 20),
-        "{told:#}"
+        "{result:#}"
     );
 }

@@ -19,6 +19,8 @@ use profiler::load::{
 use server::{Act, LAST, Server, TOKEN, good, server, streamed};
 use tokio_util::sync::CancellationToken;
 
+use crate::support::eventually;
+
 const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
@@ -377,8 +379,9 @@ fn a_load_is_cut_off_when_somebody_says_so() {
     let server = server(|_| vec![Act::Write(streamed(&[TOKEN])), Act::Wait(ms(10_000))]);
     let plan = closed(2);
     let cut = plan.cancel.clone();
+    let requests = Arc::clone(&server.requests);
     std::thread::spawn(move || {
-        std::thread::sleep(ms(100));
+        eventually("two requests", || requests.lock().unwrap().len() == 2);
         cut.cancel();
     });
     let driven = driven(&server.url, plan, Alike::new(100)).unwrap();

@@ -10,8 +10,8 @@ use nix::unistd::Pid;
 use profiler::runtime::RuntimeKind;
 use tempfile::TempDir;
 
-use crate::runtime::{below, containers_of, context, docker, eventually, labelled, line, lives, native, shell, start};
-use crate::support::{Profiler, image, needs_docker};
+use crate::runtime::{below, containers_of, context, docker, labelled, line, lives, native, shell, start};
+use crate::support::{Profiler, eventually, image, needs_docker};
 
 /// Starts a run of this script. Returns the rest of the line that begins with `started `.
 fn started(script: &str) -> (Child, TempDir, String) {

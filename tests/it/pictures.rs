@@ -55,7 +55,7 @@ fn a_misspelt_key_is_told_with_the_nearest_one() {
             .run();
         let _ = run.code(2).stderr(words);
     };
-    said(r#"plot::line(#{ titel: "x", series: #{} })"#, "did you mean `title`?");
+    said(r#"plot::line(#{ titel: "x", series: #{} })"#, "`title`?");
     said(
         r#"plot::bars(#{ title: "x", at: [1, 2], values: [1] })"#,
         "entries: 2, values: 1",

@@ -8,8 +8,9 @@ use profiler::fault::Kind;
 use profiler::run::Event;
 use profiler::runtime::{Launch, RuntimeKind, State};
 
-use crate::runtime::{context, eventually, line, lives, native, start};
+use crate::runtime::{context, line, lives, native, start};
 use crate::script::bench::Bench;
+use crate::support::eventually;
 
 const GRACE: Duration = Duration::from_millis(100);
 

@@ -289,10 +289,7 @@ fn a_script_is_told_what_it_asked_wrongly() {
             "prompt::tokens(64, #{ vocabulary: 9000, model: \"x\" })",
             "without a tokenizer",
         ),
-        (
-            "prompt::tokens(64, #{ model: \"./nowhere\" })",
-            "there is no `./nowhere`",
-        ),
+        ("prompt::tokens(64, #{ model: \"./nowhere\" })", "`./nowhere`"),
         (
             "prompt::tokens(64, #{ vocabulary: 9000, shared_prefx: 3 })",
             "`shared_prefix`",

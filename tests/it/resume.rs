@@ -4,12 +4,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::Value;
 
 use crate::run::{SEARCH, journal};
-use crate::support::{Profiler, SHARED_STATE, temp};
+use crate::support::{Profiler, SHARED_STATE, eventually, temp, wait_for_text};
 
 fn program(folder: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_profiler"));
@@ -57,11 +57,9 @@ fn ten_kills_at_random_instants_change_nothing() {
             .spawn()
             .unwrap();
         // Waits for two more of about 24 points, then for a varying moment, which may fall within a write.
-        let deadline = Instant::now() + Duration::from_secs(20);
-        while points(&out).len() < before.len() + 2 && child.try_wait().unwrap().is_none() {
-            assert!(Instant::now() < deadline, "no progress");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        eventually("two more points", || {
+            points(&out).len() >= before.len() + 2 || child.try_wait().unwrap().is_some()
+        });
         std::thread::sleep(Duration::from_micros(number * 731));
         child.kill().unwrap();
         kills += u64::from(!child.wait().unwrap().success());
@@ -111,11 +109,7 @@ fn an_unfinished_grid_goes_on_where_it_was() {
         String::from_utf8(output.stdout).unwrap()
     };
     let out = folder.path().join("out");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while points(&out).len() < 6 {
-        assert!(Instant::now() < deadline, "the grid does not come to its middle");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("the middle of the grid", || points(&out).len() >= 6);
     child.kill().unwrap();
     child.wait().unwrap();
     let had = points(&out);
@@ -238,12 +232,7 @@ fn another_run_is_refused_with_the_differences() {
 fn two_hosts_cannot_use_one_folder() {
     let profiler = Profiler::new().file("s.rhai", r#"print("here"); sleep(60.0);"#);
     let (mut child, folder) = profiler.args(["run", "s.rhai", "--out", "out"]).spawn();
-    let path = folder.path().join("out/journal.jsonl");
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !fs::read_to_string(&path).is_ok_and(|text| text.contains("here")) {
-        assert!(Instant::now() < deadline);
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_text(&folder.path().join("out/journal.jsonl"), "here", 1);
     let output = Command::new(env!("CARGO_BIN_EXE_profiler"))
         .env("XDG_STATE_HOME", SHARED_STATE)
         .current_dir(folder.path())
@@ -284,10 +273,10 @@ fn a_run_that_was_killed_before_its_first_event_is_begun_by_a_resume() {
             fs::write(out.join("journal.jsonl"), text).unwrap();
         }
         let shown = program(&["show", "out"]);
-        let told = String::from_utf8(shown.stdout).unwrap();
+        let stdout = String::from_utf8(shown.stdout).unwrap();
         assert!(
-            told.contains("nothing was recorded yet") && !told.contains("missing"),
-            "{told}"
+            stdout.contains("nothing was recorded yet") && !stdout.contains("missing"),
+            "{stdout}"
         );
         assert!(program(&["report", "out"]).status.success());
         let page = fs::read_to_string(out.join("report.html")).unwrap();

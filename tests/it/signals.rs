@@ -10,9 +10,9 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::runtime::{below, containers_of, eventually, lives};
+use crate::runtime::{below, containers_of, lives};
 use crate::support::engines::{container, process, processes_of};
-use crate::support::{needs_docker, temp};
+use crate::support::{eventually, needs_docker, temp, wait_for_text};
 
 /// Time that an engine has to stop, in seconds.
 const GRACE: u64 = 1;
@@ -71,7 +71,7 @@ impl Run {
         let out = folder.path().join("out");
         let text = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
         let wanted = format!(r#""phase":"{phase}""#);
-        eventually(phase, || text("journal.jsonl").contains(&wanted));
+        wait_for_text(&out.join("journal.jsonl"), &wanted, 1);
         let manifest: Value = serde_json::from_str(&text("manifest.json")).unwrap();
         Self {
             child,
@@ -131,9 +131,7 @@ fn control_c_while_an_engine_starts_that_does_not_end() {
     let mut run = Run::until("loading", false, NEITHER, GRACE + 2);
     // From its first log line on, the engine handles signals itself.
     let log = run.folder.path().join("out/logs/engine-1.log");
-    eventually("a line", || {
-        std::fs::read_to_string(&log).is_ok_and(|text| !text.is_empty())
-    });
+    wait_for_text(&log, "\n", 1);
     run.signal(Signal::SIGINT);
     run.ends(SOON + Duration::from_secs(GRACE + 2), 130);
     assert_eq!(run.out("manifest.json")["status"], "interrupted");
@@ -190,8 +188,7 @@ fn under_nohup_a_closed_terminal_ends_nothing() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let journal = || std::fs::read_to_string(folder.path().join("out/journal.jsonl")).unwrap_or_default();
-    eventually("started", || journal().contains("\"starting\""));
+    wait_for_text(&folder.path().join("out/journal.jsonl"), "\"starting\"", 1);
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), Signal::SIGHUP).unwrap();
     std::fs::write(pipe, "").unwrap();
     assert!(child.wait().unwrap().success());
@@ -282,9 +279,7 @@ fn ended_by(signal: Signal, status: i32, script: &str, until: &str) -> [String; 
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    eventually(until, || {
-        std::fs::read_to_string(folder.path().join("out/journal.jsonl")).is_ok_and(|text| text.contains(until))
-    });
+    wait_for_text(&folder.path().join("out/journal.jsonl"), until, 1);
     kill(Pid::from_raw(i32::try_from(child.id()).unwrap()), signal).unwrap();
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(status));

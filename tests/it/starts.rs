@@ -5,13 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
 
 use profiler::run::Event;
 use serde_json::{Value, json};
 
 use super::script::bench::Bench;
-use crate::support::temp;
+use crate::support::{eventually, temp};
 
 /// The value of a script over `std/engines`, and the limits of each start.
 #[track_caller]
@@ -38,14 +37,14 @@ fn a_point_beyond_the_engines_estimate_costs_the_one_start_that_told_it() {
          let ask = |input| engine.probe(#{ input: input, output: 16 });
          [ask.call(15000), ask.call(4000), ask.call(9000), ask.call(8336), ask.call(8337), ask.call(100)]",
     );
-    let told: Vec<_> = answers
+    let verdicts: Vec<_> = answers
         .as_array()
         .unwrap()
         .iter()
         .map(|answer| &answer["verdict"])
         .collect();
     assert_eq!(
-        json!(told),
+        json!(verdicts),
         json!(["not_sent", "ok", "not_sent", "ok", "not_sent", "ok"]),
         "{answers}"
     );
@@ -132,11 +131,9 @@ fn a_resumed_run_remembers_the_starts_that_failed() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !events(folder.path()).iter().any(|event| event["event"] == "done") {
-        assert!(Instant::now() < deadline, "the first probe does not end");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    eventually("the first probe ended", || {
+        events(folder.path()).iter().any(|event| event["event"] == "done")
+    });
     child.kill().unwrap();
     child.wait().unwrap();
     let before = events(folder.path());

@@ -14,7 +14,7 @@ use profiler::telemetry::{
     Activity, AmdCards, Device, Phase, Polled, Reading, Recording, Sampler, Source, Tenant, gpu_source, gpus, read_gpus,
 };
 
-use super::support::temp;
+use super::support::{eventually, temp};
 
 const MIB: u64 = 1 << 20;
 
@@ -28,16 +28,6 @@ fn reading(used: u64) -> Reading {
         }],
         tenants: Vec::new(),
         activity: Vec::new(),
-    }
-}
-
-/// Polls for the work of another thread, which sends no signal.
-#[track_caller]
-fn wait_until(what: &str, done: impl Fn() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !done() {
-        assert!(Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -62,7 +52,7 @@ fn peaks_are_told_by_phase_and_between_moments() {
     );
     let see = |value: u64| {
         used.store(value, Ordering::SeqCst);
-        wait_until("seen", || sampler.latest() == reading(value));
+        eventually("seen", || sampler.latest() == reading(value));
     };
     sampler.mark(Phase::Loading);
     see(40);
@@ -115,7 +105,7 @@ fn a_source_that_blocks_loses_looks_and_says_so() {
         Ok(reading(1))
     });
     let sampler = Sampler::start(Box::new(source), 200.0).unwrap();
-    wait_until("three slow looks", || sampler.health().taken >= 4);
+    eventually("three slow looks", || sampler.health().taken >= 4);
     let health = sampler.stop().health;
     assert!(health.lost >= 3 * 4, "{health:?}");
     assert!(health.slowest_us >= 25_000, "{health:?}");
@@ -135,7 +125,7 @@ impl Source for Apart {
     fn read(&mut self) -> Result<Reading, Fault> {
         if self.slow {
             let before = self.quick.load(Ordering::SeqCst);
-            wait_until("five quick looks", || self.quick.load(Ordering::SeqCst) >= before + 5);
+            eventually("five quick looks", || self.quick.load(Ordering::SeqCst) >= before + 5);
         }
         let tenant = Tenant {
             pid: 7,
@@ -176,7 +166,7 @@ fn processes_and_power_are_looked_at_apart_and_keep_no_look_at_memory_waiting() 
     let sampler = Sampler::start(Box::new(source), 500.0).unwrap();
     assert_eq!(sampler.latest().tenants.len(), 1, "the first look sees all");
     sampler.mark(Phase::Load);
-    wait_until("four looks apart", || sampler.health().beside >= 4);
+    eventually("four looks apart", || sampler.health().beside >= 4);
     assert_eq!(sampler.latest().activity[0].power_mw, Some(80_000));
     assert_eq!(sampler.peak_snapshot().processes.tenants[0].pid, 7);
     let record = sampler.stop();
@@ -201,7 +191,7 @@ fn failures_are_counted_and_the_first_is_told() {
         }
     });
     let sampler = Sampler::start(Box::new(source), 1000.0).unwrap();
-    wait_until("ten looks", || sampler.health().taken >= 10);
+    eventually("ten looks", || sampler.health().taken >= 10);
     let Recording { series, health, .. } = sampler.stop();
     assert_eq!(health.errors, health.taken / 2);
     assert_eq!(health.last_error.as_deref(), Some("it broke"));
@@ -450,7 +440,7 @@ fn gpus_are_read_or_their_absence_has_a_name() {
             );
             assert_eq!(read_gpus().unwrap().devices.len(), list.len());
             let sampler = Sampler::start(source, 100.0).unwrap();
-            wait_until("ten looks", || sampler.health().taken >= 10);
+            eventually("ten looks", || sampler.health().taken >= 10);
             assert_eq!(sampler.stop().health.errors, 0);
         }
         Err(absent) => {

@@ -43,7 +43,7 @@ impl Tested {
         let host = bench.host();
         let looks = Arc::new(Mutex::new(VecDeque::from(looks.to_vec())));
         let seen: Arc<Mutex<Vec<(u64, usize)>>> = Arc::default();
-        let (shown, told) = (Arc::clone(&looks), Arc::clone(&seen));
+        let (shown, samples) = (Arc::clone(&looks), Arc::clone(&seen));
         let services = Arc::clone(&host.services);
         let context = Context {
             tasks: host.tasks.clone(),
@@ -54,10 +54,13 @@ impl Tested {
             axes: Arc::new(|| None),
             gpus: Arc::new(move |names| {
                 assert_eq!(names, ["0"]);
-                let (shown, told, services) = (Arc::clone(&shown), Arc::clone(&told), Arc::clone(&services));
+                let (shown, samples, services) = (Arc::clone(&shown), Arc::clone(&samples), Arc::clone(&services));
                 let source: Box<dyn Source> = Box::new(Polled::new("nvml", move || {
                     let reading = look(&shown);
-                    told.lock().unwrap().push((reading.used() / MIB, services.list().len()));
+                    samples
+                        .lock()
+                        .unwrap()
+                        .push((reading.used() / MIB, services.list().len()));
                     Ok(reading)
                 }));
                 Ok(Some(source))

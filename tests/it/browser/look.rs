@@ -53,16 +53,16 @@ async fn answers(browser: &Browser, id: &str) {
     );
     let _ = browser.tell(&focus).await;
     browser.press(key::RIGHT).await;
-    let told = told(browser, id).await;
-    let read = told["live"].as_str().unwrap();
+    let state = answered(browser, id).await;
+    let read = state["live"].as_str().unwrap();
     assert!(read.starts_with("1 of "), "{id}: {read}");
-    let by_keys = told["tip"].clone();
+    let by_keys = state["tip"].clone();
     assert!(!by_keys.as_str().unwrap().is_empty(), "{id}");
-    let at = told["ring"].clone();
+    let at = state["ring"].clone();
     browser.press(key::ESCAPE).await;
-    assert_eq!(self::told(browser, id).await["tip"], "", "{id}: hidden by Escape");
+    assert_eq!(answered(browser, id).await["tip"], "", "{id}: hidden by Escape");
     hover(browser, &at).await;
-    let tip = self::told(browser, id).await["tip"].clone();
+    let tip = answered(browser, id).await["tip"].clone();
     assert!(!tip.as_str().unwrap().is_empty(), "{id}: nothing under the mouse");
     browser.hover(2, 2).await;
 }
@@ -83,7 +83,7 @@ async fn slides(browser: &Browser, id: &str) {
         before[0] != after[0] && before[1] != after[1],
         "{id}: {before} and then {after}"
     );
-    assert_eq!(after[1], after[2], "{id}: the value is told");
+    assert_eq!(after[1], after[2], "{id}: the value is read out");
 }
 
 async fn hover(browser: &Browser, at: &Value) {
@@ -92,7 +92,7 @@ async fn hover(browser: &Browser, at: &Value) {
 }
 
 /// The visible tip, the text read out, and the centre of the ring.
-async fn told(browser: &Browser, id: &str) -> Value {
+async fn answered(browser: &Browser, id: &str) -> Value {
     let script = format!(
         "const figure = document.getElementById('{id}');
          const [tip, ring] = ['.tip', '.ring'].map(name => figure.querySelector(name));

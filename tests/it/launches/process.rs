@@ -65,26 +65,26 @@ fn sglang_serves_and_tells_its_memory() {
     let script = "let one = engine.probe(#{ input: 7000, output: 1000 });
         let eight = engine.probe(#{ input: 300, output: 200, concurrency: 8 });
         #{ one: one, eight: eight, info: engine.info(), metrics: engine.metrics(), facts: engine.facts(), flags: engine.flags() }";
-    let told = run("sglang", SGLANG, "llama-1b-h200-sglang", LIMITS, script);
+    let result = run("sglang", SGLANG, "llama-1b-h200-sglang", LIMITS, script);
     assert_eq!(
-        (verdict(&told["one"]), verdict(&told["eight"])),
+        (verdict(&result["one"]), verdict(&result["eight"])),
         (("ok", ""), ("ok", "")),
-        "{told:#}"
+        "{result:#}"
     );
     assert_eq!(
-        (&told["one"]["input"], &told["one"]["output"]),
+        (&result["one"]["input"], &result["one"]["output"]),
         (&json!(7000), &json!(1000))
     );
     assert_eq!(
-        (&told["info"]["simulated"], &told["info"]["version"]),
+        (&result["info"]["simulated"], &result["info"]["version"]),
         (&json!(true), &json!("0.5.23+SIMULATED"))
     );
     assert_eq!(
-        told["flags"],
+        result["flags"],
         json!(["--context-length=8002", "--max-running-requests=8"])
     );
     assert_eq!(
-        (&told["metrics"]["running"], &told["metrics"]["preemptions"]),
+        (&result["metrics"]["running"], &result["metrics"]["preemptions"]),
         (&json!(0), &json!(0))
     );
     for fact in [
@@ -94,11 +94,11 @@ fn sglang_serves_and_tells_its_memory() {
         "graphs_bytes",
         "context_bytes",
     ] {
-        assert!(told["facts"][fact].is_array(), "{fact}: {:#}", told["facts"]);
+        assert!(result["facts"][fact].is_array(), "{fact}: {:#}", result["facts"]);
     }
     // Both the server's page and its log report the weights.
-    let weights = told["facts"]["weights_bytes"].as_array().unwrap();
-    let origins: Vec<_> = weights.iter().map(|told| &told["origin"]).collect();
+    let weights = result["facts"]["weights_bytes"].as_array().unwrap();
+    let origins: Vec<_> = weights.iter().map(|fact| &fact["origin"]).collect();
     assert_eq!(origins, ["/server_info", "log"], "{weights:#?}");
 }
 
@@ -152,15 +152,15 @@ fn tensorrt_llm_serves_and_tells_its_metrics_as_json() {
     let script = "let one = engine.probe(#{ input: 7000, output: 1000 });
         let eight = engine.probe(#{ input: 300, output: 200, concurrency: 8 });
         #{ one: one, eight: eight, info: engine.info(), facts: engine.facts(), flags: engine.flags() }";
-    let told = run("tensorrt_llm", TRTLLM, "llama-1b-h200-trtllm", LIMITS, script);
+    let result = run("tensorrt_llm", TRTLLM, "llama-1b-h200-trtllm", LIMITS, script);
     assert_eq!(
-        (verdict(&told["one"]), verdict(&told["eight"])),
+        (verdict(&result["one"]), verdict(&result["eight"])),
         (("ok", ""), ("ok", "")),
-        "{told:#}"
+        "{result:#}"
     );
-    let queue = &told["eight"]["evidence"]["queue"];
+    let queue = &result["eight"]["evidence"]["queue"];
     assert!(queue["running"].is_u64() && queue["kv_usage"].is_f64(), "{queue:#}");
-    assert_eq!(told["info"]["max_model_len"], 8000);
+    assert_eq!(result["info"]["max_model_len"], 8000);
     for fact in [
         "weights_bytes",
         "kv_bytes",
@@ -169,7 +169,7 @@ fn tensorrt_llm_serves_and_tells_its_metrics_as_json() {
         "non_torch_bytes",
         "context_bytes",
     ] {
-        assert!(told["facts"][fact].is_array(), "{fact}: {:#}", told["facts"]);
+        assert!(result["facts"][fact].is_array(), "{fact}: {:#}", result["facts"]);
     }
 }
 
@@ -192,10 +192,10 @@ fn tensorrt_llm_that_is_ready_without_room_is_refused_by_its_log() {
 fn vllm_serves_what_its_flags_say() {
     let limits = "limits: #{ input: 3000, output: 500, concurrency: 2 }";
     let script = "#{ answer: engine.probe(#{ input: 3000, output: 500 }), facts: engine.facts(), info: engine.info() }";
-    let told = run("vllm", VLLM, "llama-8b-24gb-vllm", limits, script);
-    assert_eq!(verdict(&told["answer"]), ("ok", ""), "{told:#}");
-    assert_eq!(told["info"]["max_model_len"], 3500);
+    let result = run("vllm", VLLM, "llama-8b-24gb-vllm", limits, script);
+    assert_eq!(verdict(&result["answer"]), ("ok", ""), "{result:#}");
+    assert_eq!(result["info"]["max_model_len"], 3500);
     for fact in ["weights_bytes", "kv_bytes", "kv_tokens", "graphs_bytes"] {
-        assert!(told["facts"][fact].is_array(), "{fact}: {:#}", told["facts"]);
+        assert!(result["facts"][fact].is_array(), "{fact}: {:#}", result["facts"]);
     }
 }

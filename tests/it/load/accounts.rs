@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::{FAST, SLOW, finished, loaded, records, script};
-use crate::support::{Profiler, temp};
+use crate::support::{Profiler, temp, wait_for_text};
 
 #[test]
 fn the_engine_counts_what_we_count() {
@@ -79,12 +79,7 @@ fn an_interruption_ends_a_load_at_once_and_keeps_what_ended() {
         .args(["run", "main.rhai", "--out", "run"])
         .spawn();
     let kept = folder.path().join("run/loads/1.jsonl");
-    let lines = || fs::read_to_string(&kept).unwrap_or_default().lines().count();
-    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
-    while lines() < 8 {
-        assert!(std::time::Instant::now() < deadline, "no records");
-        std::thread::sleep(std::time::Duration::from_millis(5));
-    }
+    wait_for_text(&kept, "\n", 8);
     let asked = std::time::Instant::now();
     let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
@@ -99,7 +94,7 @@ fn an_interruption_ends_a_load_at_once_and_keeps_what_ended() {
     assert!(kept.iter().any(|record| record["outcome"] == "completed"));
     assert!(
         kept.iter().any(|record| record["outcome"] == "cut_off"),
-        "what was under way is told too"
+        "requests in flight are reported too"
     );
 }
 

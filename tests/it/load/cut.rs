@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use super::{SLOW, records, script};
-use crate::support::{Profiler, temp};
+use crate::support::{Profiler, temp, wait_for_text};
 
 #[test]
 fn a_killed_load_is_done_again_beside_what_it_left() {
@@ -13,12 +12,7 @@ fn a_killed_load_is_done_again_beside_what_it_left() {
     let program = Profiler::new().file("main.rhai", text);
     let (mut child, folder) = program.args(["run", "main.rhai", "--out", "run"]).spawn();
     let kept = folder.path().join("run/loads/1.jsonl");
-    let lines = || fs::read_to_string(&kept).unwrap_or_default().lines().count();
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while lines() < 8 {
-        assert!(Instant::now() < deadline, "no records");
-        std::thread::sleep(Duration::from_millis(5));
-    }
+    wait_for_text(&kept, "\n", 8);
     child.kill().unwrap();
     child.wait().unwrap();
     let before = records(&kept);
@@ -59,8 +53,12 @@ fn limited(limit: &str, concurrency: u64) -> std::process::Output {
 #[test]
 fn a_soft_limit_on_open_files_is_raised() {
     let output = limited("-Sn", 1200);
-    let told: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(told["result"]["completed"], 1200, "{}", told["result"]["failures"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        document["result"]["completed"], 1200,
+        "{}",
+        document["result"]["failures"]
+    );
 }
 
 #[test]

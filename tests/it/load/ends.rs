@@ -88,10 +88,10 @@ fn it_ends_once_the_interval_is_narrow_or_says_that_it_is_not() {
         ),
     );
     assert_eq!(wide.answer["stopped"], "precision", "{}", wide.answer);
-    let told = &wide.answer["precision"];
+    let reached = &wide.answer["precision"];
     assert!(
-        told["reached"] == true && told["width"].as_f64().unwrap() <= 0.9,
-        "{told}"
+        reached["reached"] == true && reached["width"].as_f64().unwrap() <= 0.9,
+        "{reached}"
     );
     // The precision is first checked after a hundred requests.
     assert!((100..250).contains(&wide.counts()[1]), "{}", wide.answer);

@@ -34,7 +34,7 @@ fn a_death_ends_the_load_and_is_told_with_its_evidence() {
         "{died}"
     );
     assert!(load.counts()[0] < 400, "nobody is asked who is dead: {}", load.answer);
-    assert!(load.answer["warnings"].to_string().contains("died within the load"));
+    assert!(load.answer["warnings"].to_string().contains("died"));
 }
 
 #[test]

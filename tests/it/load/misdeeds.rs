@@ -25,9 +25,9 @@ fn misled(engine: &str, how: &str) -> Loaded {
 /// Fails unless five requests failed in this form with this message, and everything else is complete.
 #[track_caller]
 fn check(engine: &str, load: &Loaded, form: &str, said: &str) {
-    let told = &load.answer;
-    assert_eq!(load.counts(), [20, 15, 5, 0], "{engine}: {told}");
-    let failures = told["failures"].as_object().unwrap();
+    let answer = &load.answer;
+    assert_eq!(load.counts(), [20, 15, 5, 0], "{engine}: {answer}");
+    let failures = answer["failures"].as_object().unwrap();
     assert_eq!(
         (failures.len(), &failures[form]["count"]),
         (1, &json!(5)),
@@ -36,11 +36,11 @@ fn check(engine: &str, load: &Loaded, form: &str, said: &str) {
     let message = failures[form]["message"].as_str().unwrap();
     assert!(message.contains(said), "{engine}: {message}");
     assert!(
-        told["ttft_ms"]["mean"].is_number() && told["output_throughput"].is_number(),
-        "{engine}: {told}"
+        answer["ttft_ms"]["mean"].is_number() && answer["output_throughput"].is_number(),
+        "{engine}: {answer}"
     );
     assert_eq!(
-        (&told["died"], &told["stopped"]),
+        (&answer["died"], &answer["stopped"]),
         (&Value::Null, &json!("requests")),
         "{engine}"
     );
@@ -131,11 +131,7 @@ fn a_death_at_half_keeps_what_was_measured_and_the_next_load_begins_anew() {
         "{second}"
     );
     assert_eq!(load.records.len() as u64, count("issued"));
-    assert!(
-        load.outcome.stderr.contains("the engine died within the load: "),
-        "{}",
-        load.outcome.stderr
-    );
+    assert!(load.outcome.stderr.contains("engine died"), "{}", load.outcome.stderr);
     let again = Profiler::new()
         .current_dir(load.outcome.folder())
         .args(["run", "--resume", "run", "--json"])
@@ -169,11 +165,7 @@ fn a_sweep_goes_on_after_the_level_that_killed_the_engine() {
     assert_eq!(levels.len(), 4, "{result}");
     assert_eq!((completed[0], completed[1], completed[3]), (24, 24, 48), "{result}");
     assert!(completed[2] < 24, "{result}");
-    assert!(
-        outcome.stderr.contains("the engine died within the load"),
-        "{}",
-        outcome.stderr
-    );
+    assert!(outcome.stderr.contains("engine died"), "{}", outcome.stderr);
 }
 
 #[test]
@@ -188,9 +180,9 @@ fn an_engine_that_lets_nobody_in_is_given_up() {
         "{}",
         load.answer
     );
-    let told =
+    let message =
         "the load was given up: the engine stalled: its metrics showed nothing running and 4 requests queued for 0.";
-    assert!(load.outcome.stderr.contains(told), "{}", load.outcome.stderr);
+    assert!(load.outcome.stderr.contains(message), "{}", load.outcome.stderr);
 }
 
 #[test]

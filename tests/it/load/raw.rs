@@ -1,6 +1,6 @@
 //! A user attaches to a server that is no engine: the bytes that it sends, and how a load reports them.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,6 +12,7 @@ use serde_json::json;
 
 use super::finished;
 use crate::support::Profiler;
+use crate::support::scripted::read_request;
 
 /// The end of an answer.
 #[derive(Clone, Copy)]
@@ -57,7 +58,7 @@ fn converse(mut stream: TcpStream, answer: &str, end: End, pause: Duration, aske
     stream.set_nodelay(true).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
-        let head = request(&mut reader)?;
+        let (head, _) = read_request(&mut reader)?;
         if head.starts_with("GET") {
             let models = r#"{"data":[{"id":"m","max_model_len":4096}]}"#;
             let found = head.starts_with("GET /v1/models");
@@ -101,26 +102,6 @@ fn converse(mut stream: TcpStream, answer: &str, end: End, pause: Duration, aske
             }
         }
     }
-}
-
-/// The head of the next request; also consumes its body.
-fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
-    let (mut head, mut length) = (String::new(), 0);
-    loop {
-        let begun = head.len();
-        if reader.read_line(&mut head).ok()? == 0 {
-            return None;
-        }
-        let line = head[begun..].to_ascii_lowercase();
-        if let Some(value) = line.strip_prefix("content-length:") {
-            length = value.trim().parse().ok()?;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    reader.read_exact(&mut vec![0; length]).ok()?;
-    Some(head)
 }
 
 /// Sends 20 requests, of which every fourth gets `answer`. Fails unless these fail in this form with this message, and

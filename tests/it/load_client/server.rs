@@ -1,10 +1,12 @@
 //! The server that a user's load reaches in these tests: it sends exactly what a test wants, byte by byte.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use crate::support::scripted::read_request;
 
 /// A step of an answer.
 #[derive(Clone)]
@@ -50,10 +52,10 @@ fn converse(mut stream: TcpStream, answer: &Answer, requests: &Mutex<Vec<String>
     stream.set_nodelay(true).ok()?;
     let mut reader = BufReader::new(stream.try_clone().ok()?);
     loop {
-        let request = request(&mut reader)?;
+        let (head, body) = read_request(&mut reader)?;
         let number = {
             let mut requests = requests.lock().unwrap();
-            requests.push(request);
+            requests.push(head + &*String::from_utf8_lossy(&body));
             requests.len() as u64 - 1
         };
         for act in answer(number) {
@@ -72,28 +74,6 @@ fn converse(mut stream: TcpStream, answer: &Answer, requests: &Mutex<Vec<String>
             }
         }
     }
-}
-
-fn request(reader: &mut BufReader<TcpStream>) -> Option<String> {
-    let mut text = String::new();
-    let mut length = 0;
-    loop {
-        let begun = text.len();
-        if reader.read_line(&mut text).ok()? == 0 {
-            return None;
-        }
-        let line = &text[begun..];
-        if let Some(value) = line.strip_prefix("content-length: ") {
-            length = value.trim().parse().ok()?;
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    reader.read_exact(&mut body).ok()?;
-    text.push_str(&String::from_utf8_lossy(&body));
-    Some(text)
 }
 
 /// The head of a response and its events in chunks, without the final chunk.

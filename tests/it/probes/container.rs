@@ -46,12 +46,12 @@ fn a_serving_container_is_asked_from_within() {
     }
     let script = format!(
         r#"{LAUNCH}engine.start();
-let told = engine.run_probe("allocator", #{{}});
-#{{ told: told, log: engine.logs() }}"#
+let report = engine.run_probe("allocator", #{{}});
+#{{ report: report, log: engine.logs() }}"#
     );
     let outcome = run(&script, "", &[]).success();
     let result = &outcome.json()["result"];
-    assert_eq!(result["told"]["processes"][0]["devices"][0]["allocated"], 4 << 20);
+    assert_eq!(result["report"]["processes"][0]["devices"][0]["allocated"], 4 << 20);
     assert_eq!(result["log"][0], "environment set up: True");
 }
 

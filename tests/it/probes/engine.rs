@@ -38,12 +38,12 @@ fn the_processes_of_a_serving_engine_tell_their_counters() {
     let outcome = with_engine(
         "in_process: true",
         r#"engine.start();
-let told = engine.run_probe("allocator", #{});
-#{ told: told, log: engine.logs() }"#,
+let report = engine.run_probe("allocator", #{});
+#{ report: report, log: engine.logs() }"#,
     )
     .success();
     let result = &outcome.json()["result"];
-    let processes = result["told"]["processes"].as_array().unwrap();
+    let processes = result["report"]["processes"].as_array().unwrap();
     // Only the child uses CUDA. The server process has no probe thread, so it does not answer.
     assert_eq!(processes.len(), 1, "{processes:?}");
     let device = &processes[0]["devices"][0];

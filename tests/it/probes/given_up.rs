@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use profiler::runtime::{Launch, Mount, Program, RuntimeKind, StartContext, placeholder_launch};
 
-use crate::runtime::{context, eventually, start};
-use crate::support::{engines::runs, image, needs_docker};
+use crate::runtime::{context, start};
+use crate::support::{engines::runs, eventually, image, needs_docker};
 
 async fn give_up(kind: RuntimeKind, launch: Launch, context: StartContext, argument: &str) {
     let service = start(kind, &placeholder_launch(launch, Some("/usr/bin/python3")), &context).await;

@@ -77,13 +77,11 @@ fn wrong_names_and_options_are_refused() {
     let refused = |text: &str| script(text).run();
     refused(r#"probe::run("../other.py", #{})"#)
         .code(2)
-        .stderr("leaves the script's folder");
-    refused(r#"probe::run("alocator", #{})"#)
-        .code(2)
-        .stderr("did you mean `allocator`?");
+        .stderr("../other.py");
+    refused(r#"probe::run("alocator", #{})"#).code(2).stderr("`allocator`?");
     refused(r#"probe::run("profiler_probe", #{})"#)
         .code(2)
-        .stderr("there is no probe");
+        .stderr("profiler_probe");
     let without = Profiler::new().file("main.rhai", r#"probe::run("allocator", #{})"#);
     without
         .args(["run", "main.rhai"])

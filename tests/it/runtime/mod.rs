@@ -6,7 +6,7 @@ pub mod daemon;
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use profiler::run::Run;
 use profiler::runtime::{Launch, Origin, Permits, RuntimeKind, Service, Services, StartContext};
@@ -106,13 +106,4 @@ pub fn below(pid: u32) -> Vec<u32> {
         .collect();
     let further: Vec<u32> = children.iter().flat_map(|&child| below(child)).collect();
     [children, further].concat()
-}
-
-/// Polls until `holds` is true.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(60);
-    while !holds() {
-        assert!(Instant::now() < deadline, "still not: {what}");
-        std::thread::sleep(Duration::from_millis(10));
-    }
 }

@@ -97,7 +97,7 @@ fn a_wrong_shape_names_adapter_function_and_path() {
     let bench = bench(&MINE.replace("image: parts::image()", "imag: parts::image()"));
     let fault = load(&bench).unwrap().launch(&json!({ "model": "tiny" })).unwrap_err();
     assert_eq!(fault.message, "adapter `mine`: result of `launch`: unknown key `imag`");
-    assert_eq!(fault.hint.as_deref(), Some("did you mean `image`?"));
+    assert!(fault.hint.is_some_and(|hint| hint.contains("`image`")));
 
     let bench = self::bench(&MINE.replace("port: global::PORT", "port: \"x\""));
     let fault = load(&bench).unwrap().launch(&json!({ "model": "tiny" })).unwrap_err();
@@ -139,5 +139,5 @@ fn an_adapter_that_lacks_a_function_is_refused() {
 fn an_adapter_outside_the_scripts_folder_is_refused() {
     let bench = bench(MINE);
     let fault = script::adapter(&bench.host(), "../mine.rhai").err().unwrap();
-    assert!(fault.message.contains("leaves the script's folder"), "{fault}");
+    assert!(fault.message.contains("../mine"), "{fault}");
 }

@@ -198,7 +198,7 @@ fn a_long_line_is_cut() {
 #[test]
 fn program_text_that_never_ends_or_nests() {
     let error = Bench::script(&"let x = 1;".repeat(30_000)).error();
-    assert!(error.contains("has more than 256.0 KiB"), "{error}");
+    assert!(error.contains("256.0 KiB"), "{error}");
     for text in ["+1", "[0]", ".abs()", "&&true", "??()"] {
         let error = Bench::script(&format!("let x = 1; x{}", text.repeat(20_000))).error();
         assert!(error.contains("nests too deeply"), "{error}");

@@ -96,13 +96,16 @@ async fn tensorrt_llm_tells_its_metrics_once() {
     let engine = Engine::start("llama-1b-h200-trtllm", json!({})).await;
     assert_eq!(engine.get("/metrics").await.json(), json!([]));
     engine.post("/v1/completions", completion(100, 5)).await;
-    let told = engine.get("/metrics").await.json();
+    let metrics = engine.get("/metrics").await.json();
     assert_eq!(
-        (&told[0]["numActiveRequests"], &told[0]["kvCacheStats"]["usedNumBlocks"]),
+        (
+            &metrics[0]["numActiveRequests"],
+            &metrics[0]["kvCacheStats"]["usedNumBlocks"]
+        ),
         (&json!(1), &json!(4)),
-        "the highest since the last reading: {told}"
+        "the highest since the last reading: {metrics}"
     );
-    assert_eq!(told[0]["kvCacheStats"]["tokensPerBlock"], 32);
+    assert_eq!(metrics[0]["kvCacheStats"]["tokensPerBlock"], 32);
     assert_eq!(engine.get("/metrics").await.json(), json!([]));
 }
 

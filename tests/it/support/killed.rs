@@ -1,10 +1,8 @@
 //! Kills a run in the middle of its work and resumes it.
 
-use std::time::{Duration, Instant};
-
 use serde_json::Value;
 
-use super::Profiler;
+use super::{Profiler, wait_for_text};
 
 /// Kills a run with `--out killed` once its journal has `after` points, resumes it, and returns its result.
 #[track_caller]
@@ -18,21 +16,12 @@ pub fn killed_and_resumed(run: Profiler, after: usize) -> Value {
 pub fn killed_and_resumed_at(run: Profiler, text: &str, times: usize) -> (Value, String) {
     let (mut child, folder) = run.spawn();
     let journal = folder.path().join("killed/journal.jsonl");
-    let read = || std::fs::read_to_string(&journal).unwrap_or_default();
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while read().matches(text).count() < times {
-        assert!(
-            Instant::now() < deadline,
-            "not {times} of {text} in {}",
-            journal.display()
-        );
-        std::thread::sleep(Duration::from_millis(2));
-    }
+    wait_for_text(&journal, text, times);
     child.kill().unwrap();
     child.wait().unwrap();
     let resumed = Profiler::new()
         .current_dir(folder.path())
         .args(["run", "--resume", "killed", "--json"]);
     let result = resumed.run().success().json()["result"].clone();
-    (result, read())
+    (result, std::fs::read_to_string(&journal).unwrap())
 }

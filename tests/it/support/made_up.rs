@@ -104,6 +104,14 @@ impl Default for MadeUp {
     }
 }
 
+/// A server with these features, and otherwise the default ones: `made_up! { chat: false }`.
+macro_rules! made_up {
+    ($($feature:ident: $value:expr),* $(,)?) => {
+        $crate::support::made_up::MadeUp { $($feature: $value,)* ..Default::default() }
+    };
+}
+pub(crate) use made_up;
+
 /// A request as received, and its status; 0 if unanswered.
 #[derive(Clone, Debug)]
 pub struct Seen {

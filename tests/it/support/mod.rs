@@ -1,6 +1,7 @@
 //! Tools shared by the tests: the program as a user runs it, temporary folders, fake and real servers, and checks of
 //! what the machine has.
 
+pub mod attached;
 pub mod browser;
 mod dialogue;
 pub mod engines;
@@ -17,6 +18,7 @@ pub mod scripted;
 pub mod slurm;
 pub mod ssh;
 mod temp;
+mod wait;
 
 pub use dialogue::Dialogue;
 pub use killed::{killed_and_resumed, killed_and_resumed_at};
@@ -27,3 +29,4 @@ pub use needs::{
 pub use outcome::Outcome;
 pub use profiler::{Profiler, SHARED_STATE};
 pub use temp::{copy_run, sealed, temp};
+pub use wait::{eventually, wait_for_text};

@@ -1,7 +1,7 @@
 //! Servers with scripted answers, over TCP or TLS, with arbitrary headers.
 
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, TcpListener};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
 use rustls::pki_types::pem::PemObject;
@@ -41,15 +41,8 @@ impl Scripted {
 
     /// Serves over TLS, with a self-signed certificate as made by `openssl req -x509`.
     pub fn self_signed(answer: impl Fn(&Asked) -> String + Send + Sync + 'static) -> Self {
-        let certificate = CertificateDer::from_pem_file(SELF_SIGNED).unwrap();
-        let key = PrivateKeyDer::from_pem_file("tests/data/tls/self-signed-key.pem").unwrap();
-        let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_no_client_auth()
-            .with_single_cert(vec![certificate], key)
-            .unwrap();
-        Self::serve(Some(Arc::new(config)), Arc::new(answer))
+        let tls = tls(SELF_SIGNED, "tests/data/tls/self-signed-key.pem");
+        Self::serve(Some(tls), Arc::new(answer))
     }
 
     fn serve(tls: Option<Arc<ServerConfig>>, answer: Arc<Answer>) -> Self {
@@ -62,10 +55,7 @@ impl Scripted {
             for stream in listener.incoming().map_while(Result::ok) {
                 let (tls, answer, seen) = (tls.clone(), Arc::clone(&answer), Arc::clone(&seen));
                 std::thread::spawn(move || match tls {
-                    Some(config) => {
-                        let session = ServerConnection::new(config).unwrap();
-                        converse(StreamOwned::new(session, stream), answer.as_ref(), &seen)
-                    }
+                    Some(config) => converse(accepted(&config, stream), answer.as_ref(), &seen),
                     None => converse(stream, answer.as_ref(), &seen),
                 });
             }
@@ -83,29 +73,49 @@ impl Scripted {
 /// The path of the self-signed certificate, relative to the root of the repository.
 pub const SELF_SIGNED: &str = "tests/data/tls/self-signed.pem";
 
+/// A server's side of TLS with this certificate and key, paths relative to the root of the repository.
+pub fn tls(certificate: &str, key: &str) -> Arc<ServerConfig> {
+    let certificate = CertificateDer::from_pem_file(certificate).unwrap();
+    let key = PrivateKeyDer::from_pem_file(key).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key);
+    Arc::new(config.unwrap())
+}
+
+/// A connection over TLS.
+pub fn accepted(tls: &Arc<ServerConfig>, stream: TcpStream) -> StreamOwned<ServerConnection, TcpStream> {
+    StreamOwned::new(ServerConnection::new(Arc::clone(tls)).unwrap(), stream)
+}
+
+/// Reads the head and the body of the next request; `None` if the client disconnected.
+pub fn read_request(stream: &mut impl BufRead) -> Option<(String, Vec<u8>)> {
+    let (mut head, mut length) = (String::new(), 0);
+    while !head.ends_with("\r\n\r\n") {
+        let begun = head.len();
+        if stream.read_line(&mut head).ok()? == 0 {
+            return None;
+        }
+        if let Some(value) = head[begun..].to_ascii_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().ok()?;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    Some((head, body))
+}
+
 /// Answers requests until the client disconnects.
 fn converse(stream: impl Read + Write, answer: &Answer, seen: &Mutex<Vec<Asked>>) -> Option<()> {
     let mut stream = BufReader::new(stream);
     loop {
-        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-        while line != "\r\n" {
-            line.clear();
-            if stream.read_line(&mut line).ok()? == 0 {
-                return None;
-            }
-            if first.is_empty() {
-                first.clone_from(&line);
-            }
-            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length: ") {
-                length = value.trim().parse().ok()?;
-            }
-        }
-        let mut body = vec![0; length];
-        stream.read_exact(&mut body).ok()?;
+        let (head, body) = read_request(&mut stream)?;
         let asked = {
             let mut seen = seen.lock().unwrap();
             let asked = Asked {
-                path: first.split(' ').nth(1)?.to_owned(),
+                path: head.split(' ').nth(1)?.to_owned(),
                 body: serde_json::from_slice(&body).unwrap_or_default(),
                 before: seen.len(),
             };

@@ -5,11 +5,10 @@ use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::temp;
+use super::{eventually, temp};
 
 /// Stopped on drop.
 pub struct Slurm {
@@ -66,11 +65,9 @@ impl Slurm {
             let started = Command::new(program).arg("-f").arg(&conf).args(args).status().unwrap();
             assert!(started.success(), "{program}");
         }
-        let deadline = Instant::now() + Duration::from_secs(60);
-        while slurm.said("sinfo", &["-h", "-t", "idle", "-o", "%D"]) != "2" {
-            assert!(Instant::now() < deadline, "{}", slurm.said("sinfo", &[]));
-            std::thread::sleep(Duration::from_millis(100));
-        }
+        eventually("two idle nodes", || {
+            slurm.said("sinfo", &["-h", "-t", "idle", "-o", "%D"]) == "2"
+        });
         slurm
     }
 

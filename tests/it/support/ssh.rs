@@ -11,7 +11,7 @@ use std::time::UNIX_EPOCH;
 
 use tempfile::TempDir;
 
-use super::temp;
+use super::{eventually, temp};
 
 const SSHD: &str = "/usr/sbin/sshd";
 
@@ -72,9 +72,7 @@ impl Hosts {
         let hosts = Self { folder, daemons };
         for number in 1..=count {
             // The host refuses connections until it listens.
-            while !hosts.answers(number) {
-                std::thread::sleep(std::time::Duration::from_millis(50));
-            }
+            eventually("the host listens", || hosts.answers(number));
         }
         hosts
     }

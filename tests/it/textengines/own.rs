@@ -112,8 +112,8 @@ fn the_page_names_all_that_an_adapter_may_give() {
     }
     let parts = [launch, json!(Facts::default()), json!(MetricRules::default())];
     for key in parts.iter().flat_map(|part| part.as_object().unwrap().keys()) {
-        let told = Regex::new(&format!(r"\b{key}\b")).unwrap();
-        assert!(told.is_match(contract), "`{key}` is not on the page");
+        let word = Regex::new(&format!(r"\b{key}\b")).unwrap();
+        assert!(word.is_match(contract), "`{key}` is not on the page");
     }
 }
 

@@ -1,5 +1,4 @@
-//! A user reads the engine metrics, power and timeline recorded during a load of a simulated engine: its queue, its KV
-//! cache, its energy, and the timeline's file.
+//! Engine metrics, power and timeline recorded during a load.
 
 use serde_json::Value;
 
