@@ -4,7 +4,8 @@ use crate::boundary::{Axis, Boundary, Easier, Limit, Point, Scalar};
 use crate::fault::Result;
 use crate::fmt::rounded;
 
-/// Safety margin: the recommended point is 5 % easier than the safe one, on every axis where 5 % is at least one step.
+/// Safety margin: the recommended point is 5 % easier than the safe one on every axis. Integers below 20 stay, because
+/// 5 % of them is less than one; so does the whole point if the limit is exact.
 const MARGIN: f64 = 0.05;
 
 /// The point to run.

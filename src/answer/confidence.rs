@@ -53,7 +53,7 @@ pub(super) enum Certainty {
 pub(super) enum CutShort {
     /// Something from outside: `stopped by Ctrl-C`.
     Run(String),
-    /// An option that bounds the search, by its name.
+    /// An option that limits the cost of the search, such as `max_probes`, ended it; the name of the option.
     Budget(String),
     /// The server died or did not answer.
     ServerLost,

@@ -17,7 +17,8 @@ pub(super) struct StatedLimit {
 /// The resource or setting behind a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
-    /// The size of the KV cache; memory outside the engine's share does not change.
+    /// The size of the KV cache, which the engine allocates from its share at the start: a larger request leaves the
+    /// memory outside that share unchanged.
     KvCache,
     GpuMemory,
     HostMemory,

@@ -1,4 +1,5 @@
-//! The points that an answer offers to run: the requested workload, or one for each round length in the search range.
+//! The points that an answer offers to run: the hardest point if everything fits, else the largest request that a limit
+//! allows, the requested workload, or one point for each round length.
 
 use super::advice::with_margin;
 use super::context::{Context, Search};

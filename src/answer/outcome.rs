@@ -1,4 +1,4 @@
-//! The kind of a search's answer: a limit, a table, nothing fits, or undecided.
+//! The kind of a search's answer: a limit, a table, everything fits, nothing fits, or undecided.
 
 use serde::{Deserialize, Serialize};
 

@@ -165,7 +165,7 @@ fn options(command: &Command) -> Vec<HostOption> {
         .collect()
 }
 
-/// A word such as `--input=2000`.
+/// A word that begins with `--`: `--input=2000`, or `--input` with its value in the next word or without one.
 struct Flag<'a> {
     /// `input`, with hyphens.
     name: String,

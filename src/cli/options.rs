@@ -59,7 +59,8 @@ pub(super) struct ScriptOptions {
     /// absent; when given, also until it accepts connections
     #[arg(long, value_name = "TIME", value_parser = wait, help_heading = "Permissions and limits")]
     pub(super) wait: Option<Duration>,
-    /// Do not verify the certificate of a server on this machine, such as --url https://127.0.0.1:8000
+    /// Do not verify the certificate of a server on this machine, such as --url https://127.0.0.1:8000; servers
+    /// elsewhere are refused
     #[arg(long, help_heading = "Permissions and limits")]
     pub(super) insecure: bool,
     /// The action of `profiler fleet`, from --detach, --cancel and --follow.

@@ -91,7 +91,8 @@ pub(super) fn execute(args: &Args, program: &Program) -> Result<Status> {
             so_far.add_to(&mut document);
         }
         document["html"] = json!(page_of(&folder));
-        // The first lines of the text that `show` prints, also for runs whose journal does not have them.
+        // Adds each boundary's answer to the JSON, with which the text of `show` begins, also for runs whose journal
+        // does not have it.
         let described = found.boundaries.iter().enumerate();
         let is_answered = |boundary: &RecordedBoundary| {
             !boundary.described.is_null() && (boundary.report.is_some() || !boundary.points.is_empty())

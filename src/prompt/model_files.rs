@@ -60,8 +60,8 @@ fn is_path(model: &ModelId) -> bool {
     }
 }
 
-/// The hub's model with this name, which is neither a file nor a folder. The outer error means that the name is a path;
-/// the inner one, that it is no valid model id.
+/// Parses a name that is neither a file nor a folder as the id of a model on the hub, without asking the hub. The outer
+/// error means that the name is a path; the inner one, that it is no valid id.
 fn on_hub(name: &str) -> Result<Result<ModelId>> {
     if Path::new(name).is_absolute() || name.starts_with(['.', '~']) || name.ends_with(".json") {
         return Err(Fault::missing(

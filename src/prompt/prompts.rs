@@ -281,7 +281,7 @@ impl Prompts {
 
 /// Limit because a tokenizer takes tens of megabytes.
 const MAX_TOKENIZERS: usize = 4;
-/// Limit because the prompts of one seed take a megabyte.
+/// Maximum number of sources and seeds whose prompts are kept; those of one seed take a megabyte.
 const MAX_PROMPTS: usize = 32;
 
 /// The source of prompts.

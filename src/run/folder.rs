@@ -342,7 +342,7 @@ fn parts(name: &Path) -> Result<Vec<&OsStr>> {
     Ok(parts)
 }
 
-/// The permissions of a new file, before the user's umask. Engine output and script files may contain secrets that were
+/// The permissions of a new file, before the user's umask. The journal, engine output and script files may contain secrets that were
 /// not recognised, and the user's permissions are private, so only the owner may read these files.
 fn mode(name: &Path) -> Mode {
     let private = ["logs", "files", "journal.jsonl", "remembered"];

@@ -175,7 +175,7 @@ impl LogBuffer {
 
 /// Longer lines are split, so that output without line ends cannot fill the memory.
 const MAX_LINE_BYTES: usize = 64 * 1024;
-/// Longest secret, in bytes, that is still recognised across a split.
+/// Longest secret, in bytes, that is still recognised where an overlong line is split.
 const MAX_SECRET_BYTES: usize = 4 * 1024;
 
 #[derive(Debug, Default)]

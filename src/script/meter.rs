@@ -29,7 +29,7 @@ pub(super) const MAX_MEMORY: u64 = 400 << 20;
 /// time, except during a single long operation.
 const INTERVAL_NS: u64 = 1_000_000;
 
-/// Counts operations and limits memory.
+/// Ends a script that runs too many operations between two API calls, or while which the program uses too much memory.
 #[derive(Debug)]
 pub struct Meter {
     limit: u64,

@@ -65,7 +65,8 @@ impl Declared {
         parts
     }
 
-    /// The user's value at this path, in the form for scripts.
+    /// Checks the value that the user gave and converts it for scripts; entries of a map that are not given keep their
+    /// defaults. `path` is the parameter's dotted name, for errors: `search.max_probes`.
     fn read(&self, path: &str, value: &Value) -> Result<Value> {
         let parts = self.parts();
         let (Value::Object(set), false) = (value, parts.is_empty()) else {

@@ -215,7 +215,7 @@ fn merge(into: &mut Row, row: &Row) {
     }
 }
 
-/// The distribution of values.
+/// Number, minimum, mean, standard deviation and maximum of some values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Spread {

@@ -14,7 +14,7 @@ use crate::fault::{Fault, Result};
 
 /// Maximum bytes of a file; results of these tools are much smaller.
 const MAX_BYTES: u64 = 128 << 20;
-/// Maximum objects of a list.
+/// Maximum number of entries in a list that an imported file holds.
 const MAX_LENGTH: usize = 100_000;
 /// Keys listed in a message.
 const MAX_LISTED: usize = 8;

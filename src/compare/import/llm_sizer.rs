@@ -213,7 +213,8 @@ pub(super) fn read(file: &Node) -> Result<ComparisonInput, String> {
         ..Facts::default()
     };
     let case = case(file, name(file, None)?, facts, &mut notes)?;
-    // `info` holds fields that this program's own batch adds.
+    // Profiles written by `scripts/batch.rhai` of this program have no `engine_metadata`: they name the engine in
+    // `info`.
     let version = file
         .chosen("engine_metadata.engine_version")
         .or(file.chosen("info.version"));

@@ -153,7 +153,7 @@ fn notes(config: &Node, results: &[Tested<'_>]) -> Result<Vec<String>, String> {
             all - starts - lengths
         ));
     }
-    // The default of tgi-profiler's constructor.
+    // tgi-profiler's constructor defaults to 0.05: despite its name, `output_tolerance_pct` is a share.
     let tolerance = 100.0 * config.number("output_tolerance_pct")?.unwrap_or(0.05);
     if tolerance > 0.0 {
         notes.push(format!(

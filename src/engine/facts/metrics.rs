@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::engine::adapter::{MetricFormat, MetricRules};
 use crate::load::engine_side::{EngineMetrics, EngineQueue};
 
-/// Separates the terms of a sum.
+/// Separates the terms of a sum in a rule of an adapter, such as `/a + /b`.
 const PLUS: &str = " + ";
 
 /// Reads a page as snapshots, oldest first. A Prometheus page is one snapshot. A JSON page that is emptied by each

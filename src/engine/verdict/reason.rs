@@ -148,7 +148,7 @@ pub(super) fn in_place<'a>(rule: &FailureRule, text: &'a str) -> &'a str {
 fn exception(line: &str) -> Option<&str> {
     static EXCEPTION: LazyLock<Regex> = LazyLock::new(|| {
         Regex::new(r"(?:^|[\])>|│]:?|\bERROR:?)\s*((?:[A-Za-z_]\w*\.)*(?:\w+(?:Error|Exception)|Exception)(?:: |:?$))")
-            .unwrap()
+            .expect("a valid pattern")
     });
     let found = EXCEPTION.captures(line)?.get(1)?;
     Some(&line[found.start()..])
@@ -161,7 +161,7 @@ fn level_of_warning(prefix: &str) -> Option<usize> {
             r#"(?:^|[\s\[("'|]|level=)(TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)(?:[\s\])"':,|]|$)"#;
         // TensorRT-LLM `[W]`, llama.cpp `0.00.512 W `, glog and torch's C++ part `[W1120 12:50:21`.
         let letters = r"\[([VDIWEF])\]|^[\d.]+ ([DIWE]) |^\[?([IWEF])\d{4} ";
-        Regex::new(&format!("{names}|{letters}")).unwrap()
+        Regex::new(&format!("{names}|{letters}")).expect("a valid pattern")
     });
     // Process, date, time and logger may precede the level.
     const WORDS_BEFORE: usize = 6;

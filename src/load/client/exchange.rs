@@ -44,7 +44,7 @@ pub(super) struct Exchange {
     pub(super) ready: Instant,
     pub(super) sent: Option<Instant>,
     pub(super) timeout: Duration,
-    /// When it must be complete. Moved forward once only the end of the body is missing.
+    /// When it must be complete. Shortened once only the end of the body is missing.
     pub(super) deadline: Instant,
     /// It was issued on a connection that the server may have closed at that moment because it was idle.
     pub(super) on_idle: bool,

@@ -158,7 +158,7 @@ pub(super) async fn run_inside(
         let job = build()?;
         let request = Request::post(url)
             .header("content-type", "application/json")
-            .body(Bytes::from(job.body.clone()))
+            .body(job.body.clone())
             .map_err(|error| Fault::usage(error.to_string()))?;
         let now = began.into_std();
         let exchange = Exchange::new(requests.len() as u64, (now, now, now), config.keep_text, &held, job);

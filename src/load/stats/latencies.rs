@@ -6,7 +6,7 @@ use super::request::{Evaluated, EvaluatedRequest};
 use super::summary::{Percentiles, Sample, Statistics, min_sample_size, nearest_rank, rank_interval};
 use super::{LoadStats, Summary};
 
-/// Service times of completed requests, measured from when they were sent.
+/// Latencies of completed requests (TTFT, TPOT, ITL, E2E), measured from when each was sent, not from when it was due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Latencies {
     /// Time to first token.

@@ -77,7 +77,8 @@ pub(super) fn weights(
         some => some,
     };
     let Some(scheme) = scheme else {
-        // Engines load a vision tower in its own type.
+        // The headers also count a vision tower, which engines load in its own type, so `dtype` times their count would
+        // be wrong.
         let (parameters, counted_by) = if headers.is_some() && (shape.by_headers || !config.is_multimodal()) {
             (parameters, "the headers of the weights")
         } else {

@@ -190,8 +190,8 @@ impl Container {
         })
     }
 
-    /// The last signal sent through the daemon. This program's own signals come from [`Container::stop`], which does
-    /// not call this.
+    /// The last signal that somebody else sent through the daemon since `started`. It cannot be our own:
+    /// [`Container::stop`], which sends those, never asks for it.
     async fn signal_since(&self, started: Option<jiff::Timestamp>) -> Option<i32> {
         let sent = self.past_events(&["kill"], started?).await.pop()?;
         sent.actor?.attributes?.get("signal")?.parse().ok()

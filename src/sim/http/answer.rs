@@ -157,7 +157,7 @@ impl Answer {
             (Api::Tgi, _) => write!(out, "data:{error}\n\n"),
             // transformers does not escape the message, so a message with quotes is not valid JSON.
             (_, Engine::Transformers) => write!(out, "data: {{\"error\": \"{message}\"}}\n\n"),
-            // In versions up to 1.2 the stream just ends.
+            // Versions up to 1.2 send no error: after a failure the stream just ends.
             (_, Engine::TensorrtLlm) => Ok(()),
             (Api::Completions | Api::Chat, Engine::Vllm | Engine::Sglang) => {
                 write!(out, "data: {error}\n\ndata: [DONE]\n\n")

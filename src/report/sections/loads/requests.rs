@@ -182,7 +182,8 @@ fn distribution_plot(loads: &[(String, Requests)], name: String) -> Option<Plot>
     (!plot.panels.is_empty()).then_some(plot)
 }
 
-/// The empirical distribution in per cent. Times of zero count, but a logarithmic axis cannot show them.
+/// The empirical distribution in per cent. Times of zero count towards the shares, but their points are left out,
+/// because a logarithmic axis cannot show them.
 fn curve(ascending: &[f32]) -> Vec<(f64, Option<f64>)> {
     let n = ascending.len();
     let step = n.div_ceil(MAX_POINTS).max(1);

@@ -55,7 +55,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// The time of the last sample, in seconds.
+    /// The time of the last sample, in seconds since the series began.
     pub(super) fn end(&self) -> f64 {
         seconds(self.series.rows().last().map_or(0, |row| row.to))
     }

@@ -251,7 +251,8 @@ fn slack(least: f64) -> f64 {
     }
 }
 
-/// Fits all families. Cutoffs are tried where needed: on simple families, and on all if nothing else agrees.
+/// Fits every family of limits. Cutoffs (a largest value on an axis) are added only if no limit without them agrees
+/// exactly: to each family with at most one coefficient per axis by itself, to the others only if no family agrees.
 fn fit_families(frame: &Frame, proven: &ProvenTerms) -> Vec<FamilyFit> {
     let axes = frame.axes();
     let mut candidates: Vec<FamilyFit> = Vec::new();
