@@ -23,7 +23,7 @@ const ALL: &str = "auto openai vllm";
 table! { check:
     a_server_that_loads: |asked| loading(asked, asked.before < 3), "auto openai", POINT, 0, &["waiting", "Loading model"];
     a_server_that_lists_its_model_before_it_loaded:
-        |asked| loading(asked, asked.generates() && asked.before < 4), "openai", POINT, 0, &["waiting"];
+        |asked| loading(asked, asked.generates() && asked.before < 8), "openai", POINT, 0, &["waiting"];
     a_server_that_loads_and_no_patience: |asked| loading(asked, true), "auto openai", "run adaptive --wait 0s", 3,
         &["503", "--wait 10m", "!waiting up to"];
     a_wait_that_is_no_time: healthy, "auto", "run adaptive --wait soon", 2, &["--wait"];
