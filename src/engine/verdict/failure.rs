@@ -7,22 +7,11 @@
 //! used by five engines) and ggml's `allocating … on device 0: cudaMalloc failed` and
 //! `failed to allocate CUDA0 buffer of size …`.
 
-use super::reason::{in_place, reason};
+use super::reason::{Symptoms, in_place, reason};
 use crate::boundary::{Cause, Effect, Verdict};
 use crate::engine::adapter::{FailureRule, RulePhase, RuleRank};
 use crate::fault::{Fault, Result};
 use crate::run::Allocation;
-use crate::runtime::Exit;
-
-/// The evidence that a failure is classified by.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Symptoms<'a> {
-    pub(crate) exit: Option<&'a Exit>,
-    /// Response bodies of rejected requests, and errors within streams.
-    pub(crate) messages: &'a [String],
-    /// Log lines since the start or since the probe began, oldest first.
-    pub(crate) log: &'a [String],
-}
 
 /// The classification of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -199,6 +188,7 @@ fn bytes(number: &str, unit: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::Exit;
 
     fn rules() -> Vec<FailureRule> {
         let rule = |pattern: &str, verdict, cause: Option<&str>, phase| FailureRule {

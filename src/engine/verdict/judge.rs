@@ -2,8 +2,9 @@
 //!
 //! Output shorter than requested is never `ok`: the engine's token counts are compared with the requested ones.
 
-use super::failure::{Finding, Symptoms, classify};
+use super::failure::{Finding, classify};
 use super::observation::{Judgement, Observation};
+use super::reason::Symptoms;
 use super::residency::judge_residency;
 use crate::boundary::{Cause, Verdict};
 use crate::engine::adapter::{FailureRule, RulePhase};

@@ -5,6 +5,6 @@ pub(super) mod bounds;
 pub(super) mod failure;
 pub(super) mod judge;
 pub(super) mod observation;
-mod reason;
+pub(super) mod reason;
 pub(super) mod residency;
 pub(super) mod rules;

@@ -8,8 +8,18 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::failure::Symptoms;
 use crate::engine::adapter::{FailureRule, RulePhase, RulePlace, RuleRank};
+use crate::runtime::Exit;
+
+/// The evidence that a failure is classified by.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Symptoms<'a> {
+    pub(crate) exit: Option<&'a Exit>,
+    /// Response bodies of rejected requests, and errors within streams.
+    pub(crate) messages: &'a [String],
+    /// Log lines since the start or since the probe began, oldest first.
+    pub(crate) log: &'a [String],
+}
 
 /// The rule that explains a failure in `phase`, and the text that it matched.
 pub(super) fn reason<'a>(
@@ -147,7 +157,7 @@ pub(super) fn in_place<'a>(rule: &FailureRule, text: &'a str) -> &'a str {
 /// loggers put before it.
 fn exception(line: &str) -> Option<&str> {
     static EXCEPTION: LazyLock<Regex> = LazyLock::new(|| {
-        Regex::new(r"(?:^|[\])>|│]:?|\bERROR:?)\s*((?:[A-Za-z_]\w*\.)*(?:\w+(?:Error|Exception)|Exception)(?:: |:?$))")
+        Regex::new(r"(?:^|[\])>|│]:?|\bERROR:?|\bSIMULATED)\s*((?:[A-Za-z_]\w*\.)*(?:\w+(?:Error|Exception)|Exception)(?:: |:?$))")
             .expect("a valid pattern")
     });
     let found = EXCEPTION.captures(line)?.get(1)?;

@@ -6,7 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::bounds::EngineBounds;
-use super::failure::{Symptoms, allocations, classify};
+use super::failure::{allocations, classify};
+use super::reason::Symptoms;
 use crate::boundary::{Cause, Verdict};
 use crate::engine::adapter::{Adapter, Facts, FailureRule, RulePhase, check_path};
 use crate::engine::facts::log::{REQUEST, ReportedFact, find, group_by_name, matches, phase_of, strip_colours};
