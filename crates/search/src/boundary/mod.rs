@@ -11,8 +11,9 @@
 //! The search: `version_space` holds memory limits that agree with every answer (the hypotheses), and `open_region`
 //! uses them to estimate how much of the open region fits. `search` proposes the next points. The hypotheses choose
 //! them by vote (`committee`); with two free axes they follow a `plan` of corners. Otherwise they come from the largest
-//! open boxes (`largest_boxes`), or from `rays` with a tolerance. `verify` plans the probes that verify a predicted limit. `predict` reports expectations, which never count as
-//! proof. [`Limit`] is the boundary as one inequality. [`memory_model`] predicts the memory that a point takes.
+//! open boxes (`largest_boxes`), or from `rays` with a tolerance. `verify` plans the probes that verify a predicted
+//! limit. `predict` reports expectations, which never count as proof. [`Limit`] is the boundary as one inequality.
+//! [`memory_model`] predicts the memory that a point takes.
 //!
 //! For benchmarks of strategies: `neighbours` is tgi-profiler's search, and [`KnownBoundary`] a boundary to score
 //! against.
