@@ -62,6 +62,7 @@ const TOGETHER: [&[&str]; 11] = [
         "script::api::output",
         "script::api::search",
         "script::api::service",
+        "script::api::verify",
         "script::boundary",
         "script::check",
         "script::host",
