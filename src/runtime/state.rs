@@ -1,4 +1,4 @@
-//! What every runtime says of a server: its kind, whether it runs, how it exited; and what a start returns.
+//! The state of a server in every runtime: its kind, whether it runs, how it exited; and what a start returns.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -18,7 +18,7 @@ pub(super) fn caught<T>(result: std::result::Result<T, Error>) -> Caught<T> {
     result.map_err(|error| Fault::from(error).into())
 }
 
-/// What a closure of the script threw, or an error of the search that called it.
+/// An error that a closure of the script threw, or one of the search that called it.
 pub(super) struct Thrown(Box<EvalAltResult>);
 
 impl From<Error> for Thrown {

@@ -1,4 +1,4 @@
-//! What the engine's parts tell the process around them: how it exits, and what it logs.
+//! Messages of the engine's parts to the process around them: how it exits, and its log lines.
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 /// A result whose error is an [`Error`].
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What is wrong.
+/// The kind of an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// An argument: an axis, an option, a point, an answer.
@@ -16,7 +16,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
-    /// What is wrong.
+    /// Whether an argument or the size of the question is wrong.
     pub kind: Kind,
     /// One sentence, lower case, no period, things in backticks.
     pub message: String,

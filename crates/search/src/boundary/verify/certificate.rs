@@ -8,7 +8,7 @@ use super::super::{Boundary, Class, Point, Scalar};
 use super::place::{Place, PlaceKind, axis_of};
 use crate::error::Result;
 
-/// What was verified of a prediction: the places that are known from both sides.
+/// The verified part of a prediction: the places that are known from both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Certificate {
     /// The source of the prediction.
@@ -17,7 +17,7 @@ pub struct Certificate {
     pub ends: usize,
     /// The verified middles: 0 or 1.
     pub middle: usize,
-    /// Those of both whose failing side was not sent, because the engine's own report rules it out.
+    /// Ends and middles whose failing side was not sent, because the engine's own report rules it out.
     pub not_sent: usize,
     /// The largest distance between the two sides, by axis, in its own unit.
     pub within: BTreeMap<String, Scalar>,

@@ -2,7 +2,7 @@
 
 use super::super::{Boundary, Point};
 
-/// Of the limits that agree with all answers, this share admits a point that surely fits, and one that may fit.
+/// The shares of the limits that agree with all answers which admit a point that surely fits, and one that may fit.
 const AGREE: [f64; 2] = [0.9, 0.1];
 
 /// Whether points should fit. It proves nothing.

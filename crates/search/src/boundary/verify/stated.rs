@@ -97,7 +97,7 @@ impl Boundary {
         Ok(side != Class::Unknown && side != expected)
     }
 
-    /// What a walk over the places has shown. `is_answered` says whether a side of a place is known.
+    /// The step that follows from a walk over the places. `is_answered` says whether a side of a place is known.
     pub(super) fn concluded<R>(
         &self,
         walk: &Walk<R>,

@@ -4,7 +4,7 @@ use super::super::{Boundary, Class, Moves, Point, Scalar};
 use super::place::Place;
 use crate::error::Result;
 
-/// What the verification of a prediction needs next, and what it has shown so far.
+/// The next probe of a verification, and the places that are proven so far.
 #[derive(Clone, Debug)]
 pub struct VerificationStep {
     /// The point to probe; `None` if an answer in flight is needed first, or if nothing is left to probe.
